@@ -1,0 +1,154 @@
+"""Everything but pods, from the wire to rows: one small function a kind. `cluster.decode` calls them."""
+
+from __future__ import annotations
+
+from rescheduler.cluster import sections, wire
+from rescheduler.cluster.pods import our_annotations
+from rescheduler.cluster.sections import SectionError
+from rescheduler.model.instant import parse_instant
+from rescheduler.model.objects import (
+    AttachLimits,
+    Claim,
+    DisruptionBudget,
+    Node,
+    StorageClass,
+    Usage,
+    Volume,
+    Workload,
+)
+from rescheduler.model.selector import Labels, Operator, Requirement
+from rescheduler.model.shape import NodeTerm, Taint
+
+
+def node(found: wire.Node, meta: wire.Meta) -> Node:
+    """A node; one without a Ready condition counts as ready: its taints tell if it isn't."""
+    spec = found.spec or wire.NodeSpec()
+    status = found.status or wire.NodeStatus()
+    ready = [c.status == "True" for c in status.conditions or () if c.type == "Ready"]
+    return Node(
+        name=meta.name or "",
+        labels=sections.string_map(meta.labels, "metadata.labels"),
+        allocatable=sections.quantity_map(status.allocatable, "status.allocatable"),
+        taints=tuple(sorted(Taint(t.key or "", t.value or "", t.effect or "") for t in spec.taints or ())),
+        unschedulable=bool(spec.unschedulable),
+        ready=all(ready),
+        deleting=meta.deletion_timestamp is not None,
+    )
+
+
+def namespace_labels(meta: wire.Meta) -> Labels:
+    """A namespace's labels, with the one that the API server puts on each."""
+    return {"kubernetes.io/metadata.name": meta.name or "", **sections.string_map(meta.labels, "metadata.labels")}
+
+
+def workload(kind: str, found: wire.Workload, meta: wire.Meta) -> Workload:
+    """A Deployment, ReplicaSet, StatefulSet, DaemonSet or Job."""
+    spec = found.spec or wire.WorkloadSpec()
+    template = (spec.template and spec.template.spec) or wire.TemplateSpec()
+    replicas = spec.parallelism if kind == "Job" else spec.replicas
+    if replicas is None and kind not in ("DaemonSet",):
+        replicas = 1  # the API's default
+    return Workload(
+        kind=kind,
+        namespace=meta.namespace or "default",
+        name=meta.name or "",
+        uid=meta.uid or "",
+        owner=sections.owner(meta.owner_references, "metadata.ownerReferences"),
+        replicas=replicas,
+        recreate=spec.strategy is not None and spec.strategy.type == "Recreate",
+        selector=sections.raw_label_selector(spec.selector, "spec.selector"),
+        annotations=our_annotations(meta.annotations),
+        node_selector=tuple(
+            sorted(sections.string_map(template.node_selector, "spec.template.spec.nodeSelector").items())
+        ),
+        node_affinity=sections.affinity(template.affinity, "spec.template.spec.affinity").node,
+    )
+
+
+def budget(found: wire.PodDisruptionBudget, meta: wire.Meta) -> DisruptionBudget:
+    """A disruption budget; one whose status lags behind its spec allows nothing, as the Eviction API has it."""
+    spec = found.spec or wire.BudgetSpec()
+    status = found.status or wire.BudgetStatus()
+    allowed = status.disruptions_allowed
+    if allowed is not None and (status.observed_generation or 0) < (meta.generation or 0):
+        allowed = 0
+    if allowed is not None and allowed < 0:
+        raise SectionError(f"status.disruptionsAllowed: {allowed} is negative")
+    return DisruptionBudget(
+        namespace=meta.namespace or "default",
+        name=meta.name or "",
+        selector=sections.raw_label_selector(spec.selector, "spec.selector"),
+        min_available=spec.min_available,
+        max_unavailable=spec.max_unavailable,
+        allowed=allowed,
+        always_evict_unhealthy=spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
+    )
+
+
+def claim(found: wire.PersistentVolumeClaim, meta: wire.Meta) -> Claim:
+    """A claim."""
+    spec = found.spec or wire.ClaimSpec()
+    return Claim(
+        namespace=meta.namespace or "default",
+        name=meta.name or "",
+        volume=spec.volume_name or "",
+        storage_class=spec.storage_class_name or "",
+        access_modes=tuple(spec.access_modes or ()),
+    )
+
+
+def volume(found: wire.PersistentVolume, meta: wire.Meta) -> Volume:
+    """A volume."""
+    spec = found.spec or wire.VolumeSpec()
+    required = spec.node_affinity.required if spec.node_affinity else wire.ABSENT
+    return Volume(
+        name=meta.name or "",
+        labels=sections.string_map(meta.labels, "metadata.labels"),
+        node_affinity=sections.raw_node_terms(required, "spec.nodeAffinity.required"),
+        driver=(spec.csi and spec.csi.driver) or "",
+        handle=(spec.csi and spec.csi.volume_handle) or "",
+        local=spec.local is not wire.ABSENT or spec.host_path is not wire.ABSENT,
+    )
+
+
+def storage_class(found: wire.StorageClass, meta: wire.Meta) -> StorageClass:
+    """A storage class; each allowed topology is a term, and any of them will do."""
+    topologies = tuple(
+        NodeTerm(
+            tuple(
+                Requirement(e.key, Operator.IN, tuple(sorted(e.values or ())))
+                for e in term.match_label_expressions or ()
+            ),
+            (),
+        )
+        for term in found.allowed_topologies or ()
+    )
+    return StorageClass(
+        name=meta.name or "",
+        provisioner=found.provisioner or "",
+        wait_for_consumer=found.volume_binding_mode == "WaitForFirstConsumer",
+        topologies=topologies,
+    )
+
+
+def attach_limits(found: wire.CSINode, meta: wire.Meta) -> AttachLimits:
+    """How many volumes of each driver a node can hold; drivers without a limit are left out."""
+    drivers = (found.spec and found.spec.drivers) or ()
+    limits = ((d.name or "", d.allocatable.count) for d in drivers if d.allocatable is not None)
+    return AttachLimits(meta.name or "", tuple(sorted((name, count) for name, count in limits if count is not None)))
+
+
+def usage(kind: str, found: wire.Metrics, meta: wire.Meta) -> Usage:
+    """Measured use of a node, or of a pod: the sum of its containers."""
+    total: dict[str, int] = {}
+    parts = [found.usage, *(c.usage for c in found.containers or ())]
+    for part in parts:
+        for resource, number in sections.quantity_map(part, "usage"):
+            total[resource] = total.get(resource, 0) + number
+    return Usage(
+        kind=kind,
+        namespace=meta.namespace or "",
+        name=meta.name or "",
+        usage=tuple(sorted(total.items())),
+        timestamp=parse_instant(found.timestamp) if found.timestamp else None,
+    )

@@ -1,0 +1,230 @@
+"""Pods from the wire to rows: the one decoder that must be fast, because there are 150,000 of them.
+
+`cluster.decode` calls it for each pod. What a template's pods share (shape, labels, owner) is looked up by the bytes
+of its sections and built once; what is left per pod is a handful of look-ups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Raw
+
+from rescheduler.cluster import sections, wire
+from rescheduler.cluster.sections import SectionCache
+from rescheduler.model import marks
+from rescheduler.model.instant import parse_instant
+from rescheduler.model.objects import NOTHING, Owner, Pod
+from rescheduler.model.quantity import MAX
+from rescheduler.model.selector import Labels
+from rescheduler.model.shape import HostPort, Requests, Shape
+
+_SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_MARKED = (marks.PREFIX.encode(), b'"scheduling-ret', b'"kubernetes.io/config.')
+_INLINE_DISKS = ("aws_elastic_block_store", "gce_persistent_disk", "azure_disk", "rbd", "iscsi")
+# What a pod-level request may override; every other resource is the sum of the containers'.
+_POD_LEVEL = ("cpu", "memory", "hugepages-")
+
+
+class PodDecoder:
+    """Decodes pods and remembers what they share."""
+
+    def __init__(self) -> None:
+        self._labels = SectionCache[Labels](sections.string_map, "metadata.labels")
+        self._owner = SectionCache[Owner | None](sections.owner, "metadata.ownerReferences")
+        self._affinity = SectionCache(sections.affinity, "spec.affinity")
+        self._tolerations = SectionCache(sections.tolerations, "spec.tolerations")
+        self._spread = SectionCache(sections.spread, "spec.topologySpreadConstraints")
+        self._node_selector = SectionCache(sections.string_map, "spec.nodeSelector")
+        self._shapes: dict[tuple[object, ...], Shape] = {}
+        self._held: dict[tuple[object, ...], Requests] = {}
+        self._requests: dict[Requests, Requests] = {}
+        self._strings: dict[str, str] = {}
+
+    def row(self, pod: wire.Pod, meta: wire.Meta) -> Pod:
+        """The pod's row; SectionError when a part of it cannot be understood."""
+        spec = pod.spec or wire.PodSpec()
+        status = pod.status or wire.PodStatus()
+        node = spec.node_name or ""
+        phase = status.phase or ("Running" if node else "Pending")
+        name = meta.name or ""
+        shape = self._shape(spec, name)
+        return Pod(
+            namespace=self._shared(meta.namespace or "default"),
+            name=name,
+            uid=meta.uid or "",
+            shape=shape,
+            labels=self._labels(meta.labels),
+            node=self._shared(node),
+            held=self._held_by(spec, status, shape.requests),
+            owner=self._owner(meta.owner_references),
+            priority=spec.priority
+            if spec.priority is not None
+            else _SYSTEM_PRIORITIES.get(spec.priority_class_name or "", 0),
+            phase=self._shared(phase),
+            ready=_ready(status.conditions, default=phase == "Running"),
+            created=parse_instant(meta.creation_timestamp) if meta.creation_timestamp else None,
+            deleting=meta.deletion_timestamp is not None,
+            nominated=self._shared(status.nominated_node_name or ""),
+            annotations=our_annotations(meta.annotations),
+        )
+
+    def _shared(self, text: str) -> str:
+        return self._strings.setdefault(text, text)
+
+    def _shape(self, spec: wire.PodSpec, pod_name: str) -> Shape:
+        containers = tuple((bytes(c.resources), bytes(c.ports)) for c in spec.containers or ())
+        inits = tuple((bytes(c.resources), bytes(c.ports), c.restart_policy) for c in spec.init_containers or ())
+        claims, local, disks = _volumes(spec.volumes, pod_name) if spec.volumes else ((), (), ())
+        key = (
+            containers,
+            inits,
+            bytes(spec.node_selector),
+            bytes(spec.affinity),
+            bytes(spec.tolerations),
+            bytes(spec.topology_spread_constraints),
+            bytes(spec.resources),
+            bytes(spec.overhead),
+            bytes(spec.resource_claims),
+            claims,
+            local,
+            disks,
+        )
+        known = self._shapes.get(key)
+        if known is not None:
+            return known
+        affinity = self._affinity(spec.affinity)
+        shape = Shape(
+            requests=self._unique(pod_requests(spec)),
+            node_selector=tuple(sorted(self._node_selector(spec.node_selector).items())),
+            node_affinity=affinity.node,
+            preferred_nodes=affinity.preferred,
+            tolerations=self._tolerations(spec.tolerations),
+            affinity=affinity.near,
+            anti_affinity=affinity.away,
+            spread=self._spread(spec.topology_spread_constraints),
+            host_ports=_host_ports(spec),
+            claims=claims,
+            local_storage=local,
+            inline_disks=disks,
+            resource_claims=bytes(spec.resource_claims) not in (b"", b"null", b"[]"),
+        )
+        self._shapes[key] = shape
+        return shape
+
+    def _held_by(self, spec: wire.PodSpec, status: wire.PodStatus, asked: Requests) -> Requests:
+        """What the pod holds: the larger of what it asks and what its containers were given (resized in place)."""
+        statuses = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
+        given = tuple(
+            (s.name, bytes(s.allocated_resources), bytes(s.resources))
+            for s in statuses
+            if s.allocated_resources is not wire.ABSENT or s.resources is not wire.ABSENT
+        )
+        if not given:
+            return asked
+        specified = tuple(
+            (c.name, bytes(c.resources), c.restart_policy)
+            for c in (*(spec.init_containers or ()), *(spec.containers or ()))
+        )
+        key = (asked, given, specified)
+        if key not in self._held:
+            actual = {s.name: _actual(s) for s in statuses}
+            self._held[key] = self._unique(pod_requests(spec, actual))
+        return self._held[key]
+
+    def _unique(self, requests: Requests) -> Requests:
+        return self._requests.setdefault(requests, requests)
+
+
+def pod_requests(spec: wire.PodSpec, actual: dict[str | None, dict[str, int]] | None = None) -> Requests:
+    """The scheduler's sum: containers and sidecars, or the peak of the init phase, or the pod's own; plus overhead."""
+    total: dict[str, int] = {}
+    for index, container in enumerate(spec.containers or ()):
+        _add(total, _requests_of(container, f"spec.containers[{index}]", actual))
+    peak: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
+    for index, container in enumerate(spec.init_containers or ()):
+        asked = _requests_of(container, f"spec.initContainers[{index}]", actual)
+        if container.restart_policy == "Always":
+            _add(total, asked)
+            _add(sidecars, asked)
+            at_once = sidecars
+        else:
+            at_once = dict(sidecars)
+            _add(at_once, asked)
+        _raise_to(peak, at_once)
+    _raise_to(total, peak)
+    whole = sections.resource_requests(spec.resources, "spec.resources")
+    total.update({name: number for name, number in whole.items() if name.startswith(_POD_LEVEL)})
+    _add(total, dict(sections.quantity_map(spec.overhead, "spec.overhead")))
+    return tuple(sorted((name, min(number, MAX)) for name, number in total.items() if number))
+
+
+def our_annotations(raw: Raw) -> Labels:
+    """The annotations that planning reads; the text is searched first, because most pods have none of them."""
+    text = bytes(raw)
+    if not any(mark in text for mark in _MARKED):
+        return NOTHING
+    return {key: value for key, value in sections.string_map(raw, "metadata.annotations").items() if marks.ours(key)}
+
+
+def _ready(conditions: Sequence[wire.Condition] | None, *, default: bool) -> bool:
+    for condition in conditions or ():
+        if condition.type == "Ready":
+            return condition.status == "True"
+    return default
+
+
+def _requests_of(
+    container: wire.Container, path: str, actual: dict[str | None, dict[str, int]] | None
+) -> dict[str, int]:
+    asked = sections.resource_requests(container.resources, f"{path}.resources")
+    if actual:
+        _raise_to(asked, actual.get(container.name, {}))
+    return asked
+
+
+def _actual(status: wire.ContainerStatus) -> dict[str, int]:
+    path = f"status.containerStatuses[{status.name}]"
+    given = dict(sections.quantity_map(status.allocated_resources, f"{path}.allocatedResources"))
+    resources = sections.decode(status.resources, wire.Resources, f"{path}.resources")
+    if resources:
+        _raise_to(given, sections.quantities(resources.requests, f"{path}.resources.requests"))
+    return given
+
+
+def _add(total: dict[str, int], more: dict[str, int]) -> None:
+    for name, number in more.items():
+        total[name] = total.get(name, 0) + number
+
+
+def _raise_to(total: dict[str, int], floor: dict[str, int]) -> None:
+    for name, number in floor.items():
+        total[name] = max(total.get(name, 0), number)
+
+
+def _host_ports(spec: wire.PodSpec) -> tuple[HostPort, ...]:
+    sidecars = (c for c in spec.init_containers or () if c.restart_policy == "Always")
+    serving: Iterable[wire.Container] = (*(spec.containers or ()), *sidecars)
+    return tuple(sorted({port for c in serving for port in sections.host_ports(c.ports, "spec.containers.ports")}))
+
+
+def _volumes(
+    volumes: Sequence[wire.PodVolume], pod_name: str
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Claims, local storage and inline disks; config maps, secrets and tokens follow a pod anywhere."""
+    claims: list[str] = []
+    local: list[str] = []
+    disks: list[str] = []
+    for volume in volumes:
+        if volume.persistent_volume_claim:
+            claims.append(volume.persistent_volume_claim.claim_name or "")
+        elif volume.ephemeral is not wire.ABSENT:
+            claims.append(f"{pod_name}-{volume.name}")
+        elif volume.host_path is not wire.ABSENT:
+            local.append(f"hostPath {volume.name}")
+        elif volume.empty_dir is not wire.ABSENT:
+            local.append(f"emptyDir {volume.name}")
+        else:
+            disks.extend(f"{kind} {volume.name}" for kind in _INLINE_DISKS if getattr(volume, kind) is not wire.ABSENT)
+    return tuple(claims), tuple(local), tuple(disks)

@@ -1,0 +1,31 @@
+"""The labels and annotations that users and we put on objects: the contract of DESIGN's first section, in one place."""
+
+from __future__ import annotations
+
+PREFIX = "scheduler.alpha.kubernetes.io/"
+
+RESCHEDULING = PREFIX + "rescheduling"  # pod label; "disabled" means never move this pod
+MAINTENANCE = PREFIX + "maintenance"  # node label; "true" means empty this node and keep it empty
+MIGRATION_ID = PREFIX + "migration-id"  # pod label, and workload annotation while a move is under way
+MIGRATION_STATUS = PREFIX + "migration-status"
+MIGRATED_FROM = PREFIX + "migrated-from"
+MIGRATION_REASON = PREFIX + "migration-reason"
+MIGRATION_TIME = PREFIX + "migration-time"  # pod annotation, RFC 3339
+MIGRATION_METHOD = PREFIX + "migration-method"  # workload annotation: auto, handoff or evict for this one
+ORIGINAL_POD = PREFIX + "original-pod"
+ORIGINAL_POD_NAME = PREFIX + "original-pod-name"
+SCHEDULING_RETRIES = "scheduling-retries"
+
+# Of other tools: what they put on pods that have no owner object to show it.
+MIRROR = "kubernetes.io/config.mirror"
+STATIC_SOURCE = "kubernetes.io/config.source"
+
+TEMPLATE_HASH = "pod-template-hash"
+CONTROL_PLANE_ROLES = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+
+RUNNING_MIGRATIONS = frozenset({"pending", "in-progress"})
+
+
+def ours(key: str) -> bool:
+    """Whether planning reads this annotation; all others are left out of recordings and of memory."""
+    return key.startswith(PREFIX) or key in (SCHEDULING_RETRIES, "scheduling-retires", MIRROR, STATIC_SOURCE)

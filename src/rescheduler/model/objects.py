@@ -1,0 +1,164 @@
+"""The rows that planning reads: what is left of Kubernetes objects when everything else is dropped.
+
+Readers (`cluster.decode`, test builders) make them; they are immutable and cheap: a pod is one small struct whose
+labels, shape and owner are shared with its siblings. `gc=False` because rows never form cycles, and 150,000 of them
+would otherwise be walked by every collection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from rescheduler.model import marks
+from rescheduler.model.selector import Labels, Selector
+from rescheduler.model.shape import NodeTerm, Requests, Shape, Taint
+
+NOTHING: Mapping[str, str] = {}
+
+
+class Node(msgspec.Struct, frozen=True, gc=False):
+    """A node; `problem` tells why it cannot be trusted as a target, if so."""
+
+    name: str
+    labels: Labels = NOTHING
+    allocatable: Requests = ()
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    ready: bool = True
+    deleting: bool = False
+    problem: str = ""
+
+    @property
+    def control_plane(self) -> bool:
+        """Whether it runs the control plane: never a target."""
+        return any(role in self.labels for role in marks.CONTROL_PLANE_ROLES)
+
+    @property
+    def maintenance(self) -> bool:
+        """Whether an operator wants it empty."""
+        return self.labels.get(marks.MAINTENANCE) == "true"
+
+
+class Owner(NamedTuple):
+    """The controller of an object."""
+
+    kind: str
+    name: str
+    uid: str = ""
+
+
+class Pod(msgspec.Struct, frozen=True, gc=False, eq=False):
+    """A pod; `held` is what it holds on its node now, `shape.requests` what it would ask of another."""
+
+    namespace: str
+    name: str
+    uid: str
+    shape: Shape
+    labels: Labels = NOTHING
+    node: str = ""
+    held: Requests = ()
+    owner: Owner | None = None
+    priority: int = 0
+    phase: str = "Running"
+    ready: bool = True
+    created: float | None = None
+    deleting: bool = False
+    nominated: str = ""
+    annotations: Mapping[str, str] = NOTHING
+    problem: str = ""
+
+    @property
+    def full_name(self) -> str:
+        """`namespace/name`, as Kubernetes tools print it."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has ended: it holds nothing any more."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def static(self) -> bool:
+        """Whether a kubelet runs it from a file: the API server only shows a mirror of it."""
+        source = self.annotations.get(marks.STATIC_SOURCE, "api")
+        return (
+            marks.MIRROR in self.annotations or source != "api" or (self.owner is not None and self.owner[0] == "Node")
+        )
+
+
+class Workload(msgspec.Struct, frozen=True, gc=False):
+    """A Deployment, ReplicaSet, StatefulSet, DaemonSet or Job."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+    owner: Owner | None = None
+    replicas: int | None = None
+    recreate: bool = False
+    selector: Selector | None = None
+    annotations: Mapping[str, str] = NOTHING
+    node_selector: tuple[tuple[str, str], ...] = ()
+    node_affinity: tuple[NodeTerm, ...] | None = None
+
+
+class DisruptionBudget(msgspec.Struct, frozen=True, gc=False):
+    """A PodDisruptionBudget; `allowed` is None when no controller has reckoned it yet."""
+
+    namespace: str
+    name: str
+    selector: Selector | None = None
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+    allowed: int | None = None
+    always_evict_unhealthy: bool = False
+
+
+class Claim(msgspec.Struct, frozen=True, gc=False):
+    """A PersistentVolumeClaim."""
+
+    namespace: str
+    name: str
+    volume: str = ""
+    storage_class: str = ""
+    access_modes: tuple[str, ...] = ()
+
+
+class Volume(msgspec.Struct, frozen=True, gc=False):
+    """A PersistentVolume; `driver` and `handle` name what is attached."""
+
+    name: str
+    labels: Labels = NOTHING
+    node_affinity: tuple[NodeTerm, ...] | None = None
+    driver: str = ""
+    handle: str = ""
+    local: bool = False
+
+
+class StorageClass(msgspec.Struct, frozen=True, gc=False):
+    """A StorageClass; `topologies` limits where it can make volumes (any of these terms)."""
+
+    name: str
+    provisioner: str = ""
+    wait_for_consumer: bool = False
+    topologies: tuple[NodeTerm, ...] = ()
+
+
+class AttachLimits(msgspec.Struct, frozen=True, gc=False):
+    """A CSINode: how many volumes of each driver its node can hold."""
+
+    node: str
+    limits: tuple[tuple[str, int], ...] = ()
+
+
+class Usage(msgspec.Struct, frozen=True, gc=False):
+    """A NodeMetrics or PodMetrics: measured use. Recorded now; strategies read it when usage does."""
+
+    kind: str
+    namespace: str
+    name: str
+    usage: Requests = ()
+    timestamp: float | None = None

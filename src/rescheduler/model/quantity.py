@@ -1,0 +1,79 @@
+"""Resource quantities, as Kubernetes reads and rounds them.
+
+The scheduler counts CPU in thousandths and everything else in whole units, both rounded up, in signed 64 bits. We do
+the same, so that a sum of ours is a sum of its. Values beyond 64 bits are capped, as Kubernetes caps them.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil
+
+MAX = 2**63 - 1
+
+_QUANTITY = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([A-Za-z]*)([+-]?[0-9]*)")
+_SUFFIXES = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 10**3),
+    "": Fraction(1),
+    **{unit: Fraction(10 ** (3 * power)) for power, unit in enumerate("kMGTPE", start=1)},
+    **{unit + "i": Fraction(1024**power) for power, unit in enumerate("KMGTPE", start=1)},
+}
+_HUGE_EXPONENT = 40  # past this every non-zero number is over 64 bits or below a billionth: no need for exactness
+
+
+class QuantityError(ValueError):
+    """Text that is not a quantity, or a quantity that makes no sense; the message says which."""
+
+
+@lru_cache(maxsize=65536)
+def parse_quantity(text: str | int | float) -> Fraction:
+    """The exact value of `100m`, `1.5Gi`, `1e3`, `2`; negative ones are refused, because no request or capacity is."""
+    written = text if isinstance(text, str) else _plain(text)
+    found = _QUANTITY.fullmatch(written)
+    if not found:
+        raise QuantityError(f"{written!r} is not a quantity such as 100m, 1.5 or 2Gi")
+    sign, digits, suffix, exponent = found.groups()
+    scale = _scale(suffix, exponent)
+    if scale is None:
+        raise QuantityError(
+            f"{written!r} is not a quantity: use a suffix of n u m k M G T P E Ki Mi Gi Ti Pi Ei, or 1e3"
+        )
+    number = Fraction(digits if digits[-1] != "." else digits + "0") * scale
+    if sign == "-" and number:
+        raise QuantityError(f"{written!r} is negative; a quantity here is 0 or more")
+    return number
+
+
+def milli(text: str | int | float) -> int:
+    """Thousandths, rounded up: how CPU is counted."""
+    return min(ceil(parse_quantity(text) * 1000), MAX)
+
+
+def value(text: str | int | float) -> int:
+    """Whole units, rounded up: how everything but CPU is counted."""
+    return min(ceil(parse_quantity(text)), MAX)
+
+
+def amount(resource: str, text: str | int | float) -> int:
+    """The number that the scheduler counts for this resource."""
+    return milli(text) if resource == "cpu" else value(text)
+
+
+def _plain(number: int | float) -> str:
+    if isinstance(number, bool):
+        raise QuantityError(f"{number} is not a quantity")
+    return str(number) if isinstance(number, int) else format(Decimal(repr(number)), "f")
+
+
+def _scale(suffix: str, exponent: str) -> Fraction | None:
+    if not exponent:
+        return _SUFFIXES.get(suffix)
+    if suffix not in ("e", "E") or not exponent.lstrip("+-"):
+        return None
+    power = max(-_HUGE_EXPONENT, min(_HUGE_EXPONENT, int(exponent[:8])))
+    return Fraction(10) ** power

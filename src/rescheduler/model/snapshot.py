@@ -1,0 +1,82 @@
+"""One moment of a cluster, immutable and in canonical order: the only input of planning besides the policy.
+
+Readers collect rows in any order; `ClusterSnapshot.of` sorts them, so that the same cluster gives the same plan
+whatever the order of the objects in a file or of the pages of a list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+from rescheduler.model.objects import (
+    AttachLimits,
+    Claim,
+    DisruptionBudget,
+    Node,
+    Pod,
+    StorageClass,
+    Usage,
+    Volume,
+    Workload,
+)
+from rescheduler.model.selector import Labels
+
+WorkloadKey = tuple[str, str, str]
+"""Kind, namespace, name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSnapshot:
+    """Nodes and pods sorted by name, everything else by key."""
+
+    nodes: tuple[Node, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    namespaces: Mapping[str, Labels] = field(default_factory=dict)
+    workloads: Mapping[WorkloadKey, Workload] = field(default_factory=dict)
+    budgets: tuple[DisruptionBudget, ...] = ()
+    claims: Mapping[tuple[str, str], Claim] = field(default_factory=dict)
+    volumes: Mapping[str, Volume] = field(default_factory=dict)
+    storage_classes: Mapping[str, StorageClass] = field(default_factory=dict)
+    attach_limits: Mapping[str, AttachLimits] = field(default_factory=dict)
+    usage: tuple[Usage, ...] = ()
+    kinds: frozenset[str] = frozenset()
+    taken_at: float | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Rows:
+    """What a reader has collected, in no order; keys hold one row each."""
+
+    nodes: dict[str, Node] = field(default_factory=dict)
+    pods: dict[tuple[str, str], Pod] = field(default_factory=dict)
+    namespaces: dict[str, Labels] = field(default_factory=dict)
+    workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
+    budgets: dict[tuple[str, str], DisruptionBudget] = field(default_factory=dict)
+    claims: dict[tuple[str, str], Claim] = field(default_factory=dict)
+    volumes: dict[str, Volume] = field(default_factory=dict)
+    storage_classes: dict[str, StorageClass] = field(default_factory=dict)
+    attach_limits: dict[str, AttachLimits] = field(default_factory=dict)
+    usage: dict[tuple[str, str, str], Usage] = field(default_factory=dict)
+
+    def snapshot(
+        self, kinds: Iterable[str] = (), taken_at: float | None = None, warnings: Iterable[str] = ()
+    ) -> ClusterSnapshot:
+        """Freeze the rows in canonical order."""
+        return ClusterSnapshot(
+            nodes=tuple(sorted(self.nodes.values(), key=attrgetter("name"))),
+            pods=tuple(self.pods[key] for key in sorted(self.pods)),
+            namespaces=self.namespaces,
+            workloads=self.workloads,
+            budgets=tuple(self.budgets[key] for key in sorted(self.budgets)),
+            claims=self.claims,
+            volumes=self.volumes,
+            storage_classes=self.storage_classes,
+            attach_limits=self.attach_limits,
+            usage=tuple(self.usage[key] for key in sorted(self.usage)),
+            kinds=frozenset(kinds),
+            taken_at=taken_at,
+            warnings=tuple(warnings),
+        )
