@@ -2,7 +2,7 @@
 
 Configuration files, annotations and flags carry durations as text; inside the program they are seconds, as a float.
 Parsing and printing agree with Go's time.ParseDuration and Duration.String, which count whole nanoseconds in 64 bits.
-A float holds every nanosecond up to 104 days; beyond that the last digits are rounded.
+A float tells nanoseconds apart up to 97 days (2**23 seconds); beyond that the last digits are rounded.
 """
 
 from __future__ import annotations
@@ -67,8 +67,10 @@ def format_duration(seconds: float) -> str:
     """A duration's text as Go prints it: `1m30s`, `1h0m0s`, `1.5s`, `250ms`, `0s`."""
     if not math.isfinite(seconds) or abs(seconds) * _SECOND > _MAX + 1:
         raise DurationError(f"{seconds} seconds cannot be written as a duration")
-    # 2**63 is what the largest float below it rounds to; Go has no such duration.
-    nanoseconds = min(round(abs(seconds) * _SECOND), _MAX)
+    # In floats the product would be rounded once more, and 1ns of 60 days be lost.
+    numerator, denominator = abs(seconds).as_integer_ratio()
+    # Go's longest duration is not a float; the nearest one is a nanosecond longer.
+    nanoseconds = min((2 * numerator * _SECOND + denominator) // (2 * denominator), _MAX)
     sign = "-" if seconds < 0 and nanoseconds else ""
     if nanoseconds < _SECOND:
         return sign + _below_a_second(nanoseconds)

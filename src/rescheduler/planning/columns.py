@@ -1,0 +1,195 @@
+"""A snapshot as numpy columns: one array position a node, one a pod, so that a question is asked of all at once.
+
+Built once a plan from the rows and never changed; `planning.whatif` lays what would be on top of it. Amounts are
+capped far below 64 bits, so that no sum over a node can overflow however absurd the input.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from rescheduler.model import marks
+from rescheduler.model.objects import Pod
+from rescheduler.model.selector import Labels
+from rescheduler.model.shape import Requests, Shape
+from rescheduler.model.snapshot import ClusterSnapshot
+
+Ints = NDArray[np.int64]
+Indexes = NDArray[np.int32]
+Mask = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+PODS = "pods"
+_CAP = 2**52
+
+
+class Columns:
+    """Arrays over nodes [N], pods [P], shapes [S] and groups [G]: pods with one namespace and one set of labels."""
+
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self.snapshot = snapshot
+        self.nodes = snapshot.nodes
+        self.pods = snapshot.pods
+        self.node_index = {node.name: index for index, node in enumerate(self.nodes)}
+        self.shapes: list[Shape] = []
+        self.groups: list[tuple[str, Labels]] = []
+        self._without_pin: dict[tuple[int, int], Shape] = {}
+        self._index_pods()
+        names = {name for node in self.nodes for name, _ in node.allocatable}
+        names.update(name for shape in self.shapes for name, _ in shape.requests)
+        self.resources = ["cpu", "memory", PODS, *sorted(names - {"cpu", "memory", PODS})]
+        self.resource_index = {name: index for index, name in enumerate(self.resources)}
+        self.allocatable = self._matrix([node.allocatable for node in self.nodes]).T.copy()
+        self.shape_requests = self._matrix([shape.requests for shape in self.shapes])
+        # Each pod takes one place of its node's pod count, whatever else it asks.
+        self.shape_requests[:, self.resource_index[PODS]] = 1
+
+    def _index_pods(self) -> None:
+        """One pass over the pods: where each is, and which shape and group it has."""
+        node_index, shapes, groups = self.node_index, self.shapes, self.groups
+        shape_ids: dict[int, int] = {}
+        group_ids: dict[tuple[str, int], int] = {}
+        at: list[int] = []
+        shape_of: list[int] = []
+        group_of: list[int] = []
+        for pod in self.pods:
+            place = pod.node or pod.nominated
+            at.append(node_index.get(place, -1) if place and not pod.finished else -1)
+            shape = pod.shape
+            if marks.MIGRATION_ID in pod.labels:
+                shape = self._unpinned(pod)
+            shape_id = shape_ids.setdefault(id(shape), len(shapes))
+            if shape_id == len(shapes):
+                shapes.append(shape)
+            shape_of.append(shape_id)
+            key = (pod.namespace, id(pod.labels))
+            group_id = group_ids.setdefault(key, len(groups))
+            if group_id == len(groups):
+                groups.append((pod.namespace, pod.labels))
+            group_of.append(group_id)
+        self.pod_at: Indexes = np.array(at, np.int32)
+        """Where each pod counts: its node, or the node that it is nominated to; -1 for none."""
+        self.pod_shape: Indexes = np.array(shape_of, np.int32)
+        self.pod_group: Indexes = np.array(group_of, np.int32)
+
+    def _unpinned(self, pod: Pod) -> Shape:
+        """The shape of a replacement: where we placed the pod, its workload's template counts, not our pin."""
+        owner = pod.owner
+        template = owner and self.snapshot.workloads.get((owner.kind, pod.namespace, owner.name))
+        shape = pod.shape
+        if not template or (template.node_selector, template.node_affinity) == (
+            shape.node_selector,
+            shape.node_affinity,
+        ):
+            return shape
+        key = (id(shape), id(template))
+        if key not in self._without_pin:
+            self._without_pin[key] = msgspec.structs.replace(
+                shape, node_selector=template.node_selector, node_affinity=template.node_affinity
+            )
+        return self._without_pin[key]
+
+    def _matrix(self, rows: list[Requests]) -> Ints:
+        matrix = np.zeros((len(rows), len(self.resources)), np.int64)
+        for index, amounts in enumerate(rows):
+            for name, number in amounts:
+                matrix[index, self.resource_index[name]] = min(number, _CAP)
+        return matrix
+
+    def vector(self, amounts: Requests) -> Ints:
+        """What a pod with these requests takes of a node."""
+        taken: Ints = self._matrix([tuple((n, a) for n, a in amounts if n in self.resource_index)])[0]
+        taken[self.resource_index[PODS]] = 1
+        return taken
+
+    @cached_property
+    def resized(self) -> dict[int, Ints]:
+        """Pods that hold something else than they ask, because they were resized in place."""
+        return {
+            index: self.vector(pod.held)
+            for index, pod in enumerate(self.pods)
+            if pod.held is not pod.shape.requests and pod.held != pod.shape.requests
+        }
+
+    def shape(self, pod: int) -> Shape:
+        """What the scheduler would look at in the pod, or in its replacement."""
+        return self.shapes[int(self.pod_shape[pod])]
+
+    def held(self, pod: int) -> Ints:
+        """What a pod holds where it is."""
+        resized = self.resized.get(pod)
+        return resized if resized is not None else self.requests(pod)
+
+    def requests(self, pod: int) -> Ints:
+        """What a pod asks of a new node."""
+        row: Ints = self.shape_requests[self.pod_shape[pod]]
+        return row
+
+    @cached_property
+    def used(self) -> Ints:
+        """[R, N]: what the pods hold on each node."""
+        used = np.zeros((len(self.nodes), len(self.resources)), np.int64)
+        placed = np.flatnonzero(self.pod_at >= 0)
+        np.add.at(used, self.pod_at[placed], self.shape_requests[self.pod_shape[placed]])
+        for pod, held in self.resized.items():
+            if self.pod_at[pod] >= 0:
+                used[self.pod_at[pod]] += held - self.requests(pod)
+        return used.T.copy()
+
+    @cached_property
+    def _by_node(self) -> tuple[Indexes, NDArray[np.intp]]:
+        order = np.argsort(self.pod_at, kind="stable").astype(np.int32)
+        starts = np.searchsorted(self.pod_at[order], np.arange(len(self.nodes) + 1))
+        return order, starts
+
+    def pods_on(self, node: int) -> Indexes:
+        """The pods that count on a node in the snapshot, in the snapshot's order."""
+        order, starts = self._by_node
+        found: Indexes = order[starts[node] : starts[node + 1]]
+        return found
+
+    @cached_property
+    def _by_group(self) -> tuple[Indexes, NDArray[np.intp]]:
+        order = np.argsort(self.pod_group, kind="stable").astype(np.int32)
+        starts = np.searchsorted(self.pod_group[order], np.arange(len(self.groups) + 1))
+        return order, starts
+
+    def pods_of_group(self, group: int) -> Indexes:
+        """The pods with this namespace and these labels."""
+        order, starts = self._by_group
+        found: Indexes = order[starts[group] : starts[group + 1]]
+        return found
+
+    @cached_property
+    def pod_index(self) -> dict[tuple[str, str], int]:
+        """Namespace and name → position."""
+        return {(pod.namespace, pod.name): index for index, pod in enumerate(self.pods)}
+
+    def pod(self, index: int) -> Pod:
+        """The row at a position."""
+        return self.pods[index]
+
+    def domains(self, key: str) -> Indexes:
+        """[N]: the number of each node's domain of a topology key; -1 where the node lacks the label."""
+        return self._domain(key)[0]
+
+    def domain_values(self, key: str) -> list[str]:
+        """The label values that the numbers of `domains` stand for."""
+        return self._domain(key)[1]
+
+    def _domain(self, key: str) -> tuple[Indexes, list[str]]:
+        known = self._domains.get(key)
+        if known is None:
+            numbers: dict[str, int] = {}
+            values = [node.labels.get(key) for node in self.nodes]
+            found = [-1 if value is None else numbers.setdefault(value, len(numbers)) for value in values]
+            known = self._domains[key] = (np.array(found, np.int32), list(numbers))
+        return known
+
+    @cached_property
+    def _domains(self) -> dict[str, tuple[Indexes, list[str]]]:
+        return {}

@@ -1,0 +1,193 @@
+"""Guards: what is never disturbed, whatever a strategy wants. Each is one function that says why not, or nothing.
+
+The planner asks them of every pod that a strategy proposes; the first that objects becomes the Rejection that `plan`,
+`explain`, the page and the metrics show. They look at the pod and its owners only; what depends on the rest of the plan
+is in `planning.disruption` and `planning.budgets`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rescheduler.model import marks
+from rescheduler.model.instant import InstantError, parse_instant
+from rescheduler.model.objects import Pod
+from rescheduler.model.plan import Method
+from rescheduler.model.policy import Policy
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.methods import Methods
+from rescheduler.planning.workloads import Workloads
+
+SYSTEM_CRITICAL = 2_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What guards look things up in."""
+
+    policy: Policy
+    snapshot: ClusterSnapshot
+    workloads: Workloads
+    methods: Methods
+
+
+Guard = Callable[[Pod, Context], str]
+
+
+def unreadable(pod: Pod, context: Context) -> str:
+    """Pods that the input describes in a way that cannot be understood."""
+    return pod.problem
+
+
+def not_running(pod: Pod, context: Context) -> str:
+    """Pods that are on no node, or have ended."""
+    if pod.finished:
+        return f"it has ended ({pod.phase})"
+    return "" if pod.node else "it is not on a node yet"
+
+
+def deleting(pod: Pod, context: Context) -> str:
+    """Pods that are being deleted."""
+    return "it is being deleted" if pod.deleting else ""
+
+
+def migrating(pod: Pod, context: Context) -> str:
+    """Pods that a migration is moving already."""
+    status = pod.labels.get(marks.MIGRATION_STATUS, "")
+    return (
+        f"migration {pod.labels.get(marks.MIGRATION_ID, '')} is {status}" if status in marks.RUNNING_MIGRATIONS else ""
+    )
+
+
+def excluded_namespace(pod: Pod, context: Context) -> str:
+    """Pods in excludedNamespaces."""
+    excluded = pod.namespace in context.policy.excluded_namespaces
+    return f"namespace {pod.namespace} is in excludedNamespaces" if excluded else ""
+
+
+def excluded_selector(pod: Pod, context: Context) -> str:
+    """Pods that excludedPodSelector selects."""
+    selector = context.policy.excluded_pods
+    return f"excludedPodSelector {selector} selects it" if selector is not None and selector.matches(pod.labels) else ""
+
+
+def opted_out(pod: Pod, context: Context) -> str:
+    """Pods with the label that says never."""
+    return f"label {marks.RESCHEDULING} is disabled" if pod.labels.get(marks.RESCHEDULING) == "disabled" else ""
+
+
+def daemon(pod: Pod, context: Context) -> str:
+    """DaemonSet pods: their place is their node."""
+    return f"DaemonSet {pod.owner.name} runs it on this node" if pod.owner and pod.owner.kind == "DaemonSet" else ""
+
+
+def static(pod: Pod, context: Context) -> str:
+    """Static and mirror pods: the node's kubelet runs them from a file."""
+    return "it is a static pod of its node" if pod.static else ""
+
+
+def system_critical(pod: Pod, context: Context) -> str:
+    """Pods of system-critical priority."""
+    return f"its priority {pod.priority} is system-critical" if pod.priority >= SYSTEM_CRITICAL else ""
+
+
+def young(pod: Pod, context: Context) -> str:
+    """Pods younger than minPodAge."""
+    now, least = context.snapshot.taken_at, context.policy.min_pod_age
+    if now is None or pod.created is None or now - pod.created >= least:
+        return ""
+    return f"it is younger than minPodAge ({least:g}s)"
+
+
+def resting(pod: Pod, context: Context) -> str:
+    """Pods of workloads that were moved less than coolDown ago."""
+    now, rest = context.snapshot.taken_at, context.policy.cool_down
+    moved = context.workloads.last_moves.get(context.workloads.key(pod)) if now is not None else None
+    if now is None or moved is None:
+        return ""
+    try:
+        since = now - parse_instant(moved)
+    except InstantError as error:
+        return f"annotation {marks.MIGRATION_TIME}: {error}"
+    return f"its workload was moved at {moved}, less than coolDown ({rest:g}s) ago" if since < rest else ""
+
+
+def local_storage(pod: Pod, context: Context) -> str:
+    """Pods with data on their node, unless allow.localStorage."""
+    kept = pod.shape.local_storage
+    return f"it has local storage ({', '.join(kept)})" if kept and not context.policy.allow.local_storage else ""
+
+
+def volumes(pod: Pod, context: Context) -> str:
+    """Pods whose volumes cannot follow them, or about whose volumes the input says nothing."""
+    if pod.shape.inline_disks:
+        return f"inline disk {pod.shape.inline_disks[0]} cannot be checked; use a PersistentVolumeClaim"
+    snapshot = context.snapshot
+    for name in pod.shape.claims:
+        for kind in ("PersistentVolumeClaim", "PersistentVolume"):
+            if kind not in snapshot.kinds:
+                return f"it uses claim {name}, but the input has no {kind} objects"
+        claim = snapshot.claims.get((pod.namespace, name))
+        volume = snapshot.volumes.get(claim.volume) if claim is not None else None
+        if volume is not None and volume.local:
+            return f"volume {volume.name} of claim {name} is on its node and cannot follow"
+    return ""
+
+
+def devices(pod: Pod, context: Context) -> str:
+    """Pods with dynamically claimed devices: whether another node has such devices free cannot be checked."""
+    return "its claimed devices (resourceClaims) cannot be checked on another node" if pod.shape.resource_claims else ""
+
+
+def job(pod: Pod, context: Context) -> str:
+    """Pods of Jobs, unless allow.jobs: moving one starts its work again."""
+    if pod.owner is None or pod.owner.kind != "Job" or context.policy.allow.jobs:
+        return ""
+    return f"Job {pod.owner.name} would start its work again (allow.jobs lets it)"
+
+
+def single_replica(pod: Pod, context: Context) -> str:
+    """Single replicas that cannot be handed off, unless allow.singleReplica: there would be a moment of none."""
+    if context.policy.allow.single_replica or pod.owner is None or pod.owner.kind == "Job":
+        return ""
+    if context.methods.choose(pod) is not Method.EVICT or context.workloads.replicas(pod) > 1:
+        return ""
+    why = context.methods.cannot_hand_off(pod) or "evict is the method chosen for it"
+    return f"it is the only replica, and {why} (allow.singleReplica lets it)"
+
+
+GUARDS: tuple[tuple[str, Guard], ...] = (
+    ("Unreadable", unreadable),
+    ("NotRunning", not_running),
+    ("Deleting", deleting),
+    ("Migrating", migrating),
+    ("ExcludedNamespace", excluded_namespace),
+    ("ExcludedPodSelector", excluded_selector),
+    ("ReschedulingDisabled", opted_out),
+    ("DaemonSet", daemon),
+    ("StaticPod", static),
+    ("SystemCritical", system_critical),
+    ("MinPodAge", young),
+    ("CoolDown", resting),
+    ("LocalStorage", local_storage),
+    ("Volumes", volumes),
+    ("ResourceClaims", devices),
+    ("Job", job),
+    ("SingleReplica", single_replica),
+)
+"""In the order in which they are asked: what makes the others meaningless first."""
+
+
+def objections(pod: Pod, context: Context) -> list[tuple[str, str]]:
+    """Every guard that objects to moving the pod, with its reason."""
+    return [(name, why) for name, guard in GUARDS if (why := guard(pod, context))]
+
+
+def first_objection(pod: Pod, context: Context) -> tuple[str, str] | None:
+    """The first guard that objects, with its reason."""
+    for name, guard in GUARDS:
+        why = guard(pod, context)
+        if why:
+            return name, why
+    return None

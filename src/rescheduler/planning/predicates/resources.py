@@ -1,0 +1,57 @@
+"""Room: every requested resource, and a place among the node's pods."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rescheduler.planning.columns import PODS, Columns, Ints, Mask
+from rescheduler.planning.whatif import WhatIf
+
+
+class NodeResourcesFit:
+    """The node has what the pod asks left over; nothing asked of a resource is nothing checked, as in the scheduler."""
+
+    name = "NodeResourcesFit"
+
+    def __init__(self, whatif: WhatIf) -> None:
+        self._whatif = whatif
+        self._columns = whatif.columns
+        self._asked: dict[int, list[tuple[int, int]]] = {}
+
+    def mask(self, pod: int) -> Mask | None:
+        return self.fits(pod, self._whatif.free)
+
+    def fits(self, pod: int, free: Ints) -> Mask:
+        """[N]: where `free` [R, N] covers what the pod asks."""
+        (first, amount), *others = self.asked(pod)
+        mask: Mask = free[first] >= amount
+        for resource, amount in others:
+            mask &= free[resource] >= amount
+        return mask
+
+    def asked(self, pod: int) -> list[tuple[int, int]]:
+        """Resource number and amount, for every resource that the pod asks; at least the place in the pod count."""
+        shape = int(self._columns.pod_shape[pod])
+        known = self._asked.get(shape)
+        if known is None:
+            row = self._columns.shape_requests[shape]
+            known = self._asked[shape] = [(int(r), int(row[r])) for r in np.flatnonzero(row)]
+        return known
+
+    def reason(self, pod: int, node: int) -> str:
+        short = [
+            f"{self._columns.resources[r]} (asks {_amount(self._columns, r, asked)}, "
+            f"{_amount(self._columns, r, max(0, int(self._whatif.free[r, node])))} free)"
+            for r, asked in self.asked(pod)
+            if self._whatif.free[r, node] < asked
+        ]
+        return "insufficient " + ", ".join(short)
+
+
+def _amount(columns: Columns, resource: int, number: int) -> str:
+    name = columns.resources[resource]
+    if name == "cpu":
+        return f"{number}m"
+    if name == PODS or "/" in name:
+        return str(number)
+    return f"{number / 2**20:,.0f}Mi"

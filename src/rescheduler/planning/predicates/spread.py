@@ -1,0 +1,158 @@
+"""Hard topology spread constraints, as kube-scheduler's PodTopologySpread reckons them.
+
+A constraint counts, per domain, the pods that its selector means on the nodes that its carrier could use; the domain
+that would take one more may be at most maxSkew above the emptiest. As with affinity, a move is also asked whether the
+rules still hold when the original has gone, for every constraint in the cluster that counts the moved pod.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from rescheduler.model.selector import Labels, Operator, Requirement, Selector
+from rescheduler.model.shape import Shape, Spread
+from rescheduler.planning.carriers import Pair, carriers
+from rescheduler.planning.columns import Columns, Indexes, Mask
+from rescheduler.planning.matching import DomainCounts, Matching, RuleIndex, Subjects
+from rescheduler.planning.predicates.nodes import NodeMasks
+from rescheduler.planning.whatif import WhatIf
+
+NOBODY = Selector((Requirement("", Operator.EXISTS),))
+"""No label has an empty key."""
+
+
+class Constraint:
+    """A constraint with its carrier's labels, namespace and node rules filled in, and its counts."""
+
+    __slots__ = ("counts", "key", "max_skew", "min_domains", "present", "subjects")
+
+    def __init__(self, spread: Spread, subjects: Subjects, counts: DomainCounts, present: Indexes) -> None:
+        self.key = spread.topology_key
+        self.max_skew = spread.max_skew
+        self.min_domains = spread.min_domains
+        self.subjects = subjects
+        self.counts = counts
+        self.present = present  # the numbers of the domains that have an eligible node
+
+    def least(self) -> int:
+        """The global minimum: 0 while there are fewer domains than there should be."""
+        if len(self.present) < max(self.min_domains, 1):
+            return 0
+        return int(self.counts.counts[self.present].min())
+
+    def skew(self) -> int:
+        """How far the fullest domain is above the emptiest."""
+        return int(self.counts.counts[:-1].max(initial=0)) - self.least()
+
+    def room(self, *, counts_itself: bool) -> Mask:
+        """[N]: where one more pod keeps within maxSkew; nodes without the key have none."""
+        after = self.counts.at_nodes() + (1 if counts_itself else 0)
+        found: Mask = (self.counts.domain >= 0) & (after - self.least() <= self.max_skew)
+        return found
+
+
+class _Identity(NamedTuple):
+    spread: Spread
+    subjects: Subjects
+    eligible: bytes
+
+
+class PodTopologySpread:
+    """The pod does not make its workload more uneven than its hard spread constraints allow."""
+
+    name = "PodTopologySpread"
+
+    def __init__(self, whatif: WhatIf, matching: Matching, masks: NodeMasks) -> None:
+        self._columns: Columns = whatif.columns
+        self._matching = matching
+        self._masks = masks
+        self._constraints: dict[_Identity, Constraint] = {}
+        self._own: dict[tuple[int, int], list[tuple[Constraint, bool]]] = {}
+        self._touched: dict[int, list[Constraint]] = {}
+
+    def constraints(self, shape: Shape, namespace: str, labels: Labels) -> list[Constraint]:
+        """The hard constraints that a pod with this shape and these labels carries; those that mean nobody count 0."""
+        hard = [spread for spread in shape.spread if spread.hard]
+        keys = [self._columns.domains(spread.topology_key) >= 0 for spread in hard]
+        return [self._constraint(spread, shape, (namespace, labels), np.logical_and.reduce(keys)) for spread in hard]
+
+    def _constraint(self, spread: Spread, shape: Shape, group: tuple[str, Labels], eligible: Mask) -> Constraint:
+        if spread.honor_affinity:
+            selected = self._masks.selected(shape)
+            eligible = eligible if selected is None else eligible & selected
+        if spread.honor_taints:
+            eligible = eligible & self._masks.tolerated(shape)
+        subjects = _subjects(spread, *group)
+        identity = _Identity(spread, subjects, eligible.tobytes())
+        if identity not in self._constraints:
+            counts = self._matching.spread_counts(subjects, spread.topology_key, eligible)
+            present: Indexes = np.unique(counts.domain[eligible])
+            self._constraints[identity] = Constraint(spread, subjects, counts, present)
+        return self._constraints[identity]
+
+    def _carried(self, pod: int) -> list[tuple[Constraint, bool]]:
+        """The pod's own constraints, and whether each counts the pod itself."""
+        pair = (int(self._columns.pod_shape[pod]), int(self._columns.pod_group[pod]))
+        if pair not in self._own:
+            group = self._columns.groups[pair[1]]
+            found = self.constraints(self._columns.shapes[pair[0]], *group)
+            self._own[pair] = [(c, self._matching.means(c.subjects, *group)) for c in found]
+        return self._own[pair]
+
+    def mask(self, pod: int) -> Mask | None:
+        if not self._columns.shape(pod).spread:
+            return None
+        masks = [constraint.room(counts_itself=itself) for constraint, itself in self._carried(pod)]
+        return np.logical_and.reduce(masks) if masks else None
+
+    def reason(self, pod: int, node: int) -> str:
+        for constraint, itself in self._carried(pod):
+            if constraint.counts.domain[node] < 0:
+                return f"its spread constraint: the node has no label {constraint.key}"
+            if not constraint.room(counts_itself=itself)[node]:
+                value = self._columns.nodes[node].labels[constraint.key]
+                return f"its spread constraint: {constraint.key} {value} would be over maxSkew {constraint.max_skew}"
+        raise AssertionError("asked for the reason of a refusal that was none")
+
+    def skews(self, pod: int) -> list[tuple[Constraint, int]]:
+        """The constraints that count this pod, with their skew now: to be compared after a move."""
+        return [(constraint, constraint.skew()) for constraint in self._counting(pod)]
+
+    @staticmethod
+    def kept(before: list[tuple[Constraint, int]]) -> str:
+        """After a move was laid into the what-if: which constraint it broke, or nothing."""
+        for constraint, skew in before:
+            if constraint.skew() > max(constraint.max_skew, skew):
+                return f"without the original, spread over {constraint.key} would be over maxSkew {constraint.max_skew}"
+        return ""
+
+    def _counting(self, pod: int) -> list[Constraint]:
+        group = int(self._columns.pod_group[pod])
+        if group not in self._touched:
+            found: dict[Constraint, None] = {}
+            for (shape, carrier_group), position in self._index.meaning(*self._columns.groups[group]):
+                carried = self.constraints(self._columns.shapes[shape], *self._columns.groups[carrier_group])
+                found[carried[position]] = None
+            self._touched[group] = list(found)
+        return self._touched[group]
+
+    @cached_property
+    def _index(self) -> RuleIndex[tuple[Pair, int]]:
+        """Every hard constraint in the cluster, found by the pods that it counts; filled in only when one is."""
+        index: RuleIndex[tuple[Pair, int]] = RuleIndex(self._matching)
+        for carrier in carriers(self._columns, lambda shape: any(spread.hard for spread in shape.spread)):
+            hard = [spread for spread in carrier.shape.spread if spread.hard]
+            for position, spread in enumerate(hard):
+                subjects = _subjects(spread, carrier.namespace, carrier.labels)
+                index.add(frozenset({subjects}), (carrier.pair, position))
+        return index
+
+
+def _subjects(spread: Spread, namespace: str, labels: Labels) -> Subjects:
+    """Whom a constraint counts: an absent selector means nobody, and matchLabelKeys take the carrier's own values."""
+    selector = NOBODY if spread.selector is None else spread.selector
+    filled = [Requirement(k, Operator.IN, (labels[k],)) for k in spread.match_label_keys if k in labels]
+    return Subjects(selector.and_also(*filled) if filled else selector, frozenset({namespace}))

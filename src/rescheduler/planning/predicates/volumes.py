@@ -1,0 +1,233 @@
+"""Volumes: where a pod's claims let it be, and how many volumes a node can still hold.
+
+Four of kube-scheduler's rules: VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits. The first two
+depend on claims only, so they are computed once per set of claims.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property
+
+import numpy as np
+
+from rescheduler.model.objects import Claim, Volume
+from rescheduler.planning.columns import Columns, Mask
+from rescheduler.planning.predicates.nodes import NodeMasks
+from rescheduler.planning.whatif import WhatIf
+
+ONE_POD = "ReadWriteOncePod"
+_ZONE_LABELS = (
+    ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"),
+    ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
+)
+
+
+def claims_of(columns: Columns, pod: int) -> list[tuple[str, Claim | None]]:
+    """The claims that a pod uses, with their objects where the input has them."""
+    row = columns.pods[pod]
+    return [(name, columns.snapshot.claims.get((row.namespace, name))) for name in row.shape.claims]
+
+
+class _ClaimRule:
+    """A rule that depends on the pod's claims and the node's labels only."""
+
+    name = ""
+
+    def __init__(self, columns: Columns, masks: NodeMasks) -> None:
+        self._columns = columns
+        self._masks = masks
+        self._known: dict[tuple[str, str], tuple[Mask, str]] = {}
+
+    def mask(self, pod: int) -> Mask | None:
+        row = self._columns.pods[pod]
+        if not self._columns.shape(pod).claims:
+            return None
+        found: Mask = np.logical_and.reduce(
+            [self._of(row.namespace, name)[0] for name in self._columns.shape(pod).claims]
+        )
+        return found
+
+    def reason(self, pod: int, node: int) -> str:
+        row = self._columns.pods[pod]
+        verdicts = (self._of(row.namespace, name) for name in self._columns.shape(pod).claims)
+        return next(why for mask, why in verdicts if not mask[node])
+
+    def _of(self, namespace: str, name: str) -> tuple[Mask, str]:
+        key = (namespace, name)
+        if key not in self._known:
+            self._known[key] = self._where(name, self._columns.snapshot.claims.get(key))
+        return self._known[key]
+
+    def _where(self, name: str, claim: Claim | None) -> tuple[Mask, str]:
+        raise NotImplementedError
+
+    def _all(self, *, allowed: bool) -> Mask:
+        return np.full(len(self._columns.nodes), allowed)
+
+
+class VolumeBinding(_ClaimRule):
+    """The pod's bound volumes reach the node, and the unbound ones can be made there."""
+
+    name = "VolumeBinding"
+
+    def _where(self, name: str, claim: Claim | None) -> tuple[Mask, str]:
+        snapshot = self._columns.snapshot
+        if claim is None:
+            return self._all(allowed=False), f"claim {name} is not there"
+        if claim.volume:
+            volume = snapshot.volumes.get(claim.volume)
+            if volume is None:
+                return self._all(allowed=False), f"volume {claim.volume} of claim {name} is not there"
+            if volume.node_affinity is None:
+                return self._all(allowed=True), ""
+            return self._masks.any_of(
+                volume.node_affinity
+            ), f"volume {volume.name} of claim {name} is not reachable there"
+        storage = snapshot.storage_classes.get(claim.storage_class)
+        if storage is None or not storage.wait_for_consumer:
+            return self._all(allowed=False), f"claim {name} is not bound"
+        if not storage.topologies:
+            return self._all(allowed=True), ""
+        return self._masks.any_of(storage.topologies), f"storage class {storage.name} makes no volumes there"
+
+
+class VolumeZone(_ClaimRule):
+    """The pod's bound volumes are in the node's zone and region, going by their labels."""
+
+    name = "VolumeZone"
+
+    def _where(self, name: str, claim: Claim | None) -> tuple[Mask, str]:
+        volume = self._columns.snapshot.volumes.get(claim.volume) if claim is not None and claim.volume else None
+        if volume is None:
+            return self._all(allowed=True), ""
+        mask = self._all(allowed=True)
+        for label in (label for pair in _ZONE_LABELS for label in pair if label in volume.labels):
+            mask &= self._same_place(volume, label)
+        return mask | ~self._zoned, f"volume {volume.name} of claim {name} is in another zone"
+
+    def _same_place(self, volume: Volume, label: str) -> Mask:
+        """Nodes with one of the places that the volume names, under the label's new or old name."""
+        places = set(volume.labels[label].split("__"))
+        names = next(pair for pair in _ZONE_LABELS if label in pair)
+        found = []
+        for node in self._columns.nodes:
+            here = node.labels.get(label)
+            if here is None:
+                here = next((node.labels[other] for other in names if other in node.labels), None)
+            found.append(here is not None and here in places)
+        return np.array(found, np.bool_)
+
+    @cached_property
+    def _zoned(self) -> Mask:
+        """Nodes that say anything about where they are; the others pass, as in a cluster of one zone."""
+        labels = [label for pair in _ZONE_LABELS for label in pair]
+        return np.array([any(label in node.labels for label in labels) for node in self._columns.nodes], np.bool_)
+
+
+class VolumeRestrictions:
+    """A claim for one pod only is not in use by another."""
+
+    name = "VolumeRestrictions"
+
+    def __init__(self, whatif: WhatIf) -> None:
+        self._columns = whatif.columns
+        self._whatif = whatif
+        self._users: Counter[tuple[str, str]] | None = None
+        whatif.listen(self)
+
+    def _claimed(self, pod: int) -> list[tuple[str, str]]:
+        return [
+            (claim.namespace, claim.name)
+            for _, claim in claims_of(self._columns, pod)
+            if claim is not None and ONE_POD in claim.access_modes
+        ]
+
+    def changed(self, pod: int, node: int, delta: int) -> None:
+        """Follow a change of the what-if."""
+        if self._users is not None and self._columns.shape(pod).claims:
+            for claim in self._claimed(pod):
+                self._users[claim] += delta
+
+    def mask(self, pod: int) -> Mask | None:
+        if not self._columns.shape(pod).claims:
+            return None
+        claimed = self._claimed(pod)
+        if self._users is None:
+            placed = (p for p in claiming_pods(self._columns) if self._whatif.at[p] >= 0)
+            self._users = Counter(claim for p in placed for claim in self._claimed(p))
+        if not any(self._users[claim] for claim in claimed):
+            return None
+        return np.zeros(len(self._columns.nodes), np.bool_)
+
+    def reason(self, pod: int, node: int) -> str:
+        return f"claim {self._claimed(pod)[0][1]} is for one pod only, and in use"
+
+
+class NodeVolumeLimits:
+    """The node's storage drivers can attach the pod's volumes besides those they hold."""
+
+    name = "NodeVolumeLimits"
+
+    def __init__(self, whatif: WhatIf) -> None:
+        self._columns = whatif.columns
+        self._whatif = whatif
+        self._held: list[Counter[tuple[str, str]]] | None = None
+        whatif.listen(self)
+
+    def _volumes(self, pod: int) -> set[tuple[str, str]]:
+        """Driver and handle of each volume; one that isn't made yet counts by its claim."""
+        found: set[tuple[str, str]] = set()
+        snapshot = self._columns.snapshot
+        for _, claim in claims_of(self._columns, pod):
+            if claim is None:
+                continue
+            volume = snapshot.volumes.get(claim.volume) if claim.volume else None
+            if volume is not None:
+                if volume.driver:
+                    found.add((volume.driver, volume.handle))
+            elif not claim.volume:
+                storage = snapshot.storage_classes.get(claim.storage_class)
+                if storage is not None:
+                    found.add((storage.provisioner, f"{claim.namespace}/{claim.name}"))
+        return found
+
+    def changed(self, pod: int, node: int, delta: int) -> None:
+        """Follow a change of the what-if."""
+        if self._held is not None and self._columns.shape(pod).claims:
+            for volume in self._volumes(pod):
+                self._held[node][volume] += delta
+
+    def _on(self, node: int) -> set[tuple[str, str]]:
+        if self._held is None:
+            self._held = [Counter() for _ in self._columns.nodes]
+            for pod in claiming_pods(self._columns):
+                if self._whatif.at[pod] >= 0:
+                    self._held[self._whatif.at[pod]].update(self._volumes(pod))
+        return {volume for volume, users in self._held[node].items() if users > 0}
+
+    def _exceeded(self, pod: int, node: int) -> str:
+        limits = self._columns.snapshot.attach_limits.get(self._columns.nodes[node].name)
+        wanted = self._volumes(pod)
+        if limits is None or not wanted:
+            return ""
+        held = self._on(node)
+        for driver, limit in limits.limits:
+            new = {volume for volume in wanted if volume[0] == driver} - held
+            if new and len(new) + sum(volume[0] == driver for volume in held) > limit:
+                return f"{driver} can attach only {limit} volumes there"
+        return ""
+
+    def mask(self, pod: int) -> Mask | None:
+        if not self._columns.shape(pod).claims or not self._columns.snapshot.attach_limits:
+            return None
+        return np.array([not self._exceeded(pod, node) for node in range(len(self._columns.nodes))], np.bool_)
+
+    def reason(self, pod: int, node: int) -> str:
+        return self._exceeded(pod, node)
+
+
+def claiming_pods(columns: Columns) -> list[int]:
+    """The pods that use claims."""
+    claiming = np.array([bool(shape.claims) for shape in columns.shapes], np.bool_)
+    return [int(pod) for pod in np.flatnonzero(claiming[columns.pod_shape])] if claiming.any() else []

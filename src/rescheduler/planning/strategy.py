@@ -1,0 +1,81 @@
+"""The extension point: what a strategy is, what it sees, what it says, and what it is answered.
+
+A strategy is one file in `strategies/`: a frozen `Settings` class (its reference), a class with a docstring (its
+documentation), and `propose`, a generator. It yields a Proposal; the planner answers each with a Decision, and has by
+then laid an accepted one into the view. So a strategy decides what is worth moving, and nothing else: whether a pod
+may be moved, where it fits, and how many moves are allowed is the planner's business.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import ClassVar, Generic, TypeVar
+
+from rescheduler.model.plan import Move, Rejection
+from rescheduler.planning.columns import Floats
+from rescheduler.planning.settings import Settings
+from rescheduler.planning.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One pod that should move, and where it would be best.
+
+    `cost` [N] ranks targets, lower is better, infinite is never; without it the least used node is best. A target must
+    stay under the thresholds; with `insist` one that doesn't will do when there is no other.
+    """
+
+    pod: int
+    why: str
+    cost: Floats | None = None
+    insist: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Moves that stand or fall together."""
+
+    wishes: tuple[Wish, ...]
+
+    @classmethod
+    def one(cls, pod: int, why: str, cost: Floats | None = None, *, insist: bool = False) -> Proposal:
+        """The common case: a single pod."""
+        return cls((Wish(pod, why, cost, insist),))
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The planner's answer: moves when the proposal was taken, else what refused it."""
+
+    moves: tuple[Move, ...] = ()
+    rejection: Rejection | None = None
+    exhausted: bool = False
+    """No move whatever will be taken any more in this plan: its limit is reached."""
+
+    @property
+    def taken(self) -> bool:
+        """Whether the proposal is now part of the plan."""
+        return bool(self.moves)
+
+
+Proposals = Generator[Proposal, Decision, None]
+Own_co = TypeVar("Own_co", bound=Settings, covariant=True)
+
+
+class Strategy(ABC, Generic[Own_co]):
+    """One reason to move pods."""
+
+    name: ClassVar[str]
+    order: ClassVar[int]
+    """Strategies run in this order: what must be done before what would be nice."""
+
+    settings_type: ClassVar[type[Settings]] = Settings
+
+    def __init__(self, settings: Own_co) -> None:
+        self.settings = settings
+
+    @abstractmethod
+    def propose(self, view: View) -> Proposals:
+        """Yield what should move; stop when nothing is left to put right."""

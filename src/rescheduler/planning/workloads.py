@@ -1,0 +1,75 @@
+"""Who a pod belongs to: its controller, the workload above it, and how many replicas that wants."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property
+
+from rescheduler.model import marks
+from rescheduler.model.objects import Pod, Workload
+from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
+
+
+class Workloads:
+    """Looks up owners in a snapshot."""
+
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._snapshot = snapshot
+        self._keys: dict[tuple[str, object], WorkloadKey] = {}
+
+    def controller(self, pod: Pod) -> Workload | None:
+        """The object that owns the pod directly, where the input has it."""
+        if pod.owner is None:
+            return None
+        return self._snapshot.workloads.get((pod.owner.kind, pod.namespace, pod.owner.name))
+
+    def top(self, pod: Pod) -> Workload | None:
+        """The object that a user made: the Deployment above a ReplicaSet, else the controller itself."""
+        controller = self.controller(pod)
+        if controller is None or controller.owner is None:
+            return controller
+        above = (controller.owner.kind, controller.namespace, controller.owner.name)
+        return self._snapshot.workloads.get(above, controller)
+
+    def key(self, pod: Pod) -> WorkloadKey:
+        """What the pod's workload is called; a pod without a controller is its own."""
+        if pod.owner is None:
+            return ("Pod", pod.namespace, pod.name)
+        known = (pod.namespace, pod.owner)
+        if known not in self._keys:
+            top = self.top(pod)
+            if top is not None:
+                found = (top.kind, top.namespace, top.name)
+            else:
+                found = (pod.owner.kind, pod.namespace, pod.owner.name)
+            self._keys[known] = found
+        return self._keys[known]
+
+    def replicas(self, pod: Pod) -> int:
+        """How many pods the pod's controller wants; where it isn't known, how many it has."""
+        controller = self.controller(pod)
+        if controller is not None and controller.replicas is not None:
+            return controller.replicas
+        return self._siblings[(pod.namespace, pod.owner)] if pod.owner is not None else 1
+
+    @cached_property
+    def _siblings(self) -> Counter[tuple[str, object]]:
+        return Counter((pod.namespace, pod.owner) for pod in self._snapshot.pods if pod.owner and not pod.finished)
+
+    def annotation(self, pod: Pod, key: str) -> str | None:
+        """An annotation of ours on the pod, its controller or its workload; the nearest one counts."""
+        for holder in (pod, self.controller(pod), self.top(pod)):
+            if holder is not None and key in holder.annotations:
+                return holder.annotations[key]
+        return None
+
+    @cached_property
+    def last_moves(self) -> dict[WorkloadKey, str]:
+        """When each workload was last touched by us, by the marks on its pods."""
+        moved: dict[WorkloadKey, str] = {}
+        for pod in self._snapshot.pods:
+            when = pod.annotations.get(marks.MIGRATION_TIME) if pod.annotations else None
+            if when is not None:
+                key = self.key(pod)
+                moved[key] = max(when, moved.get(key, ""))
+        return moved

@@ -1,0 +1,114 @@
+"""LoadBalancing: the most and the least used nodes come within a threshold of each other."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from rescheduler.planning.columns import Floats, Mask
+from rescheduler.planning.settings import Settings
+from rescheduler.planning.strategy import Proposal, Proposals, Strategy
+from rescheduler.planning.view import RESOURCES, View
+
+# A move must take at least this much (in squared per cent points) off the unevenness, or it isn't worth a disturbance.
+_LEAST_GAIN = 1.0
+
+
+class LoadBalancingSettings(Settings):
+    """How uneven nodes may be."""
+
+    imbalance_threshold: float = Field(
+        20.0, gt=0, le=100, description="Largest gap between the most and the least used node, in % points."
+    )
+
+
+class LoadBalancing(Strategy[LoadBalancingSettings]):
+    """Moves pods from the most used nodes to the least used until the gap is within `imbalanceThreshold`.
+
+    CPU and memory are both looked at; the wider gap comes first. A pod goes from a node to one that is more than the
+    threshold below it, and only if that makes the cluster more even: the sum of squares of all nodes' use, over both
+    resources, must shrink. So no move can ever be worth undoing. It stops when every gap is within the threshold or
+    no feasible move helps.
+    """
+
+    name: ClassVar[str] = "LoadBalancing"
+    order: ClassVar[int] = 300
+    settings_type: ClassVar[type[Settings]] = LoadBalancingSettings
+
+    def propose(self, view: View) -> Proposals:
+        """From the node with the widest gap on; nodes that nothing can leave are passed over until something moved."""
+        stuck = ~view.open
+        moved = True
+        while moved:
+            moved = False
+            passed = stuck.copy()
+            while (gap := self._widest(view, passed)) is not None:
+                resource, source = gap
+                taken = False
+                for pod in self._candidates(view, resource, source):
+                    cost = self._cost(view, pod, resource, source)
+                    if cost is None:
+                        continue
+                    decision = yield Proposal.one(pod, self._why(view, resource, source), cost)
+                    if decision.exhausted:
+                        return
+                    if decision.taken:
+                        taken = moved = True
+                        break
+                if not taken:
+                    passed[source] = True
+
+    def _widest(self, view: View, passed: Mask) -> tuple[int, int] | None:
+        """The resource and the node with the widest gap above the threshold, among nodes not passed over."""
+        if passed.all():
+            return None
+        use = view.utilisation
+        floor = np.where(view.open, use, np.inf).min(axis=1)
+        top = np.where(passed, -np.inf, use)
+        gaps = top.max(axis=1) - floor
+        resource = int(gaps.argmax())
+        if gaps[resource] <= self.settings.imbalance_threshold:
+            return None
+        return resource, int(top[resource].argmax())
+
+    def _candidates(self, view: View, resource: int, source: int) -> list[int]:
+        """Pods on the node: lower priority first, then those whose size fits the gap best; one of each kind.
+
+        The best size brings the node down to the mean and the emptiest node up to half the threshold above it: more
+        would only have to be moved on.
+        """
+        use = view.utilisation[resource][view.open]
+        mean, floor = float(use.mean()), float(use.min())
+        here = float(view.utilisation_of(source)[resource])
+        ideal = min(here - mean, mean + self.settings.imbalance_threshold / 2 - floor)
+        best: dict[tuple[int, int, int], tuple[int, float, int]] = {}
+        for pod in view.pods_on(source):
+            size = float(view.share(pod, source)[resource])
+            if size <= 0 or view.moved(pod):
+                continue
+            row = view.pods[pod]
+            rank = (row.priority, abs(size - ideal), pod)
+            # What refuses one pod of a kind refuses its siblings here too, so one attempt a kind is enough.
+            kind = (row.priority, id(row.shape), id(row.labels))
+            best[kind] = min(best.get(kind, rank), rank)
+        return [pod for *_, pod in sorted(best.values())]
+
+    def _cost(self, view: View, pod: int, resource: int, source: int) -> Floats | None:
+        """[N]: how much more uneven each target makes the cluster; infinite where the move isn't worth it."""
+        use, here = view.utilisation, view.utilisation_of(source)
+        leaves, comes = view.share(pod, source), view.shares(pod)
+        relief = float((leaves * (leaves - 2 * here)).sum())
+        change: Floats = (comes * (comes + 2 * use)).sum(axis=0) + relief
+        far = here[resource] - use[resource] > self.settings.imbalance_threshold
+        worth = far & view.open & (change <= -_LEAST_GAIN)
+        return np.where(worth, change, np.inf) if worth.any() else None
+
+    def _why(self, view: View, resource: int, source: int) -> str:
+        use = view.utilisation[resource]
+        floor = float(use[view.open].min())
+        return (
+            f"{view.nodes[source].name} is at {use[source]:.1f}% {RESOURCES[resource]}, "
+            f"the least used node at {floor:.1f}% (imbalanceThreshold {self.settings.imbalance_threshold:g})"
+        )
