@@ -1,0 +1,68 @@
+"""`rescheduler config`: check configuration files, and show what is in force.
+
+The root command adds `config_group`. Results go to stdout, errors to stderr with one line each; the exit code is 2
+where a file cannot be read or is refused, so that a pipeline can check its configuration before it rolls it out.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from rescheduler.config import ConfigErrors, Configuration, defaults, load_file
+
+_REFUSED = 2
+
+
+@click.group("config")
+def config_group() -> None:
+    """Check and show configurations."""
+
+
+@config_group.command("check")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+def check(files: tuple[str, ...]) -> None:
+    """Check configuration files; FILE may be - for standard input.
+
+    Exits 0 when all are sound, else 2 with every error and its path on stderr.
+    """
+    refused = False
+    for file in files:
+        try:
+            config = _read(file)
+        except ConfigErrors as errors:
+            click.echo(errors, err=True)
+            refused = True
+        else:
+            count = len(config.fields.enabled_strategies)
+            click.echo(f"{file}: ok ({config.kind}, {count} {'strategy' if count == 1 else 'strategies'})")
+    if refused:
+        sys.exit(_REFUSED)
+
+
+@config_group.command("show")
+@click.option(
+    "--config", "file", metavar="FILE", help="Configuration file, or - for standard input; none shows the defaults."
+)
+@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
+def show(file: str | None, output: str) -> None:
+    """Print the configuration in force: every field, with defaults, in the native form."""
+    try:
+        config = _read(file)
+    except ConfigErrors as errors:
+        click.echo(errors, err=True)
+        sys.exit(_REFUSED)
+    if output == "json":
+        click.echo(json.dumps(config.effective(), indent=2, ensure_ascii=False))
+    else:
+        click.echo(config.effective_yaml(), nl=False)
+
+
+def _read(file: str | None) -> Configuration:
+    # Finding the strategies imports each of them, numpy included; `--help` and completion need none.
+    from rescheduler.strategies import settings_by_name  # noqa: PLC0415 - as said above
+
+    known = settings_by_name()
+    return defaults(known) if file is None else load_file(file, known)

@@ -1,0 +1,68 @@
+"""A configuration that has been read and found sound: what the rest of the program gets.
+
+`load`, `with_overrides` and `defaults` (in `loader`) make it. The planner takes `policy()`; the runtime takes the
+interval, leader election and connection from `fields`; `config show` prints `effective_yaml()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rescheduler.config.document import dump_document
+from rescheduler.config.forms import NATIVE_KIND, NATIVE_VERSION
+from rescheduler.config.schema import Fields
+from rescheduler.model.policy import Allowances, Limits, Policy, Thresholds
+from rescheduler.model.selector import EVERYTHING, parse_selector
+from rescheduler.planning.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """All fields with their defaults filled in; two are equal when they tell the program the same.
+
+    `fields.strategies` holds every setting of every strategy as a file would give it, except those inherited from a
+    field of the same name; `settings` holds them all, ready for the strategies.
+    """
+
+    fields: Fields
+    settings: Mapping[str, Settings]
+    kind: str = field(default=NATIVE_KIND, compare=False)
+    known: Mapping[str, type[Settings]] = field(default_factory=dict, compare=False, repr=False)
+
+    def policy(self) -> Policy:
+        """What planning is told; a strategy's settings are under its name, by their Python (snake_case) names."""
+        fields = self.fields
+        excluded = parse_selector(fields.excluded_pod_selector)
+        return Policy(
+            enabled_strategies=fields.enabled_strategies,
+            strategy_settings={name: settings.model_dump() for name, settings in self.settings.items()},
+            thresholds=Thresholds(cpu=fields.cpu_threshold, memory=fields.memory_threshold),
+            limits=Limits(
+                total=fields.max_reschedule_pods,
+                per_node_in=fields.limits.per_node_in,
+                per_node_out=fields.limits.per_node_out,
+                per_namespace=fields.limits.per_namespace,
+                per_workload=fields.limits.per_workload,
+            ),
+            allow=Allowances(
+                jobs=fields.allow.jobs,
+                local_storage=fields.allow.local_storage,
+                single_replica=fields.allow.single_replica,
+            ),
+            excluded_namespaces=frozenset(fields.excluded_namespaces),
+            # To a selector of Kubernetes nothing said is everything; to an operator, an empty exclusion is none.
+            excluded_pods=None if excluded == EVERYTHING else excluded,
+            min_pod_age=fields.min_pod_age,
+            cool_down=fields.cool_down,
+            migration_method=fields.migration_method,
+        )
+
+    def effective(self) -> dict[str, object]:
+        """Everything, in the native form, as plain data."""
+        header = {"apiVersion": NATIVE_VERSION, "kind": NATIVE_KIND}
+        return header | self.fields.model_dump(mode="json", by_alias=True)
+
+    def effective_yaml(self) -> str:
+        """Everything, in the native form, as YAML that loads to an equal Configuration."""
+        return dump_document(self.effective())

@@ -1,0 +1,117 @@
+"""The types that configuration fields have: durations, percentages, counts, names and selectors.
+
+`schema` builds its models from them. Each checks a value as the file gave it and raises ValueError with the sentence
+that the user reads; each also carries a JSON schema, from which `reference` takes what it says about a field's type.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
+
+from rescheduler.config.errors import not_an_integer, shown, wrong_type
+from rescheduler.model.duration import format_duration, parse_duration
+from rescheduler.model.selector import SelectorError, parse_selector
+
+UNLIMITED = "unlimited"
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+
+def _duration_of_at_least(minimum: str) -> PlainValidator:
+    least = parse_duration(minimum)
+
+    def check(value: object) -> float:
+        if not isinstance(value, str):
+            raise ValueError(wrong_type(value, "a duration such as 30s"))  # noqa: TRY004 - pydantic wants ValueError
+        seconds = parse_duration(value)
+        if seconds < least:
+            raise ValueError(f"{value} is not at least {minimum}")
+        return seconds
+
+    return PlainValidator(check)
+
+
+def _duration_schema(minimum: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "format": "duration", "x-minimum": minimum})
+
+
+_PRINTED = PlainSerializer(format_duration)
+Duration = Annotated[float, _duration_of_at_least("0s"), _PRINTED, _duration_schema("0s")]
+Period = Annotated[float, _duration_of_at_least("1s"), _PRINTED, _duration_schema("1s")]
+"""At least a second: cycles any shorter would give the API server little rest, and a Lease counts whole seconds."""
+ShortPeriod = Annotated[float, _duration_of_at_least("100ms"), _PRINTED, _duration_schema("100ms")]
+
+Percent = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
+
+
+def _count_of_at_least(minimum: int) -> PlainValidator:
+    expected = f"an integer of at least {minimum} or the word {UNLIMITED}"
+
+    def check(value: object) -> int | None:
+        if value == UNLIMITED:
+            return None
+        if isinstance(value, float):
+            raise ValueError(not_an_integer(value, expected))  # noqa: TRY004 - the same
+        if isinstance(value, str) and value.strip("0123456789"):  # a word may be right here, but not this one
+            raise ValueError(f"{shown(value)} is not {expected}")
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ValueError(wrong_type(value, expected))  # noqa: TRY004 - the same
+        if value < minimum:
+            raise ValueError(f"{value} is not {expected}")
+        return value
+
+    return PlainValidator(check)
+
+
+def _count_schema(minimum: int) -> WithJsonSchema:
+    return WithJsonSchema({"anyOf": [{"type": "integer", "minimum": minimum}, {"const": UNLIMITED}]})
+
+
+def _print_count(count: int | None) -> int | str:
+    return UNLIMITED if count is None else count
+
+
+Count = Annotated[int | None, _count_of_at_least(0), PlainSerializer(_print_count), _count_schema(0)]
+"""How many; None is no limit, which the file writes as `unlimited`, because null there means "not given"."""
+
+PositiveCount = Annotated[int | None, _count_of_at_least(1), PlainSerializer(_print_count), _count_schema(1)]
+
+
+def _check_namespace(name: str) -> str:
+    if len(name) > 63 or not _LABEL.fullmatch(name):
+        raise ValueError(
+            f"{shown(name)} is not a namespace: lower-case letters, digits and '-', at most 63 characters, "
+            "with a letter or digit first and last"
+        )
+    return name
+
+
+def _check_subdomain(name: str) -> str:
+    if len(name) > 253 or not all(_LABEL.fullmatch(part) for part in name.split(".")):
+        raise ValueError(
+            f"{shown(name)} is not an object name: lower-case letters, digits, '-' and '.', at most 253 characters, "
+            "with a letter or digit first and last"
+        )
+    return name
+
+
+def _check_selector(text: str) -> str:
+    try:
+        parse_selector(text)
+    except SelectorError as error:
+        raise ValueError(f"{shown(text)} is not a label selector: {error}") from error
+    return text
+
+
+Namespace = Annotated[str, AfterValidator(_check_namespace), WithJsonSchema({"type": "string", "format": "namespace"})]
+OptionalNamespace = Annotated[
+    str,
+    AfterValidator(lambda name: name and _check_namespace(name)),
+    WithJsonSchema({"type": "string", "format": "namespace"}),
+]
+ObjectName = Annotated[str, AfterValidator(_check_subdomain), WithJsonSchema({"type": "string", "format": "name"})]
+LabelSelector = Annotated[
+    str, AfterValidator(_check_selector), WithJsonSchema({"type": "string", "format": "label selector"})
+]

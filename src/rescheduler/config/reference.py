@@ -1,0 +1,156 @@
+"""The configuration reference, as Markdown, made from the models so that it cannot drift from them.
+
+The generator of docs/configuration.md calls `reference_markdown` with the known strategies. Types and bounds come from
+the models' JSON schemas, defaults and descriptions from their fields; the examples are loaded by a test.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from rescheduler.config.forms import NATIVE_KIND, NATIVE_VERSION, SEED_KIND, SEED_VERSIONS
+from rescheduler.config.schema import INHERITED, Fields
+from rescheduler.config.translation import fields_by_name, nested_model
+from rescheduler.planning.settings import Settings
+
+NATIVE_EXAMPLE = f"""\
+apiVersion: {NATIVE_VERSION}
+kind: {NATIVE_KIND}
+reschedulingInterval: 1m
+enabledStrategies: [NodeMaintenance, ResourceOptimization, LoadBalancing]
+cpuThreshold: 70
+maxReschedulePods: 20
+excludedPodSelector: app=db,tier in (cache)
+limits:
+  perNodeIn: 5
+  perWorkload: 1
+coolDown: 15m
+"""
+
+SEED_EXAMPLE = f"""\
+apiVersion: {SEED_VERSIONS[0]}
+kind: {SEED_KIND}
+leaderElection:
+  leaderElect: false
+clientConnection:
+  kubeconfig: /etc/rescheduler/kubeconfig
+profiles:
+  - schedulerName: rescheduler-scheduler
+    pluginConfig:
+      - name: Rescheduler
+        args:
+          reschedulingInterval: 30s
+          enabledStrategies: [LoadBalancing, ResourceOptimization, NodeMaintenance]
+          cpuThreshold: 80.0
+          memoryThreshold: 80.0
+          imbalanceThreshold: 20.0
+          maxReschedulePods: 10
+          excludedNamespaces: [kube-system, kube-public]
+"""
+
+_BOUNDS = {
+    "exclusiveMinimum": "above",
+    "minimum": "at least",
+    "x-minimum": "at least",  # of durations, which JSON schema cannot bound
+    "exclusiveMaximum": "below",
+    "maximum": "at most",
+}
+
+_INTRODUCTION = f"""\
+# Configuration
+
+A configuration file is YAML or JSON, in one of two forms:
+
+- **native**: `apiVersion: {NATIVE_VERSION}`, `kind: {NATIVE_KIND}`,
+  with the fields below at the top level;
+- **scheduler**: `kind: {SEED_KIND}`, `apiVersion` {" or ".join(f"`{version}`" for version in SEED_VERSIONS)},
+  with the fields below, except `leaderElection` and `clientConnection`, in the `args` of the one `pluginConfig` named
+  `Rescheduler`. Of the rest of the file, `leaderElection` and `clientConnection.kubeconfig` count too (a
+  `resourceName` of `kube-scheduler` does not: that Lease is the scheduler's own); all else is left alone.
+
+Every field may be left out, and `null` means left out. Unknown fields, wrong types and impossible values are refused,
+all at once, each with its path. Flags go over the file. Durations are written as Kubernetes writes them: `30s`,
+`1m30s`, `1.5h`. `rescheduler config check FILE` checks a file, `rescheduler config show --config FILE` prints what is
+in force.
+"""
+
+
+def reference_markdown(known: Mapping[str, type[Settings]]) -> str:
+    """The whole reference: each section's fields, each strategy's settings, an example of each form."""
+    parts = [_INTRODUCTION, "## Fields\n", _table(Fields, {})]
+    for name, info in fields_by_name(Fields).items():
+        section = nested_model(info)
+        if section is not None:
+            parts += [f"## {name}\n", f"{inspect.getdoc(section)}\n", _table(section, {})]
+    parts += ["## strategies\n", _strategies_introduction()]
+    for name, model in sorted(known.items()):
+        inherited = {field: f"that of the field `{field}`" for field in INHERITED}
+        # The base's docstring, which a class without its own would inherit, is meant for programmers.
+        own_words = "" if model is Settings else inspect.cleandoc(model.__dict__.get("__doc__") or "")
+        table = _table(model, inherited) if model.model_fields else "It has no settings.\n"
+        parts += [f"### strategies.{name}\n", *([f"{own_words}\n"] if own_words else []), table]
+    parts += ["## Examples\n", "The native form:\n", f"```yaml\n{NATIVE_EXAMPLE}```\n"]
+    parts += ["The scheduler form:\n", f"```yaml\n{SEED_EXAMPLE}```\n"]
+    return "\n".join(parts)
+
+
+def _strategies_introduction() -> str:
+    fields = ", ".join(f"`{name}`" for name in INHERITED)
+    return (
+        "Settings of single strategies, such as `strategies: {LoadBalancing: {imbalanceThreshold: 30}}`. Where a\n"
+        f"strategy has a setting of the same name as one of the fields {fields},\n"
+        "that field is its default.\n"
+    )
+
+
+def _table(model: type[BaseModel], inherited: Mapping[str, str]) -> str:
+    schema = model.model_json_schema()
+    # Constructed without checks, a model shows its defaults even where some fields have none.
+    defaults = model.model_construct().model_dump(mode="json", by_alias=True, warnings=False)
+    rows = ["| field | type | default | description |", "|---|---|---|---|"]
+    for name, info in fields_by_name(model).items():
+        default = inherited.get(name) or ("required" if info.is_required() else _default(defaults[name]))
+        kind = _type(schema["properties"][name], schema.get("$defs", {}))
+        cells = (f"`{name}`", kind, default, " ".join((info.description or "").split()))
+        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def _default(value: object) -> str:
+    if value is None or isinstance(value, dict):
+        return ""
+    if isinstance(value, list):
+        return ", ".join(f"`{item}`" for item in value) or "`[]`"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return f"`{value}`" if value and isinstance(value, str) else f"`{json.dumps(value)}`"
+
+
+def _type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
+    if "$ref" in schema:
+        return _type(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    if "anyOf" in schema:
+        kinds = [_type(option, definitions) for option in schema["anyOf"] if option.get("type") != "null"]
+        return ", or ".join(kinds)
+    if "enum" in schema or "const" in schema:
+        return " or ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]))
+    if schema.get("type") == "array":
+        return f"list of {_plural(_type(schema.get('items', {}), definitions))}"
+    if schema.get("type") == "boolean":
+        return "true or false"
+    if schema.get("type") == "object":
+        return "mapping"
+    return ", ".join([str(schema.get("format") or schema.get("type", "any")), *_bounds(schema)])
+
+
+def _plural(kind: str) -> str:
+    return kind + "s" if kind.isalpha() else kind
+
+
+def _bounds(schema: Mapping[str, Any]) -> list[str]:
+    return [f"{word} {schema[key]}" for key, word in _BOUNDS.items() if key in schema and schema[key] != "0s"]

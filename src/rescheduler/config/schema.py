@@ -1,0 +1,161 @@
+"""Everything that a configuration file may say, with its defaults: the native form's fields, as pydantic models.
+
+The seed's form is brought to the same fields by `forms`. A field's description is its documentation, from which
+docs/configuration.md is generated. Fields are camelCase in files and snake_case inside; durations are seconds, and
+None is "unlimited" for a count.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+from rescheduler.config.errors import FieldError
+from rescheduler.config.fields import (
+    Count,
+    Duration,
+    LabelSelector,
+    Namespace,
+    ObjectName,
+    OptionalNamespace,
+    Percent,
+    Period,
+    PositiveCount,
+    ShortPeriod,
+)
+from rescheduler.model.duration import format_duration
+from rescheduler.model.policy import MigrationMethod
+
+
+class Section(BaseModel):
+    """A mapping of the file; its docstring introduces it in the reference."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+
+class LimitFields(Section):
+    """How many pods one plan may move, by where they are and whose they are; `maxReschedulePods` caps them all."""
+
+    per_node_in: PositiveCount = Field(default=None, description="Pods that may move onto one node.")
+    per_node_out: PositiveCount = Field(default=None, description="Pods that may move away from one node.")
+    per_namespace: PositiveCount = Field(default=None, description="Pods of one namespace that may move.")
+    per_workload: PositiveCount = Field(
+        default=None, description="Pods of one workload (Deployment, StatefulSet and so on) that may move."
+    )
+
+
+class AllowFields(Section):
+    """What is left alone unless it is allowed here."""
+
+    jobs: bool = Field(default=False, description="Move pods of Jobs; their work starts again.")
+    local_storage: bool = Field(
+        default=False, description="Move pods with emptyDir or hostPath volumes, which do not follow the pod."
+    )
+    single_replica: bool = Field(
+        default=False,
+        description="Move the only pod of a workload even where it cannot be handed off and is gone for a while.",
+    )
+
+
+class LeaderElectionFields(Section):
+    """Which of several replicas acts. `leaseDuration` must exceed `renewDeadline`, and that one `retryPeriod`."""
+
+    leader_elect: bool = Field(default=True, description="Take part in leader election; false is for a single replica.")
+    lease_duration: Period = Field(
+        default=15.0, description="How long the others wait after the leader's last renewal before one takes over."
+    )
+    renew_deadline: Period = Field(
+        default=10.0, description="How long the leader tries to renew before it gives up and exits."
+    )
+    retry_period: ShortPeriod = Field(default=2.0, description="How long between tries to take or to renew the lease.")
+    resource_name: ObjectName = Field(default="kube-rescheduler", description="Name of the Lease.")
+    resource_namespace: OptionalNamespace = Field(
+        default="", description="Namespace of the Lease; empty is the namespace that the rescheduler runs in."
+    )
+
+    @model_validator(mode="after")
+    def _each_fits_in_the_one_before(self) -> Self:
+        longer = ("leaseDuration", self.lease_duration)
+        for name, value in (("renewDeadline", self.renew_deadline), ("retryPeriod", self.retry_period)):
+            if value >= longer[1]:
+                text, than = format_duration(value), format_duration(longer[1])
+                raise FieldError(name, f"{text} is not shorter than {longer[0]} ({than})")
+            longer = (name, value)
+        return self
+
+
+class ClientConnectionFields(Section):
+    """How to reach the API server."""
+
+    kubeconfig: str = Field(
+        default="",
+        description="Path of a kubeconfig; empty finds one as kubectl does, or takes the pod's own service account.",
+    )
+    qps: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="Requests a second, on average; the client's own default if not given."
+    )
+    burst: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Requests at once; the client's own default if not given."
+    )
+
+
+class PlanningFields(Section):
+    """What to move and what not; the args of the seed's form."""
+
+    rescheduling_interval: Period = Field(default=30.0, description="How often to look at the cluster and plan.")
+    enabled_strategies: tuple[str, ...] = Field(
+        default=("LoadBalancing", "ResourceOptimization"),
+        description="Strategies that run, by name, each once; the order given does not matter. `[]` runs none.",
+    )
+    cpu_threshold: Percent = Field(
+        default=80.0, description="Per cent of a node's allocatable CPU above which the node is hot."
+    )
+    memory_threshold: Percent = Field(
+        default=80.0, description="Per cent of a node's allocatable memory above which the node is hot."
+    )
+    imbalance_threshold: Percent = Field(
+        default=20.0,
+        description="Percentage points between the most and the least used node that are accepted as balanced.",
+    )
+    max_reschedule_pods: Count = Field(default=10, description="Pods that one plan may move in all; 0 moves none.")
+    excluded_namespaces: tuple[Namespace, ...] = Field(
+        default=("kube-system", "kube-public"), description="Namespaces whose pods are never moved."
+    )
+    excluded_pod_selector: LabelSelector = Field(
+        default="",
+        description="Labels of pods that are never moved, such as `app=db,tier in (cache)`; empty excludes none.",
+    )
+    limits: LimitFields = Field(default=LimitFields(), description="Finer limits; see below.")
+    min_pod_age: Duration = Field(default=60.0, description="Younger pods are left alone.")
+    cool_down: Duration = Field(
+        default=600.0, description="How long a moved pod and its workload rest before a next move."
+    )
+    allow: AllowFields = Field(default=AllowFields(), description="What may be moved besides; see below.")
+    migration_method: MigrationMethod = Field(
+        default=MigrationMethod.AUTO,
+        description="How pods are moved: `handoff` starts the replacement first, `evict` evicts the pod first, "
+        "`auto` picks the gentlest way that fits each pod.",
+    )
+    strategies: dict[str, dict[str, object]] = Field(
+        default={}, description="Settings of single strategies, by the strategy's name; see below."
+    )
+
+
+class Fields(PlanningFields):
+    """The native form's top level, in the order in which it is printed and documented."""
+
+    leader_election: LeaderElectionFields = Field(
+        default=LeaderElectionFields(), description="Leader election; see below."
+    )
+    client_connection: ClientConnectionFields = Field(
+        default=ClientConnectionFields(), description="The connection to the API server; see below."
+    )
+
+
+INHERITED = ("cpuThreshold", "memoryThreshold", "imbalanceThreshold")
+"""Fields whose value is the default of a strategy's setting of the same name."""
+
+OUTSIDE_ARGS = ("leaderElection", "clientConnection")
+"""Fields that the seed's form has at the top of its file, not among the plugin's args."""

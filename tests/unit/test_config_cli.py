@@ -1,0 +1,109 @@
+"""`rescheduler config check` and `show`: results on stdout, errors on stderr, exit code 2, never a traceback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import rescheduler.strategies
+from rescheduler.cli.config import config_group
+from rescheduler.config import defaults
+from tests.support.configs import KNOWN, loaded, native, seed
+
+_THREE = "enabledStrategies: [LoadBalancing, ResourceOptimization, NodeMaintenance]"
+
+
+@pytest.fixture(autouse=True)
+def _known_strategies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rescheduler.strategies, "settings_by_name", lambda: dict(KNOWN), raising=False)
+
+
+def _run(*args: str, stdin: str | bytes | None = None) -> Result:
+    result = CliRunner().invoke(config_group, args, input=stdin)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def _file(folder: Path, content: str | bytes, name: str = "c.yaml") -> str:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (seed(_THREE), "ok (KubeSchedulerConfiguration, 3 strategies)"),
+        (native("enabledStrategies: [LoadBalancing]"), "ok (ReschedulerConfiguration, 1 strategy)"),
+        ("\ufeff" + native("enabledStrategies: []"), "ok (ReschedulerConfiguration, 0 strategies)"),
+    ],
+)
+def test_check_says_that_a_sound_file_is_ok(tmp_path: Path, text: str, said: str) -> None:
+    path = _file(tmp_path, text)
+    result = _run("check", path)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, f"{path}: {said}\n", "")
+
+
+def test_check_goes_through_all_files_and_exits_2_if_any_is_refused(tmp_path: Path) -> None:
+    bad = _file(tmp_path, native("cpuThreshold: 180\nfoo: 1"), "bad.yaml")
+    good = _file(tmp_path, native(), "good.yaml")
+    result = _run("check", bad, good)
+    assert result.exit_code == 2
+    assert result.stdout.startswith(f"{good}: ok")
+    lines = result.stderr.splitlines()
+    assert lines[0] == f"{bad}: cpuThreshold: 180 is not between 0 and 100"
+    assert len(lines) == 2
+
+
+def test_a_dash_is_standard_input() -> None:
+    assert _run("check", "-", stdin=native()).stdout == "-: ok (ReschedulerConfiguration, 2 strategies)\n"
+    assert _run("check", "-", stdin="").stderr.startswith("<stdin>: is empty")
+    assert _run("show", "--config", "-", stdin=native("cpuThreshold: 70")).stdout.count("cpuThreshold: 70.0") == 1
+
+
+@pytest.mark.parametrize("command", [("check",), ("show", "--config")])
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path, command: tuple[str, ...]) -> None:
+    missing = str(tmp_path / "missing.yaml")
+    cases = [
+        (missing, f"{missing}: cannot be read: No such file or directory\n"),
+        (str(tmp_path), f"{tmp_path}: cannot be read: Is a directory\n"),
+        (path := _file(tmp_path, b"a: \xff\n"), f"{path}: is not UTF-8 text: byte 3 is 0xff\n"),
+    ]
+    for path, error in cases:
+        result = _run(*command, path)
+        assert (result.exit_code, result.stdout, result.stderr) == (2, "", error)
+
+
+def test_standard_input_that_is_closed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rescheduler.config import ConfigErrors, load_file  # noqa: PLC0415 - the runner replaces sys.stdin, so not through it
+
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(ConfigErrors, match="<stdin>: cannot be read: standard input is closed"):
+        load_file("-", KNOWN)
+
+
+def test_show_prints_the_defaults_when_no_file_is_given() -> None:
+    result = _run("show")
+    assert result.exit_code == 0
+    assert loaded(result.stdout) == defaults(KNOWN)
+
+
+def test_show_prints_the_effective_configuration_as_yaml_or_json(tmp_path: Path) -> None:
+    path = _file(tmp_path, seed("cpuThreshold: 70"))
+    expected = loaded(seed("cpuThreshold: 70"))
+    assert _run("show", "--config", path).stdout == expected.effective_yaml()
+    for output in (("-o", "json"), ("-ojson",), ("--output=json",)):
+        assert json.loads(_run("show", "--config", path, *output).stdout) == expected.effective()
+
+
+def test_show_refuses_a_wrong_file_and_prints_nothing_of_it(tmp_path: Path) -> None:
+    result = _run("show", "--config", _file(tmp_path, native("cpuThreshold: 180")))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "cpuThreshold: 180 is not between 0 and 100" in result.stderr
+
+
+def test_check_without_a_file_is_a_usage_error() -> None:
+    assert _run("check").exit_code == 2

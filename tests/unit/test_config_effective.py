@@ -1,0 +1,171 @@
+"""The effective configuration prints and loads again to the same; flags go over files and are checked alike."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from rescheduler.config import ConfigErrors, defaults, with_overrides
+from rescheduler.config.document import dump_document
+from rescheduler.config.reference import NATIVE_EXAMPLE, SEED_EXAMPLE, reference_markdown
+from rescheduler.config.schema import Fields
+from rescheduler.config.translation import fields_by_name, nested_model
+from rescheduler.model.duration import format_duration
+from rescheduler.planning.settings import Settings
+from tests.support.configs import KNOWN, loaded, native, seed
+
+_durations = st.integers(1000, 10**9).map(lambda milliseconds: format_duration(milliseconds / 1000))
+_percents = st.one_of(st.integers(1, 100), st.floats(0, 100, exclude_min=True))
+_counts = st.one_of(st.just("unlimited"), st.integers(1, 2**31))
+_namespaces = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True)
+_texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=100)
+
+
+_RENEWAL = "leaderElection.renewDeadline: 10s is not shorter than leaseDuration"
+
+
+def _some(**fields: st.SearchStrategy[object]) -> st.SearchStrategy[dict[str, object]]:
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+_files = _some(
+    reschedulingInterval=_durations,
+    enabledStrategies=st.lists(st.sampled_from(sorted(KNOWN)), unique=True),
+    cpuThreshold=_percents,
+    memoryThreshold=_percents,
+    imbalanceThreshold=_percents,
+    maxReschedulePods=_counts,
+    excludedNamespaces=st.lists(_namespaces),
+    excludedPodSelector=st.sampled_from(["", "a=b", "a in (x,y),!c", "1e3=1e3"]),
+    limits=_some(perNodeIn=_counts, perNodeOut=_counts, perNamespace=_counts, perWorkload=_counts),
+    minPodAge=_durations,
+    coolDown=_durations,
+    allow=_some(jobs=st.booleans(), localStorage=st.booleans(), singleReplica=st.booleans()),
+    migrationMethod=st.sampled_from(["auto", "handoff", "evict"]),
+    strategies=_some(
+        LoadBalancing=_some(imbalanceThreshold=_percents, maxRounds=st.integers(1, 9)),
+        ResourceOptimization=_some(cpuThreshold=_percents, order=st.lists(_texts)),
+    ),
+    leaderElection=_some(leaderElect=st.booleans(), resourceName=_namespaces, resourceNamespace=_namespaces),
+    clientConnection=_some(kubeconfig=_texts, qps=st.floats(0.1, 1e6), burst=st.integers(1, 10**6)),
+)
+
+
+@settings(deadline=None)
+@given(_files)
+def test_the_effective_configuration_loads_again_to_the_same(data: dict[str, object]) -> None:
+    config = loaded(native(dump_document(data) if data else ""))
+    again = loaded(config.effective_yaml())
+    assert again == config
+    assert again.policy() == config.policy()
+    assert again.effective_yaml() == config.effective_yaml()
+
+
+def test_the_effective_configuration_shows_every_field() -> None:
+    shown = defaults(KNOWN).effective()
+    assert list(shown) == ["apiVersion", "kind", *fields_by_name(Fields)]
+    assert shown["maxReschedulePods"] == 10
+    assert shown["limits"] == dict.fromkeys(["perNodeIn", "perNodeOut", "perNamespace", "perWorkload"], "unlimited")
+    assert shown["minPodAge"] == "1m0s"
+
+
+def test_an_inherited_setting_is_not_printed_so_that_it_goes_on_following_its_source() -> None:
+    text = loaded(native("cpuThreshold: 70")).effective_yaml()
+    assert (
+        loaded(text.replace("cpuThreshold: 70", "cpuThreshold: 60")).policy()
+        == loaded(native("cpuThreshold: 60")).policy()
+    )
+
+
+def test_flags_go_over_the_file_and_reach_the_strategies() -> None:
+    config = with_overrides(
+        loaded(seed("cpuThreshold: 60\nmemoryThreshold: 50")),
+        {
+            "cpuThreshold": 70.0,
+            "memoryThreshold": None,
+            "enabledStrategies": ("NodeMaintenance",),
+            "limits.perNodeIn": 3,
+        },
+    )
+    policy = config.policy()
+    assert (policy.thresholds.cpu, policy.thresholds.memory) == (70, 50)
+    assert policy.strategy_settings["ResourceOptimization"]["cpu_threshold"] == 70
+    assert policy.enabled_strategies == ("NodeMaintenance",)
+    assert policy.limits.per_node_in == 3
+    assert config.kind == "KubeSchedulerConfiguration"
+
+
+def test_a_strategys_own_setting_in_the_file_stays_under_a_flag_for_the_field() -> None:
+    config = loaded(native("strategies: {ResourceOptimization: {cpuThreshold: 60}}"))
+    policy = with_overrides(config, {"cpuThreshold": 70.0}).policy()
+    assert policy.strategy_settings["ResourceOptimization"]["cpu_threshold"] == 60
+    assert policy.thresholds.cpu == 70
+
+
+def test_no_flags_change_nothing() -> None:
+    config = loaded(native("strategies: {ResourceOptimization: {cpuThreshold: 60}}\nmaxReschedulePods: unlimited"))
+    assert with_overrides(config, {"cpuThreshold": None}) == config
+
+
+@pytest.mark.parametrize(
+    ("overrides", "errors"),
+    [
+        ({"cpuThreshold": 180.0}, ["--cpu-threshold: 180 is not between 0 and 100"]),
+        ({"cpuThreshold": math.nan}, ["--cpu-threshold: nan is not a finite number"]),
+        (
+            {"maxReschedulePods": -1},
+            ["--max-reschedule-pods: -1 is not an integer of at least 0 or the word unlimited"],
+        ),
+        ({"limits.perNodeIn": 0}, ["--per-node-in: 0 is not an integer of at least 1 or the word unlimited"]),
+        ({"allow.jobs": "x"}, ['--allow-jobs: "x" is a string, expected true or false']),
+        ({"coolDown": "1x"}, ["--cool-down: '1x' has the unknown unit 'x': use h, m, s, ms, us or ns"]),
+        ({"clientConnection.kubeconfig": "\udcff"}, ["--kubeconfig: is not Unicode text"]),
+        ({"leaderElection.leaseDuration": "3s"}, [f"--lease-duration: {_RENEWAL} (3s)"]),
+        (
+            {"cpuThreshold": 101, "coolDown": "-1s"},
+            ["--cpu-threshold: 101 is not between 0 and 100", "--cool-down: -1s is not at least 0s"],
+        ),
+    ],
+)
+def test_a_wrong_flag_is_refused_by_its_name(overrides: dict[str, object], errors: list[str]) -> None:
+    with pytest.raises(ConfigErrors) as raised:
+        with_overrides(defaults(KNOWN), overrides)
+    assert str(raised.value).split("\n") == errors
+
+
+def test_an_unknown_strategy_by_flag_is_refused_with_a_hint() -> None:
+    with pytest.raises(ConfigErrors, match=r"--strategy: .* did you mean LoadBalancing"):
+        with_overrides(defaults(KNOWN), {"enabledStrategies": ("LoadBalancer",)})
+
+
+def test_the_defaults_need_the_strategies_that_they_enable() -> None:
+    with pytest.raises(ConfigErrors, match=r"default configuration: .*LoadBalancing.* is not a known strategy"):
+        defaults({})
+
+
+def test_every_field_is_in_the_reference_with_a_description() -> None:
+    text = reference_markdown(KNOWN)
+    models: list[type[BaseModel]] = [Fields, *KNOWN.values()]
+    models += [section for info in fields_by_name(Fields).values() if (section := nested_model(info))]
+    for model in models:
+        for name, info in fields_by_name(model).items():
+            assert info.description
+            assert f"| `{name}` |" in text
+    assert "| `minPodAge` | duration | `1m0s` |" in text
+    assert "| `cpuThreshold` | number, above 0, at most 100 | that of the field `cpuThreshold` |" in text
+    assert "| `maxRounds` | integer, at least 1, at most 9 | `5` | Rounds \\| tries. |" in text
+    assert "### strategies.NodeMaintenance\n\nIt has no settings.\n" in text
+
+
+def test_a_strategy_without_settings_of_its_own_shows_nothing_of_the_base_class() -> None:
+    assert "### strategies.Plain\n\nIt has no settings.\n" in reference_markdown({"Plain": Settings})
+
+
+def test_the_examples_of_the_reference_load() -> None:
+    for example in (NATIVE_EXAMPLE, SEED_EXAMPLE):
+        assert example in reference_markdown(KNOWN)
+        assert loaded(example).fields.enabled_strategies

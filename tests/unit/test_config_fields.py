@@ -1,0 +1,279 @@
+"""Every field: its default, what it takes, and the sentence with which it refuses anything else."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import Field
+
+from rescheduler.config import Configuration, defaults
+from rescheduler.model.policy import Limits, MigrationMethod, Policy
+from rescheduler.planning.settings import Settings
+from tests.support.configs import KNOWN, errors_of, loaded, native
+
+_COUNT = "an integer of at least 0 or the word unlimited"
+_POSITIVE = "an integer of at least 1 or the word unlimited"
+_UNKNOWN = "is not a known field"
+_STRATEGIES = "known: LoadBalancing, NodeMaintenance, ResourceOptimization"
+_QUOTES = "expected a string: put it in quotes"
+
+
+def test_nothing_given_is_the_defaults_of_the_design() -> None:
+    config = loaded(native())
+    assert config == defaults(KNOWN)
+    fields = config.fields
+    assert fields.rescheduling_interval == 30
+    assert fields.enabled_strategies == ("LoadBalancing", "ResourceOptimization")
+    assert (fields.cpu_threshold, fields.memory_threshold, fields.imbalance_threshold) == (80, 80, 20)
+    assert fields.max_reschedule_pods == 10
+    assert fields.excluded_namespaces == ("kube-system", "kube-public")
+    assert fields.excluded_pod_selector == ""
+    election = fields.leader_election
+    assert (election.leader_elect, election.lease_duration, election.renew_deadline, election.retry_period) == (
+        True,
+        15,
+        10,
+        2,
+    )
+    assert fields.client_connection.kubeconfig == ""
+
+
+def test_the_default_policy_is_the_policy_of_the_model() -> None:
+    policy = defaults(KNOWN).policy()
+    assert policy == Policy(strategy_settings=policy.strategy_settings)
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ("cpuThreshold: 180", "cpuThreshold: 180 is not between 0 and 100"),
+        ("cpuThreshold: 100.5", "cpuThreshold: 100.5 is not between 0 and 100"),
+        ("memoryThreshold: -1", "memoryThreshold: -1 is not between 0 and 100"),
+        ("imbalanceThreshold: 0", "imbalanceThreshold: 0 is not between 0 and 100 (0 itself excluded)"),
+        ("cpuThreshold: true", "cpuThreshold: true is a boolean, expected a number"),
+        ('cpuThreshold: "80"', 'cpuThreshold: "80" is a string, expected a number: write 80, without quotes'),
+        ("cpuThreshold: 80%", 'cpuThreshold: "80%" is a string, expected a number'),
+        ("cpuThreshold: [80]", "cpuThreshold: is a list, expected a number"),
+        ("cpuThreshold: {a: 1}", "cpuThreshold: is a mapping, expected a number"),
+        ("cpuThreshold: .nan", "cpuThreshold: nan is not a finite number"),
+        ("cpuThreshold: -.inf", "cpuThreshold: -inf is not a finite number"),
+        (
+            "reschedulingInterval: 30",
+            "reschedulingInterval: 30 is a number, expected a duration such as 30s: write 30s for seconds",
+        ),
+        ("reschedulingInterval: 0s", "reschedulingInterval: 0s is not at least 1s"),
+        ("reschedulingInterval: -1m", "reschedulingInterval: -1m is not at least 1s"),
+        ("reschedulingInterval: 1d", "reschedulingInterval: '1d' has the unknown unit 'd': use h, m, s, ms, us or ns"),
+        ("coolDown: '30'", "coolDown: '30' lacks a unit: write h, m, s, ms, us or ns after each number"),
+        ("minPodAge: [1m]", "minPodAge: is a list, expected a duration such as 30s"),
+        ("maxReschedulePods: -1", f"maxReschedulePods: -1 is not {_COUNT}"),
+        ("maxReschedulePods: 2.5", f"maxReschedulePods: 2.5 is not {_COUNT}"),
+        ("maxReschedulePods: 10.0", f"maxReschedulePods: 10.0 is not {_COUNT}: write 10"),
+        ("maxReschedulePods: many", f'maxReschedulePods: "many" is not {_COUNT}'),
+        ("maxReschedulePods: false", f"maxReschedulePods: false is a boolean, expected {_COUNT}"),
+        (
+            "maxReschedulePods: '10'",
+            f'maxReschedulePods: "10" is a string, expected {_COUNT}: write 10, without quotes',
+        ),
+        ("limits: {perNodeIn: 0}", f"limits.perNodeIn: 0 is not {_POSITIVE}"),
+        ("limits: 3", "limits: 3 is a number, expected a mapping"),
+        (
+            "excludedNamespaces: kube-system",
+            'excludedNamespaces: "kube-system" is a string, expected a list: write [kube-system]',
+        ),
+        ("excludedNamespaces: [on]", f"excludedNamespaces[0]: true is a boolean, {_QUOTES}"),
+        ("excludedNamespaces: [a, 3]", f"excludedNamespaces[1]: 3 is a number, {_QUOTES}"),
+        ("excludedNamespaces: [null]", "excludedNamespaces[0]: is null, expected a string"),
+        ("excludedPodSelector: {app: db}", "excludedPodSelector: is a mapping, expected a string"),
+        (
+            "enabledStrategies: [LoadBalancing, LoadBalancing]",
+            'enabledStrategies[1]: "LoadBalancing" is listed already, at enabledStrategies[0]',
+        ),
+        ("enabledStrategies: {a: 1}", "enabledStrategies: is a mapping, expected a list"),
+        ("enabledStrategies: [1]", f"enabledStrategies[0]: 1 is a number, {_QUOTES}"),
+        ("allow: {jobs: 'yes'}", 'allow.jobs: "yes" is a string, expected true or false'),
+        ("allow: {jobs: 1}", "allow.jobs: 1 is a number, expected true or false"),
+        ("migrationMethod: evcit", 'migrationMethod: "evcit" is not one of auto, handoff, evict, did you mean evict?'),
+        ("migrationMethod: 3", "migrationMethod: 3 is not one of auto, handoff, evict"),
+        (
+            "leaderElection: {leaseDuration: 10s}",
+            "leaderElection.renewDeadline: 10s is not shorter than leaseDuration (10s)",
+        ),
+        (
+            "leaderElection: {retryPeriod: 1m}",
+            "leaderElection.retryPeriod: 1m0s is not shorter than renewDeadline (10s)",
+        ),
+        ("leaderElection: {retryPeriod: 0s}", "leaderElection.retryPeriod: 0s is not at least 100ms"),
+        ("clientConnection: {qps: 0}", "clientConnection.qps: 0 is not above 0"),
+        ("clientConnection: {burst: 1.5}", "clientConnection.burst: 1.5 is not an integer"),
+        ("clientConnection: {burst: 0}", "clientConnection.burst: 0 is not at least 1"),
+        ("clientConnection: {kubeconfig: 3}", f"clientConnection.kubeconfig: 3 is a number, {_QUOTES}"),
+        ("strategies: [a]", "strategies: is a list, expected a mapping of strategies to settings"),
+        ("strategies: {LoadBalancing: 3}", "strategies.LoadBalancing: 3 is a number, expected a mapping"),
+        (
+            "strategies: {LoadBalancing: {maxRounds: 10}}",
+            "strategies.LoadBalancing.maxRounds: 10 is not between 1 and 9",
+        ),
+        (
+            "strategies: {LoadBalancing: {maxRounds: 2.0}}",
+            "strategies.LoadBalancing.maxRounds: 2.0 is not an integer: write 2",
+        ),
+        (
+            "strategies: {ResourceOptimization: {order: [1]}}",
+            f"strategies.ResourceOptimization.order[0]: 1 is a number, {_QUOTES}",
+        ),
+        (
+            "strategies: {ResourceOptimization: {order: [.inf]}}",
+            "strategies.ResourceOptimization.order[0]: inf is not a finite number",
+        ),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_path_and_the_cure(body: str, error: str) -> None:
+    assert errors_of(native(body)) == [error]
+
+
+@pytest.mark.parametrize(
+    ("body", "start", "end"),
+    [
+        (
+            "cpuTreshold: 1",
+            f"cpuTreshold: {_UNKNOWN}, did you mean cpuThreshold? allowed here: resch",
+            ", clientConnection",
+        ),
+        ("CPUTHRESHOLD: 1", f"CPUTHRESHOLD: {_UNKNOWN}, did you mean cpuThreshold?", ""),
+        ("cpu_threshold: 1", f"cpu_threshold: {_UNKNOWN}, did you mean cpuThreshold?", ""),
+        ("zzz: null", f"zzz: {_UNKNOWN}; allowed here: resch", ""),
+        ("a.b: 1", f'["a.b"]: {_UNKNOWN}', ""),
+        ("limits: {perPod: 1}", f"limits.perPod: {_UNKNOWN}", "perNodeIn, perNodeOut, perNamespace, perWorkload"),
+        (
+            "strategies: {LoadBalancing: {max_rounds: 1}}",
+            f"strategies.LoadBalancing.max_rounds: {_UNKNOWN}, did you mean maxRounds?",
+            "allowed here: imbalanceThreshold, maxRounds",
+        ),
+        (
+            "strategies: {NodeMaintenance: {x: 1}}",
+            f"strategies.NodeMaintenance.x: {_UNKNOWN};",
+            "no fields are allowed here",
+        ),
+        (
+            "strategies: {LoadBalancer: {}}",
+            'strategies.LoadBalancer: "LoadBalancer" is not a known strategy, did you mean LoadBalancing?',
+            _STRATEGIES,
+        ),
+        (
+            "enabledStrategies: [nodemaintenance]",
+            'enabledStrategies[0]: "nodemaintenance" is not a known strategy, did you mean NodeMaintenance?',
+            _STRATEGIES,
+        ),
+        ("excludedNamespaces: [Kube_1]", 'excludedNamespaces[0]: "Kube_1" is not a namespace', "first and last"),
+        (f"excludedNamespaces: [{'a' * 64}]", "excludedNamespaces[0]: ", "first and last"),
+        ("excludedPodSelector: a in b", 'excludedPodSelector: "a in b" is not a label selector: ', ""),
+        ("leaderElection: {resourceName: A}", 'leaderElection.resourceName: "A" is not an object name', ""),
+    ],
+)
+def test_a_wrong_name_is_refused_with_a_hint_and_what_is_allowed(body: str, start: str, end: str) -> None:
+    (error,) = errors_of(native(body))
+    assert error.startswith(start)
+    assert error.endswith(end)
+
+
+def test_every_error_is_reported_at_once_in_the_order_of_the_file() -> None:
+    body = (
+        "memoryThreshold: 0\nfoo: 1\nenabledStrategies: [X]\n"
+        "strategies: {LoadBalancing: {maxRounds: 0}}\ncpuThreshold: no\n"
+    )
+    paths = [error.partition(":")[0] for error in errors_of(native(body))]
+    assert paths == [
+        "memoryThreshold",
+        "foo",
+        "enabledStrategies[0]",
+        "strategies.LoadBalancing.maxRounds",
+        "cpuThreshold",
+    ]
+
+
+def test_control_characters_of_a_file_never_reach_the_terminal() -> None:
+    (error,) = errors_of(native(r'"a\x1b[2J": 1'))
+    assert error.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("body", "limits"),
+    [
+        ("maxReschedulePods: unlimited", Limits(total=None)),
+        ("maxReschedulePods: 0", Limits(total=0)),
+        ("limits: {perNodeIn: 1, perNodeOut: 2, perNamespace: 3, perWorkload: unlimited}", Limits(10, 1, 2, 3, None)),
+    ],
+)
+def test_limits_reach_the_policy(body: str, limits: Limits) -> None:
+    assert loaded(native(body)).policy().limits == limits
+
+
+def test_all_else_that_planning_is_told_reaches_the_policy() -> None:
+    policy = loaded(
+        native(
+            "enabledStrategies: []\ncpuThreshold: 70\nmemoryThreshold: 60.5\nexcludedNamespaces: [a, b]\n"
+            "excludedPodSelector: app=db\nminPodAge: '0'\ncoolDown: 1h30m\nallow: {jobs: true, singleReplica: true}\n"
+            "migrationMethod: evict\n"
+        )
+    ).policy()
+    assert policy.enabled_strategies == ()
+    assert (policy.thresholds.cpu, policy.thresholds.memory) == (70, 60.5)
+    assert policy.excluded_namespaces == {"a", "b"}
+    assert str(policy.excluded_pods) == "app=db"
+    assert (policy.min_pod_age, policy.cool_down) == (0, 5400)
+    assert (policy.allow.jobs, policy.allow.local_storage, policy.allow.single_replica) == (True, False, True)
+    assert policy.migration_method is MigrationMethod.EVICT
+
+
+@pytest.mark.parametrize("text", ["''", "' '"])
+def test_an_empty_selector_excludes_nothing(text: str) -> None:
+    assert loaded(native(f"excludedPodSelector: {text}")).policy().excluded_pods is None
+
+
+def test_null_means_not_given_everywhere() -> None:
+    body = (
+        "cpuThreshold: null\nmaxReschedulePods:\nlimits: {perNodeIn: null}\nallow: null\n"
+        "strategies:\n  LoadBalancing:\n  ResourceOptimization: {order: null, cpuThreshold: ~}\n"
+        "leaderElection: {leaderElect: null}\n"
+    )
+    assert loaded(native(body)) == defaults(KNOWN)
+
+
+def _settings(config: Configuration, strategy: str) -> dict[str, object]:
+    return dict(config.policy().strategy_settings[strategy])
+
+
+def test_a_top_level_threshold_is_the_default_of_the_strategies() -> None:
+    config = loaded(native("cpuThreshold: 70"))
+    assert _settings(config, "ResourceOptimization") == {"cpu_threshold": 70, "memory_threshold": 80, "order": ("cpu",)}
+    assert _settings(config, "LoadBalancing") == {"imbalance_threshold": 20, "max_rounds": 5}
+    assert _settings(config, "NodeMaintenance") == {}
+
+
+def test_a_strategys_own_setting_overrides_the_top_level() -> None:
+    config = loaded(native("cpuThreshold: 70\nstrategies: {ResourceOptimization: {cpuThreshold: 60, order: [a, b]}}"))
+    expected = {"cpu_threshold": 60, "memory_threshold": 80, "order": ("a", "b")}
+    assert _settings(config, "ResourceOptimization") == expected
+    assert config.policy().thresholds.cpu == 70
+
+
+class Narrow(Settings):
+    cpu_threshold: float = Field(default=10.0, le=50, description="Less.")
+
+
+class Demanding(Settings):
+    zone: str = Field(description="Has no default.")
+
+
+def test_an_inherited_value_that_a_strategy_refuses_is_blamed_on_its_source() -> None:
+    body = "enabledStrategies: [Narrow]\ncpuThreshold: 70\n"
+    expected = "cpuThreshold: 70 is not at most 50 (it is also the default of strategies.Narrow.cpuThreshold)"
+    assert errors_of(native(body), {"Narrow": Narrow}) == [expected]
+
+
+def test_a_required_setting_is_asked_for_only_where_the_strategy_is_used() -> None:
+    known: dict[str, type[Settings]] = {"Demanding": Demanding, **KNOWN}
+    assert "Demanding" not in loaded(native(), known).settings
+    error = "strategies.Demanding.zone: is required"
+    assert errors_of(native("enabledStrategies: [Demanding]"), known) == [error]
+    assert errors_of(native("strategies: {Demanding: {}}"), known) == [error]
