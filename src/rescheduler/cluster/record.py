@@ -1,19 +1,23 @@
 """Recordings: what `rescheduler snapshot` writes and `plan -f` reads, with nothing in it that planning doesn't need.
 
-Objects are decoded into the wire structs and written back: whatever those don't name (environment, commands, secrets,
-status texts, other tools' annotations such as kubectl's last-applied copy) is thereby left out.
+A Recorder stands where a Collector would, behind a file reader or a live list. Objects are decoded into the wire
+structs and written back: whatever those don't name (environment, commands, secrets, status texts, other tools'
+annotations such as kubectl's last-applied copy) is thereby left out. Which kinds were listed and when is known only at
+the end, so the list's metadata follows its items.
 """
 
 from __future__ import annotations
 
-from typing import BinaryIO
+from collections import Counter
+from typing import Any, BinaryIO
 
 import msgspec
 from msgspec import Raw
 
 from rescheduler.cluster import wire
+from rescheduler.cluster.decode import Collector
 from rescheduler.cluster.dump import KINDS, TAKEN_AT
-from rescheduler.cluster.kinds import READ
+from rescheduler.cluster.kinds import CLUSTER_SCOPED, READ
 from rescheduler.cluster.pods import our_annotations
 from rescheduler.cluster.sections import SectionError
 from rescheduler.model.instant import format_instant
@@ -22,40 +26,82 @@ _DECODERS = {kind: msgspec.json.Decoder(struct) for kind, (_, struct) in READ.it
 _PRESENT = Raw(b"{}")
 _VERSIONS = {"metrics.k8s.io": "v1beta1"}
 _ONLY_PRESENCE = ("ephemeral", "host_path", "empty_dir", "aws_elastic_block_store", "gce_persistent_disk", "azure_disk")
+_UNREADABLE = "left out of the recording: it could not be read"
 
 
-class Recorder:
+class Recorder(Collector):
     """Writes a List, an object a line, as objects come."""
 
-    def __init__(self, out: BinaryIO, taken_at: float) -> None:
+    def __init__(self, out: BinaryIO) -> None:
+        super().__init__()
         self._out = out
-        self._count = 0
-        head = {
-            "apiVersion": "v1",
-            "kind": "List",
-            "metadata": {TAKEN_AT: format_instant(taken_at), KINDS: sorted(READ)},
-        }
-        # The closing brace is written at the end, after the items.
-        self._out.write(msgspec.json.encode(head)[:-1] + b',"items":[')
+        self._kinds: set[str] = set()
+        self.counts: Counter[str] = Counter()
+        self.warnings: list[str] = []
+        self._out.write(b'{"apiVersion":"v1","kind":"List","items":[')
 
-    def add(self, kind: str, raw: bytes | memoryview) -> str | None:
-        """Record one object; says what is wrong with one that cannot be understood, and leaves it out."""
+    def saw(self, kind: str) -> None:
+        """Note that this kind was asked for, even if there is no object of it."""
+        self._kinds.add(kind)
+
+    def note(self, warning: str) -> None:
+        """Keep a warning about the input as a whole."""
+        self.warnings.append(warning)
+
+    def add(self, kind: str, raw: bytes | memoryview, source: str) -> None:
+        """Record one object, without what planning doesn't read."""
+        self._kinds.add(kind)
         try:
-            found = _DECODERS[kind].decode(raw)
+            found: Any = _DECODERS[kind].decode(raw)
             _strip(found)
         except (msgspec.ValidationError, SectionError) as error:
-            return f"a {kind} cannot be recorded: {error}"
-        group = READ[kind][0]
-        version = _VERSIONS.get(group, "v1")
-        found.kind, found.api_version = kind, f"{group}/{version}" if group else version
-        self._out.write((b",\n" if self._count else b"\n") + msgspec.json.encode(found))
-        self._count += 1
-        return None
+            self._add_stand_in(kind, raw, f"{source}: {error}")
+            return
+        found.kind, found.api_version = kind, _api_version(kind)
+        self._write(kind, found)
 
-    def close(self) -> int:
-        """Finish the list; says how many objects it has."""
-        self._out.write(b"\n]}\n")
-        return self._count
+    def close(self, taken_at: float | None) -> int:
+        """Finish the list with what holds for all of it; says how many objects it has."""
+        taken = {TAKEN_AT: format_instant(taken_at)} if taken_at is not None else {}
+        metadata = msgspec.json.encode({**taken, KINDS: sorted(self._kinds & READ.keys())})
+        self._out.write(b'\n],"metadata":' + metadata + b"}\n")
+        return self.counts.total()
+
+    def _write(self, kind: str, found: object) -> None:
+        self._out.write((b",\n" if self.counts else b"\n") + msgspec.json.encode(found))
+        self.counts[kind] += 1
+
+    def _add_stand_in(self, kind: str, raw: bytes | memoryview, why: str) -> None:
+        """Record of an object that cannot be read only that it is there, so that planning stays as careful as it was.
+
+        The stand-in cannot be read either: a pod's node then is no target, and a disruption budget allows nothing.
+        """
+        loose = msgspec.json.decode(raw)
+        name = _text(loose, "metadata", "name")
+        if not name:
+            self.warnings.append(f"{why}; this {kind} has no name and is left out")
+            return
+        namespace = "" if kind in CLUSTER_SCOPED else _text(loose, "metadata", "namespace") or "default"
+        spec: object = _UNREADABLE
+        if kind == "Pod":
+            spec = {"nodeName": _text(loose, "spec", "nodeName") or None, "containers": _UNREADABLE}
+        metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
+        self._write(kind, {"apiVersion": _api_version(kind), "kind": kind, "metadata": metadata, "spec": spec})
+        title = f"{namespace}/{name}" if namespace else name
+        self.warnings.append(f"{why}; of {kind} {title} only the name is recorded")
+
+
+def _api_version(kind: str) -> str:
+    group = READ[kind][0]
+    version = _VERSIONS.get(group, "v1")
+    return f"{group}/{version}" if group else version
+
+
+def _text(loose: object, *path: str) -> str:
+    """The text at a path of plain values, whatever they are."""
+    for key in path:
+        loose = loose.get(key) if isinstance(loose, dict) else None
+    return loose if isinstance(loose, str) else ""
 
 
 def _strip(found: wire.Anything) -> None:

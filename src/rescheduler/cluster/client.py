@@ -1,0 +1,202 @@
+"""The HTTP client for one API server: requests with our credentials, retried where that is safe, errors for people.
+
+Made from a Connection (`kubeconfig.py`); used by `live.py` and, later, by watches and commands. It gives the bytes of
+the body: decoding belongs to whoever knows the kind. Redirects are never followed, because the credentials would go
+with them, and cookies are not kept.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+import msgspec
+from multidict import CIMultiDict
+
+from rescheduler import __version__
+from rescheduler.cluster.auth import Authenticator, impersonation_headers
+from rescheduler.cluster.backoff import Backoff, may_retry
+from rescheduler.cluster.connection import Connection, Credential
+from rescheduler.cluster.errors import ApiError
+from rescheduler.cluster.failures import error_from_answer, error_from_exception, not_kubernetes
+from rescheduler.cluster.tls import TlsContexts
+
+CONNECT_SECONDS = 10.0
+# The API server itself gives up on a request after 60 s. A longer silence means that nobody is there any more.
+SILENCE_SECONDS = 75.0
+# A list that expires this often cannot be read at the speed its pages are consumed.
+LIST_STARTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. A failure with a status in `answers` is an answer to the caller, and is not retried."""
+
+    method: str
+    path: str
+    params: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    content_type: str = "application/json"
+    answers: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a list, undecoded. `first` opens a list: drop whatever came before (see `ApiClient.list_pages`)."""
+
+    body: bytes = field(repr=False)
+    first: bool
+
+
+class _ListMeta(msgspec.Struct):
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _ListHead(msgspec.Struct):
+    """Of a page, only what paging needs: msgspec skips the items without building them."""
+
+    metadata: _ListMeta
+
+
+class ApiClient:
+    """One per API server; an async context manager. Safe for concurrent use."""
+
+    def __init__(
+        self, connection: Connection, *, request_timeout: float | None = None, backoff: Backoff | None = None
+    ) -> None:
+        self._connection = connection
+        self._request_timeout = request_timeout
+        self._backoff = backoff or Backoff()
+        self._auth = Authenticator(connection)
+        self._tls = TlsContexts(connection)
+        self._headers = CIMultiDict(
+            [
+                ("Accept", "application/json"),
+                ("Accept-Encoding", "gzip" if connection.compression else "identity"),
+                ("User-Agent", f"rescheduler/{__version__}"),
+                *impersonation_headers(connection.impersonation),
+            ]
+        )
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS),
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
+        return await self.request("GET", path, params=params)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+    ) -> bytes:
+        return await self.send(Request(method, path, params or {}, body, content_type))
+
+    async def send(self, request: Request) -> bytes:
+        """The body of the answer, or an ApiError. `request_timeout` bounds all tries and the waits between them."""
+        credential = await self._auth.current()  # a login may take a person's time: it is not the server's
+        last: ApiError | None = None
+        failures = 0
+        may_renew = True
+        try:
+            async with asyncio.timeout(self._request_timeout):
+                while True:
+                    try:
+                        return await self._try(request, credential)
+                    except ApiError as error:
+                        last = error
+                    if last.status == 401 and may_renew and (renewed := await self._auth.renewed(credential)):
+                        credential, may_renew = renewed, False
+                        continue
+                    failures += 1
+                    retry = last.status not in request.answers and may_retry(request.method, last)
+                    if not retry or not self._backoff.allows(failures, last.retry_after):
+                        raise last
+                    await self._backoff.pause(failures, last.retry_after)
+                    credential = await self._auth.current()
+        except TimeoutError as error:
+            # Where a try has failed before the time was up, its reason tells more than the clock.
+            raise last or error_from_exception(error, request.path, self._connection) from error
+
+    async def list_pages(
+        self,
+        path: str,
+        limit: int = 500,
+        params: Mapping[str, str] | None = None,
+        answers: frozenset[int] = frozenset(),
+    ) -> AsyncGenerator[Page, None]:
+        """The pages of a list. A page with `first` set may come again: then forget all pages before it.
+
+        That happens when the list expires while it is read (410: the continue token is older than etcd's history).
+        The server then also offers a token to go on with at a newer state. We start again instead: going on would mix
+        two states, with objects in it that are gone and changes to earlier pages that no later watch would report. A
+        plan must be made on one state, and a restart is rare (tokens live for 5 minutes and more).
+        """
+        starts = 0
+        token = ""
+        while True:
+            query = {**(params or {}), "limit": str(limit)} | ({"continue": token} if token else {})
+            try:
+                body = await self.send(Request("GET", path, query, answers=answers))
+            except ApiError as error:
+                if error.status != 410 or not token or starts >= LIST_STARTS:
+                    raise
+                token = ""
+                continue
+            starts += not token
+            page = Page(body, first=not token)
+            token = self._continue_token(body, path)
+            yield page
+            if not token:
+                return
+
+    def _continue_token(self, body: bytes, path: str) -> str:
+        try:
+            return msgspec.json.decode(body, type=_ListHead).metadata.continue_
+        except msgspec.MsgspecError as error:
+            raise not_kubernetes(path, self._connection, f"the list does not decode ({error})") from error
+
+    async def _try(self, request: Request, credential: Credential) -> bytes:
+        if self._session is None:
+            raise RuntimeError("ApiClient is used outside `async with`")
+        headers = self._headers.copy()
+        if credential.authorization is not None:
+            headers["Authorization"] = credential.authorization
+        if request.body is not None:
+            headers["Content-Type"] = request.content_type
+        context = self._tls.context(credential.certificate)
+        try:
+            async with self._session.request(
+                request.method,
+                f"{self._connection.server}{request.path}",
+                params=request.params,
+                data=request.body,
+                headers=headers,
+                allow_redirects=False,
+                proxy=self._connection.proxy_url,
+                ssl=context if context is not None else True,
+                server_hostname=self._connection.tls_server_name,
+            ) as response:
+                body = await response.read()
+        except (aiohttp.ClientError, OSError) as error:
+            raise error_from_exception(error, request.path, self._connection) from error
+        if response.status >= 300:
+            raise error_from_answer(response.status, body, response.headers, request.path, self._connection)
+        return body

@@ -1,0 +1,78 @@
+"""The scheduler's rule on topology spread: hard constraints only."""
+
+from __future__ import annotations
+
+from rescheduler.model.objects import Node, Pod
+from rescheduler.model.selector import Operator, Requirement, Selector
+from rescheduler.model.shape import Spread
+from tests.support.twin.nodes import tolerated, wanted
+from tests.support.twin.world import World
+
+
+def spread_holds(world: World, pod: Pod, node: Node) -> bool:
+    """PodTopologySpread: with this pod there, no hard constraint of its own is past its skew."""
+    return all(_constraint_holds(world, pod, node, constraint) for constraint in hard_constraints(pod))
+
+
+def hard_constraints(pod: Pod) -> list[Spread]:
+    """Those that say DoNotSchedule."""
+    return [constraint for constraint in pod.shape.spread if constraint.hard]
+
+
+def counted(holder: Pod, constraint: Spread, other: Pod) -> bool:
+    """Whether the holder's constraint speaks of that pod, wherever it is: the selector, its matchLabelKeys filled."""
+    selector = filled(holder, constraint)
+    return selector is not None and other.namespace == holder.namespace and selector.matches(other.labels)
+
+
+def skew(world: World, holder: Pod, constraint: Spread) -> int:
+    """How far the fullest domain is above the global minimum, as the filter reckons both for this holder."""
+    counts = domain_counts(world, holder, constraint)
+    return max(counts.values(), default=0) - global_minimum(counts, constraint)
+
+
+def domain_counts(world: World, holder: Pod, constraint: Spread) -> dict[str, int]:
+    """How many matching pods each eligible domain has."""
+    counts: dict[str, int] = {}
+    for node in world.snapshot.nodes:
+        if _eligible(holder, constraint, node):
+            domain = node.labels[constraint.topology_key]
+            counts[domain] = counts.get(domain, 0) + _matching_pods(world, holder, constraint, node)
+    return counts
+
+
+def global_minimum(counts: dict[str, int], constraint: Spread) -> int:
+    """The least count, or 0 while there are fewer domains than minDomains."""
+    return 0 if len(counts) < constraint.min_domains else min(counts.values(), default=0)
+
+
+def filled(holder: Pod, constraint: Spread) -> Selector | None:
+    """The constraint's selector, narrowed by those matchLabelKeys that its holder has; None still matches nothing."""
+    if constraint.selector is None:
+        return None
+    keys = [key for key in constraint.match_label_keys if key in holder.labels]
+    return constraint.selector.and_also(*(Requirement(key, Operator.IN, (holder.labels[key],)) for key in keys))
+
+
+def _constraint_holds(world: World, pod: Pod, node: Node, constraint: Spread) -> bool:
+    if constraint.topology_key not in node.labels:
+        return False
+    counts = domain_counts(world, pod, constraint)
+    there = counts.get(node.labels[constraint.topology_key], 0)
+    itself = 1 if counted(pod, constraint, pod) else 0
+    return there + itself - global_minimum(counts, constraint) <= constraint.max_skew
+
+
+def _eligible(holder: Pod, constraint: Spread, node: Node) -> bool:
+    if any(other.topology_key not in node.labels for other in hard_constraints(holder)):
+        return False
+    if constraint.honor_affinity and not wanted(holder, node):
+        return False
+    return not constraint.honor_taints or tolerated(holder, node)
+
+
+def _matching_pods(world: World, holder: Pod, constraint: Spread, node: Node) -> int:
+    """Pods there that count; the scheduler counts none at all for a selector that selects everything."""
+    if filled(holder, constraint) == Selector():
+        return 0
+    return sum(not pod.deleting and counted(holder, constraint, pod) for pod in world.pods_on(node.name))

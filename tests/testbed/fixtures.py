@@ -1,0 +1,74 @@
+"""The real cluster as pytest fixtures: `control_plane` for the whole run, `namespace` for one test.
+
+`tests/conftest.py` names this module in `pytest_plugins`. Where the cluster can't be had, tests that ask for it are
+skipped with the reason, or failed where CI=true, since there a skip would go unseen. Under pytest-xdist each worker
+that runs such a test starts a control plane of its own, so tests marked `cluster` are best run without workers.
+"""
+
+import contextlib
+import os
+import re
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from tests.testbed import TestbedUnavailable
+from tests.testbed.binaries import Binaries, binaries
+from tests.testbed.cluster import ControlPlane
+from tests.testbed.processes import until
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker for all of them, with `--dist loadgroup`; xdist 3.8 ignores groups under pytest 9.2 (its #1386)."""
+    for item in items:
+        if item.get_closest_marker("cluster"):
+            item.add_marker(pytest.mark.xdist_group("cluster"))
+
+
+@pytest.fixture(scope="session")
+def control_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    """One real cluster for all tests of this run, without nodes; its logs are kept if any of them failed."""
+    with _output_shown(request.config):
+        programs = _binaries_or_why_not()
+    if isinstance(programs, str):
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"the real cluster is needed where CI=true: {programs}", pytrace=False)
+        pytest.skip(f"no real cluster: {programs}")
+    cluster = ControlPlane(programs)
+    yield cluster
+    with _output_shown(request.config):
+        cluster.stop(keep_logs=request.session.testsfailed > 0)
+
+
+@pytest.fixture
+def namespace(request: pytest.FixtureRequest, control_plane: ControlPlane) -> Iterator[str]:
+    """A namespace of this test's own; its pods are gone from the nodes when the next test starts."""
+    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).removeprefix("test-")[:40].strip("-")
+    name = f"{words}-{secrets.token_hex(4)}"
+    api = control_plane.api
+    api.post("/api/v1/namespaces", {"metadata": {"name": name}})
+    accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
+    # Without its service account the API server refuses every pod.
+    until(f"{accounts} is filled", lambda: api.get(accounts)["items"])
+    yield name
+    pods = f"/api/v1/namespaces/{name}/pods"
+    api.delete(f"/api/v1/namespaces/{name}")  # from here on nothing new can be made in it
+    api.delete(pods, {"gracePeriodSeconds": 0})
+    until(f"{pods} is empty", lambda: not api.get(pods)["items"])
+
+
+def _binaries_or_why_not() -> Binaries | str:
+    try:
+        return binaries()
+    except TestbedUnavailable as reason:
+        return str(reason)
+
+
+@contextlib.contextmanager
+def _output_shown(config: pytest.Config) -> Iterator[None]:
+    """A first build takes minutes: its progress goes to the terminal, not into pytest's capture."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+        yield
