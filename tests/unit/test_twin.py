@@ -5,12 +5,13 @@ Each row: what is said, the cluster, the pod that would come, the node, and all 
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rescheduler.model.objects import Pod
-from rescheduler.model.shape import Toleration
+from rescheduler.model.shape import HostPort, Shape, Toleration
 from rescheduler.model.snapshot import ClusterSnapshot
 from tests.support.builders import away, cluster, namespace, near, node, node_named, pod, pod_named
 from tests.support.generated import clusters, pods_of, random_cluster
@@ -23,6 +24,8 @@ A = node("a", zone="z1")
 B = node("b", zone="z1")
 C = node("c", zone="z2")
 BARE = node("bare")
+C_IN_ROW = node("c", zone="z2", labels={"row": "1"})
+ASKS_ZERO = msgspec.structs.replace(pod("n"), shape=Shape(requests=(("cpu", 0),)))
 
 ON_ONE_NODE: list[Case] = [
     ("an empty node takes a pod", cluster(A), pod("new", cpu="4"), "a", set()),
@@ -68,8 +71,10 @@ ON_ONE_NODE: list[Case] = [
         set(),
     ),
     ("an overfull node takes a pod of no requests", cluster(A, pod("x", on="a", cpu=9)), pod("n"), "a", set()),
+    ("or of a request of 0", cluster(A, pod("x", on="a", cpu=9)), ASKS_ZERO, "a", set()),
     ("an unlisted resource is 0", cluster(A), pod("n", resources={"x.io/gpu": 1}), "a", {"NodeResourcesFit"}),
     ("pods are counted", cluster(node("a", pods=1), pod("x", on="a")), pod("n"), "a", {"NodeResourcesFit"}),
+    ("up to the number", cluster(node("a", pods=2), pod("x", on="a")), pod("n"), "a", set()),
     ("no pods listed, no pods held", cluster(node("a", pods=None)), pod("n"), "a", {"NodeResourcesFit"}),
     ("a finished pod holds nothing", cluster(A, pod("x", on="a", cpu=4, phase="Failed")), pod("n", cpu=4), "a", set()),
     (
@@ -99,6 +104,20 @@ ON_ONE_NODE: list[Case] = [
         pod("n", host_ports=["TCP:10.0.0.2:80"]),
         "a",
         set(),
+    ),
+    (
+        "the same address is not",
+        cluster(A, pod("x", on="a", host_ports=["TCP:10.0.0.1:80"])),
+        pod("n", host_ports=["TCP:10.0.0.1:80"]),
+        "a",
+        {"NodePorts"},
+    ),
+    (
+        "no address is all of them, no protocol is TCP",
+        cluster(A, pod("x", on="a", host_ports=["TCP:10.0.0.1:80"])),
+        pod("n", host_ports=[HostPort("", "", 80)]),
+        "a",
+        {"NodePorts"},
     ),
     (
         "all addresses include each",
@@ -141,6 +160,34 @@ BETWEEN_PODS: list[Case] = [
         pod("n", labels=WEB, affinity=[near(WEB)]),
         "c",
         set(),
+    ),
+    (
+        "one on a node with one of the keys is",
+        cluster(A, C_IN_ROW, pod("x", on="a", labels=WEB)),
+        pod("n", labels=WEB, affinity=[near(WEB), near(WEB, "row")]),
+        "c",
+        {"PodAffinity"},
+    ),
+    (
+        "pods of another kind do not end the exemption",
+        cluster(A, C, pod("x", on="a", labels=DB)),
+        pod("n", labels=WEB, affinity=[near(WEB)]),
+        "c",
+        set(),
+    ),
+    (
+        "the exemption needs the keys of all terms",
+        cluster(A),
+        pod("n", labels=WEB, affinity=[near(WEB), near(WEB, "row")]),
+        "a",
+        {"PodAffinity"},
+    ),
+    (
+        "every term must hold",
+        cluster(A, C_IN_ROW, pod("x", on="c", labels=WEB)),
+        pod("n", affinity=[near(WEB, "row"), near(WEB)]),
+        "a",
+        {"PodAffinity"},
     ),
     (
         "two pods that match a term each do not satisfy both terms",
@@ -190,6 +237,13 @@ BETWEEN_PODS: list[Case] = [
         pod("n", anti_affinity=[away(WEB, namespace_selector={"team": "s"})]),
         "a",
         {"PodAntiAffinity"},
+    ),
+    (
+        "and no others",
+        cluster(A, namespace("shop", {"team": "t"}), pod("x", on="a", namespace="shop", labels=WEB)),
+        pod("n", anti_affinity=[away(WEB, namespace_selector={"team": "s"})]),
+        "a",
+        set(),
     ),
     (
         "a namespace that nobody listed has its name as a label",

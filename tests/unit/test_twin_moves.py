@@ -27,9 +27,9 @@ MOVES = [
     ("the first of its kind may go", cluster(A, C, pod("p", on="a", labels=WEB, affinity=[near(WEB)])), "p", "c", True),
     (
         "whoever had no company loses none",
-        cluster(A, C, pod("q", on="c", affinity=[near(DB)]), pod("back", on="a", labels=DB)),
+        cluster(A, B, C, pod("q", on="c", affinity=[near(DB)]), pod("back", on="a", labels=DB)),
         "back",
-        "c",
+        "b",
         True,
     ),
     ("an even spread stays even", cluster(A, C, deployment("web", on=["a", "c"], spread=EVEN)), 0, "c", False),

@@ -48,6 +48,13 @@ SPREAD: list[Case] = [
         {"PodTopologySpread"},
     ),
     (
+        "a first pod is within it all the same",
+        cluster(A, C),
+        pod("n", labels=WEB, spread=[spread(1, "zone", WEB, min_domains=3)]),
+        "a",
+        set(),
+    ),
+    (
         "terminating pods are not counted",
         cluster(A, C, pod("x", on="a", labels=WEB, deleting=True)),
         pod("n", labels=WEB, spread=EVEN),
@@ -90,6 +97,20 @@ SPREAD: list[Case] = [
         set(),
     ),
     (
+        "and they are not tolerated",
+        cluster(A, node("c", zone="z2", taints=["k:NoSchedule"]), pod("x", on="a", labels=WEB)),
+        pod("n", labels=WEB, spread=[spread(1, "zone", WEB, honor_taints=True)], tolerations=["k"]),
+        "a",
+        {"PodTopologySpread"},
+    ),
+    (
+        "a domain that is not counted has no pods",
+        cluster(TWO_ZONES, pod("x", on="c", labels=WEB)),
+        pod("n", labels=WEB, spread=EVEN, node_selector={"zone": "z1"}),
+        "c",
+        {"NodeAffinity"},
+    ),
+    (
         "a node that lacks another constraint's key is not counted for any",
         cluster(A, node("c", zone="z2", labels={"row": "1"}), pod("x", on="c", labels=WEB)),
         pod("n", labels=WEB, spread=[*EVEN, spread(5, "row", WEB)]),
@@ -113,7 +134,7 @@ SPREAD: list[Case] = [
     ("no selector counts nobody", cluster(ONE_WEB), pod("n", labels=WEB, spread=[spread(1, "zone")]), "a", set()),
     (
         "nor does one that selects all",
-        cluster(ONE_WEB),
+        cluster(ONE_WEB, node("b", zone="z1"), pod("y", on="b", labels=WEB)),
         pod("n", labels=WEB, spread=[spread(1, "zone", {})]),
         "a",
         set(),

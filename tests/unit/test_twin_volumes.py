@@ -31,6 +31,7 @@ VOLUMES: list[Case] = [
         "a",
         {"VolumeBinding"},
     ),
+    ("such as there", cluster(A, BOUND, volume("pv", node_affinity=["zone=z2", "zone=z1"])), USES, "a", set()),
     ("an unbound one of no class waits", cluster(A, claim("data")), USES, "a", {"VolumeBinding"}),
     (
         "or of a class that binds at once",
@@ -46,6 +47,13 @@ VOLUMES: list[Case] = [
         USES,
         "a",
         {"VolumeBinding"},
+    ),
+    (
+        "such as these",
+        cluster(A, claim("data", storage_class="s"), storage_class("s", topologies=["zone in (z2,z1)"])),
+        USES,
+        "a",
+        set(),
     ),
     (
         "if it has a provisioner",
@@ -75,7 +83,14 @@ VOLUMES: list[Case] = [
     ),
     (
         "a claim for one pod is for one pod, wherever",
-        cluster(A, C, claim("data", "pv", modes=["ReadWriteOncePod"]), volume("pv"), pod("x", on="c", claims=["data"])),
+        cluster(
+            A,
+            C,
+            claim("data", "pv", modes=["ReadWriteOncePod"]),
+            volume("pv"),
+            pod("w", on="a"),
+            pod("x", on="c", claims=["data"]),
+        ),
         USES,
         "a",
         {"VolumeRestrictions"},

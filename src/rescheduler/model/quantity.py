@@ -23,20 +23,22 @@ _SUFFIXES = {
     **{unit: Fraction(10 ** (3 * power)) for power, unit in enumerate("kMGTPE", start=1)},
     **{unit + "i": Fraction(1024**power) for power, unit in enumerate("KMGTPE", start=1)},
 }
-_HUGE_EXPONENT = 40  # past this every non-zero number is over 64 bits or below a billionth: no need for exactness
+_LONGEST = 100  # characters; Kubernetes itself writes at most a few dozen
+# Past this, a number of so few digits is over 64 bits or below a billionth: no need for exactness.
+_HUGE_EXPONENT = 150
 
 
 class QuantityError(ValueError):
     """Text that is not a quantity, or a quantity that makes no sense; the message says which."""
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=65536, typed=True)
 def parse_quantity(text: str | int | float) -> Fraction:
     """The exact value of `100m`, `1.5Gi`, `1e3`, `2`; negative ones are refused, because no request or capacity is."""
     written = text if isinstance(text, str) else _plain(text)
-    found = _QUANTITY.fullmatch(written)
+    found = _QUANTITY.fullmatch(written) if len(written) <= _LONGEST else None
     if not found:
-        raise QuantityError(f"{written!r} is not a quantity such as 100m, 1.5 or 2Gi")
+        raise QuantityError(f"{written[:40]!r} is not a quantity such as 100m, 1.5 or 2Gi")
     sign, digits, suffix, exponent = found.groups()
     scale = _scale(suffix, exponent)
     if scale is None:
@@ -75,5 +77,5 @@ def _scale(suffix: str, exponent: str) -> Fraction | None:
         return _SUFFIXES.get(suffix)
     if suffix not in ("e", "E") or not exponent.lstrip("+-"):
         return None
-    power = max(-_HUGE_EXPONENT, min(_HUGE_EXPONENT, int(exponent[:8])))
+    power = max(-_HUGE_EXPONENT, min(_HUGE_EXPONENT, int(exponent)))
     return Fraction(10) ** power

@@ -138,7 +138,7 @@ def check_value(key: str, value: str) -> None:
 
 
 def _int64(text: str | None) -> int | None:
-    if text is None or not _INTEGER.fullmatch(text):
+    if text is None or len(text) > 63 or not _INTEGER.fullmatch(text):
         return None
     number = int(text)
     return number if -_MAX_INT64 - 1 <= number <= _MAX_INT64 else None

@@ -136,13 +136,9 @@ class PodAffinity:
 
     def kept(self, pod: int, source: int, target: int) -> str:
         """After a move was laid into the what-if: what it broke, or nothing."""
-        row = self._columns.pods[pod]
-        companions = (
-            self._companions(self._columns.shape(pod).affinity, row.namespace)
-            if self._columns.shape(pod).affinity
-            else None
-        )
-        if companions and not self._near_others(companions, pod, target):
+        terms = self._columns.shape(pod).affinity
+        companions = self._companions(terms, self._columns.pods[pod].namespace)
+        if terms and (companions is None or not self._near_others(companions, pod, target)):
             return "without the original, its own required pod affinity would not be met there"
         for needing in self._needing(pod):
             for counts, alone in ((self._dependants[needing], 0), (self._selfish[needing], 1)):

@@ -99,7 +99,8 @@ class PodTopologySpread:
         if pair not in self._own:
             group = self._columns.groups[pair[1]]
             found = self.constraints(self._columns.shapes[pair[0]], *group)
-            self._own[pair] = [(c, self._matching.means(c.subjects, *group)) for c in found]
+            hard = [spread for spread in self._columns.shapes[pair[0]].spread if spread.hard]
+            self._own[pair] = [(c, _counts_itself(spread, group[1])) for c, spread in zip(found, hard, strict=True)]
         return self._own[pair]
 
     def mask(self, pod: int) -> Mask | None:
@@ -152,7 +153,17 @@ class PodTopologySpread:
 
 
 def _subjects(spread: Spread, namespace: str, labels: Labels) -> Subjects:
-    """Whom a constraint counts: an absent selector means nobody, and matchLabelKeys take the carrier's own values."""
-    selector = NOBODY if spread.selector is None else spread.selector
+    """Whom a constraint counts; matchLabelKeys take the carrier's own values.
+
+    An absent selector counts nobody. Nor does an empty one, though it means everybody: kube-scheduler has it so.
+    """
+    selector = spread.selector or Selector()
     filled = [Requirement(k, Operator.IN, (labels[k],)) for k in spread.match_label_keys if k in labels]
-    return Subjects(selector.and_also(*filled) if filled else selector, frozenset({namespace}))
+    narrowed = selector.and_also(*filled) if filled else selector
+    counts_anyone = spread.selector is not None and narrowed.requirements
+    return Subjects(narrowed if counts_anyone else NOBODY, frozenset({namespace}))
+
+
+def _counts_itself(spread: Spread, labels: Labels) -> bool:
+    """Whether the carrier itself adds to its domain; matchLabelKeys can't exclude it, they are its own labels."""
+    return spread.selector is not None and spread.selector.matches(labels)

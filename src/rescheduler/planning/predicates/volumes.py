@@ -17,6 +17,7 @@ from rescheduler.planning.predicates.nodes import NodeMasks
 from rescheduler.planning.whatif import WhatIf
 
 ONE_POD = "ReadWriteOncePod"
+_MAKES_NONE = ("", "kubernetes.io/no-provisioner")
 _ZONE_LABELS = (
     ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"),
     ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
@@ -85,7 +86,7 @@ class VolumeBinding(_ClaimRule):
                 volume.node_affinity
             ), f"volume {volume.name} of claim {name} is not reachable there"
         storage = snapshot.storage_classes.get(claim.storage_class)
-        if storage is None or not storage.wait_for_consumer:
+        if storage is None or not storage.wait_for_consumer or storage.provisioner in _MAKES_NONE:
             return self._all(allowed=False), f"claim {name} is not bound"
         if not storage.topologies:
             return self._all(allowed=True), ""
@@ -107,16 +108,13 @@ class VolumeZone(_ClaimRule):
         return mask | ~self._zoned, f"volume {volume.name} of claim {name} is in another zone"
 
     def _same_place(self, volume: Volume, label: str) -> Mask:
-        """Nodes with one of the places that the volume names, under the label's new or old name."""
+        """Nodes with one of the places that the volume names; an old label on the volume meets the new one too."""
         places = set(volume.labels[label].split("__"))
-        names = next(pair for pair in _ZONE_LABELS if label in pair)
-        found = []
-        for node in self._columns.nodes:
-            here = node.labels.get(label)
-            if here is None:
-                here = next((node.labels[other] for other in names if other in node.labels), None)
-            found.append(here is not None and here in places)
-        return np.array(found, np.bool_)
+        if "" in places:
+            return self._all(allowed=True)  # kube-scheduler ignores a list that it cannot read
+        new_name = next(new for new, old in _ZONE_LABELS if label in (new, old))
+        here = [node.labels.get(label, node.labels.get(new_name)) for node in self._columns.nodes]
+        return np.array([place in places for place in here], np.bool_)
 
     @cached_property
     def _zoned(self) -> Mask:

@@ -1,0 +1,253 @@
+"""Why one pod is moved or isn't: what the plan says of it, what objects to moving it, and what each node says to it.
+
+`app` hands it the planner after it has planned; the `explain` command and, later, the page show the Explanation. Nodes
+are judged as the plan leaves the cluster, but with this pod where it is: the world in which it would be moved next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rescheduler.model.objects import Pod
+from rescheduler.model.plan import Method, Move, NodeLoad, Plan, Rejection
+from rescheduler.model.policy import Policy
+from rescheduler.model.shape import Requests
+from rescheduler.planning.budgets import Budgets
+from rescheduler.planning.columns import Floats
+from rescheduler.planning.disruption import Disruption
+from rescheduler.planning.guards import objections
+from rescheduler.planning.planner import Planner
+
+_FREE = re.compile(r", [^,()]* free\)")
+
+
+class Outcome(StrEnum):
+    """What the plan does with a pod."""
+
+    MOVED = "moved"
+    REJECTED = "rejected"
+    NOT_PROPOSED = "notProposed"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOutlook:
+    """What a node says to the pod, and where it would be with it, in per cent; no predicate: it could take it."""
+
+    node: str
+    predicate: str
+    reason: str
+    cpu: float
+    memory: float
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """What many nodes say alike: how much exactly is free on each is left out."""
+        return self.predicate, _FREE.sub(")", self.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Nodes that refuse the pod alike."""
+
+    predicate: str
+    reason: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Everything that there is to say about moving one pod."""
+
+    namespace: str
+    pod: str
+    node: str
+    load: NodeLoad | None
+    """How its node stands before the plan; None when it is on none, or on one that is not shown in plans."""
+    workload: str
+    priority: int
+    requests: Requests
+    outcome: Outcome
+    why: str
+    move: Move | None
+    rejection: Rejection | None
+    objections: tuple[tuple[str, str], ...]
+    """Every guard or limit that objects to moving it, with its reason."""
+    method: Method
+    not_handoff: str
+    """Why it would not be handed off; empty when it would be."""
+    strategies: tuple[str, ...]
+    outlooks: tuple[NodeOutlook, ...]
+
+    @property
+    def targets(self) -> tuple[NodeOutlook, ...]:
+        """The nodes that could take it."""
+        return tuple(outlook for outlook in self.outlooks if not outlook.predicate)
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """The others, grouped by what refuses: the largest groups first."""
+        groups: dict[tuple[str, str], list[str]] = {}
+        for outlook in self.outlooks:
+            if outlook.predicate:
+                groups.setdefault(outlook.group, []).append(outlook.node)
+        found = [Refusal(*group, tuple(nodes)) for group, nodes in groups.items()]
+        return tuple(sorted(found, key=lambda r: (-len(r.nodes), r.predicate, r.reason)))
+
+
+def explain(planner: Planner, plan: Plan, key: tuple[str, str], strategies: Sequence[str]) -> Explanation:
+    """Explain a pod (namespace, name) that the snapshot has; the planner has made the plan with these strategies."""
+    index = planner.columns.pod_index[key]
+    pod = planner.columns.pods[index]
+    context = planner.context
+    move = next((m for m in plan.moves if (m.namespace, m.pod) == key), None)
+    rejection = next((r for r in plan.rejections if (r.namespace, r.pod) == key), None)
+    outcome = Outcome.MOVED if move else Outcome.REJECTED if rejection else Outcome.NOT_PROPOSED
+    method = move.method if move else context.methods.choose(pod)
+    kind, _, name = planner.workloads.key(pod)
+    load = next((load for load in plan.before.loads if load.node == pod.node), None)
+    return Explanation(
+        namespace=pod.namespace,
+        pod=pod.name,
+        node=pod.node,
+        load=load,
+        workload=f"{kind}/{name}",
+        priority=pod.priority,
+        requests=pod.shape.requests,
+        outcome=outcome,
+        why=_why(move, rejection) or " ".join(_why_not_proposed(planner, plan, pod, strategies)),
+        move=move,
+        rejection=rejection,
+        objections=tuple(_objections(planner, plan, index)),
+        method=method,
+        not_handoff=_why_not_handoff(planner, pod, method),
+        strategies=tuple(strategies),
+        outlooks=tuple(_outlooks(planner, plan, index, method)),
+    )
+
+
+def _why(move: Move | None, rejection: Rejection | None) -> str:
+    return move.reason if move else rejection.reason if rejection else ""
+
+
+def _why_not_handoff(planner: Planner, pod: Pod, method: Method) -> str:
+    if method is Method.HANDOFF:
+        return ""
+    return planner.context.methods.cannot_hand_off(pod) or "evict is the method chosen for it"
+
+
+def _objections(planner: Planner, plan: Plan, index: int) -> Iterator[tuple[str, str]]:
+    """Every guard, then the limits and the disruption budgets as the plan's other moves leave them."""
+    columns, workloads, context = planner.columns, planner.workloads, planner.context
+    pod = columns.pods[index]
+    yield from objections(pod, context)
+    source = columns.node_index.get(pod.node, -1)
+    if pod.node and source < 0:
+        yield "UnknownNode", f"its node {pod.node} is not in the input"
+    budgets = Budgets(planner.policy.limits, len(columns.nodes))
+    disruption = Disruption(planner.snapshot, workloads)
+    for move in plan.moves:
+        other = columns.pod_index[(move.namespace, move.pod)]
+        if other != index:
+            row = columns.pods[other]
+            places = columns.node_index[move.source], columns.node_index[move.target]
+            budgets.spend(*places, workloads.key(row))
+            disruption.spend(row, move.method)
+    for found in (
+        budgets.objection(source, workloads.key(pod)),
+        disruption.objection(pod, context.methods.choose(pod)),
+    ):
+        if found is not None:
+            yield found
+
+
+def _why_not_proposed(planner: Planner, plan: Plan, pod: Pod, strategies: Sequence[str]) -> Iterator[str]:
+    ran = f"the strategies that ran are {', '.join(strategies)}" if strategies else "no strategy is enabled"
+    yield f"No strategy asks for it; {ran}."
+    total = planner.policy.limits.total
+    if total is not None and len(plan.moves) >= total:
+        yield f"The plan has reached maxReschedulePods ({total}), so not all that should move was proposed."
+    before, after = (
+        next((load for load in picture.loads if load.node == pod.node), None) for picture in (plan.before, plan.after)
+    )
+    if before is None or after is None:
+        return
+    limits = planner.policy.thresholds
+    yield f"{pod.node} is at {before.cpu:.1f}% CPU and {before.memory:.1f}% memory,"
+    if not _hot(before, planner.policy):
+        yield f"so it is not hot (thresholds {limits.cpu:g}% and {limits.memory:g}%)."
+    elif not _hot(after, planner.policy):
+        yield f"and moving other pods brings it to {after.cpu:.1f}% and {after.memory:.1f}%, under its thresholds."
+    else:
+        yield f"so it is hot (thresholds {limits.cpu:g}% and {limits.memory:g}%)."
+    if planner.columns.nodes[planner.columns.node_index[pod.node]].maintenance:
+        yield "It is under maintenance, which is NodeMaintenance's business."
+    else:
+        yield "It is not under maintenance."
+    cpu, memory = plan.after.cpu, plan.after.memory
+    yield (
+        f"With the plan made, the most and the least used node are {cpu.max - cpu.min:.1f} points of CPU "
+        f"and {memory.max - memory.min:.1f} points of memory apart."
+    )
+
+
+def _hot(load: NodeLoad, policy: Policy) -> bool:
+    return load.cpu > policy.thresholds.cpu or load.memory > policy.thresholds.memory
+
+
+def _outlooks(planner: Planner, plan: Plan, index: int, method: Method) -> list[NodeOutlook]:
+    """What every node says, in the order of the nodes."""
+    whatif, columns = planner.whatif, planner.columns
+    source = int(columns.pod_at[index])
+    with whatif.trial():
+        here = int(whatif.at[index])
+        if here != source:
+            whatif.remove(index, here)
+            whatif.place(index, source)
+        return [*_judged(planner, plan, index, method)]
+
+
+def _judged(planner: Planner, plan: Plan, index: int, method: Method) -> Iterator[NodeOutlook]:
+    whatif, columns, feasibility = planner.whatif, planner.columns, planner.feasibility
+    source = int(whatif.at[index])
+    alone = method is Method.EVICT and source >= 0
+    if alone:
+        whatif.remove(index, source)
+    verdicts = feasibility.verdicts(index)
+    if alone:
+        whatif.place(index, source)
+    under = feasibility.fit.fits(index, whatif.room)
+    came = Counter(move.target for move in plan.moves)
+    now, then = planner.view.utilisation, planner.view.utilisation + planner.view.shares(index)
+    most = planner.policy.limits.per_node_in
+    for number, (node, verdict) in enumerate(zip(columns.nodes, verdicts, strict=True)):
+        use = now[:, number] if number == source else then[:, number]
+        predicate, reason = verdict.predicate, verdict.reason
+        if number == source:
+            predicate, reason = "SameNode", "it is there already"
+        elif not predicate and not under[number]:
+            predicate, reason = "Threshold", _over(use, planner.policy)
+        elif not predicate and most is not None and came[node.name] >= most:
+            predicate, reason = "NodeInLimit", f"limits.perNodeIn ({most}) is reached"
+        elif not predicate and source >= 0:
+            lost = _lost(planner, index, number, method)
+            predicate, reason = ("AfterTheMove", lost) if lost else ("", "")
+        yield NodeOutlook(node.name, predicate, reason, round(float(use[0]), 2), round(float(use[1]), 2))
+
+
+def _lost(planner: Planner, index: int, target: int, method: Method) -> str:
+    """Which rule would no longer hold once the pod is there; everything is put back."""
+    source = int(planner.whatif.at[index])
+    lost = planner.feasibility.try_move(index, target, side_by_side=method is not Method.EVICT)
+    planner.whatif.remove(index, target)
+    planner.whatif.place(index, source)
+    return lost
+
+
+def _over(use: Floats, policy: Policy) -> str:
+    limits = (("cpuThreshold", policy.thresholds.cpu), ("memoryThreshold", policy.thresholds.memory))
+    over = [f"{name} ({limit:g}%)" for (name, limit), at in zip(limits, use, strict=True) if at > limit]
+    return f"over {' and '.join(over) or 'a threshold'} afterwards; only NodeMaintenance goes that far"
