@@ -6,6 +6,7 @@ capped far below 64 bits, so that no sum over a node can overflow however absurd
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import msgspec
@@ -35,9 +36,13 @@ class Columns:
         self.nodes = snapshot.nodes
         self.pods = snapshot.pods
         self.node_index = {node.name: index for index, node in enumerate(self.nodes)}
-        self.shapes: list[Shape] = []
-        self.groups: list[tuple[str, Labels]] = []
         self._without_pin: dict[tuple[int, int], Shape] = {}
+        self.shapes: list[Shape]
+        self.groups: list[tuple[str, Labels]]
+        self.pod_at: Indexes
+        """Where each pod counts: its node, or the node that it is nominated to; -1 for none."""
+        self.pod_shape: Indexes
+        self.pod_group: Indexes
         self._index_pods()
         names = {name for node in self.nodes for name, _ in node.allocatable}
         names.update(name for shape in self.shapes for name, _ in shape.requests)
@@ -49,32 +54,25 @@ class Columns:
         self.shape_requests[:, self.resource_index[PODS]] = 1
 
     def _index_pods(self) -> None:
-        """One pass over the pods: where each is, and which shape and group it has."""
-        node_index, shapes, groups = self.node_index, self.shapes, self.groups
-        shape_ids: dict[int, int] = {}
-        group_ids: dict[tuple[str, int], int] = {}
-        at: list[int] = []
-        shape_of: list[int] = []
-        group_of: list[int] = []
-        for pod in self.pods:
-            place = pod.node or pod.nominated
-            at.append(node_index.get(place, -1) if place and not pod.finished else -1)
-            shape = pod.shape
-            if marks.MIGRATION_ID in pod.labels:
-                shape = self._unpinned(pod)
-            shape_id = shape_ids.setdefault(id(shape), len(shapes))
-            if shape_id == len(shapes):
-                shapes.append(shape)
-            shape_of.append(shape_id)
-            key = (pod.namespace, id(pod.labels))
-            group_id = group_ids.setdefault(key, len(groups))
-            if group_id == len(groups):
-                groups.append((pod.namespace, pod.labels))
-            group_of.append(group_id)
-        self.pod_at: Indexes = np.array(at, np.int32)
-        """Where each pod counts: its node, or the node that it is nominated to; -1 for none."""
-        self.pod_shape: Indexes = np.array(shape_of, np.int32)
-        self.pod_group: Indexes = np.array(group_of, np.int32)
+        """Where each pod is, and which shape and group it has. Column by column, because a loop over pods is slow."""
+        pods = self.pods
+        index, placeless = self.node_index, -1
+        places = [pod.node or pod.nominated for pod in pods]
+        at: Indexes = np.array([index.get(place, placeless) for place in places], np.int32).reshape(-1)
+        phases = [pod.phase for pod in pods]
+        for ended in (i for i, phase in enumerate(phases) if phase not in ("Running", "Pending") and pods[i].finished):
+            at[ended] = placeless
+        self.pod_at = at
+        shapes = [pod.shape for pod in pods]
+        labels = [pod.labels for pod in pods]
+        for i in (i for i, found in enumerate(labels) if marks.MIGRATION_ID in found):
+            shapes[i] = self._unpinned(pods[i])
+        self.pod_shape, first_of_shape = _numbered(_identities(shapes))
+        self.shapes = [shapes[i] for i in first_of_shape]
+        by_labels, _ = _numbered(_identities(labels))
+        by_namespace, _ = _numbered(_identities([pod.namespace for pod in pods]))
+        self.pod_group, first_of_group = _numbered(by_labels.astype(np.int64) * len(pods) + by_namespace)
+        self.groups = [(pods[i].namespace, pods[i].labels) for i in first_of_group]
 
     def _unpinned(self, pod: Pod) -> Shape:
         """The shape of a replacement: where we placed the pod, its workload's template counts, not our pin."""
@@ -109,11 +107,8 @@ class Columns:
     @cached_property
     def resized(self) -> dict[int, Ints]:
         """Pods that hold something else than they ask, because they were resized in place."""
-        return {
-            index: self.vector(pod.held)
-            for index, pod in enumerate(self.pods)
-            if pod.held is not pod.shape.requests and pod.held != pod.shape.requests
-        }
+        differ = [i for i, pod in enumerate(self.pods) if pod.held is not pod.shape.requests]
+        return {i: self.vector(self.pods[i].held) for i in differ if self.pods[i].held != self.pods[i].shape.requests}
 
     def shape(self, pod: int) -> Shape:
         """What the scheduler would look at in the pod, or in its replacement."""
@@ -193,3 +188,23 @@ class Columns:
     @cached_property
     def _domains(self) -> dict[str, tuple[Indexes, list[str]]]:
         return {}
+
+
+def _identities(things: Sequence[object]) -> Ints:
+    """Readers intern what pods share, so identity tells sharing; equal things that aren't one only cost a number."""
+    return np.array([id(thing) for thing in things], np.int64)
+
+
+def _numbered(keys: Ints) -> tuple[Indexes, list[int]]:
+    """Numbers for distinct keys in the order of their first appearance, whatever the keys are; and where that is."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    fresh = np.ones(len(keys), np.bool_)
+    fresh[1:] = ordered[1:] != ordered[:-1]
+    first = order[fresh]
+    rank = np.empty(len(first), np.int32)
+    by_appearance = np.argsort(first)
+    rank[by_appearance] = np.arange(len(first), dtype=np.int32)
+    numbers = np.empty(len(keys), np.int32)
+    numbers[order] = rank[np.cumsum(fresh) - 1] if len(keys) else []
+    return numbers, [int(i) for i in first[by_appearance]]

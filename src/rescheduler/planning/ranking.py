@@ -24,17 +24,14 @@ class Ranking:
         self._view = view
         self._masks = masks
         self._wishes: dict[int, Floats | None] = {}
-        self.heat: Floats = self._heat_of(view.utilisation, view.thresholds[:, None])
-
-    @staticmethod
-    def _heat_of(utilisation: Floats, thresholds: Floats) -> Floats:
-        """The use of the scarcer resource, in per cent of its threshold."""
-        heat: Floats = (utilisation * (100.0 / np.maximum(thresholds, 1e-9))).max(axis=0)
-        return heat
+        self._per_threshold: Floats = 100.0 / np.maximum(view.thresholds, 1e-9)
+        self.heat: Floats = (view.utilisation * self._per_threshold[:, None]).max(axis=0)
+        """[N]: the use of the scarcer resource, in per cent of its threshold."""
 
     def changed(self, pod: int, node: int, delta: int) -> None:
         """Follow a change of the what-if."""
-        self.heat[node] = self._heat_of(self._view.utilisation_of(node), self._view.thresholds)
+        cpu, memory = self._view.utilisation_of(node).tolist()
+        self.heat[node] = max(cpu * self._per_threshold[0], memory * self._per_threshold[1])
 
     def cost(self, pod: int) -> Floats:
         """[N]: lower is better."""

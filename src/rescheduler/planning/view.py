@@ -78,9 +78,12 @@ class View:
         """The pods on a node."""
         return self._whatif.pods_on(node)
 
-    def held(self, pod: int) -> Ints:
-        """[2]: CPU and memory that a pod gives back when it leaves."""
-        found: Ints = self._columns.held(pod)[:2]
+    def held(self, pods: list[int]) -> Ints:
+        """[n, 2]: CPU and memory that each of these pods gives back when it leaves."""
+        found: Ints = self._columns.shape_requests[self._columns.pod_shape[pods], :2]
+        for position, pod in enumerate(pods):
+            if pod in self._columns.resized:
+                found[position] = self._columns.resized[pod][:2]
         return found
 
     def moved(self, pod: int) -> bool:

@@ -13,7 +13,7 @@ def about(snapshot: ClusterSnapshot, columns: Columns) -> list[str]:
     found: list[str] = []
     if "PodDisruptionBudget" not in snapshot.kinds:
         found.append("the input has no PodDisruptionBudgets: their headroom is not checked")
-    owners = {pod.owner.kind for pod in snapshot.pods if pod.owner is not None}
+    owners = {owner.kind for owner in {id(pod.owner): pod.owner for pod in snapshot.pods}.values() if owner is not None}
     uncounted = sorted(owners & {"ReplicaSet", "StatefulSet"} - snapshot.kinds)
     found.extend(f"the input has no {kind}s: replicas are counted by their pods" for kind in uncounted)
     if "ReplicaSet" in owners and "Deployment" not in snapshot.kinds:

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from rescheduler.planning.columns import Ints
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.strategy import Proposal, Proposals, Strategy
 from rescheduler.planning.view import RESOURCES, View
@@ -40,12 +39,14 @@ class _Shed:
     def __init__(self, view: View, node: int) -> None:
         self.node = node
         self._view = view
-        pods = view.pods_on(node)
-        sizes = np.array([view.held(pod) for pod in pods], np.int64).reshape(-1, 2)
-        priorities = [view.pods[pod].priority for pod in pods]
-        # Candidates not yet proposed: position → pod. Sizes [n, 2] in CPU and memory.
-        self._left = {i: pod for i, pod in enumerate(pods) if sizes[i].any() and not view.moved(pod)}
-        self._pods, self._sizes, self._priorities = pods, sizes, priorities
+        pods = [pod for pod in view.pods_on(node) if not view.moved(pod)]
+        sizes = view.held(pods).tolist()
+        # Candidates not yet proposed: priority, CPU and memory, pod. In the snapshot's order, which breaks ties.
+        self._left = [
+            (view.pods[pod].priority, cpu, memory, pod)
+            for pod, (cpu, memory) in zip(pods, sizes, strict=True)
+            if cpu or memory
+        ]
 
     def heat(self) -> float:
         """How far the node is above its thresholds, in per cent of allocatable."""
@@ -53,43 +54,42 @@ class _Shed:
 
     def why(self) -> str:
         """What is wrong with the node, for people."""
-        use, limits = self._view.utilisation_of(self.node), self._view.thresholds
-        over = [
-            f"{u:.1f}% {name} (threshold {t:g}%)" for u, t, name in zip(use, limits, RESOURCES, strict=True) if u > t
-        ]
+        found = zip(RESOURCES, self._view.utilisation_of(self.node), self._view.thresholds, strict=True)
+        over = [f"{use:.1f}% {name} (threshold {limit:g}%)" for name, use, limit in found if use > limit]
         return f"{self._view.nodes[self.node].name} is at {' and '.join(over)}"
 
     def cutoff(self) -> int:
         """The lowest priority such that the candidates up to it cover the excess; the highest if none does."""
-        excess = self._view.excess(self.node)
-        levels = sorted({self._priorities[i] for i in self._left})
+        levels = sorted({priority for priority, *_ in self._left})
+        cpu_over, memory_over = self._view.excess(self.node).tolist()
         for level in levels[:-1]:
-            if (self._covered(level) >= excess).all():
+            cpu = sum(cpu for priority, cpu, _, _ in self._left if priority <= level)
+            memory = sum(memory for priority, _, memory, _ in self._left if priority <= level)
+            if cpu >= cpu_over and memory >= memory_over:
                 return level
         return levels[-1] if levels else 0
 
-    def _covered(self, level: int) -> Ints:
-        chosen = [i for i in self._left if self._priorities[i] <= level]
-        found: Ints = self._sizes[chosen].sum(axis=0)
-        return found
-
     def next(self) -> int | None:
-        """The pod to propose now; None when the node is no longer hot, or no candidate is left that helps."""
-        excess = self._view.excess(self.node)
-        over = excess > 0
-        if not over.any() or not self._left:
+        """The pod to propose now; None when the node is no longer hot, or no candidate is left that helps.
+
+        A pod that covers the whole excess ends it, and of those the smallest disturbs least. Of the others the one that
+        covers most comes first: largest first is what makes the fewest moves.
+        """
+        over = [
+            (column, amount) for column, amount in enumerate(self._view.excess(self.node).tolist(), 1) if amount > 0
+        ]
+        if not over or not self._left:
             return None
         level = self.cutoff()
-        chosen = [i for i in self._left if self._priorities[i] <= level]
-        sizes = self._sizes[chosen][:, over] / excess[over]  # 1 is all of the excess
-        helps = np.minimum(sizes, 1.0).sum(axis=1)
-        enough = (sizes >= 1.0).all(axis=1)
-        if enough.any():
-            # Any of these ends it: the smallest disturbs least.
-            order = np.where(enough, sizes.sum(axis=1), np.inf)
-            best = int(order.argmin())
-        else:
-            best = int(helps.argmax())
-            if helps[best] <= 0:
-                return None
-        return self._left.pop(chosen[best])
+        allowed = [(i, c) for i, c in enumerate(self._left) if c[0] <= level]
+        # Positions with how many times over a candidate covers the excess, in all resources together.
+        enough = [
+            (sum(c[column] / amount for column, amount in over), i)
+            for i, c in allowed
+            if all(c[column] >= amount for column, amount in over)
+        ]
+        if enough:
+            return self._left.pop(min(enough)[1])[3]
+        helpful = [(-sum(min(c[column] / amount, 1.0) for column, amount in over), i) for i, c in allowed]
+        most, position = min(helpful, default=(0.0, 0))
+        return self._left.pop(position)[3] if most < 0 else None

@@ -30,6 +30,7 @@ class PodAntiAffinity:
         self._matching = matching
         self._carried: dict[tuple[Subjects, str], DomainCounts] = {}
         self._against: dict[int, list[DomainCounts]] = {}
+        self._shunned: dict[tuple[int, str], list[tuple[PodTerm, DomainCounts]]] = {}
 
     @cached_property
     def _index(self) -> RuleIndex[tuple[Subjects, str]]:
@@ -58,9 +59,12 @@ class PodAntiAffinity:
 
     def _keeps_away_from(self, pod: int) -> list[tuple[PodTerm, DomainCounts]]:
         """Where the pods stand that this one keeps away from."""
-        row = self._columns.pods[pod]
-        found = ((term, subjects_of(term, row.namespace)) for term in self._columns.shape(pod).anti_affinity)
-        return [(t, self._matching.counts([s], t.topology_key)) for t, s in found if s is not None]
+        key = (int(self._columns.pod_shape[pod]), self._columns.pods[pod].namespace)
+        if key not in self._shunned:
+            found = ((term, subjects_of(term, key[1])) for term in self._columns.shape(pod).anti_affinity)
+            shunned = [(t, self._matching.counts([s], t.topology_key)) for t, s in found if s is not None]
+            self._shunned[key] = shunned
+        return self._shunned[key]
 
     def mask(self, pod: int) -> Mask | None:
         crowds = [*self._kept_away_by(pod), *(counts for _, counts in self._keeps_away_from(pod))]

@@ -89,7 +89,8 @@ class PodTopologySpread:
         identity = _Identity(spread, subjects, eligible.tobytes())
         if identity not in self._constraints:
             counts = self._matching.spread_counts(subjects, spread.topology_key, eligible)
-            present: Indexes = np.unique(counts.domain[eligible])
+            here = counts.domain[eligible]
+            present: Indexes = np.flatnonzero(np.bincount(here[here >= 0])).astype(np.int32)
             self._constraints[identity] = Constraint(spread, subjects, counts, present)
         return self._constraints[identity]
 
