@@ -1,4 +1,4 @@
-"""Before and after in the terminal: numbers, a histogram that fits any number of nodes, single nodes when they are few."""
+"""Before and after in the terminal: numbers, a histogram that fits any number of nodes, and bars of few nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def test_numbers_are_shown_before_and_after() -> None:
     lines = _lines(_picture(90.0, 10.0, hot=1), _picture(50.0, 50.0))
     assert lines[0].split() == ["UTILISATION", "MAX", "MIN", "MEAN", "STDDEV"]
     assert lines[1].split("   ")[0] == "cpu"
-    assert "90.0% → 50.0%" in lines[1] and "12.3 → 12.3" in lines[1]
+    assert "90.0% → 50.0%" in lines[1]
+    assert "12.3 → 12.3" in lines[1]
     assert lines[2].startswith("memory")
     assert lines[3].split("   ") == ["hot nodes", "  1 → 0"]
 
@@ -86,7 +87,9 @@ def test_the_summary_counts_moves_by_method_and_what_was_rejected() -> None:
         == "4 moves (3 handoff, 1 copy), 2 rejected; hot nodes 1 → 0"
     )
     assert summary(Plan((), (), after, after), Terminal()) == "0 moves, 0 rejected; hot nodes 0 → 0"
-    assert summary(Plan((_move(Method.EVICT),), (), after, after), Terminal(unicode=False)).startswith("1 move (1 evict)")
+    assert summary(Plan((_move(Method.EVICT),), (), after, after), Terminal(unicode=False)).startswith(
+        "1 move (1 evict)"
+    )
 
 
 def test_long_lists_of_names_are_cut_and_say_so() -> None:

@@ -15,7 +15,11 @@ from rescheduler.model.plan_format import PlanFormatError, decode_plan, plan_doc
 _BEFORE = Picture(Spreading(90.5, 1.0, 45.25, 30.0), Spreading(4.0, 1.0, 2.5, 1.5), 1, ())
 _AFTER = Picture(Spreading(50.0, 40.0, 45.0, 5.0), Spreading(3.0, 2.0, 2.5, 0.5), 0, ())
 _PLAN = Plan(
-    moves=(Move("shop", "api-0", "a", "b", "LoadBalancing", "a is “hot”: 重", Method.HANDOFF, "u1", "Deployment/api", 7, 0),),
+    moves=(
+        Move(
+            "shop", "api-0", "a", "b", "LoadBalancing", "a is “hot”: 重", Method.HANDOFF, "u1", "Deployment/api", 7, 0
+        ),
+    ),
     rejections=(Rejection("default", "dns", "Job", "why", "LoadBalancing", "a"),),
     before=_BEFORE,
     after=_AFTER,
@@ -80,7 +84,8 @@ def test_the_document_is_the_contract() -> None:
 @pytest.mark.parametrize("form", ["json", "yaml"])
 def test_a_plan_comes_back_as_it_was_written(form: str) -> None:
     text = document_text(plan_document(_PLAN), form)
-    assert text.endswith("\n") and not text.endswith("\n\n")
+    assert text.endswith("\n")
+    assert not text.endswith("\n\n")
     assert decode_plan(text.encode()) == _PLAN
 
 
@@ -130,7 +135,9 @@ def test_what_is_wrong_with_a_plan_is_said_with_its_path(document: Any, error: s
         assert str(caught.value).startswith(error)
 
 
-@pytest.mark.parametrize("text", [b"", b"  \n", b"{", b"a: [", b"\xff\xfe", b"{" * 100_000, b"a: " + b"[" * 300_000, b"--- \x00"])
+@pytest.mark.parametrize(
+    "text", [b"", b"  \n", b"{", b"a: [", b"\xff\xfe", b"{" * 100_000, b"a: " + b"[" * 300_000, b"--- \x00"]
+)
 def test_what_is_no_document_at_all_is_an_error_too(text: bytes) -> None:
     with pytest.raises(PlanFormatError):
         decode_plan(text)

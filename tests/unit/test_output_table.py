@@ -35,7 +35,8 @@ def test_numbers_stand_to_the_right() -> None:
 def test_on_a_terminal_a_sentence_is_wrapped_within_its_column() -> None:
     lines = [*_MOVES.lines(Terminal(width=70))]
     assert lines[1].startswith("web-0           c    a is at 90.0%")
-    assert lines[2].startswith(" " * 21) and not lines[2].startswith(" " * 22)
+    assert lines[2].startswith(" " * 21)
+    assert not lines[2].startswith(" " * 22)
     assert " ".join(" ".join(lines[1:3]).split()) == f"web-0 c {_REASON}"
     assert all(len(line) <= 70 for line in lines)
 
@@ -44,7 +45,7 @@ def test_on_a_narrow_terminal_sentences_go_beneath_their_row() -> None:
     lines = [*_MOVES.lines(Terminal(width=50))]
     assert lines[:2] == ["POD             TO", "web-0           c"]
     assert all(line.startswith("    ") for line in lines[2:4])
-    assert [*_GROUPS.lines(Terminal(width=60))][0] == "BY    COUNT"
+    assert next(iter(_GROUPS.lines(Terminal(width=60)))) == "BY    COUNT"
     assert [*_GROUPS.lines(Terminal(width=60))][-1] == "    a, b, c"
 
 

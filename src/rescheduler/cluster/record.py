@@ -113,9 +113,14 @@ def _strip(found: wire.Anything) -> None:
     if isinstance(found, wire.Pod) and found.spec is not None:
         for volume in found.spec.volumes or ():
             for section in (*_ONLY_PRESENCE, "rbd", "iscsi"):
-                if getattr(volume, section) is not wire.ABSENT:
-                    setattr(volume, section, _PRESENT)
+                _keep_presence(volume, section)
     if isinstance(found, wire.PersistentVolume) and found.spec is not None:
         for section in ("local", "host_path"):
-            if getattr(found.spec, section) is not wire.ABSENT:
-                setattr(found.spec, section, _PRESENT)
+            _keep_presence(found.spec, section)
+
+
+def _keep_presence(holder: wire.Wire, section: str) -> None:
+    """Leave out what a section says; null stays null, for readers to judge."""
+    raw = getattr(holder, section)
+    if raw is not wire.ABSENT and bytes(raw) != b"null":
+        setattr(holder, section, _PRESENT)

@@ -221,10 +221,11 @@ def _judged(planner: Planner, plan: Plan, index: int, method: Method) -> Iterato
         whatif.place(index, source)
     under = feasibility.fit.fits(index, whatif.room)
     came = Counter(move.target for move in plan.moves)
-    now, then = planner.view.utilisation, planner.view.utilisation + planner.view.shares(index)
+    view = planner.view
+    now = view.utilisation
     most = planner.policy.limits.per_node_in
     for number, (node, verdict) in enumerate(zip(columns.nodes, verdicts, strict=True)):
-        use = now[:, number] if number == source else then[:, number]
+        use = now[:, number] if number == source else now[:, number] + view.share(index, number)
         predicate, reason = verdict.predicate, verdict.reason
         if number == source:
             predicate, reason = "SameNode", "it is there already"

@@ -76,14 +76,15 @@ class Feasibility:
     def mask(self, pod: int, free: Ints | None = None) -> Mask:
         """[N]: where the pod could be now; `free` [R, N] replaces what is free, to keep nodes under a ceiling."""
         mask = self.fit.fits(pod, self.whatif.free if free is None else free)
-        mask &= self._fixed_mask(pod)
+        mask &= self.reach(pod)
         for predicate in self._moving:
             allowed = predicate.mask(pod)
             if allowed is not None:
                 mask &= allowed
         return mask
 
-    def _fixed_mask(self, pod: int) -> Mask:
+    def reach(self, pod: int) -> Mask:
+        """[N]: where the nodes' own rules let the pod be, whoever else is there."""
         shape = int(self._columns.pod_shape[pod])
         if shape not in self._fixed_masks:
             masks = [found for p in self._fixed if (found := p.mask(pod)) is not None]

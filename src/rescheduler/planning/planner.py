@@ -52,9 +52,9 @@ class Planner:
         self.policy = policy
         self.columns = Columns(snapshot)
         self.whatif = WhatIf(self.columns)
-        self.view = View(self.whatif, policy.thresholds)
-        self.whatif.reserve(self._above_thresholds())
         self.feasibility = Feasibility(self.whatif)
+        self.view = View(self.whatif, policy.thresholds, self.feasibility.reach)
+        self.whatif.reserve(self._above_thresholds())
         self.workloads = Workloads(snapshot)
         methods = Methods(snapshot, self.workloads, policy.migration_method)
         self.context = Context(policy, snapshot, self.workloads, methods)

@@ -6,7 +6,10 @@ nothing else. Everything is by position: node 0..N-1, pod 0..P-1, in the snapsho
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+from numpy.typing import NDArray
 
 from rescheduler.model.objects import Node, Pod
 from rescheduler.model.policy import Thresholds
@@ -20,8 +23,10 @@ RESOURCES = ("cpu", "memory")
 class View:
     """Read-only; follows the what-if."""
 
-    def __init__(self, whatif: WhatIf, thresholds: Thresholds) -> None:
+    def __init__(self, whatif: WhatIf, thresholds: Thresholds, reach: Callable[[int], Mask]) -> None:
         self._whatif = whatif
+        self.reach = reach
+        """[N] for a pod: where the nodes' own rules (taints, labels, readiness) let it be; room is another matter."""
         self._columns: Columns = whatif.columns
         self.nodes: tuple[Node, ...] = whatif.columns.nodes
         self.pods: tuple[Pod, ...] = whatif.columns.pods
@@ -64,9 +69,10 @@ class View:
         found: Floats = self._columns.requests(pod)[:2] * self._inverse[:, node]
         return found
 
-    def shares(self, pod: int) -> Floats:
-        """[2, N]: the same for all nodes."""
-        found: Floats = self._columns.requests(pod)[:2, None] * self._inverse
+    def shares(self, pod: int, nodes: NDArray[np.intp] | None = None) -> Floats:
+        """[2, n]: the same of several nodes, or of all."""
+        inverse = self._inverse if nodes is None else self._inverse[:, nodes]
+        found: Floats = self._columns.requests(pod)[:2, None] * inverse
         return found
 
     def excess(self, node: int) -> Ints:

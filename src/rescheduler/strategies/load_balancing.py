@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from rescheduler.planning.columns import Floats, Mask
+from rescheduler.planning.columns import Mask
 from rescheduler.planning.settings import Settings
-from rescheduler.planning.strategy import Proposal, Proposals, Strategy
+from rescheduler.planning.strategy import Proposal, Proposals, Strategy, Wish
 from rescheduler.planning.view import RESOURCES, View
 
 # A move must take at least this much (in squared per cent points) off the unevenness, or it isn't worth a disturbance.
@@ -29,7 +30,7 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
 
     CPU and memory are both looked at; the wider gap comes first. A pod goes from a node to one that is more than the
     threshold below it, and only if that makes the cluster more even: the sum of squares of all nodes' use, over both
-    resources, must shrink. So no move can ever be worth undoing. It stops when every gap is within the threshold or
+    resources and weighted by the nodes' size, must shrink. So no move can ever be worth undoing. It stops when every gap is within the threshold or
     no feasible move helps.
     """
 
@@ -47,11 +48,8 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
             while (gap := self._widest(view, passed)) is not None:
                 resource, source = gap
                 taken = False
-                for pod in self._candidates(view, resource, source):
-                    cost = self._cost(view, pod, resource, source)
-                    if cost is None:
-                        continue
-                    decision = yield Proposal.one(pod, self._why(view, resource, source), cost)
+                for wish in self._wishes(view, resource, source):
+                    decision = yield Proposal((wish,))
                     if decision.exhausted:
                         return
                     if decision.taken:
@@ -73,6 +71,24 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
             return None
         return resource, int(top[resource].argmax())
 
+    def _wishes(self, view: View, resource: int, source: int) -> Iterator[Wish]:
+        """Pods that would be better elsewhere, best first, each with what every target is worth to it."""
+        use, here = view.utilisation, view.utilisation_of(source)
+        far = np.flatnonzero(view.open & (use[resource] < here[resource] - self.settings.imbalance_threshold))
+        why = self._why(view, resource, source)
+        sizes = view.capacity / np.maximum(view.capacity.mean(axis=1, keepdims=True), 1.0)
+        for pod in self._candidates(view, resource, source):
+            targets = far[view.reach(pod)[far]]
+            leaves, comes = view.share(pod, source), view.shares(pod, targets)
+            # Unevenness is the sum over nodes and resources of size × use²; sizes are in units of the mean node.
+            relief = float((sizes[:, source] * leaves * (leaves - 2 * here)).sum())
+            change = (sizes[:, targets] * comes * (comes + 2 * use[:, targets])).sum(axis=0) + relief
+            worth = change <= -_LEAST_GAIN
+            if worth.any():
+                cost = np.full(len(view.nodes), np.inf)
+                cost[targets[worth]] = change[worth]
+                yield Wish(pod, why, cost)
+
     def _candidates(self, view: View, resource: int, source: int) -> list[int]:
         """Pods on the node: lower priority first, then those whose size fits the gap best; one of each kind.
 
@@ -83,27 +99,17 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
         mean, floor = float(use.mean()), float(use.min())
         here = float(view.utilisation_of(source)[resource])
         ideal = min(here - mean, mean + self.settings.imbalance_threshold / 2 - floor)
+        pods = [pod for pod in view.pods_on(source) if not view.moved(pod)]
+        sizes = (view.held(pods)[:, resource] * (100.0 / max(int(view.capacity[resource, source]), 1))).tolist()
         best: dict[tuple[int, int, int], tuple[int, float, int]] = {}
-        for pod in view.pods_on(source):
-            size = float(view.share(pod, source)[resource])
-            if size <= 0 or view.moved(pod):
-                continue
-            row = view.pods[pod]
-            rank = (row.priority, abs(size - ideal), pod)
-            # What refuses one pod of a kind refuses its siblings here too, so one attempt a kind is enough.
-            kind = (row.priority, id(row.shape), id(row.labels))
-            best[kind] = min(best.get(kind, rank), rank)
+        for pod, size in zip(pods, sizes, strict=True):
+            if size > 0:
+                row = view.pods[pod]
+                rank = (row.priority, abs(size - ideal), pod)
+                # What refuses one pod of a kind refuses its siblings here too, so one attempt a kind is enough.
+                kind = (row.priority, id(row.shape), id(row.labels))
+                best[kind] = min(best.get(kind, rank), rank)
         return [pod for *_, pod in sorted(best.values())]
-
-    def _cost(self, view: View, pod: int, resource: int, source: int) -> Floats | None:
-        """[N]: how much more uneven each target makes the cluster; infinite where the move isn't worth it."""
-        use, here = view.utilisation, view.utilisation_of(source)
-        leaves, comes = view.share(pod, source), view.shares(pod)
-        relief = float((leaves * (leaves - 2 * here)).sum())
-        change: Floats = (comes * (comes + 2 * use)).sum(axis=0) + relief
-        far = here[resource] - use[resource] > self.settings.imbalance_threshold
-        worth = far & view.open & (change <= -_LEAST_GAIN)
-        return np.where(worth, change, np.inf) if worth.any() else None
 
     def _why(self, view: View, resource: int, source: int) -> str:
         use = view.utilisation[resource]

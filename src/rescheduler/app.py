@@ -1,0 +1,234 @@
+"""The composition root: the only place that wires configuration, readers, strategies and the planner together.
+
+The commands call it with plain values and get models back; it knows nothing of flags, terminals and exit codes. What
+a user can cause comes out as InputError, DumpError, ClusterError or ConfigErrors, whose text is a sentence for people.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import io
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
+
+from rescheduler.cluster.decode import Collector
+from rescheduler.cluster.dump import DumpReader
+from rescheduler.cluster.record import Recorder
+from rescheduler.cluster.resources import RESOURCES, Resource
+from rescheduler.cluster.split import split
+from rescheduler.config import Configuration, defaults, load_file, with_overrides
+from rescheduler.model.plan import Plan
+from rescheduler.model.policy import Policy
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.explain import Explanation, explain
+from rescheduler.planning.planner import Planner, make_plan
+from rescheduler.planning.settings import Settings
+from rescheduler.planning.strategy import Strategy
+from rescheduler.strategies import discover, settings_by_name
+
+if TYPE_CHECKING:
+    from rescheduler.cluster.client import Page
+
+Progress = Callable[[int], None]
+"""Told how much more was read: bytes of files, objects of a live cluster."""
+
+Into = TypeVar("Into", bound=Collector)
+
+STDIN = "-"
+_DUMPED = sorted((r for r in RESOURCES if not r.optional), key=lambda resource: resource.kind != "Node")
+KUBECTL_DUMP = f"kubectl get {','.join(resource.plural for resource in _DUMPED)} -A -o json > cluster.json"
+"""What records everything that planning reads; metrics are left out, because kubectl fails where they aren't served."""
+
+_LISTINGS = 3
+
+
+class InputError(Exception):
+    """The cluster's description cannot be used; the message names the cure."""
+
+
+class _ListedAnewError(Exception):
+    """A kind's list expired and began again: what was read of it so far is not one state of the cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """A cluster that was dumped; `-` is standard input."""
+
+    paths: tuple[str, ...]
+
+    def size(self) -> int | None:
+        """Bytes to read; None when that cannot be known."""
+        try:
+            return sum(Path(path).stat().st_size for path in self.paths) if STDIN not in self.paths else None
+        except OSError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The cluster that a kubeconfig leads to."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    user: str = ""
+    groups: tuple[str, ...] = ()
+    request_timeout: float | None = None
+
+
+def configuration(file: str | None, overrides: Mapping[str, object]) -> Configuration:
+    """The file's configuration, or the default one, with flags over it."""
+    known = settings_by_name()
+    return with_overrides(load_file(file, known) if file is not None else defaults(known), overrides)
+
+
+def strategies(policy: Policy) -> list[Strategy[Settings]]:
+    """The enabled strategies with their settings, in the order in which they run."""
+    return [
+        strategy(strategy.settings_type.model_validate(policy.strategy_settings.get(name, {})))
+        for name, strategy in discover().items()
+        if name in policy.enabled_strategies
+    ]
+
+
+def read(source: Files | Live, now: float | None, progress: Progress) -> ClusterSnapshot:
+    """The cluster as it is, or as it was dumped; `now` replaces the time that ages are reckoned from."""
+    with _uncollected():
+        collector, taken_at = _collected(source, Collector, progress)
+        snapshot = collector.snapshot(taken_at if now is None else now)
+    if not snapshot.nodes:
+        raise InputError(_without_nodes(source))
+    return snapshot
+
+
+def record(source: Files | Live, out: BinaryIO, progress: Progress) -> Recorder:
+    """Write what planning reads of a cluster, and nothing else; `out` must be a file that can be written anew."""
+
+    def afresh() -> Recorder:
+        out.seek(0)
+        out.truncate()
+        return Recorder(out)
+
+    recorder, taken_at = _collected(source, afresh, progress)
+    recorder.close(taken_at)
+    return recorder
+
+
+def plan(snapshot: ClusterSnapshot, policy: Policy) -> Plan:
+    """One cycle's plan."""
+    return make_plan(snapshot, policy, strategies(policy))
+
+
+def explanation(snapshot: ClusterSnapshot, policy: Policy, pod: tuple[str, str]) -> tuple[Explanation, Plan]:
+    """Why a pod (namespace, name) is moved or isn't, and the plan that says so."""
+    planner = Planner(snapshot, policy)
+    chosen = strategies(policy)
+    made = planner.plan(chosen)
+    return explain(planner, made, pod, [strategy.name for strategy in chosen]), made
+
+
+def _collected(source: Files | Live, afresh: Callable[[], Into], progress: Progress) -> tuple[Into, float | None]:
+    if isinstance(source, Live):
+        return asyncio.run(_listed(source, afresh, progress))
+    collector = afresh()
+    reader = DumpReader(collector, progress)
+    for path in source.paths:
+        with _opened(path) as stream:
+            reader.read(stream, "<stdin>" if path == STDIN else path)
+    return collector, reader.taken_at
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[BinaryIO]:
+    if path == STDIN:
+        if sys.stdin is None:  # closed by the shell: `<&-`
+            raise InputError("<stdin>: cannot be read: standard input is closed")
+        yield sys.stdin.buffer
+        return
+    try:
+        stream = Path(path).open("rb", buffering=0)  # noqa: SIM115 - closed below; only the opening is in the try
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    with stream:
+        yield stream
+
+
+async def _listed(live: Live, afresh: Callable[[], Into], progress: Progress) -> tuple[Into, float]:
+    """List everything; from the start when a list began anew, so that all of it is one state."""
+    # aiohttp takes longer to import than a small dump takes to plan: only those who talk to a cluster pay for it.
+    from rescheduler.cluster.client import ApiClient  # noqa: PLC0415 - as said above
+    from rescheduler.cluster.connection import Impersonation  # noqa: PLC0415 - the same
+    from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection  # noqa: PLC0415 - the same
+    from rescheduler.cluster.live import list_everything  # noqa: PLC0415 - the same
+
+    options = KubeconfigOptions(
+        Path(live.kubeconfig) if live.kubeconfig else None, live.context, Impersonation(live.user, live.groups)
+    )
+    connection = load_connection(options, os.environ)
+    async with ApiClient(connection, request_timeout=live.request_timeout) as client:
+        for _ in range(_LISTINGS):
+            sink = _PageSink(afresh(), connection.source, progress)
+            started = time.time()
+            try:
+                absent = await list_everything(client, sink.take)
+            except _ListedAnewError:
+                continue
+            for resource in RESOURCES:
+                if resource.kind not in absent:
+                    sink.collector.saw(resource.kind)
+            return sink.collector, started
+    raise InputError(f"{connection.source}: lists expire before they are read; try again when the cluster is calmer")
+
+
+class _PageSink(Generic[Into]):
+    """Takes the pages of a live cluster apart."""
+
+    def __init__(self, collector: Into, source: str, progress: Progress) -> None:
+        self.collector = collector
+        self._source = source
+        self._progress = progress
+        self._begun: set[str] = set()
+
+    def take(self, resource: Resource, page: Page) -> None:
+        """Hand each object of the page on."""
+        if page.first:
+            if resource.kind in self._begun:
+                raise _ListedAnewError(resource.kind)
+            self._begun.add(resource.kind)
+        count = 0
+        for part in split(io.BytesIO(page.body)):
+            if isinstance(part, memoryview):
+                self.collector.add(resource.kind, part, self._source)
+                count += 1
+        self._progress(count)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No garbage collection while rows are made by the hundred thousand: none of them is garbage. Freeze them after."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if enabled:
+            gc.enable()
+
+
+def _without_nodes(source: Files | Live) -> str:
+    if isinstance(source, Live):
+        return "the cluster has no nodes, so there is nothing to plan"
+    names: Sequence[str] = ["<stdin>" if path == STDIN else path for path in source.paths]
+    return (
+        f"{', '.join(names)}: holds no Node; a plan needs nodes and pods. Record them with\n"
+        f"  {KUBECTL_DUMP}\n"
+        "or, with everything left out that planning doesn't need, with\n"
+        "  rescheduler snapshot -o cluster.json"
+    )

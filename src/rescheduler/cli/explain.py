@@ -1,0 +1,104 @@
+"""`rescheduler explain`: why one pod is moved or isn't, and what each node says to it.
+
+The same flags as `plan` lead to the same plan; `planning.explain` says what there is to say, `output` shows it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from rescheduler import app
+from rescheduler.cli import messages
+from rescheduler.cli.hints import nearest_names
+from rescheduler.cli.options import Inputs, Wanted, input_options, now_option, policy_options
+from rescheduler.cli.output.documents import FORMATS, document_text
+from rescheduler.cli.output.explanation import explanation_document, explanation_lines
+from rescheduler.cli.output.terminal import Terminal
+from rescheduler.cli.session import failures, open_session
+from rescheduler.model.snapshot import ClusterSnapshot
+
+_POD_KINDS = ("pod", "pods", "po")
+
+
+@click.command("explain", epilog=messages.EXIT_CODES)
+@click.argument("pod", metavar="NAMESPACE/POD")
+@input_options
+@policy_options
+@now_option
+@click.option("-n", "--namespace", metavar="NAMESPACE", help="The pod's namespace, when POD doesn't say it.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "wide", *FORMATS]),
+    default="table",
+    show_default=True,
+    help="wide names every node; json and yaml have all there is to say.",
+)
+@messages.verbose_option
+def explain(pod: str, inputs: Inputs, wanted: Wanted, **flags: str | float | None) -> None:
+    """Say why a pod is moved or isn't, and what each node says to it.
+
+    POD may be NAMESPACE/POD, or POD or pod/POD with -n.
+
+    \b
+    Examples:
+      rescheduler explain shop/cart-6d5f9c-x2x9z
+      rescheduler explain pod/cart-6d5f9c-x2x9z -n shop -f cluster.json -o wide
+      rescheduler plan -o name | xargs -L1 rescheduler explain
+    """
+    namespace, output, now = flags["namespace"], str(flags["output"]), flags["now"]
+    session = open_session(inputs, wanted, now if isinstance(now, float) else None)
+    key = _named(pod, str(namespace) if namespace else None, session.snapshot)
+    with failures():
+        explained, plan = app.explanation(session.snapshot, session.policy, key)
+    messages.warn(plan.warnings)
+    if output in FORMATS:
+        messages.emit(document_text(explanation_document(explained, plan), output).encode())
+        return
+    lines = explanation_lines(explained, plan, Terminal.of(sys.stdout), wide=output == "wide")
+    messages.emit("".join(f"{line}\n" for line in lines))
+
+
+def _named(text: str, namespace: str | None, snapshot: ClusterSnapshot) -> tuple[str, str]:
+    """The pod that is meant: `ns/pod`, `ns/pod/name`, or `pod` and `pod/name` with -n or in namespace default."""
+    *before, name = text.split("/")
+    known = {(pod.namespace, pod.name) for pod in snapshot.pods}
+    if len(before) > 2 or not name or not all(before) or (len(before) == 2 and before[1] not in _POD_KINDS):
+        raise click.UsageError(f"{text!r} is not NAMESPACE/POD")
+    named = [part for part in before if part not in _POD_KINDS]
+    if not named and before and namespace is None and (before[0], name) in known:
+        named = before  # a namespace that is called pod
+    if named and namespace is not None and named[0] != namespace:
+        raise click.UsageError(f"{text} names namespace {named[0]}, and -n names {namespace}: give one of the two")
+    inside = (named[0] if named else namespace) or ""
+    if inside:
+        found = [(inside, name)] if (inside, name) in known else []
+    else:
+        found = sorted(key for key in known if key[1] == name)
+        found = [("default", name)] if ("default", name) in found else found
+    if len(found) == 1:
+        return found[0]
+    if found:
+        some = ", ".join(f"{key[0]}/{key[1]}" for key in found[:5])
+        raise click.UsageError(f"pods of the name {name} are in several namespaces: {some}; say which")
+    raise messages.Failure(_not_found(inside, name, sorted(known)))
+
+
+def _not_found(namespace: str, name: str, known: list[tuple[str, str]]) -> str:
+    title = f"{namespace}/{name}" if namespace else name
+    elsewhere = [f"{key[0]}/{key[1]}" for key in known if key[1] == name]
+    inside = [key[1] for key in known if key[0] == namespace]
+    if elsewhere:
+        near = elsewhere[:3]
+    elif inside or not namespace:
+        near = [
+            f"{namespace}/{found}" if namespace else found
+            for found in nearest_names(name, inside or [key[1] for key in known])
+        ]
+    else:
+        spaces = nearest_names(namespace, sorted({key[0] for key in known}))
+        hint = f"; did you mean {' or '.join(spaces)}?" if spaces else ""
+        return f"there is no pod {title}: the input has no pod in namespace {namespace}{hint}"
+    return f"there is no pod {title} in the input" + (f"; did you mean {' or '.join(near)}?" if near else "")

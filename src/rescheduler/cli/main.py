@@ -1,0 +1,149 @@
+"""The root command: finds the others, and turns whatever they end with into words on stderr and an exit code.
+
+`rescheduler` and `kubectl rescheduler` start here. Commands are imported when they are asked for, because numpy and
+the cluster client take longer to import than `--help` and completion should take.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from rescheduler import __version__
+from rescheduler.cli import messages
+
+_COMMANDS = {
+    "plan": ("plan:plan", "Show which pods should move where, and why."),
+    "explain": ("explain:explain", "Say why a pod is moved or isn't, and what each node says to it."),
+    "snapshot": ("snapshot:snapshot", "Record what `plan -f` reads, without secrets."),
+    "config": ("config:config_group", "Check and show configurations."),
+    "completion": ("completion:completion", "Print the completion script of a shell."),
+    "version": ("version:version", "Print the version."),
+}
+"""Name → where it is in this package, and its line of help."""
+
+_COMPLETE = "_RESCHEDULER_COMPLETE"
+# kubectl's flags take -o=json as well as -ojson and -o json; click would take the "=" for a part of the value.
+_SHORT_WITH_VALUE = re.compile(r"(-[A-Za-z])=(.*)", re.DOTALL)
+
+
+class _Root(click.Group):
+    """Commands by name, imported late."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, name = _COMMANDS[cmd_name][0].partition(":")
+        command = getattr(import_module(f"rescheduler.cli.{module}"), name)
+        return command if isinstance(command, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in _COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            from rescheduler.cli.hints import nearest_names  # noqa: PLC0415 - only mistakes need difflib
+
+            near = nearest_names(name, _COMMANDS)
+            cure = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(_COMMANDS)}."
+            raise click.UsageError(f"there is no command {name!r}; {cure}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [*_as_click_has_it(args)])
+
+
+def _as_click_has_it(args: Sequence[str]) -> list[str]:
+    """`-o=json` as `-ojson`; everything after `--` stays as it is."""
+    end = args.index("--") if "--" in args else len(args)
+    found = [_SHORT_WITH_VALUE.sub(r"\1\2", arg) for arg in args[:end]]
+    return [*found, *args[end:]]
+
+
+@click.group(
+    cls=_Root,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=messages.EXIT_CODES,
+)
+@click.version_option(__version__, prog_name="rescheduler", message="%(prog)s %(version)s")
+@messages.verbose_option
+def root() -> None:
+    """Move Kubernetes pods to where they should be: safely, with reasons, and with the plan shown first.
+
+    Data goes to stdout, messages to stderr. NO_COLOR turns colours off.
+    """
+
+
+def run(args: Sequence[str] | None = None) -> int:
+    """Run a command line; gives its exit code. Nothing that a user can cause ends in a traceback."""
+    try:
+        result = root.main(
+            args=None if args is None else list(args),
+            prog_name=_program(),
+            complete_var=_COMPLETE,
+            standalone_mode=False,
+        )
+    except click.UsageError as error:
+        messages.error(_usage(error))
+        return messages.USAGE
+    except messages.Failure as failure:
+        for text in failure.texts:
+            messages.error(text)
+        return failure.code
+    except click.ClickException as error:
+        messages.error(error.format_message())
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return messages.INTERRUPTED
+    except SystemExit as ended:  # completion, and commands that exit by themselves
+        return ended.code if isinstance(ended.code, int) else messages.UNREADABLE
+    except Exception as error:  # noqa: BLE001 - the last resort: whatever comes here is a bug of ours, told as such
+        return _bug(error, args)
+    return result if isinstance(result, int) else 0
+
+
+def main() -> None:
+    """The entry point of the console scripts."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # names that the terminal's encoding lacks are no error
+    sys.exit(run())
+
+
+def _program() -> str:
+    """What the user typed: kubectl runs its plugins by their full name."""
+    return "kubectl rescheduler" if Path(sys.argv[0]).name.startswith("kubectl-") else "rescheduler"
+
+
+def _usage(error: click.UsageError) -> str:
+    if isinstance(error, click.NoSuchOption):
+        near = f"; did you mean {' or '.join(error.possibilities)}?" if error.possibilities else ""
+        message = f"there is no option {error.option_name}{near}"
+    else:
+        message = error.format_message().rstrip(".")
+        message = message[:1].lower() + message[1:]
+    path = error.ctx.command_path if error.ctx is not None else _program()
+    return f"{message}\nSee '{path} --help'."
+
+
+def _bug(error: Exception, args: Sequence[str] | None) -> int:
+    given = sys.argv[1:] if args is None else args
+    messages.error(f"this is a bug of rescheduler, please report it: {type(error).__name__}: {error}")
+    if any(re.fullmatch(r"-v+|--verbose", arg) for arg in given):
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+    else:
+        click.echo("-v shows where it is.", err=True)
+    return messages.UNREADABLE

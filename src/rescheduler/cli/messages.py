@@ -1,0 +1,104 @@
+"""What a command says besides its data: warnings, notes and errors, all on stderr, one line each.
+
+Every command uses it, so that the same thing reads the same everywhere. Failure carries an error and its exit code to
+the root command, which prints it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+
+import click
+
+from rescheduler.cli.output.terminal import plain
+
+UNREADABLE = 1
+USAGE = 2
+TO_MOVE = 3
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+
+EXIT_CODES = """\b
+Exit codes:
+  0    done
+  1    the cluster or a file could not be read, or the API server refused
+  2    wrong usage or configuration
+  3    plan --exit-code: there is something to move
+  130  interrupted"""
+
+_WARNINGS = 10
+_VERBOSE = "rescheduler.verbose"
+
+
+class Failure(click.ClickException):
+    """Errors that the user can do something about."""
+
+    def __init__(self, *texts: str, code: int = UNREADABLE) -> None:
+        super().__init__("\n".join(texts))
+        self.texts = texts
+        self.code = code
+
+
+def _set_verbose(context: click.Context, parameter: click.Parameter, value: int) -> None:
+    context.find_root().meta[_VERBOSE] = max(value, context.find_root().meta.get(_VERBOSE, 0))
+
+
+verbose_option = click.option(
+    "-v",
+    "--verbose",
+    count=True,
+    expose_value=False,
+    callback=_set_verbose,
+    help="Say more on stderr: what was read, how long it took, every warning.",
+)
+
+
+def verbose() -> bool:
+    """Whether the user wants to be told more."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.find_root().meta.get(_VERBOSE))
+
+
+def error(text: str) -> None:
+    """Say what went wrong; the lines after the first are the cure, and stay as they are."""
+    first, *rest = text.splitlines() or [""]
+    click.echo("\n".join([f"{_tinted('error:', 'red')} {plain(first)}", *map(plain, rest)]), err=True)
+
+
+def warn(warnings: Iterable[str]) -> None:
+    """Say what is doubtful, but not a hundred times unless the user wants to know."""
+    listed = list(warnings)
+    shown = listed if verbose() else listed[:_WARNINGS]
+    for text in shown:
+        click.echo(f"{_tinted('warning:', 'yellow')} {plain(text)}", err=True)
+    if len(listed) > len(shown):
+        click.echo(f"{_tinted('warning:', 'yellow')} and {len(listed) - len(shown)} more (-v shows all)", err=True)
+
+
+def note(text: str) -> None:
+    """Say what the user should know about what is shown."""
+    click.echo(f"note: {plain(text)}", err=True)
+
+
+def detail(text: str) -> None:
+    """Say what only those want to know who asked for it with -v."""
+    if verbose():
+        click.echo(plain(text), err=True)
+
+
+def emit(text: str | bytes) -> None:
+    """Write data to stdout; when the reader has gone away (`| head`), end quietly."""
+    try:
+        click.echo(text, nl=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more at exit: give it a place to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise click.exceptions.Exit(PIPE_CLOSED) from None
+
+
+def _tinted(word: str, colour: str) -> str:
+    """click drops the colour itself where stderr is not a terminal."""
+    return word if os.environ.get("NO_COLOR") else click.style(word, fg=colour)

@@ -1,0 +1,193 @@
+"""The flags that several commands share, in groups; each group comes to the command as one dataclass.
+
+They follow kubectl's habits. `input_options` says where the cluster is read from, `policy_options` what the operator
+wants, over the file of `--config`; both are checked here, and a wrong one is a usage error.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+import click
+
+from rescheduler.model.duration import DurationError, parse_duration
+from rescheduler.model.instant import InstantError, parse_instant
+
+Command = Callable[..., None]
+Option = Callable[[Command], Command]
+Group = TypeVar("Group")
+
+STDIN = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Where the cluster is read from."""
+
+    files: tuple[str, ...]
+    kubeconfig: str | None
+    context: str | None
+    as_user: str | None
+    as_groups: tuple[str, ...]
+    request_timeout: float | None
+
+    def check(self) -> None:
+        """Refuse flags that contradict each other."""
+        live = {
+            "--kubeconfig": self.kubeconfig,
+            "--context": self.context,
+            "--as": self.as_user,
+            "--as-group": self.as_groups,
+            "--request-timeout": self.request_timeout,
+        }
+        given = [flag for flag, value in live.items() if value]
+        if self.files and given:
+            raise click.UsageError(f"{given[0]} is for the live cluster and -f reads a file: give one of the two.")
+        if self.files.count(STDIN) > 1:
+            raise click.UsageError("-f - can be given only once: standard input can be read only once.")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the operator wants: a file, and flags over it."""
+
+    config: str | None
+    strategies: tuple[str, ...]
+    cpu_threshold: float | None
+    memory_threshold: float | None
+    imbalance_threshold: float | None
+    max_reschedule_pods: int | str | None
+    migration_method: str | None
+    excluded_namespaces: tuple[str, ...]
+
+    def overrides(self) -> dict[str, object]:
+        """The flags as fields of the configuration; None is not given."""
+        return {
+            "enabledStrategies": self.strategies or None,
+            "cpuThreshold": self.cpu_threshold,
+            "memoryThreshold": self.memory_threshold,
+            "imbalanceThreshold": self.imbalance_threshold,
+            "maxReschedulePods": self.max_reschedule_pods,
+            "migrationMethod": self.migration_method,
+            "excludedNamespaces": self.excluded_namespaces or None,
+        }
+
+
+def _timeout(text: str) -> float:
+    """`30s`, `1m`, or seconds; 0 is none, as in kubectl."""
+    try:
+        seconds = parse_duration(f"{text}s" if text.replace(".", "", 1).isdecimal() else text)
+    except DurationError as error:
+        raise click.BadParameter(str(error)) from None
+    if seconds < 0:
+        raise click.BadParameter(f"{text} is negative")
+    return seconds
+
+
+def _instant(text: str) -> float:
+    """An RFC 3339 time."""
+    try:
+        return parse_instant(text)
+    except InstantError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def _count(text: str) -> int | str:
+    """A number, or a word that the configuration understands (`unlimited`)."""
+    return int(text) if text.removeprefix("-").isdecimal() else text
+
+
+def gathered(name: str, into: type[Group], options: Sequence[Option]) -> Option:
+    """A decorator that adds options to a command and hands them to it as one dataclass."""
+    taken = [field.name for field in fields(into)]  # type: ignore[arg-type] # always one of the dataclasses above
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def gathering(**given: Any) -> None:
+            group = into(**{key: given.pop(key) for key in taken})
+            command(**{name: group}, **given)
+
+        wrapped: Command = gathering
+        for option in reversed(options):
+            wrapped = option(wrapped)
+        return wrapped
+
+    return decorate
+
+
+input_options = gathered(
+    "inputs",
+    Inputs,
+    [
+        click.option(
+            "-f",
+            "--filename",
+            "files",
+            multiple=True,
+            metavar="FILE",
+            type=click.Path(),
+            help="Read the cluster from what `kubectl get … -A -o json|yaml` or `rescheduler snapshot` wrote, gzipped "
+            "or not; - is standard input. May be repeated. Without it, the live cluster is read.",
+        ),
+        click.option("--kubeconfig", metavar="FILE", type=click.Path(), help="The kubeconfig of the live cluster."),
+        click.option("--context", metavar="NAME", help="The kubeconfig's context to use."),
+        click.option("--as", "as_user", metavar="USER", help="Act as this user."),
+        click.option("--as-group", "as_groups", multiple=True, metavar="GROUP", help="… and group; may be repeated."),
+        click.option(
+            "--request-timeout",
+            type=_timeout,
+            metavar="DURATION",
+            help="How long one request to the API server may take, such as 30s; 0 is no limit.",
+        ),
+    ],
+)
+
+policy_options = gathered(
+    "wanted",
+    Wanted,
+    [
+        click.option("--config", metavar="FILE", type=click.Path(), help="The configuration; - is standard input."),
+        click.option(
+            "--strategy",
+            "strategies",
+            multiple=True,
+            metavar="NAME",
+            help="Run this strategy instead of enabledStrategies; may be repeated.",
+        ),
+        click.option("--cpu-threshold", type=float, metavar="PERCENT", help="cpuThreshold: above it a node is hot."),
+        click.option("--memory-threshold", type=float, metavar="PERCENT", help="memoryThreshold: the same of memory."),
+        click.option(
+            "--imbalance-threshold",
+            type=float,
+            metavar="POINTS",
+            help="imbalanceThreshold: the gap between nodes that LoadBalancing accepts.",
+        ),
+        click.option(
+            "--max-reschedule-pods", type=_count, metavar="N|unlimited", help="maxReschedulePods: moves in one plan."
+        ),
+        click.option(
+            "--migration-method",
+            type=click.Choice(["auto", "handoff", "evict"]),
+            help="migrationMethod: how pods are moved.",
+        ),
+        click.option(
+            "--excluded-namespace",
+            "excluded_namespaces",
+            multiple=True,
+            metavar="NAMESPACE",
+            help="Leave this namespace alone; may be repeated, and replaces excludedNamespaces "
+            "(kube-system, kube-public).",
+        ),
+    ],
+)
+
+now_option = click.option(
+    "--now",
+    type=_instant,
+    metavar="TIME",
+    help="The time that pods' ages are reckoned from (2026-11-15T08:30:00Z); without it the time that a recording "
+    "of `rescheduler snapshot` carries or, on a live cluster, the clock.",
+)

@@ -1,0 +1,135 @@
+"""Before and after, for a terminal: how node utilisation is spread, as numbers, as a histogram, and node by node.
+
+From a plan's two Pictures to lines of text. The histogram has a row for each tenth and so is as small for 5,000 nodes
+as for three; up to 20 nodes are drawn one by one as well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rescheduler.cli.output.table import Table
+from rescheduler.cli.output.terminal import Terminal, columns_of
+from rescheduler.model.plan import NodeLoad, Picture, Spreading
+from rescheduler.model.policy import Thresholds
+
+DRAWN_SINGLY = 20
+_OVERFULL = 10
+_HEADERS = ("CPU BEFORE", "CPU AFTER", "MEMORY BEFORE", "MEMORY AFTER")
+_PIPE_BAR = 10
+_BARS = (4, 16)
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeAfter:
+    """What the picture is drawn from."""
+
+    before: Picture
+    after: Picture
+    thresholds: Thresholds
+
+    def lines(self, terminal: Terminal, *, headers: bool = True) -> Iterator[str]:
+        """Numbers, histogram and, for few nodes, each of them; a blank line between."""
+        yield from self._numbers(terminal).lines(terminal, headers=headers)
+        if not self.before.loads:
+            return
+        yield ""
+        yield from self._histogram(terminal).lines(terminal, headers=headers)
+        if len(self.before.loads) <= DRAWN_SINGLY:
+            yield ""
+            yield from self._nodes(terminal).lines(terminal, headers=headers)
+
+    def _numbers(self, terminal: Terminal) -> Table:
+        arrow = terminal.arrow
+
+        def row(name: str, before: Spreading, after: Spreading) -> list[str]:
+            return [
+                name,
+                f"{before.max:.1f}% {arrow} {after.max:.1f}%",
+                f"{before.min:.1f}% {arrow} {after.min:.1f}%",
+                f"{before.mean:.1f}% {arrow} {after.mean:.1f}%",
+                f"{before.stddev:.1f} {arrow} {after.stddev:.1f}",
+            ]
+
+        hot = f"{self.before.hot_nodes} {arrow} {self.after.hot_nodes}"
+        rows = [
+            row("cpu", self.before.cpu, self.after.cpu),
+            row("memory", self.before.memory, self.after.memory),
+            ["hot nodes", hot, "", "", ""],
+        ]
+        tint = "red" if self.after.hot_nodes else "green"
+        tints = {(2, 1): tint} if self.before.hot_nodes or self.after.hot_nodes else {}
+        return Table(("UTILISATION", "MAX", "MIN", "MEAN", "STDDEV"), rows, tints=tints)
+
+    def _histogram(self, terminal: Terminal) -> Table:
+        """How many nodes are in each tenth; rows from the lowest to the highest tenth that any node is in."""
+        counted = [
+            Counter(_tenth(load) for load in loads)
+            for loads in (
+                [load.cpu for load in self.before.loads],
+                [load.cpu for load in self.after.loads],
+                [load.memory for load in self.before.loads],
+                [load.memory for load in self.after.loads],
+            )
+        ]
+        tenths = [tenth for counts in counted for tenth in counts]
+        most = max(count for counts in counted for count in counts.values())
+        digits = len(str(most))
+        labels = {tenth: _label(tenth) for tenth in range(min(tenths), max(tenths) + 1)}
+        # Next to each bar stand a space and a number, and three spaces before the next column.
+        width = _bar_width(terminal, len("NODES AT"), digits + 4)
+        rows = [
+            [label, *(_counted_bar(counts[tenth], most, (width, digits), terminal) for counts in counted)]
+            for tenth, label in labels.items()
+        ]
+        return Table(("NODES AT", *_HEADERS), rows)
+
+    def _nodes(self, terminal: Terminal) -> Table:
+        arrow = terminal.arrow
+        after = {load.node: load for load in self.after.loads}
+        pairs = [(load, after.get(load.node, load)) for load in self.before.loads]
+        names = max(columns_of(load.node) for load in self.before.loads)
+        width = _bar_width(terminal, names, len(" 100.0%") + 3, aside=2 * (len("yes → yes") + 3))
+        rows: list[Sequence[str]] = []
+        tints: dict[tuple[int, int], str] = {}
+        for index, (old, new) in enumerate(pairs):
+            values = (old.cpu, new.cpu, old.memory, new.memory)
+            bars = [f"{terminal.bar(value / 100, width):<{width}} {value:5.1f}%" for value in values]
+            pods = f"{old.pods} {arrow} {new.pods}" if old.pods != new.pods else str(old.pods)
+            hot = (self._hot(old), self._hot(new))
+            heat = f"yes {arrow} {'yes' if hot[1] else 'no'}" if hot[0] else "yes" if hot[1] else ""
+            rows.append([old.node, *bars, pods, heat])
+            limits = (self.thresholds.cpu,) * 2 + (self.thresholds.memory,) * 2
+            tints |= {(index, 1 + at): "red" for at in range(4) if values[at] > limits[at]}
+        return Table(("NODE", *_HEADERS, "PODS", "HOT"), rows, tints=tints)
+
+    def _hot(self, load: NodeLoad) -> bool:
+        return load.cpu > self.thresholds.cpu or load.memory > self.thresholds.memory
+
+
+def _tenth(load: float) -> int:
+    """Which row of the histogram a node is in: full is still the last tenth, more than full is beyond it."""
+    if load > 100.0:
+        return _OVERFULL
+    return min(int(load // 10), _OVERFULL - 1)
+
+
+def _label(tenth: int) -> str:
+    return "over 100%" if tenth == _OVERFULL else f"{f'{tenth * 10}-{tenth * 10 + 10}%':>8}"
+
+
+def _bar_width(terminal: Terminal, label: int, beside: int, aside: int = 0) -> int:
+    """How long four bars may be with what stands beside them; a pipe gets a fixed length."""
+    if terminal.width is None:
+        return _PIPE_BAR
+    low, high = _BARS
+    return max(low, min(high, (terminal.width - label - aside) // 4 - beside))
+
+
+def _counted_bar(count: int, most: int, sizes: tuple[int, int], terminal: Terminal) -> str:
+    width, digits = sizes
+    if not count:
+        return ""
+    return f"{terminal.bar(count / most, width):<{width}} {count:>{digits}}"

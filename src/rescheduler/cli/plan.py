@@ -1,0 +1,136 @@
+"""`rescheduler plan`: which pods should move where, and why. Nothing is carried out.
+
+Flags come in through `options`, the plan out of `app`, its text from `output`. What is shown may be narrowed to a
+namespace or to labels; what is planned is always the whole cluster.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, replace
+
+import click
+
+from rescheduler import app
+from rescheduler.cli import messages
+from rescheduler.cli.options import Inputs, Wanted, gathered, input_options, now_option, policy_options
+from rescheduler.cli.output.documents import FORMATS, document_text
+from rescheduler.cli.output.plan_text import Layout, plan_lines
+from rescheduler.cli.output.terminal import Terminal, plain
+from rescheduler.cli.session import Session, failures, open_session
+from rescheduler.model.plan import Plan
+from rescheduler.model.plan_format import plan_document
+from rescheduler.model.selector import Selector, SelectorError, parse_selector
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """What of the plan is shown, and how."""
+
+    namespace: str | None
+    all_namespaces: bool
+    selector: str | None
+    output: str
+    no_headers: bool
+    exit_code: bool
+
+    def only(self) -> str | None:
+        """The namespace that is shown; None is all. -A wins over -n, as in kubectl."""
+        return None if self.all_namespaces else self.namespace
+
+    def labels(self) -> Selector | None:
+        """The labels that shown pods have."""
+        try:
+            return parse_selector(self.selector) if self.selector else None
+        except SelectorError as error:
+            raise click.UsageError(f"-l: {error}") from None
+
+
+_showing = gathered(
+    "showing",
+    Showing,
+    [
+        click.option("-n", "--namespace", metavar="NAMESPACE", help="Show only this namespace's pods."),
+        click.option("-A", "--all-namespaces", is_flag=True, help="Show all namespaces, as is done anyway."),
+        click.option("-l", "--selector", metavar="SELECTOR", help="Show only pods with these labels (a=b,c in (d,e))."),
+        click.option(
+            "-o",
+            "--output",
+            type=click.Choice(["table", "wide", *FORMATS, "name"]),
+            default="table",
+            show_default=True,
+            help="table is for people, and wide has more of it; json and yaml are a contract (docs/plan-format.md); "
+            "name prints `pod/NAME -n NAMESPACE`, ready for `xargs -L1 kubectl describe`, and just `pod/NAME` with -n.",
+        ),
+        click.option("--no-headers", is_flag=True, help="Leave the headers of tables out."),
+        click.option("--exit-code", is_flag=True, help="Exit with 3 when there is something to move, shown or not."),
+    ],
+)
+
+
+@click.command("plan", epilog=messages.EXIT_CODES)
+@input_options
+@policy_options
+@now_option
+@_showing
+@messages.verbose_option
+def plan(inputs: Inputs, wanted: Wanted, now: float | None, showing: Showing) -> None:
+    """Show which pods should move where, and why.
+
+    The cluster is read from files or from the live cluster; nothing is changed there. The same input and configuration
+    give the same plan.
+
+    \b
+    Examples:
+      rescheduler plan                                   the live cluster
+      rescheduler plan -f cluster.json -o wide           a dump
+      kubectl get nodes,pods -A -o json | rescheduler plan -f -
+      rescheduler plan --strategy NodeMaintenance --exit-code
+    """
+    labels = showing.labels()
+    session = open_session(inputs, wanted, now)
+    started = time.monotonic()
+    with failures():
+        whole = app.plan(session.snapshot, session.policy)
+    took = time.monotonic() - started
+    messages.detail(f"planned with {', '.join(session.policy.enabled_strategies) or 'no strategy'} in {took:.1f} s")
+    messages.warn(whole.warnings)
+    shown = _narrowed(whole, showing, labels, session)
+    if showing.output in FORMATS:
+        messages.emit(document_text(plan_document(shown), showing.output).encode())
+    elif showing.output == "name":
+        messages.emit("".join(f"{name}\n" for name in _names(shown, showing)))
+    else:
+        layout = Layout(session.policy.thresholds, wide=showing.output == "wide", headers=not showing.no_headers)
+        messages.emit("".join(f"{line}\n" for line in plan_lines(shown, whole, layout, Terminal.of(sys.stdout))))
+    if showing.exit_code and whole.moves:
+        raise click.exceptions.Exit(messages.TO_MOVE)
+
+
+def _narrowed(whole: Plan, showing: Showing, labels: Selector | None, session: Session) -> Plan:
+    """The part of the plan that is to be shown; that it is a part is said on stderr, and in the document itself."""
+    namespace = showing.only()
+    if namespace is None and labels is None:
+        return whole
+    wanted = {
+        (pod.namespace, pod.name)
+        for pod in session.snapshot.pods
+        if namespace in (None, pod.namespace) and (labels is None or labels.matches(pod.labels))
+    }
+    moves = tuple(move for move in whole.moves if (move.namespace, move.pod) in wanted)
+    rejections = tuple(found for found in whole.rejections if (found.namespace, found.pod) in wanted)
+    by = " and ".join([f"-n {namespace}"] * (namespace is not None) + [f"-l {showing.selector}"] * (labels is not None))
+    said = (
+        f"{by} shows {len(moves)} of {len(whole.moves)} moves and {len(rejections)} of {len(whole.rejections)} "
+        "rejections; the plan and its effect are the whole cluster's"
+    )
+    messages.note(said)
+    return replace(whole, moves=moves, rejections=rejections, warnings=(*whole.warnings, said))
+
+
+def _names(shown: Plan, showing: Showing) -> list[str]:
+    """A line for each pod that moves: arguments that kubectl and `rescheduler explain` take."""
+    if showing.only() is not None:
+        return [plain(f"pod/{move.pod}") for move in shown.moves]
+    return [plain(f"pod/{move.pod} -n {move.namespace}") for move in shown.moves]

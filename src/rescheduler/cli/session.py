@@ -1,0 +1,86 @@
+"""What the commands that look at a cluster have in common: configuration, reading, and errors as failures.
+
+`plan` and `explain` open a Session from their flags; `snapshot` only reads. What `app` raises for what a user can
+cause becomes a Failure with its exit code here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import click
+
+from rescheduler import app
+from rescheduler.cli import messages
+from rescheduler.cli.options import STDIN, Inputs, Wanted
+from rescheduler.cli.progress import reading
+from rescheduler.cluster.dump import DumpError
+from rescheduler.cluster.errors import ClusterError
+from rescheduler.config import ConfigErrors
+from rescheduler.model.policy import Policy
+from rescheduler.model.snapshot import ClusterSnapshot
+
+# Flags that are spelt otherwise than the field that they set.
+_FLAGS = {"--excluded-namespaces": "--excluded-namespace", "--enabled-strategies": "--strategy"}
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """Errors that a user can cause, as Failures."""
+    try:
+        yield
+    except ConfigErrors as errors:
+        lines = [str(replace(one, source=_FLAGS.get(one.source, one.source))) for one in errors.errors]
+        raise messages.Failure(*lines, code=messages.USAGE) from None
+    except (app.InputError, DumpError, ClusterError) as error:
+        raise messages.Failure(str(error)) from error
+    except RecursionError:
+        raise messages.Failure("the input is nested too deeply to be Kubernetes objects") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A cluster, and what is wanted of it."""
+
+    snapshot: ClusterSnapshot
+    policy: Policy
+
+
+def open_session(inputs: Inputs, wanted: Wanted, now: float | None) -> Session:
+    """Read the configuration, then the cluster; wrong flags are found before anything is read."""
+    inputs.check()
+    if wanted.config == STDIN and STDIN in inputs.files:
+        raise click.UsageError("--config - and -f - cannot both be standard input.")
+    with failures():
+        config = app.configuration(wanted.config, wanted.overrides())
+        source = source_of(inputs, config.fields.client_connection.kubeconfig)
+        started = time.monotonic()
+        with reading_from(source) as progress:
+            snapshot = app.read(source, now, progress)
+    took = time.monotonic() - started
+    messages.detail(f"read {len(snapshot.nodes)} nodes and {len(snapshot.pods)} pods in {took:.1f} s")
+    return Session(snapshot, config.policy())
+
+
+def source_of(inputs: Inputs, configured_kubeconfig: str = "") -> app.Files | app.Live:
+    """Files where any are named, else the live cluster; the configuration's kubeconfig counts where no flag does."""
+    if inputs.files:
+        return app.Files(inputs.files)
+    return app.Live(
+        kubeconfig=inputs.kubeconfig or configured_kubeconfig or None,
+        context=inputs.context,
+        user=inputs.as_user or "",
+        groups=inputs.as_groups,
+        request_timeout=inputs.request_timeout or None,
+    )
+
+
+@contextmanager
+def reading_from(source: app.Files | app.Live) -> Iterator[app.Progress]:
+    """Show progress while the block reads."""
+    of_bytes = isinstance(source, app.Files)
+    with reading(source.size() if isinstance(source, app.Files) else None, of_bytes=of_bytes) as advance:
+        yield advance

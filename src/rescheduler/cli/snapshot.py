@@ -1,0 +1,80 @@
+"""`rescheduler snapshot`: a recording of what `plan -f` reads, from the live cluster or out of an existing dump.
+
+The recording is made in a temporary file and copied when it is whole, so that a failure on the way leaves neither half
+a file nor half a stream behind.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import tempfile
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from rescheduler import app
+from rescheduler.cli import messages
+from rescheduler.cli.options import STDIN, Inputs, input_options
+from rescheduler.cli.session import failures, reading_from, source_of
+
+_KUBECTL_FORMATS = ("json", "yaml", "wide", "name", "table")
+
+
+@click.command("snapshot", epilog=messages.EXIT_CODES)
+@input_options
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    default=STDIN,
+    type=click.Path(),
+    help="Where to write it; gzipped if the name ends with .gz. Without it, or with -: standard output.",
+)
+@messages.verbose_option
+def snapshot(inputs: Inputs, output: str) -> None:
+    """Record what `plan -f` reads, without secrets.
+
+    Left out is everything that planning doesn't read: environments, commands, images, volumes' contents, annotations of
+    other tools, managed fields, status texts. With -f an existing dump is stripped in the same way.
+
+    \b
+    Examples:
+      rescheduler snapshot > cluster.json
+      rescheduler snapshot --context prod -o prod.json.gz
+      rescheduler snapshot -f dump.yaml -o stripped.json
+    """
+    inputs.check()
+    if output in _KUBECTL_FORMATS:
+        raise click.UsageError(f"-o names a file here, and recordings are JSON; for a file of this name: -o ./{output}")
+    source = source_of(inputs)
+    with tempfile.TemporaryFile() as recording:
+        with failures(), reading_from(source) as progress:
+            recorder = app.record(source, recording, progress)
+        recording.seek(0)
+        if output == STDIN:
+            _to_stdout(recording)
+        else:
+            _to_file(recording, output)
+    messages.warn(sorted(set(recorder.warnings)))
+    counts = ", ".join(f"{count} {kind}" for kind, count in sorted(recorder.counts.items()))
+    messages.note(f"recorded {counts or 'nothing'}")
+
+
+def _to_stdout(recording: BinaryIO) -> None:
+    while chunk := recording.read(1 << 20):
+        messages.emit(chunk)
+
+
+def _to_file(recording: BinaryIO, output: str) -> None:
+    try:
+        with Path(output).open("wb") as file:
+            if not output.endswith(".gz"):
+                shutil.copyfileobj(recording, file)
+                return
+            # No name and no time in the header: the same cluster gives the same bytes.
+            with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
+                shutil.copyfileobj(recording, packed)
+    except OSError as error:
+        raise messages.Failure(f"{output}: cannot be written: {error.strerror or error}") from None

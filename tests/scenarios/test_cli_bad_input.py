@@ -1,0 +1,200 @@
+"""Input that is wrong: an error that names file and object and the cure, or a warning; never a traceback."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import dumps
+from tests.support.cli import Ran, rescheduler, succeeded
+
+NOW = ("--now", dumps.NOW)
+
+
+def _planned(path: Path, *objects: Any) -> Ran:
+    return succeeded("plan", "-f", dumps.written(path / "c.json", *objects), *NOW, "-ojson")
+
+
+def _refused(path: Path, content: bytes) -> str:
+    (path / "c.json").write_bytes(content)
+    ran = rescheduler("plan", "-f", str(path / "c.json"), *NOW)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.said.startswith(f"error: {path / 'c.json'}: ")
+    return ran.said
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.5, 0.9, 0.999])
+def test_a_truncated_file_is_an_error_that_names_it(tmp_path: Path, share: float) -> None:
+    whole = json.dumps(dumps.dump(dumps.hot_cluster())).encode()
+    said = _refused(tmp_path, whole[: int(len(whole) * share)])
+    assert "not usable as JSON" in said
+    packed = gzip.compress(whole)
+    _refused(tmp_path, packed[: int(len(packed) * share)])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty"),
+        (b"   \n", "is empty"),
+        (b"Error from server (Forbidden)", "not usable as YAML or JSON"),
+        (b"\x00\x01\x02\x03", "not usable as YAML or JSON"),
+        (b"\x1f\x8bbroken", "cannot be read"),
+        (b"{]", "not usable as JSON"),
+        (b'{"kind":"Status","message":"pods is forbidden"}', "pods is forbidden"),
+        ("kind: Pod".encode("utf-16"), "UTF-16"),
+        (b"[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_what_is_no_dump_is_an_error_that_says_what_it_is(tmp_path: Path, content: bytes, said: str) -> None:
+    assert said in _refused(tmp_path, content)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"apiVersion": "v1", "kind": "ConfigMapList", "items": [{"metadata": {"name": "x"}}]},
+        {"apiVersion": "v1", "kind": "List", "items": []},
+        {"apiVersion": "v1", "kind": "List", "items": None},
+        {"apiVersion": "example.com/v1", "kind": "Node", "metadata": {"name": "not-ours"}},
+        {"apiVersion": "v1", "kind": "PodList", "items": [dumps.pod("p", "a")]},
+        {"hello": "world"},
+    ],
+)
+def test_without_a_node_the_whole_kubectl_command_is_the_cure(tmp_path: Path, content: dict[str, Any]) -> None:
+    said = _refused(tmp_path, json.dumps(content).encode())
+    assert "holds no Node" in said
+    command = next(line for line in said.splitlines() if "kubectl get nodes,pods," in line)
+    for kind in ("poddisruptionbudgets", "replicasets", "jobs", "persistentvolumes", "csinodes", "priorityclasses"):
+        assert kind in command
+    assert command.endswith(" -A -o json > cluster.json")
+
+
+def test_files_that_cannot_be_opened_are_errors(tmp_path: Path) -> None:
+    missing = rescheduler("plan", "-f", str(tmp_path / "missing.json"))
+    assert (missing.code, missing.out) == (1, "")
+    assert missing.said == f"error: {tmp_path / 'missing.json'}: cannot be read: No such file or directory\n"
+    folder = rescheduler("plan", "-f", str(tmp_path))
+    assert (folder.code, folder.said) == (1, f"error: {tmp_path}: cannot be read: Is a directory\n")
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        (("-f", "x", "--context", "prod"), "--context is for the live cluster and -f reads a file"),
+        (("-f", "x", "--kubeconfig", "k"), "--kubeconfig is for the live cluster and -f reads a file"),
+        (("-f", "-", "-f", "-"), "-f - can be given only once"),
+        (("-f", "-", "--config", "-"), "cannot both be standard input"),
+    ],
+)
+def test_inputs_that_contradict_each_other_are_usage_errors(flags: tuple[str, ...], error: str) -> None:
+    ran = rescheduler("plan", *flags)
+    assert (ran.code, ran.out) == (2, "")
+    assert error in ran.said
+    assert "See 'rescheduler plan --help'." in ran.said
+
+
+def _nulled(thing: Any, path: tuple[str, ...]) -> Any:
+    """The object with null at a path."""
+    copy = json.loads(json.dumps(thing))
+    at = copy
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = None
+    return copy
+
+
+def _paths(thing: Any, at: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    found = [at] if at else []
+    if isinstance(thing, dict):
+        for key, value in thing.items():
+            found += _paths(value, (*at, key))
+    return found
+
+
+def test_null_anywhere_is_at_most_a_warning_that_names_the_object(tmp_path: Path) -> None:
+    for healthy in (dumps.node("odd"), dumps.pod("odd", "a"), dumps.deployment("odd", ["a"])[0], dumps.pdb("odd", 1)):
+        for path in _paths(healthy):
+            objects = [dumps.node("a"), dumps.node("b"), dumps.pod("p", "a"), _nulled(healthy, path)]
+            ran = _planned(tmp_path, objects)
+            for line in ran.data["warnings"]:
+                assert "c.json" in line or line.startswith("the input") or "on nodes that" in line, (path, line)
+
+
+@pytest.mark.parametrize("junk", [7, "text", [], [1], {"a": 1}, True, 1.5])
+def test_a_wrong_type_anywhere_is_at_most_a_warning(tmp_path: Path, junk: Any) -> None:
+    for healthy in (dumps.node("odd"), dumps.pod("odd", "a"), dumps.pdb("odd", 1)):
+        for path in _paths(healthy):
+            copy = json.loads(json.dumps(healthy))
+            at = copy
+            for key in path[:-1]:
+                at = at[key]
+            at[path[-1]] = junk
+            _planned(tmp_path, dumps.node("a"), dumps.pod("p", "a"), copy)
+
+
+@pytest.mark.parametrize("quantity", ["-1", "-100m", "abc", "1e", "", "0x10", "1 Gi", "٣"])
+def test_a_pod_with_a_senseless_quantity_is_named_and_left_alone(tmp_path: Path, quantity: str) -> None:
+    ran = _planned(
+        tmp_path, dumps.node("a"), dumps.node("b"), dumps.pod("odd", "a", quantity), dumps.pod("p", "a", "3.9")
+    )
+    assert f"{tmp_path / 'c.json'}: Pod default/odd: spec.containers[0].resources.requests" in ran.said
+    assert all(move["pod"] != "odd" and move["to"] != "a" for move in ran.data["moves"])
+
+
+@pytest.mark.parametrize("quantity", ["1e30", "99999999999999999999", "1E", "9e99999", "1e-30"])
+def test_absurd_quantities_do_no_harm(tmp_path: Path, quantity: str) -> None:
+    ran = _planned(
+        tmp_path,
+        dumps.node("a"),
+        dumps.node("b", quantity, quantity),
+        dumps.pod("odd", "a", quantity),
+        dumps.pod("p", "a"),
+    )
+    assert "inf" not in ran.out.lower()
+    assert "nan" not in ran.out.lower()
+    succeeded("plan", "-f", str(tmp_path / "c.json"), *NOW)
+
+
+def test_a_node_with_a_negative_capacity_is_named_and_never_a_target(tmp_path: Path) -> None:
+    ran = _planned(tmp_path, dumps.node("a"), dumps.node("bad", "-4"), dumps.pod("p", "a", "3900m"))
+    assert f"{tmp_path / 'c.json'}: Node bad: status.allocatable" in ran.said
+    assert all(move["to"] != "bad" for move in ran.data["moves"])
+
+
+def test_of_objects_with_one_name_the_newest_counts_and_a_warning_says_so(tmp_path: Path) -> None:
+    old, new = dumps.node("a", "1"), dumps.node("a", "4")
+    old["metadata"]["resourceVersion"], new["metadata"]["resourceVersion"] = "9", "10"
+    outs = {
+        _planned(tmp_path, objects, dumps.node("b"), dumps.pod("p", "a", "1")).out
+        for objects in ([old, new], [new, old])
+    }
+    assert len(outs) == 1
+    assert "Node a stands there more than once; the newest one counts" in outs.pop()
+
+
+def test_pods_on_unknown_nodes_are_named_and_left_alone(tmp_path: Path) -> None:
+    ran = _planned(tmp_path, dumps.node("a"), [dumps.pod(f"p-{n}", "gone") for n in range(5)])
+    said = "on nodes that the input does not have, so left alone: default/p-0, default/p-1, default/p-2 and 2 more"
+    assert said in ran.data["warnings"]
+    assert ran.data["moves"] == []
+
+
+def test_missing_kinds_are_said_where_they_weaken_a_check(tmp_path: Path) -> None:
+    pods = [thing for thing in dumps.deployment("web", ["a", "a"]) if thing["kind"] == "Pod"]
+    ran = _planned(tmp_path, dumps.node("a"), pods)
+    for kind in ("PodDisruptionBudgets", "ReplicaSets", "Deployments"):
+        assert f"warning: the input has no {kind}: " in ran.said
+
+
+def test_names_that_would_disturb_a_terminal_are_shown_harmlessly(tmp_path: Path) -> None:
+    evil = dumps.pod("evil\x1b]0;owned\x07\nnext", "a", "3900m")
+    file = dumps.written(tmp_path / "c.json", dumps.node("a"), dumps.node("b"), evil)
+    for form in ("table", "wide", "name", "json", "yaml"):
+        ran = succeeded("plan", "-f", file, *NOW, "-o", form)
+        assert "\x1b" not in ran.out + ran.said
+        assert "\x07" not in ran.out + ran.said

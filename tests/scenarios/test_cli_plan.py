@@ -1,0 +1,265 @@
+"""`rescheduler plan -f`: what it prints in each form, what flags change, and what is shown of it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rescheduler.model.plan_format import decode_plan
+from tests.support import dumps
+from tests.support.cli import rescheduler, succeeded
+
+NOW = ("--now", dumps.NOW)
+
+
+@pytest.fixture
+def hot(tmp_path: Path) -> str:
+    """A file with three nodes, one of them hot, and headroom for evictions."""
+    return dumps.written(tmp_path / "hot.json", dumps.hot_cluster(), dumps.pdb("web", 1))
+
+
+def test_the_table_has_moves_then_rejections_then_the_picture_then_a_summary(tmp_path: Path) -> None:
+    file = _crowded(tmp_path)
+    out = succeeded("plan", "-f", file, *NOW, "--strategy", "ResourceOptimization").out
+    firsts = [section.split()[0] for section in out.split("\n\n")]
+    assert firsts == ["NAMESPACE", "REJECTED", "UTILISATION", "NODES", "NODE", "1"]
+    assert out.endswith("\n1 move (1 copy), 5 rejected; hot nodes 1 → 1\n")
+
+
+def test_moves_are_plain_aligned_columns(hot: str) -> None:
+    lines = succeeded("plan", "-f", hot, *NOW).out.splitlines()
+    assert lines[0].split() == ["NAMESPACE", "POD", "FROM", "TO", "STRATEGY", "METHOD", "REASON"]
+    assert lines[1].split()[:6] == ["default", "web-0", "a", "c", "ResourceOptimization", "handoff"]
+    assert lines[1].index("a is at 90.0% cpu") == lines[0].index("REASON")
+    assert lines[-1] == "3 moves (2 handoff, 1 copy), 0 rejected; hot nodes 1 → 0"
+    assert not any(line != line.rstrip() for line in lines)
+
+
+def test_wide_has_workload_priority_and_proposal_too(hot: str) -> None:
+    lines = succeeded("plan", "-f", hot, *NOW, "-o", "wide").out.splitlines()
+    assert lines[0].split()[6:] == ["WORKLOAD", "PRIORITY", "PROPOSAL", "REASON"]
+    assert lines[1].split()[6:9] == ["Deployment/web", "0", "0"]
+
+
+def _crowded(tmp_path: Path) -> str:
+    daemons = {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent", "uid": "d"}, "spec": {}}
+    pods = [dumps.pod(f"agent-{n}", "a", "700m", owner=daemons) for n in range(5)]
+    movable = dumps.pod("movable", "a", "300m")
+    return dumps.written(tmp_path / "crowded.json", dumps.node("a"), dumps.node("b"), daemons, pods, movable)
+
+
+def test_rejections_are_grouped_by_guard_and_reason_with_a_few_pods(tmp_path: Path) -> None:
+    file = _crowded(tmp_path)
+    lines = succeeded("plan", "-f", file, *NOW, "--strategy", "ResourceOptimization").out.splitlines()
+    assert lines[3].split() == ["REJECTED", "BY", "COUNT", "REASON", "PODS"]
+    assert lines[4].split()[:2] == ["DaemonSet", "5"]
+    assert lines[4].endswith("default/agent-0, default/agent-1, default/agent-2 and 2 more")
+    wide = succeeded("plan", "-f", file, *NOW, "--strategy", "ResourceOptimization", "-o", "wide").out.splitlines()
+    assert wide[4].endswith(", ".join(f"default/agent-{n}" for n in range(5)))
+
+
+def test_no_headers_leaves_every_header_out(hot: str) -> None:
+    out = succeeded("plan", "-f", hot, *NOW, "--no-headers").out
+    assert out.startswith("default ")
+    assert not any(word in out for word in ("NAMESPACE", "REJECTED BY", "UTILISATION", "NODES AT", "CPU BEFORE"))
+
+
+def test_json_is_the_contract(hot: str) -> None:
+    ran = succeeded("plan", "-f", hot, *NOW, "-o", "json")
+    assert [*ran.data] == ["apiVersion", "kind", "moves", "rejections", "before", "after", "warnings"]
+    assert (ran.data["apiVersion"], ran.data["kind"]) == ("rescheduler.io/v1alpha1", "Plan")
+    fields = ["namespace", "pod", "from", "to", "strategy", "reason", "method"]
+    assert [*ran.data["moves"][0]] == [*fields, "uid", "workload", "priority", "proposal"]
+    assert {move["method"] for move in ran.data["moves"]} <= {"handoff", "evict", "copy"}
+    assert ran.data["before"]["hotNodes"] == 1
+    assert [*ran.data["after"]["cpu"]] == ["max", "min", "mean", "stddev"]
+    assert ran.out.endswith("}\n")
+    assert len(decode_plan(ran.out.encode()).moves) == len(ran.data["moves"])
+
+
+def test_yaml_says_the_same_as_json(hot: str) -> None:
+    as_json = succeeded("plan", "-f", hot, *NOW, "-o", "json").data
+    assert yaml.safe_load(succeeded("plan", "-f", hot, *NOW, "-o", "yaml").out) == as_json
+
+
+@pytest.mark.parametrize("form", [("-o", "json"), ("-ojson",), ("-o=json",), ("--output", "json"), ("--output=json",)])
+def test_all_of_kubectls_ways_to_write_a_flag_parse(hot: str, form: tuple[str, ...]) -> None:
+    assert succeeded("plan", f"-f={hot}", *NOW, *form).data["kind"] == "Plan"
+
+
+def test_names_are_arguments_for_kubectl_and_explain(hot: str) -> None:
+    assert succeeded("plan", "-f", hot, *NOW, "-o", "name").out.splitlines() == [
+        "pod/web-0 -n default",
+        "pod/api-0 -n shop",
+        "pod/lonely -n default",
+    ]
+    assert succeeded("plan", "-f", hot, *NOW, "-o", "name", "-n", "shop").out == "pod/api-0\n"
+    for line in succeeded("plan", "-f", hot, *NOW, "-o", "name").out.splitlines():
+        assert "moved to" in succeeded("explain", *line.split(), "-f", hot, *NOW).out
+
+
+def test_exit_code_is_3_only_when_asked_for_and_something_is_to_move(hot: str, tmp_path: Path) -> None:
+    calm = dumps.written(tmp_path / "calm.json", dumps.node("a"), dumps.pod("p", "a"))
+    assert rescheduler("plan", "-f", hot, *NOW).code == 0
+    assert rescheduler("plan", "-f", hot, *NOW, "--exit-code").code == 3
+    assert rescheduler("plan", "-f", calm, *NOW, "--exit-code").code == 0
+    assert rescheduler("plan", "-f", hot, *NOW, "--exit-code", "-n", "nowhere").code == 3
+
+
+def test_a_namespace_narrows_what_is_shown_and_not_what_is_planned(hot: str) -> None:
+    whole = succeeded("plan", "-f", hot, *NOW, "-o", "json")
+    part = succeeded("plan", "-f", hot, *NOW, "-o", "json", "-n", "shop")
+    assert part.data["moves"] == [move for move in whole.data["moves"] if move["namespace"] == "shop"]
+    assert (part.data["before"], part.data["after"]) == (whole.data["before"], whole.data["after"])
+    said = "-n shop shows 1 of 3 moves and 0 of 0 rejections; the plan and its effect are the whole cluster's"
+    assert f"note: {said}\n" in part.said
+    assert part.data["warnings"][-1] == said
+    assert "note:" not in whole.said
+    table = succeeded("plan", "-f", hot, *NOW, "-n", "shop").out
+    assert "web-0" not in table
+    assert table.splitlines()[-1].startswith("3 moves")
+
+
+def test_labels_narrow_what_is_shown_too_and_all_namespaces_wins(hot: str) -> None:
+    names = succeeded("plan", "-f", hot, *NOW, "-o", "name", "-l", "app in (web,api)").out.splitlines()
+    assert names == ["pod/web-0 -n default", "pod/api-0 -n shop"]
+    both = succeeded("plan", "-f", hot, *NOW, "-o", "name", "-A", "-n", "shop").out.splitlines()
+    assert len(both) == 3
+    wrong = rescheduler("plan", "-f", hot, "-l", "a in")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "-l: 'a in': expected '('" in wrong.said
+
+
+def test_strategies_are_replaced_by_the_flag_and_thresholds_are_set(hot: str) -> None:
+    data = succeeded("plan", "-f", hot, *NOW, "-o", "json", "--strategy", "ResourceOptimization").data
+    assert {move["strategy"] for move in data["moves"]} == {"ResourceOptimization"}
+    assert not succeeded("plan", "-f", hot, *NOW, "-o", "json", "--strategy", "NodeMaintenance").data["moves"]
+    warm = succeeded("plan", "-f", hot, *NOW, "-ojson", "--strategy", "ResourceOptimization", "--cpu-threshold", "91")
+    assert (warm.data["moves"], warm.data["before"]["hotNodes"]) == ([], 0)
+    memory = succeeded("plan", "-f", hot, *NOW, "-ojson", "--cpu-threshold", "100", "--memory-threshold", "4")
+    assert memory.data["before"]["hotNodes"] == 1
+    wide = succeeded("plan", "-f", hot, *NOW, "-ojson", "--strategy=LoadBalancing", "--imbalance-threshold", "90").data
+    assert wide["moves"] == []
+
+
+def test_limits_method_and_exclusions_are_set_by_flags(hot: str) -> None:
+    def plan(*flags: str) -> list[dict[str, str]]:
+        moves: list[dict[str, str]] = succeeded("plan", "-f", hot, *NOW, "-ojson", *flags).data["moves"]
+        return moves
+
+    assert len(plan("--max-reschedule-pods", "1")) == 1
+    assert plan("--max-reschedule-pods", "0") == []
+    assert len(plan("--max-reschedule-pods=unlimited")) == 3
+    assert {move["method"] for move in plan("--migration-method", "evict") if move["pod"] != "lonely"} == {"evict"}
+    assert all(move["namespace"] != "default" for move in plan("--excluded-namespace", "default"))
+    assert plan("--excluded-namespace", "default", "--excluded-namespace", "shop", "--cpu-threshold=80")[:1] != []
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        (("--cpu-threshold", "180"), "--cpu-threshold: 180 is not between 0 and 100"),
+        (("--strategy", "LoadBalancin"), '--strategy: "LoadBalancin" is not a known strategy, did you mean LoadBal'),
+        (("--max-reschedule-pods", "many"), "--max-reschedule-pods: "),
+        (("--max-reschedule-pods", "-1"), "--max-reschedule-pods: "),
+        (("--excluded-namespace", "A_"), '--excluded-namespace: "A_" is not a namespace'),
+        (("--now", "yesterday"), "'--now': 'yesterday' is not a time such as 2026-11-15T08:30:00Z"),
+        (("--request-timeout", "soon"), "'--request-timeout': "),
+        (("-o", "xml"), "'xml' is not one of 'table', 'wide', 'json', 'yaml', 'name'"),
+        (("--cofnig", "x"), "there is no option --cofnig; did you mean --config"),
+        (("stray",), "got unexpected extra argument"),
+    ],
+)
+def test_wrong_flags_are_usage_errors_with_a_hint(hot: str, flags: tuple[str, ...], error: str) -> None:
+    ran = rescheduler("plan", "-f", hot, *flags)
+    assert (ran.code, ran.out) == (2, "")
+    assert error in ran.said
+    assert ran.said.startswith("error: ")
+
+
+def test_a_configuration_file_counts_and_flags_are_over_it(hot: str, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: rescheduler.io/v1alpha1\nkind: ReschedulerConfiguration\n"
+        "enabledStrategies: [ResourceOptimization]\ncpuThreshold: 85\nmaxReschedulePods: 5\n"
+    )
+    from_file = succeeded("plan", "-f", hot, *NOW, "-ojson", "--config", str(config)).data
+    assert {move["strategy"] for move in from_file["moves"]} == {"ResourceOptimization"}
+    assert "(threshold 85%)" in from_file["moves"][0]["reason"]
+    over = succeeded("plan", "-f", hot, *NOW, "-ojson", "--config", str(config), "--cpu-threshold", "70").data
+    assert "(threshold 70%)" in over["moves"][0]["reason"]
+    piped = succeeded("plan", "-f", hot, *NOW, "-ojson", "--config", "-", stdin=config.read_text()).data
+    assert piped == from_file
+
+
+def test_every_error_of_a_configuration_is_told_at_once(hot: str, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: rescheduler.io/v1alpha1\nkind: ReschedulerConfiguration\ncpuThreshold: 180\ncpuTreshold: 1\n"
+    )
+    ran = rescheduler("plan", "-f", hot, "--config", str(config))
+    assert (ran.code, ran.out) == (2, "")
+    assert [line.startswith(f"error: {config}: ") for line in ran.said.splitlines()] == [True, True]
+
+
+def test_ages_are_reckoned_from_now_or_from_the_recordings_own_time(hot: str, tmp_path: Path) -> None:
+    young = succeeded("plan", "-f", hot, "-ojson", "--now", "2020-01-15T07:00:30Z").data
+    assert (young["moves"], "MinPodAge" in {rejection["guard"] for rejection in young["rejections"]}) == ([], True)
+    undated = succeeded("plan", "-f", hot, "-ojson")
+    assert "the input does not say when it was taken" in undated.said
+    recording = dumps.dump(dumps.hot_cluster())
+    recording["metadata"] = {"rescheduler.io/taken-at": "2020-01-15T07:00:30Z"}
+    dated = tmp_path / "dated.json"
+    dated.write_text(json.dumps(recording))
+    ran = succeeded("plan", "-f", str(dated), "-ojson")
+    assert ran.data["rejections"] == young["rejections"]
+    assert "does not say when" not in ran.said
+    assert succeeded("plan", "-f", str(dated), "-ojson", *NOW).data["moves"]
+
+
+def test_the_order_of_objects_changes_nothing(tmp_path: Path) -> None:
+    objects = [*dumps.hot_cluster(), dumps.pdb("web", 1)]
+    expected: dict[str, str] = {}
+    for seed in range(6):
+        file = dumps.written(tmp_path / "shuffled.json", objects)
+        for form in ("table", "wide", "json", "yaml", "name"):
+            ran = succeeded("plan", "-f", file, *NOW, "-o", form)
+            assert ran.out == expected.setdefault(form, ran.out)
+        random.Random(seed).shuffle(objects)
+
+
+def test_the_same_plan_comes_from_stdin_gzip_yaml_and_several_files(hot: str, tmp_path: Path) -> None:
+    expected = succeeded("plan", "-f", hot, *NOW, "-ojson").out
+    text = Path(hot).read_bytes()
+    assert succeeded("plan", "-f", "-", *NOW, "-ojson", stdin=text).out == expected
+    (tmp_path / "hot.json.gz").write_bytes(gzip.compress(text))
+    assert succeeded("plan", "-f", str(tmp_path / "hot.json.gz"), *NOW, "-ojson").out == expected
+    items = json.loads(text)["items"]
+    (tmp_path / "hot.yaml").write_text(yaml.safe_dump_all(items))
+    assert succeeded("plan", "-f", str(tmp_path / "hot.yaml"), *NOW, "-ojson").out == expected
+    parts = [dumps.written(tmp_path / f"{n}.json", items[n::3]) for n in range(3)]
+    flags = [flag for part in reversed(parts) for flag in ("-f", part)]
+    assert succeeded("plan", *flags, *NOW, "-ojson").out == expected
+
+
+def test_verbose_says_what_was_read_and_planned(hot: str) -> None:
+    quiet, talkative = (succeeded("plan", "-f", hot, *NOW, *flags) for flags in ((), ("-v",)))
+    assert "read 3 nodes and 8 pods in" in talkative.said
+    assert "planned with LoadBalancing, ResourceOptimization in" in talkative.said
+    assert "read 3 nodes" not in quiet.said
+    assert quiet.out == talkative.out
+    assert "read 3 nodes" in succeeded("-v", "plan", "-f", hot, *NOW).said
+
+
+def test_many_warnings_are_cut_unless_more_is_wanted(tmp_path: Path) -> None:
+    broken = [dumps.pod(f"p-{n:02}", "a", "-1") for n in range(30)]
+    file = dumps.written(tmp_path / "broken.json", dumps.node("a"), broken)
+    quiet, talkative = (succeeded("plan", "-f", file, *NOW, *flags) for flags in ((), ("-v",)))
+    assert len([line for line in quiet.said.splitlines() if line.startswith("warning:")]) == 11
+    assert "more (-v shows all)" in quiet.said
+    assert len([line for line in talkative.said.splitlines() if line.startswith("warning:")]) > 30

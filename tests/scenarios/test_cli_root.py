@@ -1,0 +1,207 @@
+"""The command line as a whole: help, hints, exit codes, colours, broken pipes, Ctrl-C, and bugs of ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rescheduler import __version__
+from rescheduler.cli import main as root
+from tests.support import dumps
+from tests.support.cli import rescheduler, succeeded
+
+COMMANDS = ("plan", "explain", "snapshot", "config", "completion", "version")
+PROGRAM = (sys.executable, "-m", "rescheduler")
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_names_every_command_and_the_exit_codes(flag: str) -> None:
+    out = succeeded(flag).out
+    assert all(re.search(rf"^  {command} ", out, re.MULTILINE) for command in COMMANDS)
+    codes = re.findall(r"^ +(\d+)  ", out, re.MULTILINE)
+    assert codes == ["0", "1", "2", "3", "130"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str) -> None:
+    out = succeeded(command, "-h").out
+    assert out.startswith(f"Usage: rescheduler {command}")
+    assert max(len(line) for line in out.splitlines()) <= 120
+
+
+def test_the_lines_of_help_are_the_commands_own() -> None:
+    listed = succeeded("--help").out
+    for command in ("plan", "explain", "snapshot", "config", "completion", "version"):
+        own = succeeded(command, "--help").out.split("\n\n")[1].strip().splitlines()[0]
+        assert own in listed
+
+
+def test_without_arguments_help_is_shown() -> None:
+    ran = rescheduler()
+    assert ran.code in (0, 2)
+    assert "Commands:" in ran.out + ran.said
+
+
+def test_the_version_is_told_in_three_ways() -> None:
+    assert succeeded("--version").out == f"rescheduler {__version__}\n"
+    assert succeeded("version").out.startswith(f"rescheduler {__version__} (python ")
+    assert succeeded("version", "-o=json").data["version"] == __version__
+    assert yaml.safe_load(succeeded("version", "-oyaml").out)["version"] == __version__
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_are_for_this_command(shell: str) -> None:
+    out = succeeded("completion", shell).out
+    assert "rescheduler" in out
+    assert "_RESCHEDULER_COMPLETE" in out
+    assert rescheduler("completion", "tcsh").code == 2
+
+
+def test_completion_completes_commands_and_flags() -> None:
+    def completed(words: str, at: int) -> str:
+        env = {**os.environ, "_RESCHEDULER_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(at)}
+        return subprocess.run(PROGRAM, env=env, capture_output=True, text=True, check=False).stdout
+
+    assert {"plain,plan"} == set(completed("rescheduler pl", 1).split())
+    assert "plain,--cpu-threshold" in completed("rescheduler plan --cpu", 2)
+    assert "plain,yaml" in completed("rescheduler plan -o y", 3)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("plam",), "there is no command 'plam'; did you mean plan?"),
+        (("xyzzy",), "there is no command 'xyzzy'; known: plan, explain"),
+        (("plan", "--kubeconfg", "x"), "there is no option --kubeconfg; did you mean --kubeconfig"),
+        (("--versoin",), "there is no option --versoin; did you mean --version"),
+        (("config", "shwo"), "shwo"),
+        (("explain",), "missing argument 'NAMESPACE/POD'"),
+    ],
+)
+def test_what_does_not_exist_gets_the_nearest_name(args: tuple[str, ...], said: str) -> None:
+    ran = rescheduler(*args)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.said.startswith("error: ")
+    assert said in ran.said
+    assert "--help'." in ran.said
+
+
+def test_the_config_commands_are_there_and_take_kubectls_flags() -> None:
+    assert succeeded("config", "show", "-o=json").data["kind"] == "ReschedulerConfiguration"
+    assert rescheduler("config", "check", "/nonexistent").code == 2
+
+
+def test_a_bug_of_ours_is_told_as_one_and_verbose_shows_where(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*args: object, **rest: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr("rescheduler.cli.version.document_text", broken)
+    assert root.run(["version", "-o", "json"]) == 1
+    quiet = capsys.readouterr().err
+    assert "this is a bug of rescheduler, please report it: ZeroDivisionError: division by zero" in quiet
+    assert "Traceback" not in quiet
+    assert root.run(["version", "-o", "json", "-v"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_as_a_plugin_it_is_called_as_kubectl_calls_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["/usr/local/bin/kubectl-rescheduler"])
+    assert succeeded("plan", "-h").out.startswith("Usage: kubectl rescheduler plan")
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path) -> None:
+    file = dumps.written(tmp_path / "c.json", [dumps.node(f"n-{n}") for n in range(3)], dumps.pdb("x", 1))
+    for args in (["plan", "-f", file, "--now", dumps.NOW], ["snapshot", "-f", file]):
+        reading, writing = os.pipe()
+        os.close(reading)
+        ran = subprocess.run([*PROGRAM, *args], stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+        os.close(writing)
+        assert (ran.returncode, ran.stderr) == (141, "")
+
+
+def test_control_c_ends_it_quietly_with_130() -> None:
+    with subprocess.Popen([*PROGRAM, "plan", "-f", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdin is not None
+        running.stdin.write(b'{"kind": "List", "items": [' + b" " * (1 << 20))
+        running.stdin.flush()
+        time.sleep(0.5)  # until it waits for more; where it isn't there yet, it must end just as quietly
+        running.send_signal(signal.SIGINT)
+        assert running.stderr is not None
+        said = running.stderr.read()
+        assert (running.wait(), said.strip()) == (130, b"")
+
+
+def _on_a_terminal(args: list[str], env: dict[str, str]) -> str:
+    master, slave = pty.openpty()
+    ran = subprocess.Popen([*PROGRAM, *args], stdout=slave, stderr=slave, env={**os.environ, **env})
+    os.close(slave)
+    out = b""
+    while True:
+        try:
+            chunk = os.read(master, 65536)
+        except OSError:
+            break
+        if not chunk:
+            break
+        out += chunk
+    os.close(master)
+    assert ran.wait() == 0
+    return out.decode()
+
+
+def test_colours_are_for_terminals_and_no_color_is_honoured(tmp_path: Path) -> None:
+    file = dumps.written(tmp_path / "c.json", dumps.hot_cluster())
+    args = ["plan", "-f", file, "--now", dumps.NOW]
+    wide = {"COLUMNS": "100", "TERM": "xterm"}
+    assert "\x1b[1mNAMESPACE" in _on_a_terminal(args, wide)
+    for env in ({**wide, "NO_COLOR": "1"}, {**wide, "TERM": "dumb", "NO_COLOR": "1"}):
+        assert "\x1b" not in _on_a_terminal(args, env)
+    piped = subprocess.run([*PROGRAM, *args], capture_output=True, text=True, check=True, env={**os.environ, **wide})
+    assert "\x1b" not in piped.stdout + piped.stderr
+
+
+def test_on_a_terminal_of_100_columns_no_line_of_the_plan_is_longer(tmp_path: Path) -> None:
+    pods = dumps.deployment("a-deployment-with-quite-a-long-name", ["a"] * 9, cpu="400m", namespace="some-namespace")
+    file = dumps.written(tmp_path / "c.json", dumps.node("a"), dumps.node("b"), pods, dumps.pdb("x", 1))
+    text = _on_a_terminal(["plan", "-f", file, "--now", dumps.NOW], {"COLUMNS": "100", "NO_COLOR": "1"})
+    lines = text.replace("\r\n", "\n").splitlines()
+    assert max(len(line) for line in lines) <= 100
+    assert any(line.startswith("    a is at 90.0% cpu") for line in lines)
+
+
+def test_an_ascii_terminal_gets_ascii(tmp_path: Path) -> None:
+    file = dumps.written(tmp_path / "c.json", dumps.hot_cluster())
+    args = [*PROGRAM, "plan", "-f", file, "--now", dumps.NOW]
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    ran = subprocess.run(args, capture_output=True, check=True, env=env)
+    assert b"hot nodes 1 -> 0" in ran.stdout
+    assert b"###" in ran.stdout
+    as_json = subprocess.run([*args, "-o", "json"], capture_output=True, check=True, env=env)
+    assert json.loads(as_json.stdout)["kind"] == "Plan"
+
+
+def test_help_does_not_wait_for_what_it_does_not_need() -> None:
+    assert not _imported_by("--help") & {"numpy", "aiohttp", "rich", "pydantic"}
+
+
+def test_a_file_is_planned_without_the_cluster_client(tmp_path: Path) -> None:
+    file = dumps.written(tmp_path / "c.json", dumps.hot_cluster())
+    assert not _imported_by("plan", "-f", file) & {"aiohttp", "rich"}
+
+
+def _imported_by(*args: str) -> set[str]:
+    code = "import sys; from rescheduler.cli.main import run; run(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
+    ran = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, check=True)
+    return set(ran.stderr.split())

@@ -1,0 +1,111 @@
+"""Plans of snapshots in one call, and short words for what tests ask of a plan.
+
+    planned(cluster(node("a"), …), "ResourceOptimization", cpu=70, max_moves=3)
+
+Strategies go by name, as an operator names them; without a name all of them run. Unlike in the product there is no
+limit on moves unless a test says so, and the rest of the policy is the product's default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypedDict, Unpack
+
+import msgspec
+
+from rescheduler.model.plan import Plan, Rejection
+from rescheduler.model.policy import Allowances, Limits, MigrationMethod, Policy, Thresholds
+from rescheduler.model.selector import parse_selector
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.planner import make_plan
+from rescheduler.strategies import discover
+
+MAINTENANCE, OPTIMIZATION, BALANCING = "NodeMaintenance", "ResourceOptimization", "LoadBalancing"
+
+
+class PolicyOptions(TypedDict, total=False):
+    """What a test may say of the policy."""
+
+    cpu: float
+    memory: float
+    imbalance: float
+    max_moves: int | None
+    per_node_in: int
+    per_node_out: int
+    per_namespace: int
+    per_workload: int
+    allow: Iterable[str]
+    excluded_namespaces: Iterable[str]
+    excluded_pods: str
+    min_pod_age: float
+    cool_down: float
+    method: str
+
+
+def planned(snapshot: ClusterSnapshot, *strategies: str, **options: Unpack[PolicyOptions]) -> Plan:
+    """The plan that these strategies make of the snapshot under this policy."""
+    policy = policy_of(options)
+    known = discover()
+    chosen = [known[name] for name in strategies or known]
+    return make_plan(
+        snapshot,
+        policy,
+        [kind(kind.settings_type.model_validate(policy.strategy_settings.get(kind.name, {}))) for kind in chosen],
+    )
+
+
+def policy_of(options: PolicyOptions) -> Policy:
+    """The policy that these options mean."""
+    default = Policy()
+    allowed = frozenset(options.get("allow", ()))
+    excluded = options.get("excluded_pods")
+    return Policy(
+        strategy_settings={BALANCING: {"imbalanceThreshold": options.get("imbalance", 20.0)}},
+        thresholds=Thresholds(options.get("cpu", 80.0), options.get("memory", 80.0)),
+        limits=Limits(
+            total=options.get("max_moves"),
+            per_node_in=options.get("per_node_in"),
+            per_node_out=options.get("per_node_out"),
+            per_namespace=options.get("per_namespace"),
+            per_workload=options.get("per_workload"),
+        ),
+        allow=Allowances(**dict.fromkeys(allowed, True)),
+        excluded_namespaces=frozenset(options.get("excluded_namespaces", default.excluded_namespaces)),
+        excluded_pods=None if excluded is None else parse_selector(excluded),
+        min_pod_age=options.get("min_pod_age", default.min_pod_age),
+        cool_down=options.get("cool_down", default.cool_down),
+        migration_method=MigrationMethod(options.get("method", "auto")),
+    )
+
+
+def moves_of(plan: Plan) -> dict[str, str]:
+    """Pod → target, in the plan's order."""
+    return {move.pod: move.target for move in plan.moves}
+
+
+def rejection_of(plan: Plan, pod: str) -> Rejection:
+    """The one rejection of this pod."""
+    (found,) = [rejection for rejection in plan.rejections if rejection.pod == pod]
+    return found
+
+
+def rejected(plan: Plan) -> dict[str, str]:
+    """Pod → guard."""
+    return {rejection.pod: rejection.guard for rejection in plan.rejections}
+
+
+def carried_out(snapshot: ClusterSnapshot, plan: Plan) -> ClusterSnapshot:
+    """The cluster when all moves are done and nothing else has happened: pods of the same names on their targets."""
+    targets: Mapping[tuple[str, str], str] = {(m.namespace, m.pod): m.target for m in plan.moves}
+    pods = [
+        msgspec.structs.replace(pod, node=targets[key], held=pod.shape.requests) if key in targets else pod
+        for pod in snapshot.pods
+        for key in [(pod.namespace, pod.name)]
+    ]
+    return replace(snapshot, pods=tuple(pods))
+
+
+def without_clock(snapshot: ClusterSnapshot) -> ClusterSnapshot:
+    """The same cluster, from an input that doesn't say when it was taken."""
+    return replace(snapshot, taken_at=None)
