@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.testbed.fixtures"]
+
 settings.register_profile(
     "project",
     deadline=None,

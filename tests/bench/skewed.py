@@ -1,8 +1,9 @@
-"""A generator of skewed clusters, as `kubectl get -o json` would print them: seeded, so the same call gives the same file.
+"""A generator of skewed clusters, as `kubectl get -o json` would print them; the same seed gives the same file.
 
 A fifth of the nodes is hot, three tenths are warm, half are cold; nodes come in three sizes and three zones, some are
-tainted or have SSDs. Pods are cut into Deployments afterwards, so that the rules these carry (anti-affinity, zone spread,
-selectors, tolerations) hold where the pods stand; a third of them has a disruption budget. Each node has a DaemonSet pod.
+tainted or have SSDs. Pods are cut into Deployments afterwards, so that the rules these carry (anti-affinity, zone
+spread, selectors, tolerations) hold where the pods stand; a third of them has a disruption budget. Each node has a
+DaemonSet pod.
 """
 
 from __future__ import annotations

@@ -198,3 +198,11 @@ def test_names_that_would_disturb_a_terminal_are_shown_harmlessly(tmp_path: Path
         ran = succeeded("plan", "-f", file, *NOW, "-o", form)
         assert "\x1b" not in ran.out + ran.said
         assert "\x07" not in ran.out + ran.said
+
+
+def test_yaml_nested_without_end_is_refused_before_it_can_hurt(tmp_path: Path) -> None:
+    path = tmp_path / "deep.yaml"
+    path.write_text("a: " + "[" * 300_000)
+    ran = rescheduler("plan", "-f", str(path))
+    assert ran.code == 1
+    assert "nested deeper" in ran.said

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import click
 
@@ -23,9 +23,6 @@ from rescheduler.config import ConfigErrors
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 
-# Flags that are spelt otherwise than the field that they set.
-_FLAGS = {"--excluded-namespaces": "--excluded-namespace", "--enabled-strategies": "--strategy"}
-
 
 @contextmanager
 def failures() -> Iterator[None]:
@@ -33,8 +30,7 @@ def failures() -> Iterator[None]:
     try:
         yield
     except ConfigErrors as errors:
-        lines = [str(replace(one, source=_FLAGS.get(one.source, one.source))) for one in errors.errors]
-        raise messages.Failure(*lines, code=messages.USAGE) from None
+        raise messages.Failure(*map(str, errors.errors), code=messages.USAGE) from None
     except (app.InputError, DumpError, ClusterError) as error:
         raise messages.Failure(str(error)) from error
     except RecursionError:

@@ -21,6 +21,7 @@ from rescheduler.cluster.decode import Collector
 from rescheduler.cluster.kinds import known_kind
 from rescheduler.cluster.split import JsonError, ListHead, split
 from rescheduler.model.instant import InstantError, parse_instant
+from rescheduler.model.nesting import refuse_deep_nesting
 
 TAKEN_AT = "rescheduler.io/taken-at"
 KINDS = "rescheduler.io/kinds"
@@ -187,7 +188,9 @@ def _first_mark(stream: io.BufferedReader) -> bytes:
 
 def _yaml_parts(stream: BinaryIO) -> Iterator[bytes | ListHead]:
     """The objects of each YAML document, as JSON; kinds of lists are known at once, because documents are whole."""
-    for document in yaml.load_all(stream, Loader=_PlainLoader):
+    text = stream.read()
+    refuse_deep_nesting(text)
+    for document in yaml.load_all(text, Loader=_PlainLoader):
         if document is None:
             continue
         if not isinstance(document, dict):

@@ -14,6 +14,7 @@ import msgspec
 import yaml
 
 from rescheduler.cluster.errors import KubeconfigError
+from rescheduler.model.nesting import refuse_deep_nesting
 
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
@@ -182,6 +183,7 @@ def _read(path: Path, label: str) -> bytes:
 
 def _parse(content: bytes, label: str, loader: type[yaml.CSafeLoader]) -> Any:
     try:
+        refuse_deep_nesting(content)
         return yaml.load(content, Loader=loader)  # noqa: S506 (both loaders are safe ones)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark

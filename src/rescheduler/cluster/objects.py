@@ -107,7 +107,7 @@ def volume(found: wire.PersistentVolume, meta: wire.Meta) -> Volume:
         node_affinity=sections.raw_node_terms(required, "spec.nodeAffinity.required"),
         driver=(spec.csi and spec.csi.driver) or "",
         handle=(spec.csi and spec.csi.volume_handle) or "",
-        local=spec.local is not wire.ABSENT or spec.host_path is not wire.ABSENT,
+        local=wire.present(spec.local) or wire.present(spec.host_path),
     )
 
 

@@ -219,12 +219,12 @@ def _volumes(
     for volume in volumes:
         if volume.persistent_volume_claim:
             claims.append(volume.persistent_volume_claim.claim_name or "")
-        elif volume.ephemeral is not wire.ABSENT:
+        elif wire.present(volume.ephemeral):
             claims.append(f"{pod_name}-{volume.name}")
-        elif volume.host_path is not wire.ABSENT:
+        elif wire.present(volume.host_path):
             local.append(f"hostPath {volume.name}")
-        elif volume.empty_dir is not wire.ABSENT:
+        elif wire.present(volume.empty_dir):
             local.append(f"emptyDir {volume.name}")
         else:
-            disks.extend(f"{kind} {volume.name}" for kind in _INLINE_DISKS if getattr(volume, kind) is not wire.ABSENT)
+            disks.extend(f"{kind} {volume.name}" for kind in _INLINE_DISKS if wire.present(getattr(volume, kind)))
     return tuple(claims), tuple(local), tuple(disks)

@@ -13,6 +13,11 @@ ABSENT = Raw()
 """The default of raw sections; a struct's encoder leaves it out."""
 
 
+def present(section: Raw) -> bool:
+    """Whether a raw section is there; null is as good as absent, as everywhere in Kubernetes."""
+    return section is not ABSENT and bytes(section) != b"null"
+
+
 class Wire(Struct, rename="camel", omit_defaults=True, gc=False):
     """Base: camelCase outside, unset fields left out when written."""
 

@@ -17,9 +17,9 @@ from yaml.constructor import SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from rescheduler.config.errors import Finding, Loc, kind_of, shown
+from rescheduler.model.nesting import DEEPEST, NestingError, refuse_deep_nesting
 
 _TAG = "tag:yaml.org,2002:"
-_DEEPEST = 100
 _MOST_VALUES = 10_000
 _KINDS = ("map", "seq", "str", "null", "bool", "int", "float", "timestamp", "value", "merge")
 _MAX_INT64 = 2**63 - 1
@@ -78,10 +78,12 @@ def dump_document(data: Mapping[str, object]) -> str:
 def read_document(text: str) -> Document:
     """The one mapping that the text holds."""
     try:
-        _refuse_deep_nesting(text)
+        refuse_deep_nesting(text)
         documents = list(yaml.compose_all(text, Loader=_Loader))
     except yaml.MarkedYAMLError as error:
         raise DocumentError(Finding((), f"{_at(error.problem_mark)}broken YAML: {_problem(error, text)}")) from error
+    except NestingError as error:
+        raise DocumentError(Finding((), str(error))) from error
     except yaml.YAMLError as error:  # a character that YAML does not allow
         raise DocumentError(Finding((), _bad_character(error, text))) from error
     except UnicodeError as error:
@@ -95,19 +97,6 @@ def read_document(text: str) -> Document:
         message = f"holds {len(documents)} documents, expected one: the second starts on line {second}"
         raise DocumentError(Finding((), message))
     return _Converter().document_of(documents[0])
-
-
-def _refuse_deep_nesting(text: str) -> None:
-    # PyYAML composes recursively in C without a limit: 200,000 brackets end the process. Events come one at a time.
-    depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > _DEEPEST:
-                message = f"{_at(event.start_mark)}is nested deeper than {_DEEPEST} levels"
-                raise DocumentError(Finding((), message))
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
 
 
 def _is_empty(node: Node) -> bool:
@@ -154,8 +143,8 @@ class _Converter:
         self.values += 1
         if self.values > _MOST_VALUES:
             raise DocumentError(Finding((), f"holds more than {_MOST_VALUES} values once its aliases are followed"))
-        if len(loc) > _DEEPEST:  # an alias that contains itself ends here
-            raise DocumentError(Finding((), f"is nested deeper than {_DEEPEST} levels once its aliases are followed"))
+        if len(loc) > DEEPEST:  # an alias that contains itself ends here
+            raise DocumentError(Finding((), f"is nested deeper than {DEEPEST} levels once its aliases are followed"))
         if node.tag.removeprefix(_TAG) not in _KINDS:
             self._blame(node, loc, f"the tag {shown(node.tag)} is not supported")
             return None

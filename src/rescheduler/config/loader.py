@@ -20,6 +20,7 @@ from rescheduler.config.forms import NATIVE_KIND, recognise
 # Flags that are not named after the field alone.
 _FLAGS = {
     "enabledStrategies": "--strategy",
+    "excludedNamespaces": "--excluded-namespace",
     "allow.jobs": "--allow-jobs",
     "allow.localStorage": "--allow-local-storage",
     "allow.singleReplica": "--allow-single-replica",

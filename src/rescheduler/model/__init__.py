@@ -1,0 +1,1 @@
+"""The vocabulary: rows of cluster objects, quantities, selectors, snapshot, policy, plan. No I/O."""

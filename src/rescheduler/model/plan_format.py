@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
+from rescheduler.model.nesting import refuse_deep_nesting
 from rescheduler.model.plan import Method, Move, Picture, Plan, Rejection, Spreading
 
 API_VERSION = "rescheduler.io/v1alpha1"
 KIND = "Plan"
-_DEEPEST = 100
 
 Row = TypeVar("Row")
 
@@ -122,19 +122,10 @@ def _plain(text: bytes) -> Any:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise PlanFormatError(f"is not JSON: {error}") from None
     try:
-        _refuse_deep_nesting(text)
+        refuse_deep_nesting(text)
         return yaml.load(text, Loader=yaml.CSafeLoader)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise PlanFormatError(f"is neither JSON nor YAML: {' '.join(str(error).split())}") from None
-
-
-def _refuse_deep_nesting(text: bytes) -> None:
-    """libyaml composes recursively in C without a limit, which would end the process; its events come one by one."""
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEEPEST:
-            raise PlanFormatError(f"is nested deeper than {_DEEPEST} levels, as no plan is")
 
 
 def _check_moves(moves: list[_Move]) -> None:

@@ -128,8 +128,12 @@ class Columns:
     def used(self) -> Ints:
         """[R, N]: what the pods hold on each node."""
         used = np.zeros((len(self.nodes), len(self.resources)), np.int64)
-        placed = np.flatnonzero(self.pod_at >= 0)
-        np.add.at(used, self.pod_at[placed], self.shape_requests[self.pod_shape[placed]])
+        order, starts = self._by_node
+        taken = np.flatnonzero(np.diff(starts))  # nodes with pods: an empty slice has no sum
+        if len(taken):
+            placed = order[starts[0] :]
+            amounts = self.shape_requests[self.pod_shape[placed]]
+            used[taken] = np.add.reduceat(amounts, starts[taken] - starts[0], axis=0)
         for pod, held in self.resized.items():
             if self.pod_at[pod] >= 0:
                 used[self.pod_at[pod]] += held - self.requests(pod)

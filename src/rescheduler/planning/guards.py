@@ -149,7 +149,7 @@ def job(pod: Pod, context: Context) -> str:
 
 def single_replica(pod: Pod, context: Context) -> str:
     """Single replicas that cannot be handed off, unless allow.singleReplica: there would be a moment of none."""
-    if context.policy.allow.single_replica or pod.owner is None or pod.owner.kind == "Job":
+    if context.policy.allow.single_replica or pod.owner is None or pod.owner.kind in ("Job", "DaemonSet", "Node"):
         return ""
     if context.methods.choose(pod) is not Method.EVICT or context.workloads.replicas(pod) > 1:
         return ""

@@ -30,8 +30,8 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
 
     CPU and memory are both looked at; the wider gap comes first. A pod goes from a node to one that is more than the
     threshold below it, and only if that makes the cluster more even: the sum of squares of all nodes' use, over both
-    resources and weighted by the nodes' size, must shrink. So no move can ever be worth undoing. It stops when every gap is within the threshold or
-    no feasible move helps.
+    resources and weighted by the nodes' size, must shrink. So no move can ever be worth undoing. It stops when every
+    gap is within the threshold or no feasible move helps.
     """
 
     name: ClassVar[str] = "LoadBalancing"

@@ -60,14 +60,16 @@ class _Shed:
 
     def cutoff(self) -> int:
         """The lowest priority such that the candidates up to it cover the excess; the highest if none does."""
-        levels = sorted({priority for priority, *_ in self._left})
+        levels = {priority for priority, *_ in self._left}
+        if len(levels) < 2:
+            return max(levels, default=0)
         cpu_over, memory_over = self._view.excess(self.node).tolist()
-        for level in levels[:-1]:
+        for level in sorted(levels)[:-1]:
             cpu = sum(cpu for priority, cpu, _, _ in self._left if priority <= level)
             memory = sum(memory for priority, _, memory, _ in self._left if priority <= level)
             if cpu >= cpu_over and memory >= memory_over:
                 return level
-        return levels[-1] if levels else 0
+        return max(levels)
 
     def next(self) -> int | None:
         """The pod to propose now; None when the node is no longer hot, or no candidate is left that helps.
@@ -75,21 +77,24 @@ class _Shed:
         A pod that covers the whole excess ends it, and of those the smallest disturbs least. Of the others the one that
         covers most comes first: largest first is what makes the fewest moves.
         """
-        over = [
-            (column, amount) for column, amount in enumerate(self._view.excess(self.node).tolist(), 1) if amount > 0
-        ]
-        if not over or not self._left:
+        cpu_over, memory_over = self._view.excess(self.node).tolist()
+        if (cpu_over <= 0 and memory_over <= 0) or not self._left:
             return None
         level = self.cutoff()
-        allowed = [(i, c) for i, c in enumerate(self._left) if c[0] <= level]
-        # Positions with how many times over a candidate covers the excess, in all resources together.
+        allowed = [(position, *candidate) for position, candidate in enumerate(self._left) if candidate[0] <= level]
+        # How many times over a candidate covers the excess, with its position; a resource within bounds counts not.
+        per_cpu, per_memory = _per(cpu_over), _per(memory_over)
         enough = [
-            (sum(c[column] / amount for column, amount in over), i)
-            for i, c in allowed
-            if all(c[column] >= amount for column, amount in over)
+            (cpu * per_cpu + memory * per_memory, position)
+            for position, _, cpu, memory, _ in allowed
+            if cpu >= cpu_over and memory >= memory_over
         ]
         if enough:
             return self._left.pop(min(enough)[1])[3]
-        helpful = [(-sum(min(c[column] / amount, 1.0) for column, amount in over), i) for i, c in allowed]
-        most, position = min(helpful, default=(0.0, 0))
-        return self._left.pop(position)[3] if most < 0 else None
+        helpful = [(min(c * per_cpu, 1.0) + min(m * per_memory, 1.0), -position) for position, _, c, m, _ in allowed]
+        most, position = max(helpful, default=(0.0, 0))
+        return self._left.pop(-position)[3] if most > 0 else None
+
+
+def _per(excess: int) -> float:
+    return 1.0 / excess if excess > 0 else 0.0

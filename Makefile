@@ -1,0 +1,70 @@
+# Everything is set up by the commands that need it: `make test` on a fresh machine is enough.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+UV_VERSION := 0.13.7
+# One worker per core; the real control plane's tests run alone, because each worker would start a cluster of its own.
+FAST := $(BIN)/pytest -n auto -m "not cluster"
+NODES ?= 20
+PODS ?= 100
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check format test test-fast test-cluster test-versions bench docs testbed cluster lock clean
+
+help: ## Show this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; say which with PYTHON=python3.12")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@touch $@
+
+setup: $(READY) ## Install everything into .venv
+
+check: $(READY) ## Lint, types, import rules, generated pages
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python docs/generate.py --check
+
+format: $(READY) ## Format the code
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+test: test-fast test-cluster ## All tests; builds the real control plane the first time
+
+test-fast: $(READY) ## Tests that need no cluster
+	$(FAST)
+
+test-cluster: $(READY) testbed ## Tests on the real control plane
+	$(BIN)/pytest -m cluster
+
+test-versions: $(READY) ## The cluster's tests on every supported Kubernetes version
+	for version in v1.34.4 v1.36.4 v1.37.1; do \
+	  RESCHEDULER_TESTBED_VERSION=$$version $(BIN)/python -m tests.testbed build && \
+	  RESCHEDULER_TESTBED_VERSION=$$version $(BIN)/pytest -m cluster || exit 1; \
+	done
+
+bench: $(READY) ## Quality and speed on generated clusters
+	$(BIN)/python -m tests.bench
+
+docs: $(READY) ## Write the generated pages
+	$(BIN)/python docs/generate.py
+
+testbed: $(READY) ## Build the real control plane and say where it is
+	$(BIN)/python -m tests.testbed build
+
+cluster: $(READY) ## Start a real control plane to play with (NODES=20 PODS=100)
+	$(BIN)/python -m tests.testbed up --nodes $(NODES) --pods $(PODS)
+
+lock: $(READY) ## Renew the pinned dependencies
+	$(BIN)/uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-annotate --upgrade -o requirements.lock
+
+clean: ## Remove what was installed and cached here
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

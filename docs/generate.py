@@ -1,0 +1,308 @@
+"""Writes the pages of docs/ that are made from the code: strategies, configuration, guards, predicates, commands.
+
+    python docs/generate.py            write them
+    python docs/generate.py --check    write nothing; exit 1 with a diff when one is out of step
+
+Words come from docstrings, field descriptions and help texts, so that a page cannot say what the code doesn't. Only
+what has no docstring of its own is worded here; tests/unit/test_docs.py checks that nothing is missing from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from rescheduler.cli.main import root
+from rescheduler.cli.messages import EXIT_CODES
+from rescheduler.config.reference import reference_markdown
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.columns import Columns
+from rescheduler.planning.feasibility import Feasibility
+from rescheduler.planning.guards import GUARDS
+from rescheduler.planning.predicates.nodes import NodeRule
+from rescheduler.planning.settings import Settings
+from rescheduler.planning.strategy import Strategy
+from rescheduler.planning.whatif import WhatIf
+from rescheduler.strategies import discover, settings_by_name
+
+DOCS = Path(__file__).parent
+_MADE = "<!-- Made by docs/generate.py: change the code and run it again. -->\n"
+_VERBATIM = "\b"  # click's mark for a paragraph that is not to be wrapped
+
+GUARD_SETTINGS = {
+    "ExcludedNamespace": "`excludedNamespaces`",
+    "ExcludedPodSelector": "`excludedPodSelector`",
+    "ReschedulingDisabled": "the pod's label `scheduler.alpha.kubernetes.io/rescheduling`",
+    "MinPodAge": "`minPodAge`",
+    "CoolDown": "`coolDown`",
+    "LocalStorage": "`allow.localStorage`",
+    "Job": "`allow.jobs`",
+    "SingleReplica": "`allow.singleReplica`, `migrationMethod`",
+}
+"""Which setting or mark changes a guard; those that are not here always hold."""
+
+PLAN_GUARDS = {
+    "AlreadyMoved": ("The pod is in the plan already: no pod moves twice in one plan.", ""),
+    "UnknownNode": ("The pod says that it is on a node that the input does not have.", ""),
+    "MaxReschedulePods": ("The plan is full. The strategy that asked stops here.", "`maxReschedulePods`"),
+    "NodeOutLimit": ("As many pods as may have left the pod's node.", "`limits.perNodeOut`"),
+    "NamespaceLimit": ("As many pods of the pod's namespace as may are in the plan.", "`limits.perNamespace`"),
+    "WorkloadLimit": ("As many pods of the pod's workload as may are in the plan.", "`limits.perWorkload`"),
+    "TwoDisruptionBudgets": (
+        "Two or more PodDisruptionBudgets select the pod, and it cannot be handed off: the Eviction API refuses it.",
+        "`migrationMethod`",
+    ),
+    "DisruptionBudget": (
+        "The pod's PodDisruptionBudget allows no more disruptions after the moves before it. A handoff spends none.",
+        "`migrationMethod`",
+    ),
+    "WorkloadAtOnce": (
+        "The plan evicts half of the workload's replicas already (of one replica: that one).",
+        "`migrationMethod`",
+    ),
+    "NoTarget": ("No node can take the pod. The reason counts nodes by the predicate that refuses them.", ""),
+}
+"""What depends on the rest of the plan (planning.budgets, planning.disruption, planning.planner)."""
+
+NODE_RULES = {
+    "ControlPlane": "The node does not run the control plane.",
+    "NodeNotReady": "The node is Ready.",
+    "NodeUnschedulable": "The node is not cordoned.",
+    "Maintenance": "The node is not labelled for maintenance.",
+    "NodeDeleting": "The node is not being deleted.",
+    "NodeProblem": "The input describes the node in a way that can be understood.",
+}
+"""Our own rules on the node: they have no class each, so no docstring."""
+
+EXPLAINED = {
+    "SameNode": "It is not the node that the pod is on.",
+    "Threshold": "The node stays at or under `cpuThreshold` and `memoryThreshold` with the pod on it.",
+    "NodeInLimit": "The node may receive more pods (`limits.perNodeIn`).",
+    "AfterTheMove": "Once the pod has left its node, affinity and spread rules still hold for the pods that stay.",
+}
+"""What `explain` names besides the predicates, since the planner asks for it too."""
+
+
+_STRATEGIES = """\
+A strategy is one reason to move pods. It only proposes; the planner decides (see [architecture](architecture.md)).
+Strategies run in the order below, whatever the order in `enabledStrategies`. Each sees the cluster as the moves before
+it leave it. Settings go under `strategies.<name>` of the [configuration](configuration.md). A strategy of your own is
+one file: see [CONTRIBUTING](../CONTRIBUTING.md).
+"""
+
+_CONFIGURATION = """\
+This version plans when it is asked to and carries nothing out. `reschedulingInterval`, `leaderElection`,
+`clientConnection.qps` and `clientConnection.burst` are checked and shown, but nothing uses them yet.
+"""
+
+_GUARDS = """\
+A guard says which pods are not moved, whatever a strategy wants. A pod that a strategy proposed and a guard refused is
+a rejection: `rescheduler plan` lists it with the guard's name and a reason, and `rescheduler explain NAMESPACE/POD`
+lists every guard that objects. Pods that no strategy proposed are not listed in a plan.
+"""
+
+_PODS_GUARDS = """\
+These look at the pod and its owners. They are asked in this order, and the first that objects is the one a plan shows.
+"""
+
+_TIME = """\
+`MinPodAge` and `CoolDown` need to know the time. A live cluster and a recording of one, made by `rescheduler snapshot`,
+say it. For other files only `--now` does; without it a plan warns that both are not checked
+([why](adr/0004-the-time-is-never-guessed.md)).
+"""
+
+_PREDICATES = """\
+A predicate is a rule about a pod and a node. A pod is moved only to a node that all of them let it be on, with all
+earlier moves of the plan in place. A pod that is handed off or copied is judged with the original still there, an
+evicted one without it. Where several refuse a node, the first in this order is reported. Preferred node affinity and
+`PreferNoSchedule` taints refuse nothing: where a strategy leaves the choice open, they rank the targets, together with
+how much each node is used.
+"""
+
+_ALSO_EXPLAINED = """\
+`rescheduler explain NAMESPACE/POD` shows what each node says. It names these too, which the planner asks for on top:
+"""
+
+_INSISTING = """\
+NodeMaintenance fills a node above the thresholds when no other can take a pod; no other strategy does.
+"""
+
+_COMMANDS = """\
+Data goes to stdout, messages to stderr. `NO_COLOR` turns colours off. `-o=json` and `-ojson` mean `-o json`. As a
+kubectl plugin each command is also `kubectl rescheduler …`.
+"""
+
+
+def strategies() -> str:
+    """One section a strategy, in the order in which they run."""
+    parts = ["# Strategies\n", _STRATEGIES]
+    for name, strategy in discover().items():
+        parts += [f"## {name}\n", f"Order {strategy.order}.\n", f"{inspect.cleandoc(strategy.__doc__ or '')}\n"]
+        parts.append(_settings(strategy))
+    return "\n".join(parts)
+
+
+def _settings(strategy: type[Strategy[Settings]]) -> str:
+    model = strategy.settings_type
+    if not model.model_fields:
+        return "It has no settings of its own.\n"
+    rows = [
+        (f"`{info.alias or field}`", f"`{_short(info.default)}`", " ".join((info.description or "").split()))
+        for field, info in model.model_fields.items()
+    ]
+    return _table(("setting", "default", "description"), rows)
+
+
+def _short(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def configuration() -> str:
+    """The reference that the configuration makes of itself."""
+    title, _, rest = reference_markdown(settings_by_name()).partition("\n")
+    return f"{title}\n\n{_CONFIGURATION}{rest}"
+
+
+def guards() -> str:
+    """Every guard by the name that a rejection has."""
+    rows = [(f"`{name}`", _words(guard), GUARD_SETTINGS.get(name, "")) for name, guard in GUARDS]
+    plan_rows = [(f"`{name}`", words, setting) for name, (words, setting) in PLAN_GUARDS.items()]
+    return "\n".join(
+        [
+            "# Guards\n",
+            _GUARDS,
+            "## What is never disturbed\n",
+            _PODS_GUARDS,
+            _table(("guard", "leaves alone", "changed by"), rows),
+            "## What depends on the rest of the plan\n",
+            _table(("guard", "meaning", "changed by"), plan_rows),
+            _TIME,
+        ]
+    )
+
+
+def predicates() -> str:
+    """Every predicate, in the order in which a refusal is reported."""
+    feasibility = Feasibility(WhatIf(Columns(ClusterSnapshot())))
+    rows = [
+        (
+            f"`{predicate.name}`",
+            NODE_RULES[predicate.name] if isinstance(predicate, NodeRule) else _words(type(predicate)),
+            "ours" if isinstance(predicate, NodeRule) else "kube-scheduler's",
+        )
+        for predicate in feasibility.predicates
+    ]
+    return "\n".join(
+        [
+            "# Predicates\n",
+            _PREDICATES,
+            _table(("predicate", "what holds", "whose rule"), rows),
+            _ALSO_EXPLAINED,
+            _table(("name", "what holds"), [(f"`{name}`", words) for name, words in EXPLAINED.items()]),
+            _INSISTING,
+        ]
+    )
+
+
+def commands() -> str:
+    """Every command and flag, as `--help` has them."""
+    context = click.Context(root, info_name="rescheduler", **root.context_settings)
+    return "\n".join(["# Commands\n", _COMMANDS, "## Exit codes\n", _exit_codes(), *_command(root, context)])
+
+
+def _exit_codes() -> str:
+    rows = re.findall(r"^ +(\d+) +(.+)$", EXIT_CODES, re.MULTILINE)
+    return _table(("code", "meaning"), [(f"`{code}`", meaning) for code, meaning in rows])
+
+
+def _command(command: click.Command, context: click.Context) -> Iterator[str]:
+    if command is not root:
+        yield f"## {context.command_path}\n"
+        yield f"```text\n{' '.join([context.command_path, *command.collect_usage_pieces(context)])}\n```\n"
+        yield from _help(command)
+        yield _options(command, context)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            if found is not None:
+                yield from _command(found, click.Context(found, info_name=name, parent=context))
+
+
+def _help(command: click.Command) -> Iterator[str]:
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        if not paragraph.startswith(_VERBATIM):
+            yield paragraph + "\n"
+            continue
+        lines = paragraph.removeprefix(_VERBATIM).strip("\n").splitlines()
+        if lines[0].strip() == "Examples:":
+            lines = lines[1:]
+            yield "Examples:\n"
+            lines = [re.sub(r"^(\S.*?\S) {3,}(\S.*)$", r"\1  # \2", line.strip()) for line in lines]
+        yield "```text\n" + "\n".join(lines) + "\n```\n"
+
+
+def _options(command: click.Command, context: click.Context) -> str:
+    options = [each for each in command.get_params(context) if isinstance(each, click.Option)]
+    rows = [record for option in options if (record := option.get_help_record(context))]
+    return _table(("flag", "meaning"), [(f"`{flags}`", " ".join(words.split())) for flags, words in rows])
+
+
+def _words(thing: object) -> str:
+    """A docstring in one line."""
+    return " ".join(inspect.cleandoc(thing.__doc__ or "").split())
+
+
+def _table(headers: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = ["| " + " | ".join(headers) + " |", "|" + "---|" * len(headers)]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join(re.sub(r" +\|$", " |", line) for line in lines) + "\n"
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "strategies.md": strategies,
+    "configuration.md": configuration,
+    "guards.md": guards,
+    "predicates.md": predicates,
+    "commands.md": commands,
+}
+
+
+def page(name: str) -> str:
+    """The text that a page should have."""
+    title, _, rest = PAGES[name]().partition("\n")
+    return f"{title}\n\n{_MADE}{rest}"
+
+
+def differences() -> list[str]:
+    """The lines of a diff from the pages as they are to the pages as they should be."""
+    found: list[str] = []
+    for name in PAGES:
+        path = DOCS / name
+        there = path.read_text(encoding="utf-8") if path.exists() else ""
+        wanted = page(name)
+        found += difflib.unified_diff(there.splitlines(), wanted.splitlines(), f"docs/{name}", "generated", lineterm="")
+    return found
+
+
+def main() -> int:
+    """Write or check; the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="only say what is out of step")
+    if parser.parse_args().check:
+        lines = differences()
+        sys.stdout.writelines(f"{line}\n" for line in lines)
+        return 1 if lines else 0
+    for name in PAGES:
+        (DOCS / name).write_text(page(name), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
