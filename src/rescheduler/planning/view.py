@@ -64,15 +64,20 @@ class View:
         found: Floats = self.used[:, node] * self._inverse[:, node]
         return found
 
+    def requests(self, pod: int) -> Ints:
+        """[2]: CPU and memory that a pod asks."""
+        found: Ints = self._columns.requests(pod)[:2]
+        return found
+
     def share(self, pod: int, node: int) -> Floats:
         """[2]: what a pod's requests are of a node, in per cent."""
-        found: Floats = self._columns.requests(pod)[:2] * self._inverse[:, node]
+        found: Floats = self.requests(pod) * self._inverse[:, node]
         return found
 
     def shares(self, pod: int, nodes: NDArray[np.intp] | None = None) -> Floats:
         """[2, n]: the same of several nodes, or of all."""
         inverse = self._inverse if nodes is None else self._inverse[:, nodes]
-        found: Floats = self._columns.requests(pod)[:2, None] * inverse
+        found: Floats = self.requests(pod)[:, None] * inverse
         return found
 
     def excess(self, node: int) -> Ints:

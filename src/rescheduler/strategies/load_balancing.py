@@ -75,18 +75,19 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
         """Pods that would be better elsewhere, best first, each with what every target is worth to it."""
         use, here = view.utilisation, view.utilisation_of(source)
         far = np.flatnonzero(view.open & (use[resource] < here[resource] - self.settings.imbalance_threshold))
+        double_use, of_mean_node = 2 * use[:, far], 100.0 / np.maximum(view.capacity.mean(axis=1), 1.0)
         why = self._why(view, resource, source)
-        sizes = view.capacity / np.maximum(view.capacity.mean(axis=1, keepdims=True), 1.0)
         for pod in self._candidates(view, resource, source):
-            targets = far[view.reach(pod)[far]]
-            leaves, comes = view.share(pod, source), view.shares(pod, targets)
-            # Unevenness is the sum over nodes and resources of size × use²; sizes are in units of the mean node.
-            relief = float((sizes[:, source] * leaves * (leaves - 2 * here)).sum())
-            change = (sizes[:, targets] * comes * (comes + 2 * use[:, targets])).sum(axis=0) + relief
-            worth = change <= -_LEAST_GAIN
+            # Unevenness is the sum over nodes and resources of size × use². A pod that adds a to a node's use u adds
+            # size × a × (a + 2u) to it, and size × a is the same on every node: the pod's share of the mean node.
+            cpu, memory = (view.requests(pod) * of_mean_node).tolist()
+            leaves, comes = view.share(pod, source), view.shares(pod, far)
+            change = cpu * (comes[0] + double_use[0]) + memory * (comes[1] + double_use[1])
+            change += cpu * (leaves[0] - 2 * here[0]) + memory * (leaves[1] - 2 * here[1])
+            worth = (change <= -_LEAST_GAIN) & view.reach(pod)[far]
             if worth.any():
                 cost = np.full(len(view.nodes), np.inf)
-                cost[targets[worth]] = change[worth]
+                cost[far[worth]] = change[worth]
                 yield Wish(pod, why, cost)
 
     def _candidates(self, view: View, resource: int, source: int) -> list[int]:
