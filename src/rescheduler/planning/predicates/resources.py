@@ -54,4 +54,4 @@ def _amount(columns: Columns, resource: int, number: int) -> str:
         return f"{number}m"
     if name == PODS or "/" in name:
         return str(number)
-    return f"{number / 2**20:,.0f}Mi"
+    return f"{number / 2**20:.0f}Mi"  # no thousands mark: a comma ends a part of the reason

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from rescheduler.model.objects import Claim, Volume
-from rescheduler.planning.columns import Columns, Mask
+from rescheduler.planning.columns import Columns, Indexes, Mask
 from rescheduler.planning.predicates.nodes import NodeMasks
 from rescheduler.planning.whatif import WhatIf
 
@@ -22,6 +22,10 @@ _ZONE_LABELS = (
     ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"),
     ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
 )
+
+
+_Attached = tuple[str, str]
+"""Driver and handle."""
 
 
 def claims_of(columns: Columns, pod: int) -> list[tuple[str, Claim | None]]:
@@ -170,12 +174,16 @@ class NodeVolumeLimits:
     def __init__(self, whatif: WhatIf) -> None:
         self._columns = whatif.columns
         self._whatif = whatif
-        self._held: list[Counter[tuple[str, str]]] | None = None
+        self._counting = False
+        self._users: dict[_Attached, Counter[int]] = {}
+        """For each volume, how many pods use it on which node: a node attaches it once for all of them."""
+        self._held: dict[str, Indexes] = {}
+        """For each driver [N]: how many volumes each node has attached."""
         whatif.listen(self)
 
-    def _volumes(self, pod: int) -> set[tuple[str, str]]:
+    def _volumes(self, pod: int) -> set[_Attached]:
         """Driver and handle of each volume; one that isn't made yet counts by its claim."""
-        found: set[tuple[str, str]] = set()
+        found: set[_Attached] = set()
         snapshot = self._columns.snapshot
         for _, claim in claims_of(self._columns, pod):
             if claim is None:
@@ -192,37 +200,52 @@ class NodeVolumeLimits:
 
     def changed(self, pod: int, node: int, delta: int) -> None:
         """Follow a change of the what-if."""
-        if self._held is not None and self._columns.shape(pod).claims:
-            for volume in self._volumes(pod):
-                self._held[node][volume] += delta
+        if self._counting and self._columns.shape(pod).claims:
+            self._count(pod, node, delta)
 
-    def _on(self, node: int) -> set[tuple[str, str]]:
-        if self._held is None:
-            self._held = [Counter() for _ in self._columns.nodes]
-            for pod in claiming_pods(self._columns):
-                if self._whatif.at[pod] >= 0:
-                    self._held[self._whatif.at[pod]].update(self._volumes(pod))
-        return {volume for volume, users in self._held[node].items() if users > 0}
+    def _count(self, pod: int, node: int, delta: int) -> None:
+        for volume in self._volumes(pod):
+            users = self._users.setdefault(volume, Counter())
+            before = users[node]
+            users[node] += delta
+            held = self._held.setdefault(volume[0], np.zeros(len(self._columns.nodes), np.int32))
+            held[node] += (users[node] > 0) - (before > 0)
 
-    def _exceeded(self, pod: int, node: int) -> str:
-        limits = self._columns.snapshot.attach_limits.get(self._columns.nodes[node].name)
-        wanted = self._volumes(pod)
-        if limits is None or not wanted:
-            return ""
-        held = self._on(node)
-        for driver, limit in limits.limits:
-            new = {volume for volume in wanted if volume[0] == driver} - held
-            if new and len(new) + sum(volume[0] == driver for volume in held) > limit:
-                return f"{driver} can attach only {limit} volumes there"
-        return ""
+    @cached_property
+    def _limits(self) -> dict[str, Indexes]:
+        """For each driver [N]: how many volumes each node can attach; the counting begins with the first question."""
+        self._counting = True
+        for pod in claiming_pods(self._columns):
+            if self._whatif.at[pod] >= 0:
+                self._count(pod, int(self._whatif.at[pod]), +1)
+        unlimited = np.iinfo(np.int32).max
+        limits: dict[str, Indexes] = {}
+        for number, node in enumerate(self._columns.nodes):
+            known = self._columns.snapshot.attach_limits.get(node.name)
+            for driver, limit in known.limits if known is not None else ():
+                row = limits.setdefault(driver, np.full(len(self._columns.nodes), unlimited, np.int32))
+                row[number] = min(max(limit, 0), unlimited)
+        return limits
+
+    def _full(self, pod: int, driver: str) -> Mask:
+        """[N]: where the driver cannot attach what the pod brings; what a node has attached already isn't new."""
+        limit = self._limits[driver]
+        wanted = [volume for volume in self._volumes(pod) if volume[0] == driver]
+        new = np.full(len(self._columns.nodes), len(wanted), np.int64)
+        for volume in wanted:
+            for node, users in self._users.get(volume, {}).items():
+                new[node] -= users > 0
+        return (new > 0) & (new + self._held.get(driver, 0) > limit)
 
     def mask(self, pod: int) -> Mask | None:
         if not self._columns.shape(pod).claims or not self._columns.snapshot.attach_limits:
             return None
-        return np.array([not self._exceeded(pod, node) for node in range(len(self._columns.nodes))], np.bool_)
+        full = [self._full(pod, driver) for driver in self._limits]
+        return ~np.logical_or.reduce(full) if full else None
 
     def reason(self, pod: int, node: int) -> str:
-        return self._exceeded(pod, node)
+        driver = next(driver for driver in self._limits if self._full(pod, driver)[node])
+        return f"{driver} can attach only {self._limits[driver][node]} volumes there"
 
 
 def claiming_pods(columns: Columns) -> list[int]:
