@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
@@ -44,6 +45,7 @@ class _ListMeta(msgspec.Struct):
     kinds: list[str] | None = msgspec.field(default=None, name=KINDS)
 
 
+_FIRST_FIELDS = re.compile(rb'\s*\{\s*"apiVersion":\s*"([a-z0-9./-]+)",\s*"kind":\s*"((?!Status|\w*List")\w+)"')
 _HEAD = msgspec.json.Decoder(_Head)
 _LIST_META = msgspec.json.Decoder(_ListMeta)
 
@@ -130,7 +132,7 @@ class DumpReader:
     def _object(self, raw: memoryview | bytes, head: ListHead, name: str) -> int | None:
         """Hand one object on; 0 when planning doesn't read its kind, None when it isn't yet known what it is."""
         try:
-            found = _HEAD.decode(raw)
+            found = _head_of(raw)
         except msgspec.ValidationError as error:
             self._collector.note(f"{name}: something that is not an object is left out: {error}")
             return 0
@@ -149,6 +151,12 @@ class DumpReader:
             return 0
         self._collector.add(known, raw, name)
         return 1
+
+
+def _head_of(raw: memoryview | bytes) -> _Head:
+    """What an object is. kubectl writes that first, so most objects needn't be read to their end to know it."""
+    first = _FIRST_FIELDS.match(raw)
+    return _Head(first[1].decode(), first[2].decode()) if first else _HEAD.decode(raw)
 
 
 class _Counted(io.RawIOBase):
