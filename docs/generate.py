@@ -1,10 +1,11 @@
-"""Writes the pages of docs/ that are made from the code: strategies, configuration, guards, predicates, commands.
+"""Writes what documentation is made from the code: whole pages of docs/, and the output that other pages show.
 
-    python docs/generate.py            write them
-    python docs/generate.py --check    write nothing; exit 1 with a diff when one is out of step
+    python docs/generate.py            write it
+    python docs/generate.py --check    write nothing; exit 1 with a diff when a page is out of step
 
 Words come from docstrings, field descriptions and help texts, so that a page cannot say what the code doesn't. Only
-what has no docstring of its own is worded here; tests/unit/test_docs.py checks that nothing is missing from it.
+what has no docstring of its own is worded here; tests/unit/test_docs.py checks that nothing is missing from it. Shown
+output is what the shown command prints on a terminal of 100 columns.
 """
 
 from __future__ import annotations
@@ -13,14 +14,19 @@ import argparse
 import difflib
 import inspect
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import chdir
 from pathlib import Path
+from unittest.mock import patch
 
 import click
+from click.testing import CliRunner
 
-from rescheduler.cli.main import root
+from rescheduler.cli.main import root, run
 from rescheduler.cli.messages import EXIT_CODES
+from rescheduler.cli.output.terminal import Terminal
 from rescheduler.config.reference import reference_markdown
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.columns import Columns
@@ -32,7 +38,7 @@ from rescheduler.planning.strategy import Strategy
 from rescheduler.planning.whatif import WhatIf
 from rescheduler.strategies import discover, settings_by_name
 
-DOCS = Path(__file__).parent
+ROOT = Path(__file__).parent.parent
 _MADE = "<!-- Made by docs/generate.py: change the code and run it again. -->\n"
 _VERBATIM = "\b"  # click's mark for a paragraph that is not to be wrapped
 
@@ -240,12 +246,12 @@ def _help(command: click.Command) -> Iterator[str]:
         if not paragraph.startswith(_VERBATIM):
             yield paragraph + "\n"
             continue
-        lines = paragraph.removeprefix(_VERBATIM).strip("\n").splitlines()
+        lines, language = paragraph.removeprefix(_VERBATIM).strip("\n").splitlines(), "text"
         if lines[0].strip() == "Examples:":
-            lines = lines[1:]
+            lines, language = lines[1:], "bash"
             yield "Examples:\n"
             lines = [re.sub(r"^(\S.*?\S) {3,}(\S.*)$", r"\1  # \2", line.strip()) for line in lines]
-        yield "```text\n" + "\n".join(lines) + "\n```\n"
+        yield f"```{language}\n" + "\n".join(lines) + "\n```\n"
 
 
 def _options(command: click.Command, context: click.Context) -> str:
@@ -274,20 +280,42 @@ PAGES: dict[str, Callable[[], str]] = {
 }
 
 
-def page(name: str) -> str:
-    """The text that a page should have."""
-    title, _, rest = PAGES[name]().partition("\n")
-    return f"{title}\n\n{_MADE}{rest}"
+SHOWING = ("README.md", "README.zh-CN.md", "docs/plan-format.md")
+"""Pages that show what commands print."""
+
+_CONSOLE = re.compile(r"(```console\n\$ (rescheduler [^\n]+)\n).*?(```\n)", re.DOTALL)
+_PRINTS = re.compile(r"(`(rescheduler [^`\n]+)` prints:\n\n```json\n).*?(```\n)", re.DOTALL)
+
+
+def printed(command: str) -> tuple[str, str]:
+    """What a command line prints on stderr and on stdout, run at the root of the checkout."""
+    terminal = patch.object(Terminal, "of", return_value=Terminal(width=100))
+    with chdir(ROOT), terminal, CliRunner().isolation() as (out, said, _):
+        run(shlex.split(command)[1:])
+    return said.getvalue().decode(), out.getvalue().decode()
+
+
+def refreshed(text: str) -> str:
+    """The page with the output of its commands as it is now."""
+    text = _CONSOLE.sub(lambda found: f"{found[1]}{''.join(printed(found[2]))}{found[3]}", text)
+    return _PRINTS.sub(lambda found: f"{found[1]}{printed(found[2])[1]}{found[3]}", text)
+
+
+def wanted() -> Iterator[tuple[str, str]]:
+    """Each page by its path, and the text that it should have."""
+    for name, make in PAGES.items():
+        title, _, rest = make().partition("\n")
+        yield f"docs/{name}", f"{title}\n\n{_MADE}{rest}"
+    for path in SHOWING:
+        yield path, refreshed((ROOT / path).read_text(encoding="utf-8"))
 
 
 def differences() -> list[str]:
     """The lines of a diff from the pages as they are to the pages as they should be."""
     found: list[str] = []
-    for name in PAGES:
-        path = DOCS / name
-        there = path.read_text(encoding="utf-8") if path.exists() else ""
-        wanted = page(name)
-        found += difflib.unified_diff(there.splitlines(), wanted.splitlines(), f"docs/{name}", "generated", lineterm="")
+    for path, text in wanted():
+        there = (ROOT / path).read_text(encoding="utf-8") if (ROOT / path).exists() else ""
+        found += difflib.unified_diff(there.splitlines(), text.splitlines(), path, "generated", lineterm="")
     return found
 
 
@@ -299,8 +327,8 @@ def main() -> int:
         lines = differences()
         sys.stdout.writelines(f"{line}\n" for line in lines)
         return 1 if lines else 0
-    for name in PAGES:
-        (DOCS / name).write_text(page(name), encoding="utf-8")
+    for path, text in wanted():
+        (ROOT / path).write_text(text, encoding="utf-8")
     return 0
 
 

@@ -1,0 +1,288 @@
+"""The documentation says what the code does: pages in step, links that lead somewhere, commands and examples that work.
+
+`docs/generate.py` makes pages out of the code; here it is asked whether they are in step. What people wrote by hand is
+taken apart: code blocks are loaded, command lines parsed, and those that read `examples/` run.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import shlex
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import click
+import msgspec
+import pytest
+import yaml
+
+from rescheduler import strategies
+from rescheduler.cli.main import root
+from rescheduler.config import defaults, load
+from rescheduler.model.plan_format import decode_plan, plan_document
+from rescheduler.planning import budgets, disruption, explain, planner
+from rescheduler.planning.columns import Columns
+from rescheduler.planning.guards import GUARDS
+from rescheduler.planning.predicates.nodes import node_rules
+from rescheduler.strategies import settings_by_name
+from tests.contract.test_strategies import TestEveryStrategy as Contract
+from tests.support.builders import cluster, node, pod
+from tests.support.cli import rescheduler, succeeded
+from tests.support.planning import moves_of, planned
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+NAME = re.compile(r"[A-Z][A-Za-z]+")
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def blocks(page: Path, *languages: str) -> list[str]:
+    return [text for _, language, text in BLOCK.findall(page.read_text(encoding="utf-8")) if language in languages]
+
+
+def prose(page: Path) -> str:
+    return BLOCK.sub("", page.read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def generate(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """docs/generate.py, which is a script and not in a package."""
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def misplaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """CONTRIBUTING's strategy, as if its file were in strategies/."""
+    (example,) = blocks(ROOT / "CONTRIBUTING.md", "python")
+    (tmp_path / "misplaced.py").write_text(example, encoding="utf-8")
+    monkeypatch.setattr(strategies, "__path__", [*strategies.__path__, str(tmp_path)])
+    strategies.discover.cache_clear()
+    yield "Misplaced"
+    strategies.discover.cache_clear()
+
+
+class TestGeneratedPages:
+    def test_are_in_step_with_the_code(self, generate: ModuleType) -> None:
+        assert generate.differences() == [], "run `make docs`"
+
+    def test_out_of_step_are_shown_as_a_diff_and_an_exit_code(
+        self,
+        generate: ModuleType,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        for path, text in generate.wanted():
+            (tmp_path / path).parent.mkdir(exist_ok=True)
+            (tmp_path / path).write_text(text.replace("web-5b8f7d9c4-2mdkq", "web-0"), encoding="utf-8")
+        shutil.copytree(ROOT / "examples", tmp_path / "examples")
+        monkeypatch.setattr(generate, "ROOT", tmp_path)
+        monkeypatch.setattr("sys.argv", ["generate.py", "--check"])
+        assert generate.main() == 1
+        assert "web-5b8f7d9c4-2mdkq" in capsys.readouterr().out
+        monkeypatch.setattr("sys.argv", ["generate.py"])
+        assert generate.main() == 0
+        assert generate.differences() == []
+
+    def test_name_every_guard_and_no_other(self, generate: ModuleType) -> None:
+        assert set(generate.GUARD_SETTINGS) <= {name for name, _ in GUARDS}
+        assert set(generate.PLAN_GUARDS) == names_in(budgets) | names_in(disruption) | names_in(planner)
+
+    def test_name_only_settings_that_exist(self, generate: ModuleType) -> None:
+        known = defaults(settings_by_name()).effective()
+        texts = [*generate.GUARD_SETTINGS.values(), *(setting for _, setting in generate.PLAN_GUARDS.values())]
+        for setting in re.findall(r"`([a-z]\w*(?:\.\w+)?)`", " ".join(texts)):
+            at: object = known
+            for part in setting.split("."):
+                assert isinstance(at, dict), setting
+                assert part in at, setting
+                at = at[part]
+
+    def test_name_every_rule_about_nodes(self, generate: ModuleType) -> None:
+        assert set(generate.NODE_RULES) == {rule.name for rule in node_rules(Columns(cluster(node("a"))))}
+        assert set(generate.EXPLAINED) == names_in(explain) - set(generate.PLAN_GUARDS)
+
+
+def names_in(module: ModuleType) -> set[str]:
+    """The texts in a module that are written like the name of a guard."""
+    tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+    texts = {one.value for one in ast.walk(tree) if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+    return {text for text in texts if NAME.fullmatch(text)}
+
+
+@every_page
+def test_every_link_to_a_file_leads_to_one(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        path, _, heading = target.partition("#")
+        if not path.startswith(("http://", "https://")):
+            there = (page.parent / path) if path else page
+            assert there.exists(), target
+            assert there.is_relative_to(ROOT), target
+            assert not heading or heading in anchors(there), target
+
+
+def anchors(page: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in titles}
+
+
+@every_page
+def test_every_configuration_and_plan_loads(page: Path) -> None:
+    for text in blocks(page, "yaml", "json"):
+        data = yaml.safe_load(text)
+        if data["kind"] == "Plan":
+            decode_plan(text.encode())
+        else:
+            load(text, page.name, settings_by_name())
+
+
+@pytest.mark.parametrize("example", sorted(ROOT.glob("examples/*.yaml")), ids=lambda path: path.name)
+def test_every_example_is_a_sound_configuration_or_cluster(example: Path) -> None:
+    if yaml.safe_load(example.read_text(encoding="utf-8"))["kind"] == "List":
+        assert succeeded("plan", "-f", str(example), "-o", "json", "--now", "2026-11-15T08:30:00Z").data["moves"]
+    else:
+        succeeded("config", "check", str(example))
+
+
+@every_page
+def test_every_command_line_parses_and_those_on_examples_run(
+    page: Path, misplaced: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    for line in command_lines(page):
+        args = shlex.split(re.split(r"[|<>]", line)[0], comments=True)[1:]
+        parse(args)
+        if any(arg.startswith("examples/") for arg in args):
+            assert rescheduler(*args).code in (0, 3), line
+
+
+def command_lines(page: Path) -> Iterator[str]:
+    for text in blocks(page, "bash", "console"):
+        for line in text.splitlines():
+            yield from re.findall(r"(?:^\$ |^|\| )(rescheduler [a-z].*)", line)
+    yield from re.findall(r"`(rescheduler [a-z][^`…\n]*)`", prose(page))
+
+
+def parse(args: list[str]) -> None:
+    """Parse a command line without running it. Command words alone only name a command."""
+    command: click.Command = root
+    context = click.Context(root)
+    words = list(args)
+    while isinstance(command, click.Group) and words:
+        found = command.get_command(context, words[0])
+        assert found is not None, args
+        command, words = found, words[1:]
+    if words:
+        command.make_context(command.name, words, parent=context)
+
+
+def test_the_readme_shows_commands_that_are_found() -> None:
+    found = [*command_lines(ROOT / "README.md")]
+    assert "rescheduler plan -f examples/cluster.yaml" in found
+    assert "rescheduler plan -f -" in found
+    with pytest.raises(click.UsageError):
+        parse(["plan", "--treshold", "70"])
+
+
+@every_page
+def test_every_make_target_exists(page: Path) -> None:
+    known = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    spans = re.findall(r"`make ([a-z -]+)`", prose(page))
+    lines = [line.removeprefix("make ") for text in blocks(page, "bash") for line in text.splitlines()]
+    named = [*spans, *(line for line in lines if re.fullmatch(r"[a-z-]+", line))]
+    assert {target for line in named for target in line.split()} <= known
+
+
+class TestReadmes:
+    english, chinese = ROOT / "README.md", ROOT / "README.zh-CN.md"
+
+    def test_have_the_same_headings_and_tables(self) -> None:
+        first, second = (
+            [re.match(r"#*|\|?", line)[0] for line in prose(page).splitlines() if line.startswith(("#", "|"))]  # type: ignore[index] # it always matches
+            for page in (self.english, self.chinese)
+        )
+        assert first == second
+
+    def test_have_the_same_code_blocks(self) -> None:
+        first, second = (BLOCK.findall(page.read_text(encoding="utf-8")) for page in (self.english, self.chinese))
+        assert first == second
+
+    def test_have_the_same_links_but_to_each_other(self) -> None:
+        first, second = (
+            Counter(re.findall(r"\]\(([^)\s]+)\)", prose(page))) - Counter([other.name])
+            for page, other in ((self.english, self.chinese), (self.chinese, self.english))
+        )
+        assert first == second
+
+    def test_show_the_examples_that_they_link_to(self) -> None:
+        native = (ROOT / "examples" / "rescheduler.yaml").read_text(encoding="utf-8")
+        assert blocks(self.english, "yaml")[0] == native.partition("\n")[2]
+
+
+class TestPlanFormat:
+    page = ROOT / "docs" / "plan-format.md"
+
+    def test_the_example_is_read_and_written_back_the_same(self) -> None:
+        (example,) = blocks(self.page, "json")
+        assert msgspec.json.format(msgspec.json.encode(plan_document(decode_plan(example.encode()))), indent=2) == (
+            msgspec.json.format(example.strip().encode(), indent=2)
+        )
+
+    @pytest.mark.parametrize(
+        "command", [("plan",), ("explain", "shop/queue-0"), ("explain", "shop/web-5b8f7d9c4-2mdkq")], ids=" ".join
+    )
+    def test_every_field_is_described(self, command: tuple[str, ...]) -> None:
+        document = succeeded(*command, "-f", str(ROOT / "examples" / "cluster.yaml"), "-o", "json").data
+        document.pop("requests", None)  # its keys are names of resources
+        described = set(re.findall(r"`(\w+)`", prose(self.page)))
+        assert set(keys(document)) <= described
+
+
+def keys(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inside in value.items():
+            yield key
+            yield from keys(inside)
+    elif isinstance(value, list):
+        for inside in value:
+            yield from keys(inside)
+
+
+class TestContributingsStrategy:
+    def test_moves_pods_off_a_node_that_would_not_get_them_today(self, misplaced: str) -> None:
+        snapshot = cluster(
+            node("tainted", taints=["dedicated=db:NoSchedule"]),
+            node("free"),
+            pod("web", on="tainted"),
+            pod("api", on="free"),
+        )
+        plan = planned(snapshot, misplaced)
+        assert moves_of(plan) == {"web": "free"}
+        assert plan.moves[0].reason.startswith("it would not be scheduled to tainted today")
+
+    def test_has_a_setting_that_the_configuration_checks(self, misplaced: str, tmp_path: Path) -> None:
+        file = tmp_path / "config.yaml"
+        text = "apiVersion: rescheduler.io/v1alpha1\nkind: ReschedulerConfiguration\nenabledStrategies: [Misplaced]\n"
+        file.write_text(f"{text}strategies: {{Misplaced: {{maxPriority: 5}}}}\n", encoding="utf-8")
+        assert succeeded("config", "check", str(file)).out.endswith("1 strategy)\n")
+        file.write_text(f"{text}strategies: {{Misplaced: {{maxPriorty: 5}}}}\n", encoding="utf-8")
+        assert "did you mean maxPriority" in rescheduler("config", "check", str(file)).said
+
+    def test_keeps_the_contract_of_all_strategies(self, misplaced: str) -> None:
+        contract = Contract()
+        contract.test_says_what_it_is_for(misplaced)
+        contract.test_gives_the_same_plan_for_the_same_cluster_whatever_its_order(misplaced)
+        contract.test_moves_only_pods_that_exist_and_from_where_they_are(misplaced)
+        contract.test_settles_when_its_plan_was_carried_out(misplaced)
