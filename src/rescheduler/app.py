@@ -27,8 +27,8 @@ from rescheduler.config import Configuration, defaults, load_file, with_override
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.cycle import make_plan, plan_cycle
 from rescheduler.planning.explain import Explanation, explain
-from rescheduler.planning.planner import Planner, make_plan
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.strategy import Strategy
 from rescheduler.strategies import discover, settings_by_name
@@ -127,9 +127,8 @@ def plan(snapshot: ClusterSnapshot, policy: Policy) -> Plan:
 
 def explanation(snapshot: ClusterSnapshot, policy: Policy, pod: tuple[str, str]) -> tuple[Explanation, Plan]:
     """Why a pod (namespace, name) is moved or isn't, and the plan that says so."""
-    planner = Planner(snapshot, policy)
     chosen = strategies(policy)
-    made = planner.plan(chosen)
+    planner, made = plan_cycle(snapshot, policy, chosen)
     return explain(planner, made, pod, [strategy.name for strategy in chosen]), made
 
 

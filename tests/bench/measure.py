@@ -23,6 +23,7 @@ from rescheduler.cluster import wire
 from rescheduler.cluster.split import ListHead, split
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Limits, Policy, Thresholds
+from rescheduler.planning.cycle import make_plan
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.view import View
 from rescheduler.strategies import discover
@@ -63,8 +64,7 @@ def plan(path: Path, strategy: str) -> dict[str, float]:
     for _ in range(ROUNDS):
         chosen = discover()[strategy]
         started = time.process_time()
-        planner = Planner(snapshot, POLICY)
-        found = planner.plan([chosen(chosen.settings_type())])
+        found = make_plan(snapshot, POLICY, [chosen(chosen.settings_type())])
         seconds.append(time.process_time() - started)
     fresh = Planner(snapshot, POLICY)
     return {

@@ -187,7 +187,7 @@ def test_pods_on_unknown_nodes_are_named_and_left_alone(tmp_path: Path) -> None:
 def test_missing_kinds_are_said_where_they_weaken_a_check(tmp_path: Path) -> None:
     pods = [thing for thing in dumps.deployment("web", ["a", "a"]) if thing["kind"] == "Pod"]
     ran = _planned(tmp_path, dumps.node("a"), pods)
-    for kind in ("PodDisruptionBudgets", "ReplicaSets", "Deployments"):
+    for kind in ("PodDisruptionBudget", "ReplicaSets", "Deployments"):
         assert f"warning: the input has no {kind}: " in ran.said
 
 

@@ -35,7 +35,7 @@ def test_moves_are_plain_aligned_columns(hot: str) -> None:
     lines = succeeded("plan", "-f", hot, *NOW).out.splitlines()
     assert lines[0].split() == ["NAMESPACE", "POD", "FROM", "TO", "STRATEGY", "METHOD", "REASON"]
     assert lines[1].split()[:6] == ["default", "web-0", "a", "c", "ResourceOptimization", "handoff"]
-    assert lines[1].index("a is at 90.0% cpu") == lines[0].index("REASON")
+    assert lines[1].index("a is at 90.0% CPU") == lines[0].index("REASON")
     assert lines[-1] == "3 moves (2 handoff, 1 copy), 0 rejected; hot nodes 1 → 0"
     assert not any(line != line.rstrip() for line in lines)
 

@@ -178,7 +178,7 @@ def test_on_a_terminal_of_100_columns_no_line_of_the_plan_is_longer(tmp_path: Pa
     text = _on_a_terminal(["plan", "-f", file, "--now", dumps.NOW], {"COLUMNS": "100", "NO_COLOR": "1"})
     lines = text.replace("\r\n", "\n").splitlines()
     assert max(len(line) for line in lines) <= 100
-    assert any(line.startswith("    a is at 90.0% cpu") for line in lines)
+    assert any(line.startswith("    a is at 90.0% CPU") for line in lines)
 
 
 def test_an_ascii_terminal_gets_ascii(tmp_path: Path) -> None:

@@ -149,14 +149,14 @@ def test_time_and_kinds_of_a_recording_survive_being_recorded_again(tmp_path: Pa
     file.write_text(json.dumps(dump))
     metadata = succeeded("snapshot", "-f", str(file)).data["metadata"]
     assert metadata == {TAKEN_AT: dumps.NOW, "rescheduler.io/kinds": ["Job", "Node", "Pod", "PodDisruptionBudget"]}
-    assert "PodDisruptionBudgets" not in succeeded("plan", "-f", str(file)).said
+    assert "PodDisruptionBudget" not in succeeded("plan", "-f", str(file)).said
 
 
 def test_kinds_that_were_not_listed_are_not_claimed(tmp_path: Path) -> None:
     file = dumps.written(tmp_path / "c.json", dumps.node("a"), dumps.pod("p", "a"))
     recording = succeeded("snapshot", "-f", file)
     assert recording.data["metadata"] == {"rescheduler.io/kinds": ["Node", "Pod"]}
-    assert "the input has no PodDisruptionBudgets" in succeeded("plan", "-f", "-", stdin=recording.out).said
+    assert "the input has no PodDisruptionBudget" in succeeded("plan", "-f", "-", stdin=recording.out).said
 
 
 def test_an_object_a_line_and_what_holds_for_all_at_the_end(tmp_path: Path) -> None:

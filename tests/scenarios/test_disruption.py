@@ -26,7 +26,9 @@ def on_stage(*rows: Row | list[Row]) -> ClusterSnapshot:
     ("snapshot", "kept", "words"),
     [
         pytest.param(on_stage(FOUR, pdb("db", allowed=0)), {"db-0", "db-1"}, "db allows no disruption", id="none"),
-        pytest.param(on_stage(FOUR, pdb("db", allowed=1)), {"db-1"}, "no disruption after the moves before it", id="one"),
+        pytest.param(
+            on_stage(FOUR, pdb("db", allowed=1)), {"db-1"}, "no disruption after the moves before it", id="one"
+        ),
         pytest.param(on_stage(FOUR, pdb("db", allowed=2)), set(), "", id="enough"),
         pytest.param(on_stage(FOUR, pdb("db", allowed=0, namespace="shop")), set(), "", id="another namespace"),
         pytest.param(on_stage(FOUR, pdb("db", {"app": "web"}, allowed=0)), set(), "", id="other pods"),
@@ -113,7 +115,6 @@ RECKONED = [
     ("one is missing of a number", statefulset("db", replicas=4, on=["a", "a", "b"]), pdb("db", min_available=2), 1),
     ("two workloads", [*FOUR, *statefulset("db2", on=["b"], labels={"app": "db"})], pdb("db", min_available=3), 2),
     ("nonsense must be", FOUR, pdb("db", min_available="lots"), 0),
-    # BUG: disruption._scaled gives nonsense the whole total, which protects everything as minAvailable, nothing here.
     ("nonsense may lack", FOUR, pdb("db", max_unavailable="lots"), 0),
     ("a senseless percentage may lack", FOUR, pdb("db", max_unavailable="-5%"), 0),
 ]
@@ -145,15 +146,16 @@ def test_handoffs_are_not_bound_to_half() -> None:
 
 def test_what_has_no_target_spends_no_headroom() -> None:
     tier = {"tier": "data"}
-    big = statefulset("big", replicas=2, on=["a"], cpu=15, labels=tier)
-    small = statefulset("small", replicas=2, on=["a"], cpu="100m", labels=tier)
-    plan = planned(on_stage(big, small, pod("busy", on="b", cpu=8), pdb("data", tier, allowed=1)), MAINTENANCE)
+    big = statefulset("big", replicas=2, on=["a", "c"], cpu=15, labels=tier)
+    small = statefulset("small", replicas=2, on=["a", "c"], cpu="100m", labels=tier)
+    rows: list[Row] = [*big, *small, node("c", cpu=32, cordoned=True), pod("busy", on="b", cpu=8)]
+    plan = planned(on_stage(rows, pdb("data", tier, allowed=1)), MAINTENANCE)
     assert moves_of(plan) == {"small-0": "b"}
     assert rejection_of(plan, "big-0").guard == "NoTarget"
 
 
 def test_strategies_share_the_headroom() -> None:
     """The maintenance takes the one disruption that is allowed, so the hot node c has to find another pod."""
-    rows = [node("c"), statefulset("db", on=["a", "c", "b"], cpu="1500m"), pod("other", on="c", cpu=2)]
+    rows: list[Row] = [node("c"), *statefulset("db", on=["a", "c", "b"], cpu="1500m"), pod("other", on="c", cpu=2)]
     plan = planned(on_stage(*rows, pdb("db", allowed=1)), MAINTENANCE, OPTIMIZATION)
     assert moves_of(plan) == {"db-0": "b", "other": "b"}

@@ -35,6 +35,7 @@ from tests.support.planning import MAINTENANCE, PolicyOptions, planned, without_
 Rows = Row | list[Row]
 STAGE = [node("a", maintenance=True), node("b")]
 STATUS, ID = marks.MIGRATION_STATUS, marks.MIGRATION_ID
+HOW = marks.MIGRATION_METHOD
 LONELY: PolicyOptions = {"allow": ["single_replica"]}
 
 
@@ -63,12 +64,22 @@ def only_kept(snapshot: ClusterSnapshot, options: PolicyOptions) -> tuple[str, s
 
 
 KEPT = [
-    ("Unreadable", on_stage(pod("p", on="a", problem="f.json: Pod default/p: junk")), {}, "f.json: Pod default/p: junk"),
+    (
+        "Unreadable",
+        on_stage(pod("p", on="a", problem="f.json: Pod default/p: junk")),
+        {},
+        "f.json: Pod default/p: junk",
+    ),
     ("NotRunning", on_stage(pod("p", nominated="a")), {}, "not on a node yet"),
     ("Deleting", on_stage(pod("p", on="a", deleting=True)), {}, "being deleted"),
     ("Migrating", on_stage(pod("p", on="a", labels={ID: "m-1", STATUS: "pending"})), {}, "m-1 is pending"),
     ("Migrating", on_stage(pod("p", on="a", labels={ID: "m-1", STATUS: "in-progress"})), {}, "m-1 is in-progress"),
-    ("ExcludedNamespace", on_stage(pod("p", on="a", namespace="kube-system")), {}, "kube-system is in excludedNamespaces"),
+    (
+        "ExcludedNamespace",
+        on_stage(pod("p", on="a", namespace="kube-system")),
+        {},
+        "kube-system is in excludedNamespaces",
+    ),
     ("ExcludedNamespace", on_stage(pod("p", on="a", namespace="kube-public")), {}, "kube-public is in"),
     ("ExcludedNamespace", on_stage(pod("p", on="a")), {"excluded_namespaces": ["default"]}, "default is in"),
     (
@@ -88,7 +99,12 @@ KEPT = [
     ("StaticPod", on_stage(pod("p", on="a", annotations={marks.MIRROR: "hash"})), {}, "static pod"),
     ("StaticPod", on_stage(pod("p", on="a", annotations={marks.STATIC_SOURCE: "file"})), {}, "static pod"),
     ("StaticPod", on_stage(pod("p", on="a", owner=Owner("Node", "a"))), LONELY, "static pod"),
-    ("SystemCritical", on_stage(pod("p", on="a", priority=2_000_000_000)), {}, "priority 2000000000 is system-critical"),
+    (
+        "SystemCritical",
+        on_stage(pod("p", on="a", priority=2_000_000_000)),
+        {},
+        "priority 2000000000 is system-critical",
+    ),
     ("SystemCritical", on_stage(pod("p", on="a", priority=2_000_001_000)), {}, "system-critical"),
     ("MinPodAge", on_stage(pod("p", on="a", age=59)), {}, "younger than minPodAge (60s)"),
     ("MinPodAge", on_stage(pod("p", on="a", age=3600)), {"min_pod_age": 3601}, "minPodAge (3601s)"),
@@ -100,10 +116,28 @@ KEPT = [
     ("LocalStorage", on_stage(pod("p", on="a", local_storage=["emptyDir tmp"])), {}, "local storage (emptyDir tmp)"),
     ("Volumes", on_stage(pod("p", on="a", inline_disks=["rbd disk"])), {}, "inline disk rbd disk"),
     ("Volumes", on_stage(stored(local=True)), {}, "volume v of claim data is on its node and cannot follow"),
-    ("Volumes", on_stage(stored(), kinds=KINDS - {"PersistentVolume"}), {}, "the input has no PersistentVolume objects"),
+    (
+        "Volumes",
+        on_stage(stored(), kinds=KINDS - {"PersistentVolume"}),
+        {},
+        "the input has no PersistentVolume objects",
+    ),
     ("Volumes", on_stage(stored(), kinds=KINDS - {"PersistentVolumeClaim"}), {}, "no PersistentVolumeClaim objects"),
     ("ResourceClaims", on_stage(pod("p", on="a", resource_claims=True)), {}, "resourceClaims"),
     ("Job", on_stage(job("sum", replicas=3, on=["a"])), {}, "Job sum would start its work again (allow.jobs lets it)"),
+    ("MigrationMethod", on_stage(statefulset("db", on=["a", "b"])), {"method": "handoff"}, "chosen for it, and only a"),
+    (
+        "MigrationMethod",
+        on_stage(deployment("web", on=["a", "b"], recreate=True, annotations={HOW: "handoff"})),
+        {},
+        "handoff is the method chosen for it, and its Deployment's strategy is Recreate",
+    ),
+    (
+        "MigrationMethod",
+        on_stage(deployment("web", on=["a", "b"], annotations={HOW: "evikt"})),
+        {},
+        "'evikt', not one of auto, handoff, evict",
+    ),
     ("SingleReplica", on_stage(statefulset("db", on=["a"])), {}, "only replica, and only a ReplicaSet adopts"),
     ("SingleReplica", on_stage(deployment("web", on=["a"], recreate=True)), {}, "only replica, and its Deployment's"),
     ("SingleReplica", on_stage(deployment("web", on=["a"], ready=False)), {}, "only replica, and it is not Ready"),
@@ -137,8 +171,19 @@ FREE = [
     ("a Job", on_stage(job("sum", replicas=3, on=["a"])), {"allow": ["jobs"]}),
     ("a Job of one", on_stage(job("sum", on=["a"])), {"allow": ["jobs"]}),
     ("a foreign Job", on_stage(pod("p", on="a", owner=Owner("Job.batch.volcano.sh", "j"))), LONELY),
+    ("a handoff that can be", on_stage(deployment("web", on=["a"])), {"method": "handoff"}),
+    ("a pod of nobody, handoff for all", on_stage(pod("p", on="a")), {"method": "handoff"}),
+    (
+        "an eviction by its own word",
+        on_stage(statefulset("db", on=["a", "b"], annotations={HOW: "evict"})),
+        {"method": "handoff"},
+    ),
     ("one of two replicas", on_stage(statefulset("db", on=["a", "b"])), {}),
-    ("one of two that are wanted", on_stage(statefulset("db", replicas=2, on=["a"])), {}),
+    (
+        "one that is not Ready, of two that are wanted",
+        on_stage(statefulset("db", replicas=2, on=["a"], ready=False)),
+        {},
+    ),
     ("the only replica", on_stage(statefulset("db", on=["a"])), LONELY),
     ("the only replica, handed off", on_stage(deployment("web", on=["a"])), {}),
     ("the only pod of nobody", on_stage(pod("p", on="a")), {"method": "evict"}),
@@ -186,7 +231,6 @@ def test_a_workload_rests_when_one_of_its_pods_was_moved() -> None:
     assert kept[0] == "CoolDown"
 
 
-# BUG: Workloads.last_moves compares the texts of times, not the instants.
 def test_the_latest_move_of_a_workload_counts_whatever_zone_its_time_is_written_in() -> None:
     """06:59 an hour west of Greenwich is 07:59 there, later than 07:30."""
     rows = deployment("web", on=["a", "b", "b"])

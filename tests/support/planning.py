@@ -1,25 +1,31 @@
-"""Plans of snapshots in one call, and short words for what tests ask of a plan.
+"""Plans of snapshots in one call, snapshots of plain objects in another, and short words for what tests ask of a plan.
 
     planned(cluster(node("a"), …), "ResourceOptimization", cpu=70, max_moves=3)
 
 Strategies go by name, as an operator names them; without a name all of them run. Unlike in the product there is no
-limit on moves unless a test says so, and the rest of the policy is the product's default.
+limit on moves unless a test says so, and the rest of the policy is the product's default. `read` takes objects as
+kubectl prints them (`tests.support.dumps`) through the product's reader.
 """
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypedDict, Unpack
 
 import msgspec
 
+from rescheduler.cluster.decode import Collector
+from rescheduler.cluster.dump import DumpReader
 from rescheduler.model.plan import Plan, Rejection
 from rescheduler.model.policy import Allowances, Limits, MigrationMethod, Policy, Thresholds
 from rescheduler.model.selector import parse_selector
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.planner import make_plan
+from rescheduler.planning.cycle import make_plan
 from rescheduler.strategies import discover
+from tests.support.dumps import Object, dump
 
 MAINTENANCE, OPTIMIZATION, BALANCING = "NodeMaintenance", "ResourceOptimization", "LoadBalancing"
 
@@ -109,3 +115,17 @@ def carried_out(snapshot: ClusterSnapshot, plan: Plan) -> ClusterSnapshot:
 def without_clock(snapshot: ClusterSnapshot) -> ClusterSnapshot:
     """The same cluster, from an input that doesn't say when it was taken."""
     return replace(snapshot, taken_at=None)
+
+
+def read(*objects: Object | Iterable[Object]) -> ClusterSnapshot:
+    """The snapshot of these objects, out of a file of them."""
+    return read_bytes(json.dumps(dump(*objects)).encode())
+
+
+def read_bytes(*files: bytes) -> ClusterSnapshot:
+    """The snapshot of files with these contents."""
+    collector = Collector()
+    reader = DumpReader(collector)
+    for content in files:
+        reader.read(io.BytesIO(content), "f.json")
+    return collector.snapshot(reader.taken_at)

@@ -16,7 +16,7 @@ from rescheduler.cluster.kinds import CLUSTER_SCOPED, READ, WORKLOADS
 from rescheduler.cluster.pods import PodDecoder
 from rescheduler.cluster.sections import SectionError
 from rescheduler.model.instant import InstantError
-from rescheduler.model.objects import DisruptionBudget, Node, Pod
+from rescheduler.model.objects import DisruptionBudget, Node, Pod, Workload
 from rescheduler.model.selector import EVERYTHING
 from rescheduler.model.shape import Shape
 from rescheduler.model.snapshot import ClusterSnapshot, Rows
@@ -39,7 +39,6 @@ class Collector:
         self._sources: dict[tuple[str, object], tuple[int, str]] = {}
         self._priority_classes: dict[str, int] = {}
         self._unranked: dict[tuple[str, str], str] = {}
-        self._blind: dict[str, str] = {}
 
     def saw(self, kind: str) -> None:
         """Note that this kind was asked for, even if there is no object of it."""
@@ -61,11 +60,11 @@ class Collector:
         if meta is None or not meta.name:
             self._warn(source, f"a {kind} without metadata.name is left out")
             return
-        namespace = "" if kind in CLUSTER_SCOPED else meta.namespace or "default"
         try:
             self._store(kind, decoded, meta, source)
         except (SectionError, InstantError) as error:
-            self._broken(kind, decoded, (namespace, meta.name), f"{source}: {_title(kind, meta)}: {error}")
+            node = decoded.spec.node_name if isinstance(decoded, wire.Pod) and decoded.spec is not None else None
+            self._broken(kind, meta, source, (str(error), node or ""))
 
     def snapshot(self, taken_at: float | None = None) -> ClusterSnapshot:
         """Everything collected, in canonical order."""
@@ -73,9 +72,11 @@ class Collector:
         for key, name in self._unranked.items():
             if name in self._priority_classes and key in rows.pods:
                 rows.pods[key] = msgspec.structs.replace(rows.pods[key], priority=self._priority_classes[name])
-        for node, why in self._blind.items():
-            if node in rows.nodes:
-                rows.nodes[node] = msgspec.structs.replace(rows.nodes[node], problem=why)
+        unreadable = [pod for pod in rows.pods.values() if pod.problem]
+        for pod in sorted(unreadable, key=lambda pod: pod.full_name, reverse=True):
+            if pod.node in rows.nodes:
+                why = f"holds pod {pod.full_name}, which cannot be read"
+                rows.nodes[pod.node] = msgspec.structs.replace(rows.nodes[pod.node], problem=why)
         self._warn_of_strays()
         return rows.snapshot(self._seen, taken_at, sorted(set(self._warnings)))
 
@@ -85,9 +86,9 @@ class Collector:
         match kind:
             case "Pod":
                 spec = decoded.spec
-                if spec is not None and spec.priority is None and spec.priority_class_name:
-                    self._unranked[namespaced] = spec.priority_class_name
-                self._put(kind, rows.pods, namespaced, self._pods.row(decoded, meta), meta, source)
+                ranked = spec is None or spec.priority is not None or not spec.priority_class_name
+                if self._put(kind, rows.pods, namespaced, self._pods.row(decoded, meta), meta, source):
+                    self._rank_later(namespaced, "" if ranked else spec.priority_class_name)
             case "Node":
                 self._put(kind, rows.nodes, name, objects.node(decoded, meta), meta, source)
             case "Namespace":
@@ -111,18 +112,26 @@ class Collector:
                 row_key = (kind, meta.namespace or "", name)
                 self._put(kind, rows.usage, row_key, objects.usage(kind, decoded, meta), meta, source)
 
-    def _put(self, kind: str, table: dict[Key, Row], key: Key, row: Row, meta: wire.Meta, source: str) -> None:
+    def _put(self, kind: str, table: dict[Key, Row], key: Key, row: Row, meta: wire.Meta, source: str) -> bool:
         """Keep one row per key. Of two objects with one name the newer counts, whatever their order in the input."""
         written = meta.resource_version or ""
-        version = int(written) if written.isdecimal() else 0
+        version = int(written) if written.isdecimal() and len(written) < 20 else 0
         if key in table:
             other_version, other_source = self._sources[(kind, key)]
             where = " and ".join(sorted({source, other_source}))
             self._warnings.append(f"{where}: {_title(kind, meta)} stands there more than once; the newest one counts")
-            if (other_version, repr(table[key])) >= (version, repr(row)):
-                return
+            if (other_version, _canonical(table[key])) >= (version, _canonical(row)):
+                return False
         table[key] = row
         self._sources[(kind, key)] = (version, source)
+        return True
+
+    def _rank_later(self, pod: tuple[str, str], priority_class: str) -> None:
+        """Remember that a pod's priority is its class's, whose object may come after it."""
+        if priority_class:
+            self._unranked[pod] = priority_class
+        else:
+            self._unranked.pop(pod, None)
 
     def _warn(self, source: str, text: str) -> None:
         self._warnings.append(f"{source}: {text}")
@@ -137,30 +146,37 @@ class Collector:
         if not isinstance(meta, dict) or not isinstance(name, str) or not name:
             self._warn(source, f"a {kind} that cannot be read is left out: {reason}")
             return
-        namespace = meta.get("namespace")
-        key = ("" if kind in CLUSTER_SCOPED else namespace if isinstance(namespace, str) else "default", name)
         spec = loose.get("spec")
         node = spec.get("nodeName") if isinstance(spec, dict) else None
-        stand_in = wire.Pod(spec=wire.PodSpec(node_name=node if isinstance(node, str) else None))
-        self._broken(kind, stand_in, key, f"{source}: {_full_name(kind, *key)}: {reason}")
+        texts = {key: meta.get(key) for key in ("namespace", "resourceVersion")}
+        known = {key: text if isinstance(text, str) else None for key, text in texts.items()}
+        stand_in = wire.Meta(name, known["namespace"], resource_version=known["resourceVersion"])
+        self._broken(kind, stand_in, source, (reason, node if isinstance(node, str) else ""))
 
-    def _broken(self, kind: str, decoded: Any, key: tuple[str, str], why: str) -> None:
-        """Make safe what depends on an object that cannot be understood."""
+    def _broken(self, kind: str, meta: wire.Meta, source: str, problem: tuple[str, str]) -> None:
+        """Make safe what depends on an object that cannot be understood: why it can't, and its node if it is a pod."""
+        why = f"{source}: {_title(kind, meta)}: {problem[0]}"
+        name = meta.name or ""
+        key = (meta.namespace or "default", name)
         match kind:
             case "Node":
-                self._rows.nodes[key[1]] = Node(key[1], problem=why)
+                self._put(kind, self._rows.nodes, name, Node(name, problem=why), meta, source)
                 self._warnings.append(f"{why}; nothing is moved there")
             case "Pod":
-                node = (decoded.spec and decoded.spec.node_name) or ""
-                self._rows.pods[key] = Pod(key[0], key[1], "", Shape(), node=node, problem=why)
-                self._sources[(kind, key)] = (0, "")
-                if node:
-                    self._blind[node] = f"holds pod {key[0]}/{key[1]}, which cannot be read"
+                row = Pod(*key, "", Shape(), node=problem[1], problem=why)
+                if self._put(kind, self._rows.pods, key, row, meta, source):
+                    self._rank_later(key, "")
                 self._warnings.append(f"{why}; it is not moved, and nothing is moved to its node")
             case "PodDisruptionBudget":
                 # Whatever it protects is unknown, so it protects its whole namespace.
-                self._rows.budgets[key] = DisruptionBudget(*key, selector=EVERYTHING, allowed=0)
+                row_of_all = DisruptionBudget(*key, selector=EVERYTHING, allowed=0)
+                self._put(kind, self._rows.budgets, key, row_of_all, meta, source)
                 self._warnings.append(f"{why}; nothing in its namespace is evicted")
+            case "Deployment":
+                # Its strategy is unknown, so two of its pods are not run side by side.
+                row_alone = Workload(kind, *key, recreate=True)
+                self._put(kind, self._rows.workloads, (kind, *key), row_alone, meta, source)
+                self._warnings.append(f"{why}; its pods are not handed off")
             case _:
                 self._warnings.append(f"{why}; it is left out")
 
@@ -170,6 +186,11 @@ class Collector:
         if strays and nodes:
             some = ", ".join(strays[:3]) + (f" and {len(strays) - 3} more" if len(strays) > 3 else "")
             self._warnings.append(f"on nodes that the input does not have, so left alone: {some}")
+
+
+def _canonical(row: object) -> bytes:
+    """A row as bytes that are the same in every process, to choose between rows that nothing else sets apart."""
+    return msgspec.json.encode(row, order="sorted")
 
 
 def _title(kind: str, meta: wire.Meta) -> str:

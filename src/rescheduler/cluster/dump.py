@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, BinaryIO
 
 import msgspec
@@ -47,15 +48,22 @@ class _ListMeta(msgspec.Struct):
 
 _FIRST_FIELDS = re.compile(rb'\s*\{\s*"apiVersion":\s*"([a-z0-9./-]+)",\s*"kind":\s*"((?!Status|\w*List")\w+)"')
 _HEAD = msgspec.json.Decoder(_Head)
-_LIST_META = msgspec.json.Decoder(_ListMeta)
+_LIST_META = msgspec.json.Decoder(_ListMeta | None)
 
 
 class _PlainLoader(yaml.CSafeLoader):
-    """YAML as Kubernetes has it: times stay text."""
+    """YAML as Kubernetes has it: times and a lone `=` are text, and so is every key."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 - as in PyYAML
+        found: dict[Hashable, Any] = super().construct_mapping(node, deep)
+        if all(isinstance(key, str) for key in found):
+            return found
+        return {key if isinstance(key, str) else json.dumps(key): value for key, value in found.items()}
 
 
+_TEXTS = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value")
 _PlainLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    first: [(tag, pattern) for tag, pattern in resolvers if tag not in _TEXTS]
     for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
 
@@ -96,15 +104,16 @@ class DumpReader:
     def _take(self, parts: Iterable[memoryview | bytes | ListHead], name: str) -> int:
         """Sort objects by kind, and say how many were of use; items without kind wait for the end of their list."""
         found = 0
-        head = ListHead(start=True)
+        head = outside = ListHead(start=False)
         waiting: list[bytes] = []
         for part in parts:
             if isinstance(part, ListHead):
-                head = part
                 found += self._list_head(part, name)
-                if not part.start:
+                if part.start:
+                    head = part
+                else:
                     found += sum(self._object(raw, part, name) or 0 for raw in waiting)
-                    waiting, head = [], ListHead(start=True)
+                    waiting, head = [], outside
                 continue
             taken = self._object(part, head, name)
             if taken is None:
@@ -120,7 +129,7 @@ class DumpReader:
             self._collector.saw(kind)
         if head.metadata:
             try:
-                meta = _LIST_META.decode(head.metadata)
+                meta = _LIST_META.decode(head.metadata) or _ListMeta()
                 if meta.taken_at:
                     self.taken_at = max(self.taken_at or 0.0, parse_instant(meta.taken_at))
             except (msgspec.ValidationError, InstantError) as error:
@@ -144,8 +153,10 @@ class DumpReader:
             return 0
         if kind == "Status" and found.message:
             raise DumpError(f"{name}: holds an error of the API server, not objects: {found.message}")
-        if kind == "List" or (found.kind or "").endswith("List"):
-            return self._take(split(io.BytesIO(raw)), name)
+        if kind.endswith("List") and found.kind:
+            inner = list(split(io.BytesIO(raw)))
+            # A kind may be called so and be none: an AllowList without items is one object, and none of ours.
+            return self._take(inner, name) if isinstance(inner[-1], ListHead) else 0
         known = known_kind(api_version, kind)
         if known is None:
             return 0
@@ -170,10 +181,13 @@ class _Counted(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        chunk = self._stream.read(len(buffer))
-        buffer[: len(chunk)] = chunk
-        self._progress(len(chunk))
-        return len(chunk)
+        """Fill the buffer, however little a pipe gives at a time: what looks ahead relies on it."""
+        filled = 0
+        while filled < len(buffer) and (chunk := self._stream.read(len(buffer) - filled)):
+            buffer[filled : filled + len(chunk)] = chunk
+            filled += len(chunk)
+            self._progress(len(chunk))
+        return filled
 
 
 def _unpacked(stream: io.RawIOBase) -> io.BufferedReader:
@@ -196,11 +210,11 @@ def _first_mark(stream: io.BufferedReader) -> bytes:
 
 def _yaml_parts(stream: BinaryIO) -> Iterator[bytes | ListHead]:
     """The objects of each YAML document, as JSON; kinds of lists are known at once, because documents are whole."""
-    text = stream.read()
-    refuse_deep_nesting(text)
-    for document in yaml.load_all(text, Loader=_PlainLoader):
+    for document in _yaml_documents(stream.read()):
         if document is None:
             continue
+        if isinstance(document, list):
+            document = {"items": document}
         if not isinstance(document, dict):
             raise yaml.YAMLError(f"expected objects, found {type(document).__name__} {str(document)[:40]!r}")
         items = document.get("items")
@@ -213,6 +227,15 @@ def _yaml_parts(stream: BinaryIO) -> Iterator[bytes | ListHead]:
         for item in items:
             yield msgspec.json.encode(item)
         yield ListHead(start=False, api_version=api_version, kind=kind)
+
+
+def _yaml_documents(text: bytes) -> Iterator[Any]:
+    refuse_deep_nesting(text)
+    try:
+        yield from yaml.load_all(text, Loader=_PlainLoader)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        # What PyYAML's constructors raise for a value that is not what its tag or its look says, such as 0x or !!int a.
+        raise yaml.YAMLError(f"a value that is not what it claims to be: {error}") from error
 
 
 def _text(value: object) -> str | None:

@@ -21,7 +21,10 @@ from rescheduler.model.shape import HostPort, Requests, Shape
 
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _MARKED = (marks.PREFIX.encode(), b'"scheduling-ret', b'"kubernetes.io/config.')
-_INLINE_DISKS = ("aws_elastic_block_store", "gce_persistent_disk", "azure_disk", "rbd", "iscsi")
+_INLINE_DISKS = (
+    *("aws_elastic_block_store", "azure_disk", "cinder", "fc", "flex_volume", "gce_persistent_disk"),
+    *("iscsi", "portworx_volume", "rbd", "vsphere_volume"),
+)
 # What a pod-level request may override; every other resource is the sum of the containers'.
 _POD_LEVEL = ("cpu", "memory", "hugepages-")
 
@@ -56,7 +59,7 @@ class PodDecoder:
             shape=shape,
             labels=self._labels(meta.labels),
             node=self._shared(node),
-            held=self._held_by(spec, status, shape.requests),
+            held=self._held_by(spec, status, shape),
             owner=self._owner(meta.owner_references),
             priority=spec.priority
             if spec.priority is not None
@@ -112,7 +115,7 @@ class PodDecoder:
         self._shapes[key] = shape
         return shape
 
-    def _held_by(self, spec: wire.PodSpec, status: wire.PodStatus, asked: Requests) -> Requests:
+    def _held_by(self, spec: wire.PodSpec, status: wire.PodStatus, shape: Shape) -> Requests:
         """What the pod holds: the larger of what it asks and what its containers were given (resized in place)."""
         statuses = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
         given = tuple(
@@ -121,12 +124,12 @@ class PodDecoder:
             if s.allocated_resources is not wire.ABSENT or s.resources is not wire.ABSENT
         )
         if not given:
-            return asked
+            return shape.requests
         specified = tuple(
             (c.name, bytes(c.resources), c.restart_policy)
             for c in (*(spec.init_containers or ()), *(spec.containers or ()))
         )
-        key = (asked, given, specified)
+        key = (shape, given, specified)
         if key not in self._held:
             actual = {s.name: _actual(s) for s in statuses}
             self._held[key] = self._unique(pod_requests(spec, actual))
@@ -163,7 +166,8 @@ def pod_requests(spec: wire.PodSpec, actual: dict[str | None, dict[str, int]] | 
 def our_annotations(raw: Raw) -> Labels:
     """The annotations that planning reads; the text is searched first, because most pods have none of them."""
     text = bytes(raw)
-    if not any(mark in text for mark in _MARKED):
+    # Whoever escapes more than JSON needs (`\\/`) could hide a mark from the search.
+    if b"\\" not in text and not any(mark in text for mark in _MARKED):
         return NOTHING
     return {key: value for key, value in sections.string_map(raw, "metadata.annotations").items() if marks.ours(key)}
 
@@ -221,6 +225,7 @@ def _volumes(
             claims.append(volume.persistent_volume_claim.claim_name or "")
         elif wire.present(volume.ephemeral):
             claims.append(f"{pod_name}-{volume.name}")
+            local.append(f"ephemeral volume {volume.name}")  # made for this pod, and gone with it
         elif wire.present(volume.host_path):
             local.append(f"hostPath {volume.name}")
         elif wire.present(volume.empty_dir):

@@ -25,7 +25,7 @@ from rescheduler.model.instant import format_instant
 _DECODERS = {kind: msgspec.json.Decoder(struct) for kind, (_, struct) in READ.items()}
 _PRESENT = Raw(b"{}")
 _VERSIONS = {"metrics.k8s.io": "v1beta1"}
-_ONLY_PRESENCE = ("ephemeral", "host_path", "empty_dir", "aws_elastic_block_store", "gce_persistent_disk", "azure_disk")
+_KEPT_OF_VOLUMES = ("name", "persistent_volume_claim")
 _UNREADABLE = "left out of the recording: it could not be read"
 
 
@@ -112,7 +112,7 @@ def _strip(found: wire.Anything) -> None:
         meta.annotations = Raw(msgspec.json.encode(kept)) if kept else wire.ABSENT
     if isinstance(found, wire.Pod) and found.spec is not None:
         for volume in found.spec.volumes or ():
-            for section in (*_ONLY_PRESENCE, "rbd", "iscsi"):
+            for section in (field for field in wire.PodVolume.__struct_fields__ if field not in _KEPT_OF_VOLUMES):
                 _keep_presence(volume, section)
     if isinstance(found, wire.PersistentVolume) and found.spec is not None:
         for section in ("local", "host_path"):

@@ -20,6 +20,7 @@ _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _SPACE = b" \t\r\n"
 _CHUNK = 1 << 20
+_EDGE = 64
 
 
 class JsonError(ValueError):
@@ -98,9 +99,11 @@ class JsonStream:
             found = _TRAILING.search(str(error))
             if found:
                 return int(found[1]) - 1
-            if "truncated" in str(error):
-                return None
             inside = _BYTE.search(str(error))
+            # A number or a word that the window cuts in two is called malformed, not truncated: look at more of it.
+            at_the_edge = inside is not None and int(inside[1]) >= len(view) - _EDGE
+            if "truncated" in str(error) or (at_the_edge and not self._ended):
+                return None
             raise JsonError(
                 f"byte {self.position + (int(inside[1]) if inside else 0)}: {_BYTE.sub('', str(error)).strip()}"
             ) from None

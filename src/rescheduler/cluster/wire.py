@@ -68,8 +68,13 @@ class PodVolume(Wire):
     aws_elastic_block_store: Raw = ABSENT
     gce_persistent_disk: Raw = ABSENT
     azure_disk: Raw = ABSENT
-    rbd: Raw = ABSENT
+    cinder: Raw = ABSENT
+    fc: Raw = ABSENT
+    flex_volume: Raw = ABSENT
     iscsi: Raw = ABSENT
+    portworx_volume: Raw = ABSENT
+    rbd: Raw = ABSENT
+    vsphere_volume: Raw = ABSENT
 
 
 class PodSpec(Wire):

@@ -115,8 +115,8 @@ def requirement(key: str, operator: str, values: Sequence[str] | None = None, *,
         raise SelectorError(f"{key}: {operator} needs at least one value")
     if chosen in (Operator.EXISTS, Operator.DOES_NOT_EXIST) and given:
         raise SelectorError(f"{key}: {operator} takes no values")
-    if chosen in (Operator.GT, Operator.LT) and (len(given) != 1 or _int64(given[0]) is None):
-        raise SelectorError(f"{key}: {operator} needs exactly one value, an integer")
+    if chosen in (Operator.GT, Operator.LT) and len(given) != 1:
+        raise SelectorError(f"{key}: {operator} needs exactly one value")  # one that is no integer matches nothing
     if not node:
         for value in given:
             check_value(key, value)
@@ -202,7 +202,10 @@ def _parse_requirement(reader: _Reader) -> Requirement:
             return requirement(key, operator, [value])
         case "<" | ">":
             operator = Operator.LT if reader.take() == "<" else Operator.GT
-            return requirement(key, operator, [reader.word()], node=True)
+            bound = reader.word()
+            if _int64(bound) is None:
+                raise SelectorError(f"{reader.text!r}: {bound!r} is not an integer")
+            return requirement(key, operator, [bound], node=True)
         case "in" | "notin":
             operator = Operator.IN if reader.take() == "in" else Operator.NOT_IN
             return requirement(key, operator, _parse_values(reader))

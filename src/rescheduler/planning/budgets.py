@@ -38,7 +38,10 @@ class Budgets:
         """Which limit is reached for a move of this workload from this node, as a guard and a reason."""
         limits = self._limits
         if self.exhausted:
-            return "MaxReschedulePods", f"maxReschedulePods ({limits.total}) is reached; the next cycle goes on"
+            return (
+                "MaxReschedulePods",
+                f"maxReschedulePods ({limits.total}) is reached: this and what would follow waits for the next cycle",
+            )
         if limits.per_node_out is not None and self._out[source] >= limits.per_node_out:
             return "NodeOutLimit", f"limits.perNodeOut ({limits.per_node_out}) is reached for its node"
         if limits.per_namespace is not None and self._namespaces[workload[1]] >= limits.per_namespace:

@@ -102,9 +102,10 @@ class Disruption:
         owners = {(pod.owner, self._workloads.replicas(pod)) for pod in pods if pod.owner is not None}
         expected = sum(replicas for _, replicas in owners) + sum(pod.owner is None for pod in pods)
         if budget.max_unavailable is not None:
-            desired = expected - _scaled(budget.max_unavailable, expected)
+            desired = expected - _scaled(budget.max_unavailable, expected, nonsense=0)
         else:
-            desired = _scaled(1 if budget.min_available is None else budget.min_available, expected)
+            wanted = 1 if budget.min_available is None else budget.min_available
+            desired = _scaled(wanted, expected, nonsense=expected)
         return max(0, healthy - max(0, desired))
 
 
@@ -112,9 +113,10 @@ def _selects(budget: DisruptionBudget, labels: Labels) -> bool:
     return budget.selector is not None and budget.selector.matches(labels)
 
 
-def _scaled(number: int | str, total: int) -> int:
-    """A number, or a percentage of the total rounded up; a text that is neither protects everything."""
+def _scaled(number: int | str, total: int, *, nonsense: int) -> int:
+    """A number, or a percentage of the total rounded up; a text that is neither counts as what protects everything."""
     if isinstance(number, int):
         return number
     digits = number.removesuffix("%")
-    return ceil(total * int(digits) / 100) if number.endswith("%") and digits.isdecimal() else total
+    sensible = number.endswith("%") and digits.isdecimal() and len(digits) <= 3
+    return ceil(total * int(digits) / 100) if sensible else nonsense

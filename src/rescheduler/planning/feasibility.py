@@ -106,9 +106,9 @@ class Feasibility:
         masks = ((predicate.name, predicate.mask(pod)) for predicate in self.predicates)
         return {name for name, mask in masks if mask is not None and not mask[node]}
 
-    def tally(self, pod: int) -> dict[str, int]:
-        """How many nodes each predicate is the first to refuse."""
-        left = np.ones(len(self._columns.nodes), np.bool_)
+    def tally(self, pod: int, source: int) -> dict[str, int]:
+        """How many of the nodes other than `source` each predicate is the first to refuse."""
+        left = np.arange(len(self._columns.nodes)) != source
         found: dict[str, int] = {}
         for predicate in self.predicates:
             mask = predicate.mask(pod)

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rescheduler.model import marks
-from rescheduler.model.instant import InstantError, parse_instant
 from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Method
-from rescheduler.model.policy import Policy
+from rescheduler.model.policy import MigrationMethod, Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.methods import Methods
 from rescheduler.planning.workloads import Workloads
@@ -106,11 +105,10 @@ def resting(pod: Pod, context: Context) -> str:
     moved = context.workloads.last_moves.get(context.workloads.key(pod)) if now is not None else None
     if now is None or moved is None:
         return ""
-    try:
-        since = now - parse_instant(moved)
-    except InstantError as error:
-        return f"annotation {marks.MIGRATION_TIME}: {error}"
-    return f"its workload was moved at {moved}, less than coolDown ({rest:g}s) ago" if since < rest else ""
+    when, written = moved
+    if when is None:
+        return f"annotation {marks.MIGRATION_TIME}: {written!r} is not a time such as 2026-11-15T08:30:00Z"
+    return f"its workload was moved at {written}, less than coolDown ({rest:g}s) ago" if now - when < rest else ""
 
 
 def local_storage(pod: Pod, context: Context) -> str:
@@ -132,6 +130,8 @@ def volumes(pod: Pod, context: Context) -> str:
         volume = snapshot.volumes.get(claim.volume) if claim is not None else None
         if volume is not None and volume.local:
             return f"volume {volume.name} of claim {name} is on its node and cannot follow"
+        if pod.owner is None and not context.methods.shareable(pod, name):
+            return f"claim {name} cannot be used on two nodes at once, and nobody would make the pod again"
     return ""
 
 
@@ -147,14 +147,27 @@ def job(pod: Pod, context: Context) -> str:
     return f"Job {pod.owner.name} would start its work again (allow.jobs lets it)"
 
 
+def method(pod: Pod, context: Context) -> str:
+    """Pods that migrationMethod handoff is chosen for and that cannot be handed off; or with a method that is none."""
+    wanted = context.workloads.annotation(pod, marks.MIGRATION_METHOD)
+    if wanted is not None and wanted not in set(MigrationMethod):
+        return f"annotation {marks.MIGRATION_METHOD} is {wanted!r}, not one of {', '.join(MigrationMethod)}"
+    if (wanted or context.policy.migration_method) != MigrationMethod.HANDOFF or pod.owner is None:
+        return ""
+    why = context.methods.cannot_hand_off(pod)
+    return f"handoff is the method chosen for it, and {why}" if why else ""
+
+
 def single_replica(pod: Pod, context: Context) -> str:
     """Single replicas that cannot be handed off, unless allow.singleReplica: there would be a moment of none."""
     if context.policy.allow.single_replica or pod.owner is None or pod.owner.kind in ("Job", "DaemonSet", "Node"):
         return ""
-    if context.methods.choose(pod) is not Method.EVICT or context.workloads.replicas(pod) > 1:
+    workloads = context.workloads
+    only = "replica" if workloads.replicas(pod) <= 1 else "Ready replica" if workloads.only_ready(pod) else ""
+    if not only or context.methods.choose(pod) is not Method.EVICT:
         return ""
     why = context.methods.cannot_hand_off(pod) or "evict is the method chosen for it"
-    return f"it is the only replica, and {why} (allow.singleReplica lets it)"
+    return f"it is the only {only}, and {why} (allow.singleReplica lets it)"
 
 
 GUARDS: tuple[tuple[str, Guard], ...] = (
@@ -162,11 +175,11 @@ GUARDS: tuple[tuple[str, Guard], ...] = (
     ("NotRunning", not_running),
     ("Deleting", deleting),
     ("Migrating", migrating),
+    ("DaemonSet", daemon),
+    ("StaticPod", static),
     ("ExcludedNamespace", excluded_namespace),
     ("ExcludedPodSelector", excluded_selector),
     ("ReschedulingDisabled", opted_out),
-    ("DaemonSet", daemon),
-    ("StaticPod", static),
     ("SystemCritical", system_critical),
     ("MinPodAge", young),
     ("CoolDown", resting),
@@ -174,6 +187,7 @@ GUARDS: tuple[tuple[str, Guard], ...] = (
     ("Volumes", volumes),
     ("ResourceClaims", devices),
     ("Job", job),
+    ("MigrationMethod", method),
     ("SingleReplica", single_replica),
 )
 """In the order in which they are asked: what makes the others meaningless first."""

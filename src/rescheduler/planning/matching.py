@@ -80,12 +80,18 @@ class Matching:
         self._columns = whatif.columns
         self._counts: dict[Hashable, DomainCounts] = {}
         self._by_group: dict[int, list[DomainCounts]] = {}
+        self._of_staying: dict[int, list[DomainCounts]] = {}
+        """The same, of counts that leave out pods that are being deleted."""
         whatif.listen(self)
 
     def changed(self, pod: int, node: int, delta: int) -> None:
         """Follow a change of the what-if."""
-        for counts in self._by_group.get(int(self._columns.pod_group[pod]), ()):
+        group = int(self._columns.pod_group[pod])
+        for counts in self._by_group.get(group, ()):
             counts.changed(node, delta)
+        if group in self._of_staying and not self._columns.pods[pod].deleting:
+            for counts in self._of_staying[group]:
+                counts.changed(node, delta)
 
     def means(self, subjects: Subjects, namespace: str, labels: Labels) -> bool:
         """Whether a pod with this namespace and these labels is meant."""
@@ -122,7 +128,7 @@ class Matching:
             if not leaving:
                 pods = pods[~self._leaving[pods]]
             fresh.add(self._whatif.at[pods])
-            self._by_group.setdefault(group, []).append(fresh)
+            (self._by_group if leaving else self._of_staying).setdefault(group, []).append(fresh)
         return fresh
 
     @cached_property

@@ -42,10 +42,14 @@ class Methods:
         if not self._withholdable(pod):
             return "its ReplicaSet's selector has no label that could be withheld until the copy is Ready"
         for name in pod.shape.claims:
-            claim = self._snapshot.claims.get((pod.namespace, name))
-            if claim is None or not _SHARED_MODES.intersection(claim.access_modes):
+            if not self.shareable(pod, name):
                 return f"claim {name} cannot be used on two nodes at once"
         return ""
+
+    def shareable(self, pod: Pod, name: str) -> bool:
+        """Whether a claim can be used on two nodes at once."""
+        claim = self._snapshot.claims.get((pod.namespace, name))
+        return claim is not None and bool(_SHARED_MODES.intersection(claim.access_modes))
 
     def _withholdable(self, pod: Pod) -> bool:
         """Whether the copy can be kept from the ReplicaSet by leaving a label out, and from nobody else."""

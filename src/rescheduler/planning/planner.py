@@ -7,7 +7,8 @@ move by move, in its order. Nothing here acts, waits or reads a clock: the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -63,8 +64,9 @@ class Planner:
         self._disruption = Disruption(snapshot, self.workloads)
         self._budgets = Budgets(policy.limits, len(snapshot.nodes))
         self._moves: list[Move] = []
-        self._moved: set[int] = set()
-        self._rejections: dict[int, Rejection] = {}
+        self.reasons: dict[int, tuple[str, str]] = {}
+        """For each pod that is moved: the strategy that wanted it first, and why."""
+        self.rejections: dict[int, Rejection] = {}
         self._proposals = 0
 
     def _above_thresholds(self) -> Ints:
@@ -75,29 +77,37 @@ class Planner:
 
     def plan(self, strategies: Iterable[Strategy[Settings]]) -> Plan:
         """Let each strategy propose until it has nothing left to put right."""
-        before = picture(self.columns, self.columns.used, self.view)
-        ordered = sorted(strategies, key=lambda strategy: (strategy.order, strategy.name))
-        for strategy in ordered:
-            self._run(strategy)
-        rejections = [rejection for pod, rejection in self._rejections.items() if pod not in self._moved]
+        self.consult(strategies)
+        return self.outcome()
+
+    def consult(self, strategies: Iterable[Strategy[Settings]]) -> None:
+        """Ask each strategy for proposals and answer them: what must be done before what would be nice."""
+        for strategy in sorted(strategies, key=lambda one: (one.order, one.name)):
+            proposals = strategy.propose(self.view)
+            try:
+                proposal = next(proposals)
+                while True:
+                    proposal = proposals.send(self.decide(strategy.name, proposal))
+            except StopIteration:
+                continue
+
+    def outcome(self) -> Plan:
+        """What has been decided so far."""
+        rejections = [rejection for pod, rejection in self.rejections.items() if pod not in self.reasons]
         return Plan(
             moves=tuple(self._moves),
             rejections=tuple(sorted(rejections, key=lambda r: (r.namespace, r.pod))),
-            before=before,
+            before=picture(self.columns, self.columns.used, self.view),
             after=picture(self.columns, self.whatif.used, self.view),
             warnings=(*self.snapshot.warnings, *warnings.about(self.snapshot, self.columns)),
         )
 
-    def _run(self, strategy: Strategy[Settings]) -> None:
-        proposals = strategy.propose(self.view)
-        try:
-            proposal = next(proposals)
-            while True:
-                proposal = proposals.send(self._decide(strategy.name, proposal))
-        except StopIteration:
-            return
+    @property
+    def exhausted(self) -> bool:
+        """Whether the plan's limit is reached."""
+        return self._budgets.exhausted
 
-    def _decide(self, strategy: str, proposal: Proposal) -> Decision:
+    def decide(self, strategy: str, proposal: Proposal) -> Decision:
         """Take the whole proposal, or leave everything as it was."""
         placed: list[_Placed] = []
         moves: list[Move] = []
@@ -110,35 +120,42 @@ class Planner:
             for done in reversed(placed):
                 self._undo(done)
             rejection = replace(found, strategy=strategy)
-            self._rejections.setdefault(wish.pod, rejection)
+            known = self.rejections.get(wish.pod)
+            # The first reason stands: a later try may only meet what the plan itself has spent since. Its words may change.
+            if known is None or (known.strategy, known.guard) == (strategy, rejection.guard):
+                self.rejections[wish.pod] = rejection
             return Decision(rejection=rejection, exhausted=self._budgets.exhausted)
         self._proposals += 1
         self._moves.extend(moves)
-        self._moved.update(done.pod for done in placed)
+        self.view.moved.update(done.pod for done in placed)
+        for wish in proposal.wishes:
+            self.reasons.setdefault(wish.pod, (strategy, wish.why))
         return Decision(tuple(moves), exhausted=self._budgets.exhausted)
 
     def _place(self, wish: Wish) -> _Placed | Rejection:
         """Find the best target for a pod and lay the move into the what-if; or say what refuses it."""
         pod = self.columns.pods[wish.pod]
         source = int(self.whatif.at[wish.pod])
-        if wish.pod in self._moved:
+        if wish.pod in self.view.moved:
             return self._rejection(wish.pod, "AlreadyMoved", "the plan moves it already")
         objection = first_objection(pod, self.context)
         if objection is None and source < 0:
             objection = ("UnknownNode", f"its node {pod.node} is not in the input")
-        if objection is None:
+        again = wish.pod in self.reasons  # a second thought: it has spent what a move costs
+        if objection is None and not again:
             objection = self._budgets.objection(source, self.workloads.key(pod))
         if objection is not None:
             return self._rejection(wish.pod, *objection)
         method = self.context.methods.choose(pod)
-        objection = self._disruption.objection(pod, method)
+        objection = None if again else self._disruption.objection(pod, method)
         if objection is not None:
             return self._rejection(wish.pod, *objection)
         target = self._find_target(wish, method)
         if isinstance(target, str):
             return self._rejection(wish.pod, "NoTarget", target)
-        self._disruption.spend(pod, method)
-        self._budgets.spend(source, target, self.workloads.key(pod))
+        if not again:
+            self._disruption.spend(pod, method)
+            self._budgets.spend(source, target, self.workloads.key(pod))
         return _Placed(wish.pod, source, target, method)
 
     def _find_target(self, wish: Wish, method: Method) -> int | str:
@@ -162,20 +179,30 @@ class Planner:
         return broken or self._why_none(wish, method)
 
     def targets(self, pod: int, method: Method, room: Ints) -> Mask:
-        """[N]: where the pod could be moved: an eviction is judged without the original, all else beside it."""
-        source = int(self.whatif.at[pod])
-        shape = self.columns.shape(pod)
-        alone = method is Method.EVICT and bool(shape.affinity or shape.anti_affinity or shape.spread or shape.claims)
-        if alone:
-            self.whatif.remove(pod, source)
-        mask = self.feasibility.mask(pod, room)
-        if alone:
-            self.whatif.place(pod, source)
-        mask[source] = False
+        """[N]: where the pod could be moved within this room."""
+        with self._as_judged(pod, method):
+            mask = self.feasibility.mask(pod, room)
+        # What is over its threshold takes nothing by choice, not even a pod that asks none of that resource.
+        for resource in np.flatnonzero(self.columns.requests(pod)[:2] == 0) if room is self.whatif.room else ():
+            mask &= room[resource] >= 0
+        mask[self.whatif.at[pod]] = False
         allowed = self._budgets.targets()
         if allowed is not None:
             mask &= allowed
         return mask
+
+    @contextmanager
+    def _as_judged(self, pod: int, method: Method) -> Iterator[None]:
+        """The world in which a move is judged: an eviction without the original, all else beside it."""
+        source = int(self.whatif.at[pod])
+        shape = self.columns.shape(pod)
+        # Without rules about other pods or volumes, its own absence changes nothing for another node.
+        alone = method is Method.EVICT and bool(shape.affinity or shape.anti_affinity or shape.spread or shape.claims)
+        if alone:
+            self.whatif.remove(pod, source)
+        yield
+        if alone:
+            self.whatif.place(pod, source)
 
     def _try(self, pod: int, target: int, method: Method) -> str:
         source = int(self.whatif.at[pod])
@@ -195,15 +222,25 @@ class Planner:
         self._budgets.spend(done.source, done.target, self.workloads.key(pod), -1)
 
     def _why_none(self, wish: Wish, method: Method) -> str:
-        """How many nodes each predicate refuses, in the scheduler's manner."""
-        refused = self.feasibility.tally(wish.pod)
-        nodes = len(self.columns.nodes)
-        feasible = nodes - sum(refused.values())
+        """How many of the other nodes each predicate refuses, in the scheduler's manner."""
+        source = int(self.whatif.at[wish.pod])
+        with self._as_judged(wish.pod, method):
+            refused = self.feasibility.tally(wish.pod, source)
+        others = len(self.columns.nodes) - 1
         parts = [f"{count} {name}" for name, count in refused.items()]
-        if feasible:
-            left = "its own" if feasible == 1 else "its own, over a threshold afterwards, or no better"
-            parts.append(f"{feasible} {left}")
-        return f"0/{nodes} nodes: {', '.join(parts)}"
+        left = others - sum(refused.values())
+        if left:
+            parts.append(f"{left} {self._why_not_wanted(wish)}")
+        return f"0/{others} other nodes: {', '.join(parts)}" if parts else "there is no other node"
+
+    def _why_not_wanted(self, wish: Wish) -> str:
+        """What keeps a pod from nodes that the scheduler would let it on."""
+        reasons = ["over a threshold afterwards"] if not wish.insist else []
+        if self.policy.limits.per_node_in is not None:
+            reasons.append(f"at limits.perNodeIn ({self.policy.limits.per_node_in})")
+        if wish.cost is not None:
+            reasons.append("no better for it")
+        return " or ".join(reasons)
 
     def _move(self, strategy: str, wish: Wish, placed: _Placed) -> Move:
         pod = self.columns.pods[placed.pod]
@@ -227,8 +264,3 @@ class Planner:
     def _rejection(self, index: int, guard: str, reason: str) -> Rejection:
         pod = self.columns.pods[index]
         return Rejection(pod.namespace, pod.name, guard, reason, node=pod.node)
-
-
-def make_plan(snapshot: ClusterSnapshot, policy: Policy, strategies: Sequence[Strategy[Settings]]) -> Plan:
-    """One cycle."""
-    return Planner(snapshot, policy).plan(strategies)

@@ -52,7 +52,8 @@ class Decision:
     moves: tuple[Move, ...] = ()
     rejection: Rejection | None = None
     exhausted: bool = False
-    """No move whatever will be taken any more in this plan: its limit is reached."""
+    """No move whatever will be taken any more: the plan's limit is reached. Propose on until something is refused for
+    it, so that people see that there was more to do."""
 
     @property
     def taken(self) -> bool:

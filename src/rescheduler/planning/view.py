@@ -17,7 +17,7 @@ from rescheduler.planning.columns import Columns, Floats, Ints, Mask
 from rescheduler.planning.whatif import WhatIf
 
 CPU, MEMORY = 0, 1
-RESOURCES = ("cpu", "memory")
+RESOURCES = ("CPU", "memory")
 
 
 class View:
@@ -28,6 +28,8 @@ class View:
         self.reach = reach
         """[N] for a pod: where the nodes' own rules (taints, labels, readiness) let it be; room is another matter."""
         self._columns: Columns = whatif.columns
+        self.moved: set[int] = set()
+        """Pods that the plan moves already: they are not moved again."""
         self.nodes: tuple[Node, ...] = whatif.columns.nodes
         self.pods: tuple[Pod, ...] = whatif.columns.pods
         self.thresholds: Floats = np.array([thresholds.cpu, thresholds.memory])
@@ -37,14 +39,10 @@ class View:
         self.limit: Ints = np.floor(self.capacity * self.thresholds[:, None] / 100.0).astype(np.int64)
         """[2, N]: the most that keeps a node from being hot."""
         self._inverse: Floats = 100.0 / np.maximum(self.capacity, 1)
-        self.working: Mask = np.array([node.ready and not node.problem for node in self.nodes], np.bool_)
-        """[N]: nodes that run."""
-        self.open: Mask = self.working & np.array(
-            [
-                not (node.control_plane or node.unschedulable or node.maintenance or node.deleting)
-                for node in self.nodes
-            ],
-            np.bool_,
+        self.workers: Mask = np.array([n.ready and not n.problem and not n.control_plane for n in self.nodes], np.bool_)
+        """[N]: nodes that run, the control plane's aside."""
+        self.open: Mask = self.workers & np.array(
+            [not (node.unschedulable or node.maintenance or node.deleting) for node in self.nodes], np.bool_
         )
         """[N]: nodes that pods may be moved to, as far as the node itself goes."""
 
@@ -67,6 +65,11 @@ class View:
     def requests(self, pod: int) -> Ints:
         """[2]: CPU and memory that a pod asks."""
         found: Ints = self._columns.requests(pod)[:2]
+        return found
+
+    def relief(self, pod: int, node: int) -> Floats:
+        """[2]: what a pod that leaves a node gives back of it, in per cent."""
+        found: Floats = self.held([pod])[0] * self._inverse[:, node]
         return found
 
     def share(self, pod: int, node: int) -> Floats:
@@ -96,7 +99,3 @@ class View:
             if pod in self._columns.resized:
                 found[position] = self._columns.resized[pod][:2]
         return found
-
-    def moved(self, pod: int) -> bool:
-        """Whether the plan moves this pod already."""
-        return bool(self._whatif.at[pod] != self._columns.pod_at[pod])

@@ -12,7 +12,7 @@ def about(snapshot: ClusterSnapshot, columns: Columns) -> list[str]:
     """One sentence for each kind that is missing and would have been looked at."""
     found: list[str] = []
     if "PodDisruptionBudget" not in snapshot.kinds:
-        found.append("the input has no PodDisruptionBudgets: their headroom is not checked")
+        found.append("the input has no PodDisruptionBudget: if the cluster has any, their headroom is not checked")
     owners = {owner.kind for owner in {id(pod.owner): pod.owner for pod in snapshot.pods}.values() if owner is not None}
     uncounted = sorted(owners & {"ReplicaSet", "StatefulSet"} - snapshot.kinds)
     found.extend(f"the input has no {kind}s: replicas are counted by their pods" for kind in uncounted)

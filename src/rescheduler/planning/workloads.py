@@ -6,6 +6,7 @@ from collections import Counter
 from functools import cached_property
 
 from rescheduler.model import marks
+from rescheduler.model.instant import InstantError, parse_instant
 from rescheduler.model.objects import Pod, Workload
 from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
 
@@ -63,13 +64,31 @@ class Workloads:
                 return holder.annotations[key]
         return None
 
+    def only_ready(self, pod: Pod) -> bool:
+        """Whether no sibling of a Ready pod is Ready besides it."""
+        return pod.ready and self._ready[(pod.namespace, pod.owner)] <= 1
+
     @cached_property
-    def last_moves(self) -> dict[WorkloadKey, str]:
-        """When each workload was last touched by us, by the marks on its pods."""
-        moved: dict[WorkloadKey, str] = {}
+    def _ready(self) -> Counter[tuple[str, object]]:
+        pods = (pod for pod in self._snapshot.pods if pod.owner and pod.ready and not pod.finished and not pod.deleting)
+        return Counter((pod.namespace, pod.owner) for pod in pods)
+
+    @cached_property
+    def last_moves(self) -> dict[WorkloadKey, tuple[float | None, str]]:
+        """When each workload was last touched by us, by the marks on its pods; None for a time that is none."""
+        moved: dict[WorkloadKey, tuple[float | None, str]] = {}
         for pod in self._snapshot.pods:
-            when = pod.annotations.get(marks.MIGRATION_TIME) if pod.annotations else None
-            if when is not None:
+            written = pod.annotations.get(marks.MIGRATION_TIME) if pod.annotations else None
+            if written is not None:
                 key = self.key(pod)
-                moved[key] = max(when, moved.get(key, ""))
+                found = (_instant(written), written)
+                # A time that cannot be read outranks all others: it has to be seen to.
+                moved[key] = max(moved.get(key, found), found, key=lambda m: (m[0] is None, m[0] or 0.0, m[1]))
         return moved
+
+
+def _instant(written: str) -> float | None:
+    try:
+        return parse_instant(written)
+    except InstantError:
+        return None

@@ -48,13 +48,20 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
             while (gap := self._widest(view, passed)) is not None:
                 resource, source = gap
                 taken = False
+                hopeless: set[tuple[int, int, str]] = set()
                 for wish in self._wishes(view, resource, source):
+                    row = view.pods[wish.pod]
+                    kind = (id(row.shape), id(row.labels), row.namespace)
+                    if kind in hopeless:
+                        continue
                     decision = yield Proposal((wish,))
-                    if decision.exhausted:
+                    if decision.exhausted and not decision.taken:
                         return
                     if decision.taken:
                         taken = moved = True
                         break
+                    if decision.rejection is not None and decision.rejection.guard == "NoTarget":
+                        hopeless.add(kind)  # what no node takes, no node takes its look-alike from here either
                 if not taken:
                     passed[source] = True
 
@@ -81,7 +88,7 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
             # Unevenness is the sum over nodes and resources of size × use². A pod that adds a to a node's use u adds
             # size × a × (a + 2u) to it, and size × a is the same on every node: the pod's share of the mean node.
             cpu, memory = (view.requests(pod) * of_mean_node).tolist()
-            leaves, comes = view.share(pod, source), view.shares(pod, far)
+            leaves, comes = view.relief(pod, source), view.shares(pod, far)
             change = cpu * (comes[0] + double_use[0]) + memory * (comes[1] + double_use[1])
             change += cpu * (leaves[0] - 2 * here[0]) + memory * (leaves[1] - 2 * here[1])
             worth = (change <= -_LEAST_GAIN) & view.reach(pod)[far]
@@ -91,7 +98,7 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
                 yield Wish(pod, why, cost)
 
     def _candidates(self, view: View, resource: int, source: int) -> list[int]:
-        """Pods on the node: lower priority first, then those whose size fits the gap best; one of each kind.
+        """Pods on the node: lower priority first, then those whose size fits the gap best.
 
         The best size brings the node down to the mean and the emptiest node up to half the threshold above it: more
         would only have to be moved on.
@@ -100,17 +107,12 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
         mean, floor = float(use.mean()), float(use.min())
         here = float(view.utilisation_of(source)[resource])
         ideal = min(here - mean, mean + self.settings.imbalance_threshold / 2 - floor)
-        pods = [pod for pod in view.pods_on(source) if not view.moved(pod)]
+        pods = [pod for pod in view.pods_on(source) if pod not in view.moved]
         sizes = (view.held(pods)[:, resource] * (100.0 / max(int(view.capacity[resource, source]), 1))).tolist()
-        best: dict[tuple[int, int, int], tuple[int, float, int]] = {}
-        for pod, size in zip(pods, sizes, strict=True):
-            if size > 0:
-                row = view.pods[pod]
-                rank = (row.priority, abs(size - ideal), pod)
-                # What refuses one pod of a kind refuses its siblings here too, so one attempt a kind is enough.
-                kind = (row.priority, id(row.shape), id(row.labels))
-                best[kind] = min(best.get(kind, rank), rank)
-        return [pod for *_, pod in sorted(best.values())]
+        ranked = (
+            (view.pods[pod].priority, abs(size - ideal), pod) for pod, size in zip(pods, sizes, strict=True) if size
+        )
+        return [pod for *_, pod in sorted(ranked)]
 
     def _why(self, view: View, resource: int, source: int) -> str:
         use = view.utilisation[resource]

@@ -22,9 +22,17 @@ class NodeMaintenance(Strategy[Settings]):
 
     def propose(self, view: View) -> Proposals:
         """Each pod on a maintenance node: lower priority first, then the largest, while there is most room."""
+        left: list[tuple[int, str]] = []
         for index, node in enumerate(view.nodes):
-            if not node.maintenance:
-                continue
-            pods = sorted(view.pods_on(index), key=lambda p: (view.pods[p].priority, -view.share(p, index).max(), p))
-            for pod in pods:
-                yield Proposal.one(pod, f"{node.name} is under maintenance", insist=True)
+            if node.maintenance:
+                pods = [pod for pod in view.pods_on(index) if pod not in view.moved]
+                pods.sort(key=lambda p: (view.pods[p].priority, -view.share(p, index).max(), p))
+                left += [(pod, f"{node.name} is under maintenance") for pod in pods]
+        moved = True
+        while moved and left:  # what one pod's leaving makes possible is tried again
+            waiting: list[tuple[int, str]] = []
+            for pod, why in left:
+                decision = yield Proposal.one(pod, why, insist=True)
+                if not decision.taken:
+                    waiting.append((pod, why))
+            moved, left = len(waiting) < len(left), waiting

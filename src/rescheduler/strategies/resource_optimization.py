@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
@@ -9,6 +10,9 @@ import numpy as np
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.strategy import Proposal, Proposals, Strategy
 from rescheduler.planning.view import RESOURCES, View
+
+# Pairs are looked for among this many of a node's most helpful pods.
+_PAIRED = 24
 
 
 class ResourceOptimization(Strategy[Settings]):
@@ -24,13 +28,17 @@ class ResourceOptimization(Strategy[Settings]):
 
     def propose(self, view: View) -> Proposals:
         """Node by node: those that need only low priorities first, then the hottest."""
-        hot = np.flatnonzero((view.used > view.limit).any(axis=0) & view.working)
-        sheds = [_Shed(view, int(node)) for node in hot]
-        for shed in sorted(sheds, key=lambda s: (s.cutoff(), -s.heat(), s.node)):
-            while (pod := shed.next()) is not None:
-                decision = yield Proposal.one(pod, shed.why())
-                if decision.exhausted:
-                    return
+        helped = True
+        while helped:  # what one node sheds may make room for another's
+            helped = False
+            hot = np.flatnonzero((view.used > view.limit).any(axis=0) & view.workers)
+            sheds = [_Shed(view, int(node)) for node in hot]
+            for shed in sorted(sheds, key=lambda s: (s.cutoff(), -s.heat(), s.node)):
+                while (pod := shed.next()) is not None:
+                    decision = yield Proposal.one(pod, shed.why())
+                    helped |= decision.taken
+                    if decision.exhausted and not decision.taken:
+                        return
 
 
 class _Shed:
@@ -39,7 +47,7 @@ class _Shed:
     def __init__(self, view: View, node: int) -> None:
         self.node = node
         self._view = view
-        pods = [pod for pod in view.pods_on(node) if not view.moved(pod)]
+        pods = [pod for pod in view.pods_on(node) if pod not in view.moved]
         sizes = view.held(pods).tolist()
         # Candidates not yet proposed: priority, CPU and memory, pod. In the snapshot's order, which breaks ties.
         self._left = [
@@ -91,9 +99,28 @@ class _Shed:
         ]
         if enough:
             return self._left.pop(min(enough)[1])[3]
-        helpful = [(min(c * per_cpu, 1.0) + min(m * per_memory, 1.0), -position) for position, _, c, m, _ in allowed]
-        most, position = max(helpful, default=(0.0, 0))
-        return self._left.pop(-position)[3] if most > 0 else None
+        helpful = sorted(
+            (-(min(c * per_cpu, 1.0) + min(m * per_memory, 1.0)), c * per_cpu + m * per_memory, position)
+            for position, _, c, m, _ in allowed
+        )
+        if not helpful or not helpful[0][0]:
+            return None
+        position = helpful[0][2]
+        if cpu_over > 0 and memory_over > 0:
+            # Largest first is best for one resource; with two, a pair that ends it may not hold the largest.
+            position = self._of_a_pair([entry[2] for entry in helpful[:_PAIRED]], cpu_over, memory_over) or position
+        return self._left.pop(position)[3]
+
+    def _of_a_pair(self, positions: list[int], cpu_over: int, memory_over: int) -> int | None:
+        """The position of a candidate that ends it together with one other; of all pairs the smallest."""
+        pairs = (
+            (cpu + other_cpu + memory + other_memory, one)
+            for (one, (_, cpu, memory, _)), (_, (_, other_cpu, other_memory, _)) in combinations(
+                [(position, self._left[position]) for position in positions], 2
+            )
+            if cpu + other_cpu >= cpu_over and memory + other_memory >= memory_over
+        )
+        return min(pairs, default=(0, None))[1]
 
 
 def _per(excess: int) -> float:

@@ -1,0 +1,169 @@
+"""LoadBalancing: the most and the least used nodes come near each other, and no plan is worth undoing."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from rescheduler.model.plan import Picture
+from rescheduler.model.snapshot import ClusterSnapshot
+from tests.support.builders import Row, cluster, daemonset, deployment, node, pod
+from tests.support.planning import BALANCING, PolicyOptions, carried_out, moves_of, planned, rejected
+
+A, B, C = node("a", cpu=10, memory="10Gi"), node("b", cpu=10, memory="10Gi"), node("c", cpu=10, memory="10Gi")
+
+
+def on(place: str, *cpu: int | str, memory: int | str = 0) -> list[Row]:
+    return [pod(f"{place}{n}", on=place, cpu=amount, memory=memory) for n, amount in enumerate(cpu)]
+
+
+def gap(picture: Picture) -> float:
+    return max(picture.cpu.max - picture.cpu.min, picture.memory.max - picture.memory.min)
+
+
+BALANCED: list[tuple[str, list[Row], PolicyOptions, int]] = [
+    ("nothing to do", [A, B, *on("a", 2)], {}, 0),
+    ("at the threshold", [A, B, *on("a", 1, 1)], {}, 0),
+    ("just over it", [A, B, *on("a", 1, "1001m")], {}, 1),
+    ("it stops at the threshold", [A, B, *on("a", *[1] * 6)], {}, 2),
+    ("another threshold", [A, B, *on("a", *[1] * 6)], {"imbalance": 40}, 1),
+    ("a wide one", [A, B, *on("a", *[1] * 6)], {"imbalance": 60}, 0),
+    ("memory", [A, B, *[pod(f"m{n}", on="a", memory="1Gi") for n in range(6)]], {}, 2),
+    ("both at once", [A, B, *on("a", *[1] * 6, memory="1Gi")], {}, 2),
+    ("to a third", [A, B, C, *on("a", *[1] * 6)], {}, 3),
+    ("from two", [A, B, C, *on("a", *[1] * 4), *on("b", *[1] * 4)], {}, 2),
+    ("the node that is full is passed over", [A, B, node("c", cpu=10, pods=0), *on("a", *[1] * 6)], {}, 2),
+]
+
+
+@pytest.mark.parametrize(("rows", "options", "moves"), [pytest.param(*row[1:], id=row[0]) for row in BALANCED])
+def test_pods_move_until_the_gap_is_within_the_threshold_and_no_further(
+    rows: list[Row], options: PolicyOptions, moves: int
+) -> None:
+    snapshot = cluster(rows)
+    plan = planned(snapshot, BALANCING, **options)
+    assert len(plan.moves) == moves
+    closed = any(found.name == "c" and dict(found.allocatable)["pods"] == 0 for found in snapshot.nodes)
+    assert closed or gap(plan.after) <= options.get("imbalance", 20)
+    assert plan.after.cpu.stddev <= plan.before.cpu.stddev
+
+
+STUCK: list[tuple[str, list[Row]]] = [
+    ("one pod that is all the load", [A, B, *on("a", 6)]),
+    ("only daemons", [A, B, *daemonset("d", on=["a"], cpu=6)]),
+    ("no other node", [A, *on("a", 3, 3)]),
+    ("the others are closed", [A, node("b", cordoned=True), node("c", control_plane=True), *on("a", 3, 3)]),
+    ("the others are tainted", [A, node("b", cpu=10, taints=["x:NoSchedule"]), *on("a", *[1] * 6)]),
+    ("the others would be hot", [A, node("b", cpu=1), *on("a", *["900m"] * 8)]),
+    ("what one resource gains the other loses", [A, B, *on("a", 3), *[pod("m", on="b", memory="3Gi")]]),
+    ("a closed node is no source", [node("a", cpu=10, cordoned=True), B, C, *on("a", *[1] * 6)]),
+    ("a node without capacity", [A, node("b", cpu=0, memory=0), *on("a", 3, 3)]),
+    ("a node that lists nothing", [A, node("b", cpu=None, memory=None), *on("a", 3, 3)]),
+    ("pods that ask nothing", [A, B, *[pod(f"n{n}", on="a") for n in range(9)]]),
+]
+
+
+@pytest.mark.parametrize("rows", [pytest.param(row[1], id=row[0]) for row in STUCK])
+def test_where_nothing_feasible_helps_nothing_is_moved(rows: list[Row]) -> None:
+    assert planned(cluster(rows), BALANCING).moves == ()
+
+
+def test_an_idle_pool_that_nobody_may_use_causes_no_moves_among_the_others() -> None:
+    pool = [node(f"p{n}", cpu=10, taints=["gpu:NoSchedule"]) for n in range(3)]
+    plan = planned(cluster(A, B, C, pool, on("a", *[1] * 5), on("b", *[1] * 4), on("c", *[1] * 4)), BALANCING)
+    assert plan.moves == ()
+    assert {rejection.guard for rejection in plan.rejections} <= {"NoTarget"}
+
+
+def test_low_priority_moves_first() -> None:
+    rows = [pod(f"p{n}", on="a", cpu=1, priority=priority) for n, priority in enumerate([50, 9, 50, 1, 50, 50])]
+    assert [*moves_of(planned(cluster(A, B, rows), BALANCING))] == ["p3", "p1"]
+
+
+def test_targets_stay_under_the_thresholds() -> None:
+    """Memory is what b lacks: of the two that would do for CPU only the lean one goes."""
+    rows = [*on("a", 3, 3, 3), *on("b", 0, memory="7Gi")]
+    fat = pod("fat", on="a", cpu=2, memory="2Gi")
+    plan = planned(cluster(A, B, rows, fat), BALANCING)
+    assert "fat" not in moves_of(plan)
+    assert plan.after.memory.max <= 80
+
+
+SIBLINGS: list[tuple[str, list[Row], PolicyOptions]] = [
+    ("is too young", [pod("p0", on="a", cpu=1, age=5)], {}),
+    ("is of an excluded namespace", [pod("p0", on="a", cpu=1, namespace="aaa")], {"excluded_namespaces": ["aaa"]}),
+    ("is being deleted", [pod("p0", on="a", cpu=1, deleting=True)], {}),
+    (
+        "rests",
+        [
+            pod(
+                "p0",
+                on="a",
+                cpu=1,
+                annotations={"scheduler.alpha.kubernetes.io/migration-time": "2027-01-15T07:59:00Z"},
+            )
+        ],
+        {},
+    ),
+    ("is a daemon's", [*daemonset("p0", on=["a"], cpu=1, labels={"app": "same"})], {}),
+]
+
+
+@pytest.mark.parametrize(("rows", "options"), [pytest.param(*row[1:], id=row[0]) for row in SIBLINGS])
+def test_a_pod_is_tried_when_its_look_alike_may_not_move(rows: list[Row], options: PolicyOptions) -> None:
+    labels = {"app": "same"} if len(rows) > 1 else {}
+    others = [pod(f"q{n}", on="a", cpu=1, labels=labels) for n in range(4)]
+    assert len(planned(cluster(A, B, rows, others), BALANCING, **options).moves) >= 1
+
+
+def test_the_reason_names_the_gap() -> None:
+    plan = planned(cluster(A, B, on("a", *[1] * 6)), BALANCING)
+    said = (
+        "a is at 60.0% CPU, the least used node at 0.0% (imbalanceThreshold 20); b is then at 10.0% CPU and 0.0% memory"
+    )
+    assert plan.moves[0].reason == said
+    assert rejected(plan) == {}
+
+
+UNEVEN = cluster(
+    node("n0", cpu=4, memory="32Gi"),
+    node("n1", cpu=8, memory="32Gi"),
+    node("n2", cpu=8, memory="32Gi"),
+    node("n3", cpu=4, memory="4Gi"),
+    node("n4", cpu=4, memory="32Gi"),
+    pod("p0", on="n0", cpu=2, memory="1Gi"),
+    pod("p2", on="n0", cpu="500m", memory="4Gi"),
+    pod("p1", on="n1", cpu=1, memory="128Mi"),
+)
+
+
+def rolled(seed: int) -> ClusterSnapshot:
+    """A small cluster of several sizes, fuller on its first nodes, with no rules at all."""
+    roll = random.Random(seed)
+    names = [f"n{number}" for number in range(roll.randint(2, 6))]
+    room = {name: [roll.choice((2, 4, 8)) * 1000, roll.choice((4, 8, 32)) * 1024] for name in names}
+    rows: list[Row] = [node(name, cpu=f"{cpu}m", memory=f"{memory}Mi") for name, (cpu, memory) in room.items()]
+    for number in range(roll.randint(3, 20)):
+        cpu, memory = roll.choice((100, 250, 500, 1000)), roll.choice((128, 512, 1024))
+        place = roll.choice(names[: len(names) // 2] if roll.random() < 0.7 else names)
+        if room[place][0] >= cpu and room[place][1] >= memory:
+            room[place] = [room[place][0] - cpu, room[place][1] - memory]
+            rows += deployment(f"d{number}", on=[place], cpu=f"{cpu}m", memory=f"{memory}Mi")
+    return cluster(rows)
+
+
+def test_no_move_is_made_that_planning_again_would_undo() -> None:
+    plan = planned(UNEVEN, BALANCING)
+    again = planned(carried_out(UNEVEN, plan), BALANCING)
+    assert {move.pod for move in plan.moves} & {move.pod for move in again.moves} == set()
+
+
+def test_planning_again_finds_nothing_left_to_do() -> None:
+    unsettled = []
+    for seed in range(150):
+        snapshot = rolled(seed)
+        plan = planned(snapshot, BALANCING)
+        if planned(carried_out(snapshot, plan), BALANCING).moves:
+            unsettled.append(seed)
+    assert unsettled == []
