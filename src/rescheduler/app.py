@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 
@@ -32,6 +32,7 @@ from rescheduler.planning.explain import Explanation, explain
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.strategy import Strategy
 from rescheduler.strategies import discover, settings_by_name
+from rescheduler.strategies.node_maintenance import NodeMaintenance
 
 if TYPE_CHECKING:
     from rescheduler.cluster.client import Page
@@ -122,13 +123,24 @@ def record(source: Files | Live, out: BinaryIO, progress: Progress) -> Recorder:
 
 def plan(snapshot: ClusterSnapshot, policy: Policy) -> Plan:
     """One cycle's plan."""
-    return make_plan(snapshot, policy, strategies(policy))
+    return _with_reminders(make_plan(snapshot, policy, strategies(policy)), snapshot, policy)
+
+
+def _with_reminders(made: Plan, snapshot: ClusterSnapshot, policy: Policy) -> Plan:
+    """The plan, with a word about marks that no enabled strategy heeds."""
+    marked = [node.name for node in snapshot.nodes if node.maintenance]
+    if not marked or NodeMaintenance.name in policy.enabled_strategies:
+        return made
+    reminder = f"under maintenance, but {NodeMaintenance.name} is not among enabledStrategies: {', '.join(marked[:3])}"
+    more = f" and {len(marked) - 3} more" if len(marked) > 3 else ""
+    return replace(made, warnings=(*made.warnings, reminder + more))
 
 
 def explanation(snapshot: ClusterSnapshot, policy: Policy, pod: tuple[str, str]) -> tuple[Explanation, Plan]:
     """Why a pod (namespace, name) is moved or isn't, and the plan that says so."""
     chosen = strategies(policy)
     planner, made = plan_cycle(snapshot, policy, chosen)
+    made = _with_reminders(made, snapshot, policy)
     return explain(planner, made, pod, [strategy.name for strategy in chosen]), made
 
 

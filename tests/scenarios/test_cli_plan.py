@@ -263,3 +263,34 @@ def test_many_warnings_are_cut_unless_more_is_wanted(tmp_path: Path) -> None:
     assert len([line for line in quiet.said.splitlines() if line.startswith("warning:")]) == 11
     assert "more (-v shows all)" in quiet.said
     assert len([line for line in talkative.said.splitlines() if line.startswith("warning:")]) > 30
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        (("--per-node-in", "0"), "--per-node-in: "),
+        (("--excluded-pod-selector", "a==="), "--excluded-pod-selector: "),
+        (("--min-pod-age", "soon"), "--min-pod-age: "),
+    ],
+)
+def test_a_flag_that_makes_no_sense_is_named_with_what_is_wrong(hot: str, flags: tuple[str, ...], error: str) -> None:
+    ran = rescheduler("plan", "-f", hot, *flags)
+    assert ran.code == 2
+    assert error in ran.said
+
+
+def test_limits_and_exclusions_can_be_given_as_flags(hot: str) -> None:
+    flags = ("--max-reschedule-pods", "unlimited", "-o", "json", *NOW)
+    assert len(succeeded("plan", "-f", hot, "--per-node-out", "1", *flags).data["moves"]) == 1
+    assert succeeded("plan", "-f", hot, "--excluded-pod-selector", "app", *flags).data["moves"] != []
+    kept = succeeded("plan", "-f", hot, "--excluded-pod-selector", "app=web", *flags).data["moves"]
+    assert not any(move["workload"] == "Deployment/web" for move in kept)
+
+
+def test_a_maintenance_label_that_no_strategy_heeds_is_pointed_out(tmp_path: Path) -> None:
+    labels = {"scheduler.alpha.kubernetes.io/maintenance": "true"}
+    file = dumps.written(tmp_path / "c.json", dumps.node("a", labels=labels), dumps.node("b"))
+    assert (
+        "under maintenance, but NodeMaintenance is not among enabledStrategies: a" in succeeded("plan", "-f", file).said
+    )
+    assert "enabledStrategies" not in succeeded("plan", "-f", file, "--strategy", "NodeMaintenance").said

@@ -46,7 +46,7 @@ def explain(pod: str, inputs: Inputs, wanted: Wanted, **flags: str | float | Non
     Examples:
       rescheduler explain shop/cart-6d5f9c-x2x9z
       rescheduler explain pod/cart-6d5f9c-x2x9z -n shop -f cluster.json -o wide
-      rescheduler plan -o name | xargs -L1 rescheduler explain
+      rescheduler plan -o name | xargs -r -L1 rescheduler explain
     """
     namespace, output, now = flags["namespace"], str(flags["output"]), flags["now"]
     session = open_session(inputs, wanted, now if isinstance(now, float) else None)

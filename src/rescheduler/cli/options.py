@@ -62,6 +62,16 @@ class Wanted:
     max_reschedule_pods: int | str | None
     migration_method: str | None
     excluded_namespaces: tuple[str, ...]
+    excluded_pod_selector: str | None
+    min_pod_age: str | None
+    cool_down: str | None
+    allow_jobs: bool | None
+    allow_local_storage: bool | None
+    allow_single_replica: bool | None
+    per_node_in: int | str | None
+    per_node_out: int | str | None
+    per_namespace: int | str | None
+    per_workload: int | str | None
 
     def overrides(self) -> dict[str, object]:
         """The flags as fields of the configuration; None is not given."""
@@ -73,6 +83,16 @@ class Wanted:
             "maxReschedulePods": self.max_reschedule_pods,
             "migrationMethod": self.migration_method,
             "excludedNamespaces": self.excluded_namespaces or None,
+            "excludedPodSelector": self.excluded_pod_selector,
+            "minPodAge": self.min_pod_age,
+            "coolDown": self.cool_down,
+            "allow.jobs": self.allow_jobs,
+            "allow.localStorage": self.allow_local_storage,
+            "allow.singleReplica": self.allow_single_replica,
+            "limits.perNodeIn": self.per_node_in,
+            "limits.perNodeOut": self.per_node_out,
+            "limits.perNamespace": self.per_namespace,
+            "limits.perWorkload": self.per_workload,
         }
 
 
@@ -98,6 +118,15 @@ def _instant(text: str) -> float:
 def _count(text: str) -> int | str:
     """A number, or a word that the configuration understands (`unlimited`)."""
     return int(text) if text.removeprefix("-").isdecimal() else text
+
+
+def _flag(name: str, about: str) -> Option:
+    """A switch that is None when it is not given, so that the file's word stands."""
+    return click.option(f"{name}/--no-{name.removeprefix('--')}", default=None, help=about)
+
+
+def _limit(name: str, about: str) -> Option:
+    return click.option(name, type=_count, metavar="N|unlimited", help=about)
 
 
 def gathered(name: str, into: type[Group], options: Sequence[Option]) -> Option:
@@ -181,6 +210,16 @@ policy_options = gathered(
             help="Leave this namespace alone; may be repeated, and replaces excludedNamespaces "
             "(kube-system, kube-public).",
         ),
+        click.option("--excluded-pod-selector", metavar="SELECTOR", help="excludedPodSelector: leave these alone."),
+        click.option("--min-pod-age", metavar="DURATION", help="minPodAge: leave younger pods alone."),
+        click.option("--cool-down", metavar="DURATION", help="coolDown: how long a moved workload rests."),
+        _flag("--allow-jobs", "allow.jobs: move pods of Jobs too, which start their work again."),
+        _flag("--allow-local-storage", "allow.localStorage: move pods whose local data is lost by it."),
+        _flag("--allow-single-replica", "allow.singleReplica: move single replicas that are down meanwhile."),
+        _limit("--per-node-in", "limits.perNodeIn: moves onto one node."),
+        _limit("--per-node-out", "limits.perNodeOut: moves off one node."),
+        _limit("--per-namespace", "limits.perNamespace: moves in one namespace."),
+        _limit("--per-workload", "limits.perWorkload: moves of one workload."),
     ],
 )
 

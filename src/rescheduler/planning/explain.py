@@ -187,11 +187,13 @@ def _why_not_proposed(planner: Planner, plan: Plan, pod: Pod, strategies: Sequen
         yield "It is under maintenance, which is NodeMaintenance's business."
     else:
         yield "It is not under maintenance."
-    cpu, memory = plan.after.cpu, plan.after.memory
-    yield (
-        f"With the plan made, the most and the least used node are {cpu.max - cpu.min:.1f} points of CPU "
-        f"and {memory.max - memory.min:.1f} points of memory apart."
-    )
+    open_nodes = planner.view.utilisation[:, planner.view.open]
+    if open_nodes.size:
+        cpu, memory = (open_nodes.max(axis=1) - open_nodes.min(axis=1)).tolist()
+        yield (
+            f"With the plan made, the most and the least used of the nodes that take pods are {cpu:.1f} points of CPU "
+            f"and {memory:.1f} points of memory apart."
+        )
 
 
 def _hot(load: NodeLoad, policy: Policy) -> bool:

@@ -121,7 +121,7 @@ class Planner:
                 self._undo(done)
             rejection = replace(found, strategy=strategy)
             known = self.rejections.get(wish.pod)
-            # The first reason stands: a later try may only meet what the plan itself has spent since. Its words may change.
+            # The first reason stands: a later try may only meet what the plan itself has spent since. Words may change.
             if known is None or (known.strategy, known.guard) == (strategy, rejection.guard):
                 self.rejections[wish.pod] = rejection
             return Decision(rejection=rejection, exhausted=self._budgets.exhausted)
