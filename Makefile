@@ -9,9 +9,10 @@ UV_VERSION := 0.13.7
 FAST := $(BIN)/pytest -n auto -m "not cluster"
 NODES ?= 20
 PODS ?= 100
+CASES ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-fast test-cluster test-versions bench docs testbed cluster lock clean
+.PHONY: help setup check format test test-fast test-cluster test-versions agree bench docs testbed cluster lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +51,9 @@ test-versions: $(READY) ## The cluster's tests on every supported Kubernetes ver
 	  RESCHEDULER_TESTBED_VERSION=$$version $(BIN)/python -m tests.testbed build && \
 	  RESCHEDULER_TESTBED_VERSION=$$version $(BIN)/pytest -m cluster || exit 1; \
 	done
+
+agree: $(READY) testbed ## Our feasibility against the real kube-scheduler (CASES=10000)
+	$(BIN)/python -m tests.contract.agreement run --cases $(CASES)
 
 bench: $(READY) ## Quality and speed on generated clusters
 	$(BIN)/python -m tests.bench

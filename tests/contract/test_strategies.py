@@ -14,7 +14,7 @@ import pytest
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Limits, Policy, Thresholds
 from rescheduler.model.snapshot import ClusterSnapshot, Rows
-from rescheduler.planning.planner import make_plan
+from rescheduler.planning.cycle import make_plan
 from rescheduler.strategies import discover
 from tests.support.applied import applied
 from tests.support.generated import random_cluster

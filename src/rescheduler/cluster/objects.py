@@ -5,6 +5,7 @@ from __future__ import annotations
 from rescheduler.cluster import sections, wire
 from rescheduler.cluster.pods import our_annotations
 from rescheduler.cluster.sections import SectionError
+from rescheduler.model import marks
 from rescheduler.model.instant import parse_instant
 from rescheduler.model.objects import (
     AttachLimits,
@@ -94,6 +95,9 @@ def claim(found: wire.PersistentVolumeClaim, meta: wire.Meta) -> Claim:
         volume=spec.volume_name or "",
         storage_class=spec.storage_class_name or "",
         access_modes=tuple(spec.access_modes or ()),
+        bound=((found.status and found.status.phase) or "Bound") == "Bound",
+        deleting=meta.deletion_timestamp is not None,
+        selected_node=our_annotations(meta.annotations).get(marks.SELECTED_NODE, ""),
     )
 
 

@@ -20,7 +20,7 @@ from rescheduler.model.selector import Labels
 from rescheduler.model.shape import HostPort, Requests, Shape
 
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-_MARKED = (marks.PREFIX.encode(), b'"scheduling-ret', b'"kubernetes.io/config.')
+_MARKED = (marks.PREFIX.encode(), b'"scheduling-ret', b'"kubernetes.io/config.', marks.SELECTED_NODE.encode())
 _INLINE_DISKS = (
     *("aws_elastic_block_store", "azure_disk", "cinder", "fc", "flex_volume", "gce_persistent_disk"),
     *("iscsi", "portworx_volume", "rbd", "vsphere_volume"),

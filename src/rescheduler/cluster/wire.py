@@ -186,8 +186,13 @@ class ClaimSpec(Wire):
     access_modes: list[str] | None = None
 
 
+class ClaimStatus(Wire):
+    phase: str | None = None
+
+
 class PersistentVolumeClaim(Anything):
     spec: ClaimSpec | None = None
+    status: ClaimStatus | None = None
 
 
 class CsiSource(Wire):

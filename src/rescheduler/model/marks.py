@@ -20,12 +20,17 @@ SCHEDULING_RETRIES = "scheduling-retries"
 MIRROR = "kubernetes.io/config.mirror"
 STATIC_SOURCE = "kubernetes.io/config.source"
 
+SELECTED_NODE = "volume.kubernetes.io/selected-node"  # on a claim: where its volume is being made
+
 TEMPLATE_HASH = "pod-template-hash"
 CONTROL_PLANE_ROLES = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 RUNNING_MIGRATIONS = frozenset({"pending", "in-progress"})
 
 
+_OTHERS = (SCHEDULING_RETRIES, "scheduling-retires", MIRROR, STATIC_SOURCE, SELECTED_NODE)
+
+
 def ours(key: str) -> bool:
     """Whether planning reads this annotation; all others are left out of recordings and of memory."""
-    return key.startswith(PREFIX) or key in (SCHEDULING_RETRIES, "scheduling-retires", MIRROR, STATIC_SOURCE)
+    return key.startswith(PREFIX) or key in _OTHERS

@@ -118,13 +118,17 @@ class DisruptionBudget(msgspec.Struct, frozen=True, gc=False):
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
-    """A PersistentVolumeClaim."""
+    """A PersistentVolumeClaim; it may name a volume without being bound to it."""
 
     namespace: str
     name: str
     volume: str = ""
     storage_class: str = ""
     access_modes: tuple[str, ...] = ()
+    bound: bool = True
+    deleting: bool = False
+    selected_node: str = ""
+    """The node that its volume is being made for."""
 
 
 class Volume(msgspec.Struct, frozen=True, gc=False):

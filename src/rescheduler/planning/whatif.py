@@ -7,11 +7,12 @@ only what it changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Protocol
 
-from rescheduler.planning.columns import Columns, Indexes, Ints
+from rescheduler.planning.columns import Columns, Indexes, Ints, Mask
 
 
 class Listener(Protocol):
@@ -48,6 +49,25 @@ class WhatIf:
         here = self.columns.pods_on(node)
         stayed = here[self.at[here] == node]
         return [*map(int, stayed), *self._came.get(node, ())]
+
+    @cached_property
+    def _nominated(self) -> list[int]:
+        columns = self.columns
+        return [i for i, pod in enumerate(columns.pods) if pod.nominated and not pod.node and columns.pod_at[i] >= 0]
+
+    def for_sure(self, judge: Callable[[], Mask]) -> Mask:
+        """A judgement with nominated pods and without them: they may come or not, so both must agree.
+
+        Rules that another pod's presence can only make stricter need one look. Company and evenness are not so.
+        """
+        mask = judge()
+        for pod in self._nominated:
+            self.remove(pod, int(self.columns.pod_at[pod]))
+        if self._nominated:
+            mask = mask & judge()
+        for pod in reversed(self._nominated):
+            self.place(pod, int(self.columns.pod_at[pod]))
+        return mask
 
     def place(self, pod: int, node: int) -> None:
         """Let a pod (or the copy that replaces it) be on a node as well; `at` follows the newest place."""

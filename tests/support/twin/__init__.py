@@ -23,14 +23,16 @@ __all__ = ["Placement", "World", "keeps_rules", "refusals"]
 def refusals(world: World, pod: Pod, node_name: str) -> set[str]:
     """The names of all predicates that refuse one more such pod on that node."""
     node = world.node(node_name)
+    # Nominated pods may come or not: company and evenness must hold either way.
+    sure = World(world.snapshot, [place for place in world.placements if place[0].node])
     scheduler = {
         "TaintToleration": tolerated(pod, node),
         "NodeAffinity": wanted(pod, node),
         "NodeResourcesFit": room(world, pod, node),
         "NodePorts": ports_free(world, pod, node),
-        "PodAffinity": affinity_holds(world, pod, node),
+        "PodAffinity": affinity_holds(world, pod, node) and affinity_holds(sure, pod, node),
         "PodAntiAffinity": anti_affinity_holds(world, pod, node),
-        "PodTopologySpread": spread_holds(world, pod, node),
+        "PodTopologySpread": spread_holds(world, pod, node) and spread_holds(sure, pod, node),
         "VolumeBinding": binding_holds(world, pod, node),
         "VolumeZone": zones_hold(world, pod, node),
         "VolumeRestrictions": restrictions_hold(world, pod),

@@ -123,6 +123,9 @@ class PodAffinity:
         terms = self._columns.shape(pod).affinity
         if not terms:
             return None
+        return self._whatif.for_sure(lambda: self._met(pod, terms))
+
+    def _met(self, pod: int, terms: tuple[PodTerm, ...]) -> Mask:
         companions = self._companions(terms, self._columns.pods[pod].namespace)
         labelled: Mask = np.logical_and.reduce([self._columns.domains(t.topology_key) >= 0 for t in terms])
         if companions is None:

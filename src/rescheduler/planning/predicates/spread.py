@@ -66,6 +66,7 @@ class PodTopologySpread:
     name = "PodTopologySpread"
 
     def __init__(self, whatif: WhatIf, matching: Matching, masks: NodeMasks) -> None:
+        self._whatif = whatif
         self._columns: Columns = whatif.columns
         self._matching = matching
         self._masks = masks
@@ -107,8 +108,8 @@ class PodTopologySpread:
     def mask(self, pod: int) -> Mask | None:
         if not self._columns.shape(pod).spread:
             return None
-        masks = [constraint.room(counts_itself=itself) for constraint, itself in self._carried(pod)]
-        return np.logical_and.reduce(masks) if masks else None
+        carried = self._carried(pod)
+        return self._whatif.for_sure(lambda: _even(carried)) if carried else None
 
     def reason(self, pod: int, node: int) -> str:
         for constraint, itself in self._carried(pod):
@@ -117,7 +118,7 @@ class PodTopologySpread:
             if not constraint.room(counts_itself=itself)[node]:
                 value = self._columns.nodes[node].labels[constraint.key]
                 return f"its spread constraint: {constraint.key} {value} would be over maxSkew {constraint.max_skew}"
-        raise AssertionError("asked for the reason of a refusal that was none")
+        return "its spread constraint, should pods that are nominated elsewhere not come"
 
     def skews(self, pod: int) -> list[tuple[Constraint, int]]:
         """The constraints that count this pod, with their skew now: to be compared after a move."""
@@ -151,6 +152,11 @@ class PodTopologySpread:
                 subjects = _subjects(spread, carrier.namespace, carrier.labels)
                 index.add(frozenset({subjects}), (carrier.pair, position))
         return index
+
+
+def _even(carried: list[tuple[Constraint, bool]]) -> Mask:
+    found: Mask = np.logical_and.reduce([constraint.room(counts_itself=itself) for constraint, itself in carried])
+    return found
 
 
 def _subjects(spread: Spread, namespace: str, labels: Labels) -> Subjects:
