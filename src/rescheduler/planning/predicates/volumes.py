@@ -6,6 +6,7 @@ depend on claims only, so they are computed once per set of claims.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from functools import cached_property
 
@@ -34,10 +35,10 @@ def claims_of(columns: Columns, pod: int) -> list[tuple[str, Claim | None]]:
     return [(name, columns.snapshot.claims.get((row.namespace, name))) for name in row.shape.claims]
 
 
-class _ClaimRule:
+class _ClaimRule(ABC):
     """A rule that depends on the pod's claims and the node's labels only."""
 
-    name = ""
+    name: str
 
     def __init__(self, columns: Columns, masks: NodeMasks) -> None:
         self._columns = columns
@@ -64,8 +65,9 @@ class _ClaimRule:
             self._known[key] = self._where(name, self._columns.snapshot.claims.get(key))
         return self._known[key]
 
+    @abstractmethod
     def _where(self, name: str, claim: Claim | None) -> tuple[Mask, str]:
-        raise NotImplementedError
+        """Where a claim lets its pod be, and the reason where it doesn't."""
 
     def _all(self, *, allowed: bool) -> Mask:
         return np.full(len(self._columns.nodes), allowed)
