@@ -8,20 +8,19 @@ DaemonSet pod.
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
+from tests.bench.manifests import filled, meta, namespace, node_object, owner_references, pod_object, text_of
+
 ZONES = ("zone-a", "zone-b", "zone-c")
 CORES = (8, 16, 32)
 _CPU_SIZES = (50, 100, 150, 250, 400, 600, 1000, 1500, 2000, 3000)
 _MIB_PER_MILLI = (1.0, 4.0, 6.0)
 NAMESPACES = tuple(f"team-{n:02d}" for n in range(40))
-_HEARTBEAT = "2026-11-15T08:00:00Z"
-_BORN = "2026-11-01T08:00:00Z"
 
 
 @dataclass(slots=True)
@@ -169,22 +168,22 @@ def _take(places: list[NodePlan], wanted: int, rule: str) -> tuple[list[NodePlan
 
 def objects(nodes: list[NodePlan], workloads: list[WorkloadPlan]) -> Iterator[str]:
     """Every object of the cluster as kubectl's JSON, indented as an item of a list."""
-    yield from (_text(_namespace(name)) for name in ("kube-system", *NAMESPACES))
+    yield from (text_of(namespace(name)) for name in ("kube-system", *NAMESPACES))
     for number, node in enumerate(nodes):
-        yield _text(_node(node, number))
-    daemon = _text(
-        _pod("node-agent-@NAME@", "kube-system", ("DaemonSet", "node-agent"), {"app": "node-agent"}, (100, 128))
+        yield text_of(node_object(node, number))
+    daemon = text_of(
+        pod_object("node-agent-@NAME@", "kube-system", ("DaemonSet", "node-agent"), {"app": "node-agent"}, (100, 128))
     )
-    yield _text(
+    yield text_of(
         {
             "apiVersion": "apps/v1",
             "kind": "DaemonSet",
-            "metadata": _meta("node-agent", "kube-system"),
+            "metadata": meta("node-agent", "kube-system"),
             "spec": {"selector": {"matchLabels": {"app": "node-agent"}}},
         }
     )
     for number, node in enumerate(nodes):
-        yield _fill(daemon, f"{number:05d}", node.name, f"d{number:07x}")
+        yield filled(daemon, f"{number:05d}", node.name, f"d{number:07x}")
     for number, workload in enumerate(workloads):
         yield from _workload(workload, number)
 
@@ -194,11 +193,11 @@ def _workload(workload: WorkloadPlan, number: int) -> Iterator[str]:
     replica_set = f"{workload.name}-{template_hash}"
     labels = {"app": workload.name, "pod-template-hash": template_hash, "tier": "web" if number % 2 else "batch"}
     count = len(workload.nodes)
-    yield _text(
+    yield text_of(
         {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
-            "metadata": _meta(workload.name, workload.namespace),
+            "metadata": meta(workload.name, workload.namespace),
             "spec": {
                 "replicas": count,
                 "selector": {"matchLabels": {"app": workload.name}},
@@ -206,13 +205,13 @@ def _workload(workload: WorkloadPlan, number: int) -> Iterator[str]:
             },
         }
     )
-    yield _text(
+    yield text_of(
         {
             "apiVersion": "apps/v1",
             "kind": "ReplicaSet",
             "metadata": {
-                **_meta(replica_set, workload.namespace),
-                "ownerReferences": _owner("Deployment", workload.name),
+                **meta(replica_set, workload.namespace),
+                "ownerReferences": owner_references("Deployment", workload.name),
             },
             "spec": {
                 "replicas": count,
@@ -222,11 +221,11 @@ def _workload(workload: WorkloadPlan, number: int) -> Iterator[str]:
     )
     if workload.budget:
         need = (count + 1) // 2
-        yield _text(
+        yield text_of(
             {
                 "apiVersion": "policy/v1",
                 "kind": "PodDisruptionBudget",
-                "metadata": _meta(workload.name, workload.namespace),
+                "metadata": meta(workload.name, workload.namespace),
                 "spec": {"minAvailable": "50%", "selector": {"matchLabels": {"app": workload.name}}},
                 "status": {
                     "currentHealthy": count,
@@ -236,13 +235,13 @@ def _workload(workload: WorkloadPlan, number: int) -> Iterator[str]:
                 },
             }
         )
-    pod = _pod(
+    pod = pod_object(
         f"{replica_set}-@NAME@", workload.namespace, ("ReplicaSet", replica_set), labels, (workload.cpu, workload.mib)
     )
     pod["spec"].update(_rules(workload))
-    text = _text(pod)
+    text = text_of(pod)
     for index, node in enumerate(workload.nodes):
-        yield _fill(text, f"{index:05x}", node.name, f"{number:06x}{index:04x}")
+        yield filled(text, f"{index:05x}", node.name, f"{number:06x}{index:04x}")
 
 
 def _rules(workload: WorkloadPlan) -> dict[str, Any]:
@@ -272,205 +271,3 @@ def write_cluster(out: BinaryIO, nodes: int, pods: int, seed: int = 1) -> None:
     for index, text in enumerate(objects(planned, workloads_of(planned, rng))):
         out.write((b"," if index else b"") + b"\n" + text.encode())
     out.write(b'\n    ],\n    "kind": "List",\n    "metadata": {\n        "resourceVersion": ""\n    }\n}\n')
-
-
-def _text(thing: dict[str, Any]) -> str:
-    return "\n".join("        " + line for line in json.dumps(thing, indent=4).splitlines())
-
-
-def _fill(text: str, name: str, node: str, uid: str) -> str:
-    return (
-        text.replace("@NAME@", name)
-        .replace("@NODE@", node)
-        .replace("@UID@", f"00000000-0000-4000-8000-{uid:>012s}".replace(" ", "0"))
-    )
-
-
-def _meta(name: str, namespace: str = "") -> dict[str, Any]:
-    meta: dict[str, Any] = {
-        "creationTimestamp": _BORN,
-        "generation": 1,
-        "name": name,
-        "resourceVersion": "1000",
-        "uid": "00000000-0000-4000-8000-000000000000",
-    }
-    if namespace:
-        meta["namespace"] = namespace
-    return meta
-
-
-def _namespace(name: str) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {**_meta(name), "labels": {"kubernetes.io/metadata.name": name}},
-    }
-
-
-def _owner(kind: str, name: str) -> list[dict[str, Any]]:
-    return [
-        {
-            "apiVersion": "apps/v1",
-            "blockOwnerDeletion": True,
-            "controller": True,
-            "kind": kind,
-            "name": name,
-            "uid": "00000000-0000-4000-8000-000000000000",
-        }
-    ]
-
-
-def _node(node: NodePlan, number: int) -> dict[str, Any]:
-    labels = {
-        "beta.kubernetes.io/arch": "amd64",
-        "kubernetes.io/arch": "amd64",
-        "kubernetes.io/hostname": node.name,
-        "kubernetes.io/os": "linux",
-        "topology.kubernetes.io/region": "region-1",
-        "topology.kubernetes.io/zone": node.zone,
-    }
-    if node.ssd:
-        labels["disk"] = "ssd"
-    spec: dict[str, Any] = {"podCIDR": f"10.{number // 256}.{number % 256}.0/24"}
-    if node.tainted:
-        spec["taints"] = [{"effect": "NoSchedule", "key": "dedicated", "value": "batch"}]
-    room = {
-        "cpu": str(node.cores),
-        "ephemeral-storage": "95491281146",
-        "hugepages-2Mi": "0",
-        "memory": f"{node.mib}Mi",
-        "pods": "110",
-    }
-    conditions = [
-        {
-            "lastHeartbeatTime": _HEARTBEAT,
-            "lastTransitionTime": _BORN,
-            "message": f"kubelet has {kind}",
-            "reason": f"Kubelet{kind}",
-            "status": "True" if kind == "Ready" else "False",
-            "type": kind,
-        }
-        for kind in ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
-    ]
-    images = [
-        {
-            "names": [f"registry.example/library/image-{i}@sha256:{i:064x}", f"registry.example/library/image-{i}:v1"],
-            "sizeBytes": 100_000_000 + i,
-        }
-        for i in range(10)
-    ]
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {**_meta(node.name), "labels": labels},
-        "spec": spec,
-        "status": {
-            "addresses": [{"address": "192.0.2.1", "type": "InternalIP"}],
-            "allocatable": room,
-            "capacity": room,
-            "conditions": conditions,
-            "images": images,
-        },
-    }
-
-
-def _pod(
-    name: str, namespace: str, owner: tuple[str, str], labels: dict[str, str], size: tuple[int, int]
-) -> dict[str, Any]:
-    """A pod as the API server shows one: most of it is of no interest to planning, which is the point."""
-    requests = {"cpu": f"{size[0]}m", "memory": f"{size[1]}Mi"}
-    token = {
-        "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount",
-        "name": "kube-api-access-@NAME@",
-        "readOnly": True,
-    }
-    probe = {
-        "failureThreshold": 3,
-        "httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTP"},
-        "periodSeconds": 10,
-        "successThreshold": 1,
-        "timeoutSeconds": 1,
-    }
-    container = {
-        "env": [{"name": f"SETTING_{i}", "value": f"value-{i}"} for i in range(8)],
-        "image": "registry.example/team/app:v1.2.3",
-        "imagePullPolicy": "IfNotPresent",
-        "livenessProbe": probe,
-        "name": "app",
-        "ports": [{"containerPort": 8080, "protocol": "TCP"}],
-        "readinessProbe": probe,
-        "resources": {"limits": {"memory": requests["memory"]}, "requests": requests},
-        "terminationMessagePath": "/dev/termination-log",
-        "terminationMessagePolicy": "File",
-        "volumeMounts": [token],
-    }
-    sources = [
-        {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
-        {"configMap": {"items": [{"key": "ca.crt", "path": "ca.crt"}], "name": "kube-root-ca.crt"}},
-    ]
-    conditions = [
-        {"lastProbeTime": None, "lastTransitionTime": _BORN, "status": "True", "type": kind}
-        for kind in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
-    ]
-    status = {
-        "allocatedResources": requests,
-        "containerID": "containerd://@UID@",
-        "image": "registry.example/team/app:v1.2.3",
-        "imageID": f"registry.example/team/app@sha256:{7:064x}",
-        "lastState": {},
-        "name": "app",
-        "ready": True,
-        "resources": {"limits": {"memory": requests["memory"]}, "requests": requests},
-        "restartCount": 0,
-        "started": True,
-        "state": {"running": {"startedAt": _BORN}},
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "annotations": {"prometheus.io/scrape": "true", "prometheus.io/port": "8080"},
-            "creationTimestamp": _BORN,
-            "generateName": name.replace("@NAME@", ""),
-            "labels": labels,
-            "name": name,
-            "namespace": namespace,
-            "ownerReferences": _owner(*owner),
-            "resourceVersion": "1000",
-            "uid": "@UID@",
-        },
-        "spec": {
-            "containers": [container],
-            "dnsPolicy": "ClusterFirst",
-            "enableServiceLinks": True,
-            "nodeName": "@NODE@",
-            "preemptionPolicy": "PreemptLowerPriority",
-            "priority": 0,
-            "restartPolicy": "Always",
-            "schedulerName": "default-scheduler",
-            "securityContext": {},
-            "serviceAccount": "default",
-            "serviceAccountName": "default",
-            "terminationGracePeriodSeconds": 30,
-            "tolerations": [
-                {
-                    "effect": "NoExecute",
-                    "key": f"node.kubernetes.io/{why}",
-                    "operator": "Exists",
-                    "tolerationSeconds": 300,
-                }
-                for why in ("not-ready", "unreachable")
-            ],
-            "volumes": [{"name": "kube-api-access-@NAME@", "projected": {"defaultMode": 420, "sources": sources}}],
-        },
-        "status": {
-            "conditions": conditions,
-            "containerStatuses": [status],
-            "hostIP": "192.0.2.1",
-            "phase": "Running",
-            "podIP": "198.51.100.1",
-            "podIPs": [{"ip": "198.51.100.1"}],
-            "qosClass": "Burstable",
-            "startTime": _BORN,
-        },
-    }
