@@ -162,9 +162,11 @@ def single_replica(pod: Pod, context: Context) -> str:
     """Single replicas that cannot be handed off, unless allow.singleReplica: there would be a moment of none."""
     if context.policy.allow.single_replica or pod.owner is None or pod.owner.kind in ("Job", "DaemonSet", "Node"):
         return ""
+    if context.methods.choose(pod) is not Method.EVICT:
+        return ""
     workloads = context.workloads
     only = "replica" if workloads.replicas(pod) <= 1 else "Ready replica" if workloads.only_ready(pod) else ""
-    if not only or context.methods.choose(pod) is not Method.EVICT:
+    if not only:
         return ""
     why = context.methods.cannot_hand_off(pod) or "evict is the method chosen for it"
     return f"it is the only {only}, and {why} (allow.singleReplica lets it)"
