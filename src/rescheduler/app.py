@@ -108,7 +108,7 @@ def read(source: Files | Live, now: float | None, progress: Progress) -> Cluster
     return snapshot
 
 
-def record(source: Files | Live, out: BinaryIO, progress: Progress) -> Recorder:
+def record(source: Files | Live, out: BinaryIO, now: float | None, progress: Progress) -> Recorder:
     """Write what planning reads of a cluster, and nothing else; `out` must be a file that can be written anew."""
 
     def afresh() -> Recorder:
@@ -117,7 +117,7 @@ def record(source: Files | Live, out: BinaryIO, progress: Progress) -> Recorder:
         return Recorder(out)
 
     recorder, taken_at = _collected(source, afresh, progress)
-    recorder.close(taken_at)
+    recorder.close(taken_at if now is None else now)
     return recorder
 
 

@@ -208,3 +208,13 @@ def test_the_order_of_objects_in_a_dump_is_kept_but_means_nothing(tmp_path: Path
         recording = succeeded("snapshot", "-f", dumps.written(tmp_path / "c.json", objects)).out
         outs.add(succeeded("plan", "-f", "-", *NOW, "-ojson", stdin=recording).out)
     assert len(outs) == 1
+
+
+def test_a_stripped_dump_can_be_told_when_it_was_taken(tmp_path: Path) -> None:
+    file = dumps.written(tmp_path / "c.json", dumps.hot_cluster())
+    recording = tmp_path / "recording.json"
+    succeeded("snapshot", "-f", file, "--now", dumps.NOW, "-o", str(recording))
+    assert "when it was taken" in succeeded("plan", "-f", file).said
+    ran = succeeded("plan", "-f", str(recording), "-o", "json")
+    assert "when it was taken" not in ran.said
+    assert ran.data["moves"] == succeeded("plan", "-f", file, "--now", dumps.NOW, "-o", "json").data["moves"]

@@ -16,7 +16,7 @@ import click
 
 from rescheduler import app
 from rescheduler.cli import messages
-from rescheduler.cli.options import STDIN, Inputs, input_options
+from rescheduler.cli.options import STDIN, Inputs, input_options, now_option
 from rescheduler.cli.session import failures, reading_from, source_of
 
 _KUBECTL_FORMATS = ("json", "yaml", "wide", "name", "table")
@@ -32,12 +32,14 @@ _KUBECTL_FORMATS = ("json", "yaml", "wide", "name", "table")
     type=click.Path(),
     help="Where to write it; gzipped if the name ends with .gz. Without it, or with -: standard output.",
 )
+@now_option
 @messages.verbose_option
-def snapshot(inputs: Inputs, output: str) -> None:
+def snapshot(inputs: Inputs, output: str, now: float | None) -> None:
     """Record what `plan -f` reads, without secrets.
 
     Left out is everything that planning doesn't read: environments, commands, images, volumes' contents, annotations of
-    other tools, managed fields, status texts. With -f an existing dump is stripped in the same way.
+    other tools, managed fields, status texts. With -f an existing dump is stripped in the same way; --now tells when it
+    was taken, which kubectl's own don't say.
 
     \b
     Examples:
@@ -51,7 +53,7 @@ def snapshot(inputs: Inputs, output: str) -> None:
     source = source_of(inputs)
     with tempfile.TemporaryFile() as recording:
         with failures(), reading_from(source) as progress:
-            recorder = app.record(source, recording, progress)
+            recorder = app.record(source, recording, now, progress)
         recording.seek(0)
         if output == STDIN:
             _to_stdout(recording)
