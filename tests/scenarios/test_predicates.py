@@ -26,6 +26,7 @@ from tests.support.builders import (
     node_named,
     pod,
     spread,
+    statefulset,
     storage_class,
     toleration,
     volume,
@@ -296,6 +297,35 @@ def test_where_no_node_is_left_the_rejection_tallies_who_refuses(predicate: str,
 def test_a_claim_that_no_node_can_serve_keeps_its_pod(rows: list[Row], words: str) -> None:
     plan = planned(cluster(A, X, me(claims=["c"]), rows), MAINTENANCE)
     assert f"1 {words}" in rejection_of(plan, "p").reason
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        pytest.param(
+            [claim("c", "v", modes=["ReadWriteOncePod"]), volume("v"), pod("other", on="b", claims=["c"])],
+            "VolumeRestrictions",
+            id="one pod only, and another has it",
+        ),
+        pytest.param([], "VolumeBinding", id="no such claim"),
+    ],
+)
+def test_a_claim_that_no_node_can_serve_keeps_a_pod_that_would_be_evicted(rows: list[Row], words: str) -> None:
+    """The original is gone when an eviction is judged, so its own use of the claim is no hindrance."""
+    replicas = statefulset("db", on=["a", "b"], claims=["c"])
+    plan = planned(cluster(A, node("b"), X, replicas, rows), MAINTENANCE)
+    rejection = rejection_of(plan, "db-0")
+    assert rejection.guard == "NoTarget"
+    assert f"2 {words}" in rejection.reason
+
+
+def test_a_claim_for_one_pod_follows_the_only_pod_that_has_it() -> None:
+    rows: list[Row] = [
+        claim("c", "v", modes=["ReadWriteOncePod"]),
+        volume("v"),
+        *statefulset("db", on=["a"], claims=["c"]),
+    ]
+    assert moves_of(planned(cluster(A, X, rows), MAINTENANCE, allow=["single_replica"])) == {"db-0": "x"}
 
 
 def test_every_predicate_has_a_case() -> None:
