@@ -1,0 +1,71 @@
+"""Events that the embedded cluster's own parts emit, so that `kubectl describe` tells what happened.
+
+The scheduler, the kubelets and the controllers say what they did; the same thing said again counts up instead of
+filling the store. Events are kept in core form; `views` shows them as events.k8s.io.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import OrderedDict
+
+from rescheduler.embedded import clock
+from rescheduler.embedded.kinds import CORE_EVENT
+from rescheduler.embedded.refusals import Json
+from rescheduler.embedded.store import Key, Store
+
+_REMEMBERED = 4096
+
+
+class EventRecorder:
+    """Writes events for one component."""
+
+    def __init__(self, store: Store, component: str) -> None:
+        self._store = store
+        self._component = component
+        self._said: OrderedDict[tuple[str, str, str], Key] = OrderedDict()
+
+    def say(self, about: Json, reason: str, message: str, *, warning: bool = False) -> None:
+        """Tell what happened to an object."""
+        metadata = about["metadata"]
+        said = (metadata["uid"], reason, message)
+        now = clock.stamp(clock.now())
+        entry = self._store.get(CORE_EVENT, self._said[said]) if said in self._said else None
+        if entry is not None:
+            event = entry.object()
+            event["count"] += 1
+            event["lastTimestamp"] = now
+            self._store.replace(CORE_EVENT, event, entry.version)
+            return
+        namespace = metadata.get("namespace") or "default"
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "name": f"{metadata['name']}.{uuid.uuid4().hex[:16]}",
+                "namespace": namespace,
+                "uid": str(uuid.uuid4()),
+                "creationTimestamp": now,
+            },
+            "involvedObject": {
+                "apiVersion": about["apiVersion"],
+                "kind": about["kind"],
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+                "resourceVersion": metadata.get("resourceVersion", ""),
+            }
+            | ({"namespace": metadata["namespace"]} if metadata.get("namespace") else {}),
+            "reason": reason,
+            "message": message,
+            "type": "Warning" if warning else "Normal",
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": self._component,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "eventTime": None,
+            "count": 1,
+        }
+        self._said[said] = self._store.create(CORE_EVENT, event).key
+        if len(self._said) > _REMEMBERED:
+            self._said.popitem(last=False)

@@ -1,0 +1,153 @@
+"""The kinds that the embedded API server knows: one row each, and those that CustomResourceDefinitions add.
+
+The HTTP server makes discovery and routes of it, the store its tables, rules and patches look up what holds for a
+kind. Two kinds may show the same stored objects (core and events.k8s.io Events; versions of a custom resource): then
+`storage` names the kind whose form is kept, and `views` says how one becomes the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind in one version of one group."""
+
+    group: str
+    version: str
+    name: str
+    plural: str
+    short: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    """What field selectors may ask for, besides metadata.name and metadata.namespace."""
+    generations: bool = False
+    """Whether a change of the spec counts metadata.generation up."""
+    namespaced: bool = True
+    unconditional: bool = True
+    """Whether it may be replaced without saying which version is replaced."""
+    verbs: tuple[str, ...] = ALL_VERBS
+    storage: str = ""
+    """The `resource` under which objects are kept, if it is not this one's."""
+    custom: bool = False
+
+    @property
+    def resource(self) -> str:
+        """`deployments.apps`, as messages name it."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def stored_as(self) -> str:
+        """The name of the table that keeps its objects."""
+        return self.storage or self.resource
+
+    @property
+    def api_version(self) -> str:
+        """`apps/v1`, as objects carry it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def singular(self) -> str:
+        """The name in small letters, as kubectl accepts it."""
+        return self.name.lower()
+
+
+_STATUS = ("status",)
+_SCALED = ("scale", "status")
+_ABOUT = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_EVENT_FIELDS = (*(f"involvedObject.{each}" for each in _ABOUT), "reason", "reportingComponent", "source", "type")
+_POD_FIELDS = (
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "spec.hostNetwork",
+    "status.phase",
+    "status.podIP",
+    "status.nominatedNodeName",
+)
+
+POD = Kind("", "v1", "Pod", "pods", ("po",), ("all",), ("binding", "eviction", "status"), _POD_FIELDS, generations=True)
+NODE = Kind("", "v1", "Node", "nodes", ("no",), (), _STATUS, ("spec.unschedulable",), namespaced=False)
+NAMESPACE = Kind(
+    "", "v1", "Namespace", "namespaces", ("ns",), (), ("finalize", "status"), ("status.phase",), namespaced=False
+)
+CLAIM = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", ("pvc",), (), _STATUS)
+VOLUME = Kind("", "v1", "PersistentVolume", "persistentvolumes", ("pv",), (), _STATUS, namespaced=False)
+SERVICE = Kind("", "v1", "Service", "services", ("svc",), ("all",), _STATUS)
+QUOTA = Kind("", "v1", "ResourceQuota", "resourcequotas", ("quota",), (), _STATUS)
+CORE_EVENT = Kind("", "v1", "Event", "events", ("ev",), fields=_EVENT_FIELDS)
+EVENT = Kind("events.k8s.io", "v1", "Event", "events", ("ev",), fields=_EVENT_FIELDS, storage=CORE_EVENT.resource)
+DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments", ("deploy",), ("all",), _SCALED, generations=True)
+REPLICA_SET = Kind("apps", "v1", "ReplicaSet", "replicasets", ("rs",), ("all",), _SCALED, generations=True)
+STATEFUL_SET = Kind("apps", "v1", "StatefulSet", "statefulsets", ("sts",), ("all",), _SCALED, generations=True)
+DAEMON_SET = Kind("apps", "v1", "DaemonSet", "daemonsets", ("ds",), ("all",), _STATUS, generations=True)
+CONTROLLER_REVISION = Kind("apps", "v1", "ControllerRevision", "controllerrevisions")
+JOB = Kind("batch", "v1", "Job", "jobs", (), ("all",), _STATUS, generations=True)
+BUDGET = Kind(
+    "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", ("pdb",), (), _STATUS,
+    generations=True, unconditional=False,
+)  # fmt: skip
+LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases", unconditional=False)
+STORAGE_CLASS = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", ("sc",), namespaced=False)
+CSI_NODE = Kind("storage.k8s.io", "v1", "CSINode", "csinodes", namespaced=False)
+PRIORITY_CLASS = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", ("pc",), namespaced=False)
+MUTATING_WEBHOOKS = Kind(
+    "admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations",
+    generations=True, namespaced=False,
+)  # fmt: skip
+DEFINITION = Kind(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", ("crd", "crds"),
+    ("api-extensions",), _STATUS, generations=True, namespaced=False, unconditional=False,
+)  # fmt: skip
+
+BUILT_IN = (
+    POD, NODE, NAMESPACE, CLAIM, VOLUME, SERVICE, QUOTA, CORE_EVENT, EVENT,
+    Kind("", "v1", "ConfigMap", "configmaps", ("cm",)),
+    Kind("", "v1", "Secret", "secrets", fields=("type",)),
+    Kind("", "v1", "ServiceAccount", "serviceaccounts", ("sa",)),
+    DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, CONTROLLER_REVISION, JOB, BUDGET, LEASE,
+    STORAGE_CLASS, CSI_NODE, PRIORITY_CLASS, MUTATING_WEBHOOKS, DEFINITION,
+)  # fmt: skip
+
+
+@dataclass
+class Kinds:
+    """The kinds that are served now."""
+
+    _by_plural: dict[tuple[str, str, str], Kind] = field(default_factory=dict)
+    _by_name: dict[tuple[str, str], Kind] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for kind in BUILT_IN:
+            self.add(kind)
+
+    def __iter__(self) -> Iterator[Kind]:
+        return iter(list(self._by_plural.values()))
+
+    def add(self, kind: Kind) -> None:
+        """Serve a kind from now on, or in a new shape."""
+        self._by_plural[(kind.group, kind.version, kind.plural)] = kind
+        self._by_name[(kind.api_version, kind.name)] = kind
+
+    def remove(self, kind: Kind) -> None:
+        """Serve a kind no longer."""
+        self._by_plural.pop((kind.group, kind.version, kind.plural), None)
+        self._by_name.pop((kind.api_version, kind.name), None)
+
+    def at(self, group: str, version: str, plural: str) -> Kind | None:
+        """The kind at a place in the API's paths."""
+        return self._by_plural.get((group, version, plural))
+
+    def named(self, api_version: str, name: str) -> Kind | None:
+        """The kind that an object or an owner reference names."""
+        return self._by_name.get((api_version, name))
+
+    def of_group(self, group: str) -> list[Kind]:
+        """All kinds and versions of one group."""
+        return [kind for kind in self if kind.group == group]
