@@ -1,12 +1,13 @@
 """The HTTP client for one API server: requests with our credentials, retried where that is safe, errors for people.
 
-Made from a Connection (`kubeconfig.py`); used by `live.py` and, later, by watches and commands. It gives the bytes of
+Made from a Connection (`kubeconfig.py`); used by `live.py`, by watches and by commands. It gives the bytes of
 the body: decoding belongs to whoever knows the kind. Redirects are never followed, because the credentials would go
 with them, and cookies are not kept.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -48,10 +49,13 @@ class Page:
 
     body: bytes = field(repr=False)
     first: bool
+    version: str = ""
+    """The version of the whole list: a watch goes on from it."""
 
 
 class _ListMeta(msgspec.Struct):
     continue_: str = msgspec.field(name="continue", default="")
+    resource_version: str = msgspec.field(name="resourceVersion", default="")
 
 
 class _ListHead(msgspec.Struct):
@@ -161,19 +165,46 @@ class ApiClient:
                 token = ""
                 continue
             starts += not token
-            page = Page(body, first=not token)
-            token = self._continue_token(body, path)
-            yield page
+            head = self._list_head(body, path)
+            yield Page(body, not token, head.resource_version)
+            token = head.continue_
             if not token:
                 return
 
-    def _continue_token(self, body: bytes, path: str) -> str:
+    def _list_head(self, body: bytes, path: str) -> _ListMeta:
         try:
-            return msgspec.json.decode(body, type=_ListHead).metadata.continue_
+            return msgspec.json.decode(body, type=_ListHead).metadata
         except msgspec.MsgspecError as error:
             raise not_kubernetes(path, self._connection, f"the list does not decode ({error})") from error
 
+    async def stream(self, request: Request, silence: float) -> AsyncGenerator[bytes, None]:
+        """The body of an answer that does not end, as it comes. Not retried: the caller knows where to go on from.
+
+        A server that says nothing at all for `silence` seconds is taken for gone.
+        """
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
+        credential = await self._auth.current()
+        for may_renew in (True, False):
+            try:
+                async with self._answer(request, credential, limits) as response:
+                    async for chunk in response.content.iter_any():
+                        yield chunk
+                    return
+            except ApiError as error:  # a 401 comes before the first chunk or never
+                renewed = await self._auth.renewed(credential) if may_renew and error.status == 401 else None
+                if renewed is None:
+                    raise
+                credential = renewed
+
     async def _try(self, request: Request, credential: Credential) -> bytes:
+        async with self._answer(request, credential) as response:
+            return await response.read()
+
+    @asynccontextmanager
+    async def _answer(
+        self, request: Request, credential: Credential, limits: aiohttp.ClientTimeout | None = None
+    ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
+        """A successful answer, whose body is still to be read; anything else is an ApiError."""
         if self._session is None:
             raise RuntimeError("ApiClient is used outside `async with`")
         headers = self._headers.copy()
@@ -193,10 +224,11 @@ class ApiClient:
                 proxy=self._connection.proxy_url,
                 ssl=context if context is not None else True,
                 server_hostname=self._connection.tls_server_name,
+                timeout=limits or self._session.timeout,
             ) as response:
-                body = await response.read()
+                if response.status >= 300:
+                    body = await response.read()
+                    raise error_from_answer(response.status, body, response.headers, request.path, self._connection)
+                yield response
         except (aiohttp.ClientError, OSError) as error:
             raise error_from_exception(error, request.path, self._connection) from error
-        if response.status >= 300:
-            raise error_from_answer(response.status, body, response.headers, request.path, self._connection)
-        return body

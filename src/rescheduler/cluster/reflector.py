@@ -1,0 +1,157 @@
+"""Keeps a copy of one kind up to date: a list, then watches from where it ended, and a new list when that is too old.
+
+The runtime starts one for each kind. Where the server streams lists (WatchList) the list itself is the beginning of
+the watch, and the server never holds all of it in memory; else pages of 500 are read. Whatever goes wrong is tried
+again, ever more slowly; what the copy holds meanwhile is the last state that was seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+import random
+from contextlib import aclosing
+from typing import Protocol
+
+import msgspec
+
+from rescheduler.cluster.backoff import Backoff
+from rescheduler.cluster.client import ApiClient
+from rescheduler.cluster.errors import ApiError, ClusterError
+from rescheduler.cluster.failures import BROKEN_OFF
+from rescheduler.cluster.resources import Resource
+from rescheduler.cluster.split import split
+from rescheduler.cluster.watch import Event, watch
+
+_log = logging.getLogger(__name__)
+_SHORTEST, _LONGEST = 300, 600  # seconds of one watch, as client-go's: servers can shed load, and we spread ours
+_TOO_SHORT = 1.0  # seconds; whoever hangs up sooner would have us come back in a tight circle
+_LIST_ENDS = "k8s.io/initial-events-end"
+
+
+class Sink(Protocol):
+    """Who keeps the objects. Each object comes as its JSON; the answers are their versions."""
+
+    def begin(self) -> None:
+        """A whole new state follows: what is not put before `complete` is gone."""
+
+    def put(self, raw: bytes | memoryview | msgspec.Raw) -> str:
+        """An object is there, or has changed."""
+
+    def drop(self, raw: bytes | memoryview | msgspec.Raw) -> str:
+        """An object is gone."""
+
+    def complete(self) -> None:
+        """The state that `begin` opened is whole."""
+
+
+class _Meta(msgspec.Struct):
+    resource_version: str = msgspec.field(name="resourceVersion", default="")
+    annotations: dict[str, str] = {}
+
+
+class _Bookmark(msgspec.Struct):
+    metadata: _Meta
+
+
+class Reflector:
+    """One kind's copy."""
+
+    def __init__(self, client: ApiClient, resource: Resource, sink: Sink, backoff: Backoff | None = None) -> None:
+        self._client = client
+        self._resource = resource
+        self._sink = sink
+        self._backoff = backoff or Backoff(longest=30.0)
+        self._version = ""
+        self._streams = True
+        self._failures = 0
+        self.synced = asyncio.Event()
+        """Set once the first state is whole."""
+        self.failure = ""
+        """Why the copy is not up to date at the moment; empty when it is."""
+
+    async def run(self) -> None:
+        """Follow the kind until cancelled."""
+        while True:
+            try:
+                await self._follow()
+            except ClusterError as error:
+                await self._after(error)
+
+    async def _follow(self) -> None:
+        if self._version:
+            await self._watch({"resourceVersion": self._version})
+        elif self._streams:
+            self._sink.begin()
+            await self._watch({"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"})
+        else:
+            await self._list()
+
+    async def _after(self, error: ClusterError) -> None:
+        status = error.status if isinstance(error, ApiError) else None
+        if status in (400, 422) and not self._version and self._streams:
+            self._streams = False  # a server from before streaming lists, or with them switched off
+            return
+        if status == 410:
+            _log.info("%s: the watch fell behind; listed anew", self._resource.plural)
+            self._version = ""
+            if not self._failures:
+                self._failures += 1
+                return
+        self._failures += 1
+        self.failure = str(error)
+        _log.warning("%s: %s; tried again", self._resource.plural, error)
+        asked = error.retry_after if isinstance(error, ApiError) else None
+        await self._backoff.pause(min(self._failures, 20), asked)
+
+    async def _list(self) -> None:
+        version = ""
+        async with aclosing(self._client.list_pages(self._resource.path)) as pages:
+            async for page in pages:
+                if page.first:
+                    self._sink.begin()
+                for part in split(io.BytesIO(page.body)):
+                    if isinstance(part, memoryview):
+                        self._sink.put(part)
+                version = page.version
+        self._complete(version)
+
+    async def _watch(self, params: dict[str, str]) -> None:
+        seconds = random.randint(_SHORTEST, _LONGEST)  # noqa: S311  it spreads load, nothing more
+        params = {**params, "timeoutSeconds": str(seconds)}
+        clock = asyncio.get_running_loop().time
+        started, heard = clock(), False
+        async with aclosing(watch(self._client, self._resource.path, params)) as events:
+            async for event in events:
+                self._take(event)
+                heard = True
+        if not heard and clock() - started < _TOO_SHORT:
+            raise ApiError(None, BROKEN_OFF, "the watch ended at once, without an event", self._resource.path)
+
+    def _take(self, event: Event) -> None:
+        match event.type:
+            case "ADDED" | "MODIFIED":
+                version = self._sink.put(event.object)
+            case "DELETED":
+                version = self._sink.drop(event.object)
+            case "BOOKMARK":
+                metadata = msgspec.json.decode(event.object, type=_Bookmark).metadata
+                version = metadata.resource_version
+                if not self._version and metadata.annotations.get(_LIST_ENDS) == "true":
+                    self._complete(version)
+            case other:
+                raise ApiError(None, "UnknownEvent", f"a watch event of type {other!r}", self._resource.path)
+        if self._version:  # while a list is streamed, versions come in no order
+            self._version = version or self._version
+            self._healthy()
+
+    def _complete(self, version: str) -> None:
+        self._sink.complete()
+        self._version = version
+        self.synced.set()
+        self._healthy()
+
+    def _healthy(self) -> None:
+        self._failures = 0
+        self.failure = ""

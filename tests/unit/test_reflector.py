@@ -1,0 +1,207 @@
+"""A reflector keeps its copy right: by streamed lists and pages, after cuts and 410, with objects it can't read."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, cast
+
+import pytest
+
+from rescheduler.cluster.backoff import Backoff
+from rescheduler.cluster.cache import Cache
+from rescheduler.cluster.client import ApiClient, Page, Request
+from rescheduler.cluster.errors import ApiError
+from rescheduler.cluster.reflector import Reflector
+from rescheduler.cluster.resources import RESOURCES
+
+NODES = next(resource for resource in RESOURCES if resource.kind == "Node")
+Json = dict[str, Any]
+LIST_ENDS = {"k8s.io/initial-events-end": "true"}
+
+
+def node(name: str, version: int, **labels: str) -> Json:
+    return {"kind": "Node", "metadata": {"name": name, "resourceVersion": str(version), "labels": labels}}
+
+
+def event(kind: str, body: Json) -> bytes:
+    return json.dumps({"type": kind, "object": body}).encode() + b"\n"
+
+
+def bookmark(version: int, annotations: Mapping[str, str] | None = None) -> bytes:
+    metadata = {"resourceVersion": str(version), "annotations": dict(annotations or {})}
+    return event("BOOKMARK", {"kind": "Node", "metadata": metadata})
+
+
+def gone() -> bytes:
+    return event("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"})
+
+
+def refused(status: int) -> ApiError:
+    return ApiError(status, "Invalid", "sendInitialEvents is forbidden", NODES.path)
+
+
+class ScriptedClient:
+    """Answers each watch with the next chunks of its script, and waits for ever when it has said all."""
+
+    def __init__(self, *watches: list[bytes] | ApiError, pages: list[Page] | None = None) -> None:
+        self.asked: list[Mapping[str, str]] = []
+        self.exhausted = asyncio.Event()
+        self._watches = list(watches)
+        self._pages = pages or []
+
+    async def stream(self, request: Request, silence: float) -> AsyncGenerator[bytes, None]:
+        self.asked.append(request.params)
+        if not self._watches:
+            self.exhausted.set()
+            await asyncio.Event().wait()
+        script = self._watches.pop(0)
+        if isinstance(script, ApiError):
+            raise script
+        for chunk in script:
+            yield chunk
+
+    async def list_pages(self, path: str) -> AsyncGenerator[Page, None]:
+        for page in self._pages:
+            yield page
+
+
+@pytest.fixture
+def paused() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def backoff(paused: list[float]) -> Backoff:
+    async def note(seconds: float) -> None:
+        paused.append(seconds)
+
+    return Backoff(sleep=note)
+
+
+async def followed(client: ScriptedClient, backoff: Backoff) -> tuple[Cache, Reflector]:
+    """The copy, when the client has said all it had to say."""
+    cache = Cache("test")
+    reflector = Reflector(cast("ApiClient", client), NODES, cache.sink("Node"), backoff)
+    task = asyncio.create_task(reflector.run())
+    try:
+        await client.exhausted.wait()
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+    return cache, reflector
+
+
+def names(cache: Cache) -> list[str]:
+    return [each.name for each in cache.snapshot(0.0).nodes]
+
+
+async def test_a_streamed_list_is_whole_when_its_bookmark_says_so(backoff: Backoff) -> None:
+    script = [event("ADDED", node("a", 5)), event("ADDED", node("b", 3)), bookmark(9, LIST_ENDS)]
+    cache, reflector = await followed(ScriptedClient(script), backoff)
+    assert names(cache) == ["a", "b"]
+    assert reflector.synced.is_set()
+
+
+async def test_a_streamed_list_that_breaks_off_is_not_taken_for_whole(backoff: Backoff) -> None:
+    client = ScriptedClient([event("ADDED", node("a", 5))])
+    _, reflector = await followed(client, backoff)
+    assert not reflector.synced.is_set()
+    assert client.asked[-1]["sendInitialEvents"] == "true"
+
+
+async def test_a_watch_goes_on_where_the_last_one_ended(backoff: Backoff) -> None:
+    client = ScriptedClient(
+        [event("ADDED", node("a", 5)), bookmark(9, LIST_ENDS), event("MODIFIED", node("a", 11, x="y")), bookmark(20)],
+        [event("ADDED", node("b", 21)), event("DELETED", node("a", 22))],
+    )
+    cache, _ = await followed(client, backoff)
+    assert names(cache) == ["b"]
+    assert [asked.get("resourceVersion") for asked in client.asked] == [None, "20", "22"]
+
+
+async def test_after_410_a_new_list_drops_what_went_unseen(backoff: Backoff, paused: list[float]) -> None:
+    client = ScriptedClient(
+        [event("ADDED", node("a", 5)), event("ADDED", node("b", 6)), bookmark(9, LIST_ENDS)],
+        [gone()],
+        [event("ADDED", node("b", 6)), event("ADDED", node("c", 30)), bookmark(31, LIST_ENDS)],
+    )
+    cache, _ = await followed(client, backoff)
+    assert names(cache) == ["b", "c"]
+    assert paused == []
+
+
+async def test_until_the_new_list_is_whole_the_old_state_stands(backoff: Backoff) -> None:
+    client = ScriptedClient(
+        [event("ADDED", node("a", 5)), bookmark(9, LIST_ENDS)], [gone()], [event("ADDED", node("b", 30))]
+    )
+    cache, _ = await followed(client, backoff)
+    assert names(cache) == ["a", "b"]
+
+
+async def test_a_server_without_streamed_lists_is_read_by_pages(backoff: Backoff) -> None:
+    def page(first: bool, *items: Json) -> Page:
+        return Page(json.dumps({"items": list(items), "metadata": {}}).encode(), first, "9")
+
+    client = ScriptedClient(refused(422), pages=[page(True, node("a", 1)), page(False, node("b", 2))])
+    cache, reflector = await followed(client, backoff)
+    assert names(cache) == ["a", "b"]
+    assert reflector.synced.is_set()
+    assert client.asked[-1]["resourceVersion"] == "9"
+
+
+async def test_failures_are_tried_again_with_growing_pauses_and_told(backoff: Backoff, paused: list[float]) -> None:
+    broken = ApiError(None, "BrokenOff", "the connection broke off", NODES.path)
+    cache, reflector = await followed(ScriptedClient(broken, broken, broken), backoff)
+    assert len(paused) == 3
+    assert "the connection broke off" in reflector.failure
+    assert names(cache) == []
+
+
+async def test_what_the_server_asks_to_wait_is_waited(backoff: Backoff, paused: list[float]) -> None:
+    busy = ApiError(429, "TooManyRequests", "busy", NODES.path)
+    busy.retry_after = 7.0
+    await followed(ScriptedClient(busy), backoff)
+    assert paused[0] >= 7.0
+
+
+async def test_a_watch_that_ends_at_once_is_not_asked_for_in_a_tight_circle(
+    backoff: Backoff, paused: list[float]
+) -> None:
+    await followed(ScriptedClient([bookmark(9, LIST_ENDS)], [], []), backoff)
+    assert len(paused) == 2
+
+
+async def test_an_object_that_cannot_be_read_is_a_warning_and_the_rest_goes_on(backoff: Backoff) -> None:
+    broken = {"kind": "Node", "metadata": {"name": "bad", "resourceVersion": "7"}, "spec": 5}
+    mended = node("bad", 12)
+    script = [event("ADDED", broken), event("ADDED", node("a", 5)), bookmark(9, LIST_ENDS)]
+    cache, _ = await followed(ScriptedClient(script), backoff)
+    assert names(cache) == ["a", "bad"]
+    assert "Node bad" in cache.snapshot(0.0).warnings[0]
+    cache, _ = await followed(ScriptedClient([*script, event("MODIFIED", mended)]), backoff)
+    assert cache.snapshot(0.0).warnings == ()
+
+
+def test_a_snapshot_does_not_change_with_the_cache() -> None:
+    cache = Cache("test")
+    sink = cache.sink("Namespace")
+    sink.put(json.dumps({"metadata": {"name": "a"}}).encode())
+    taken = cache.snapshot(0.0)
+    sink.put(json.dumps({"metadata": {"name": "b"}}).encode())
+    sink.drop(json.dumps({"metadata": {"name": "a"}}).encode())
+    assert sorted(taken.namespaces) == ["a"]
+    assert sorted(cache.snapshot(0.0).namespaces) == ["b"]
+
+
+def test_listeners_hear_what_changed_and_what_went() -> None:
+    heard: list[tuple[str, Any]] = []
+    cache = Cache("test")
+    cache.listen(lambda kind, key: heard.append((kind, key)))
+    sink = cache.sink("Deployment")
+    sink.begin()
+    sink.put(json.dumps({"metadata": {"name": "web", "namespace": "shop"}}).encode())
+    sink.complete()
+    sink.begin()
+    sink.complete()
+    assert heard == [("Deployment", ("Deployment", "shop", "web"))] * 2
+    assert cache.row("Deployment", ("Deployment", "shop", "web")) is None
