@@ -115,7 +115,7 @@ def test_a_job_completes_and_a_deleted_pod_of_it_is_replaced(
     pods = f"/api/v1/namespaces/{namespace}/pods"
     template = pod("unnamed")
     template["spec"]["restartPolicy"] = "Never"
-    slow = {"annotations": {"testbed.rescheduler.io/completes-in": "600"}}
+    slow = {"annotations": {"simulate.rescheduler.io/completes-in": "600"}}
     for name, metadata in (("quick", {}), ("slow", slow)):
         body = {"metadata": {"name": name}, "spec": {"template": {"spec": template["spec"], "metadata": metadata}}}
         control_plane.api.post(jobs, body)
@@ -134,7 +134,7 @@ def test_a_deleted_pod_ends_when_it_wants_to_but_within_its_grace(
     control_plane: ControlPlane, namespace: str, three_nodes: list[str]
 ) -> None:
     stubborn = pod("stubborn")
-    stubborn["metadata"]["annotations"] = {"testbed.rescheduler.io/ends-in": "600"}
+    stubborn["metadata"]["annotations"] = {"simulate.rescheduler.io/ends-in": "600"}
     running_pod(control_plane, namespace, stubborn)
     path = f"/api/v1/namespaces/{namespace}/pods/stubborn"
     control_plane.api.delete(path, {"gracePeriodSeconds": 600})

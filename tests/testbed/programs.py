@@ -95,6 +95,10 @@ def kube_controller_manager(layout: Layout) -> list[str]:
         f"--service-account-private-key-file={layout.service_account_key}",
         f"--root-ca-file={layout.authority.certificate}",
         "--allocate-node-cidrs=false",
+        # A kubelet that has missed four renewals of its Lease is given up, as ever, but they are 3 s apart (kwok.yaml),
+        # so a dead node is noticed in seconds where a real cluster takes most of a minute.
+        "--node-monitor-grace-period=12s",
+        "--node-monitor-period=2s",
         "--kube-api-qps=500",
         "--kube-api-burst=1000",
         "--profiling=false",

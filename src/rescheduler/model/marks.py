@@ -16,6 +16,17 @@ ORIGINAL_POD = PREFIX + "original-pod"
 ORIGINAL_POD_NAME = PREFIX + "original-pod-name"
 SCHEDULING_RETRIES = "scheduling-retries"
 
+# What we put on objects while a move is under way, so that whoever comes after us can tell what is ours and undo it.
+GATE = "rescheduler.io/move"  # scheduling gate: the copy waits until its place is reserved
+WITHHELD = "rescheduler.io/withheld"  # annotation of a copy: the labels it gets when it takes over, as JSON
+COST_BEFORE = "rescheduler.io/deletion-cost-before"  # annotation of an original whose deletion cost we changed
+PAUSED_BY = "rescheduler.io/paused-by"  # annotation of a Deployment that we paused: the migration
+AFFINITY_BEFORE = "rescheduler.io/affinity-before"  # annotation of a ReplicaSet whose template we steer by, as JSON
+MANAGED_BY = "app.kubernetes.io/managed-by"  # label of what we make, with the value below
+OURSELVES = "rescheduler"
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+
 # Of other tools: what they put on pods that have no owner object to show it.
 MIRROR = "kubernetes.io/config.mirror"
 STATIC_SOURCE = "kubernetes.io/config.source"

@@ -34,7 +34,7 @@ class Columns:
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self.snapshot = snapshot
         self.nodes = snapshot.nodes
-        self.pods = snapshot.pods
+        self.pods: Sequence[Pod] = snapshot.pods
         self.node_index = {node.name: index for index, node in enumerate(self.nodes)}
         self._without_pin: dict[tuple[int, int], Shape] = {}
         self.shapes: list[Shape]

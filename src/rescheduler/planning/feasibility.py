@@ -1,11 +1,13 @@
 """Where a pod could be: all predicates together, as a mask over nodes, and in words for one node.
 
 The planner asks it for every move, `explain` for every node. "Could be" means that kube-scheduler would bind the pod
-there, and that none of our own rules (no control plane, nothing cordoned…) forbids it.
+there, and that none of our own rules (no control plane, nothing cordoned…) forbids it. The embedded cluster's
+scheduler asks it too, with the scheduler's rule on nodes in the place of ours.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,17 +43,17 @@ OK = Verdict()
 class Feasibility:
     """The predicates over one what-if."""
 
-    def __init__(self, whatif: WhatIf) -> None:
+    def __init__(self, whatif: WhatIf, rules: Iterable[Predicate] | None = None) -> None:
         self.whatif = whatif
         self._columns: Columns = whatif.columns
-        matching = Matching(whatif)
+        self.matching = matching = Matching(whatif)
         self.node_masks = NodeMasks(whatif.columns)
         self.fit = NodeResourcesFit(whatif)
         self._affinity = PodAffinity(whatif, matching)
         self.spread = PodTopologySpread(whatif, matching, self.node_masks)
         # What depends on nothing that moves: one mask per shape, since thousands of pods share it.
         self._fixed: list[Predicate] = [
-            *node_rules(whatif.columns),
+            *(node_rules(whatif.columns) if rules is None else rules),
             TaintToleration(whatif.columns, self.node_masks),
             NodeAffinity(whatif.columns, self.node_masks),
         ]

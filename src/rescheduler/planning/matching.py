@@ -82,6 +82,8 @@ class Matching:
         self._by_group: dict[int, list[DomainCounts]] = {}
         self._of_staying: dict[int, list[DomainCounts]] = {}
         """The same, of counts that leave out pods that are being deleted."""
+        self._counted_by: RuleIndex[tuple[Hashable, bool]] = RuleIndex(self)
+        """The same counts, found by the pods that they mean, and whether pods that are being deleted count."""
         whatif.listen(self)
 
     def changed(self, pod: int, node: int, delta: int) -> None:
@@ -92,6 +94,17 @@ class Matching:
         if group in self._of_staying and not self._columns.pods[pod].deleting:
             for counts in self._of_staying[group]:
                 counts.changed(node, delta)
+
+    def grown(self, groups: Iterable[int]) -> None:
+        """The columns have taken in more pods, with these groups that were not there before."""
+        self.__dict__.pop("_leaving", None)
+        indexed = "_groups_by_label" in self.__dict__  # else it will be built with them
+        for group in groups:
+            for pair in self._columns.groups[group][1].items() if indexed else ():
+                self._groups_by_label.setdefault(pair, []).append(group)
+            for identity, leaving in self._counted_by.meaning(*self._columns.groups[group]):
+                followers = self._by_group if leaving else self._of_staying
+                followers.setdefault(group, []).append(self._counts[identity])
 
     def means(self, subjects: Subjects, namespace: str, labels: Labels) -> bool:
         """Whether a pod with this namespace and these labels is meant."""
@@ -123,6 +136,7 @@ class Matching:
         if known is not None:
             return known
         self._counts[identity] = fresh
+        self._counted_by.add(wanted, (identity, leaving))
         for group in self._groups_meant(wanted):
             pods = self._columns.pods_of_group(group)
             if not leaving:
@@ -146,7 +160,7 @@ class Matching:
         return [g for g in candidates if all(self.means(subjects, *groups[g]) for subjects in wanted)]
 
     @cached_property
-    def _groups_by_label(self) -> Mapping[tuple[str, str], list[int]]:
+    def _groups_by_label(self) -> dict[tuple[str, str], list[int]]:
         index: dict[tuple[str, str], list[int]] = {}
         for group, (_, labels) in enumerate(self._columns.groups):
             for pair in labels.items():

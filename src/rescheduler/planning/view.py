@@ -6,7 +6,7 @@ nothing else. Everything is by position: node 0..N-1, pod 0..P-1, in the snapsho
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ class View:
         self.moved: set[int] = set()
         """Pods that the plan moves already: they are not moved again."""
         self.nodes: tuple[Node, ...] = whatif.columns.nodes
-        self.pods: tuple[Pod, ...] = whatif.columns.pods
+        self.pods: Sequence[Pod] = whatif.columns.pods
         self.thresholds: Floats = np.array([thresholds.cpu, thresholds.memory])
         """[2]: per cent of CPU and memory above which a node is hot."""
         self.capacity: Ints = whatif.columns.allocatable[:2]

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Protocol
 
+import numpy as np
+
 from rescheduler.planning.columns import Columns, Indexes, Ints, Mask
 
 
@@ -35,6 +37,10 @@ class WhatIf:
         self._listeners: list[Listener] = []
         self._came: dict[int, list[int]] = {}
         self._log: list[tuple[int, int, int]] | None = None
+
+    def grown(self) -> None:
+        """The columns have taken in more pods: they are nowhere yet."""
+        self.at = np.concatenate([self.at, self.columns.pod_at[len(self.at) :]])
 
     def listen(self, listener: Listener) -> None:
         """Be told of changes from now on."""

@@ -124,7 +124,7 @@ def _as_fated(pod: Json) -> Json:
     made = copy.deepcopy(pod)
     paces = {"pending": "starts-in", "terminating": "ends-in"}
     if _fate(pod) in paces:
-        made["metadata"]["annotations"][f"testbed.rescheduler.io/{paces[_fate(pod)]}"] = _FOREVER
+        made["metadata"]["annotations"][f"simulate.rescheduler.io/{paces[_fate(pod)]}"] = _FOREVER
     return made
 
 

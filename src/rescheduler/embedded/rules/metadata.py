@@ -2,71 +2,99 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
-from rescheduler.embedded.kinds import Kind
+from rescheduler.embedded.kinds import CORE_EVENT, EVENT, NAMESPACE, SERVICE, STATEFUL_SET, Kind
 from rescheduler.embedded.refusals import Fault, Json
-from rescheduler.model.selector import SelectorError, check_key, check_value
+from rescheduler.embedded.rules import names
+from rescheduler.embedded.rules.faults import each_wrong, not_allowed, required, too_long, wrong
+from rescheduler.embedded.rules.selectors import labels_faults
 
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_SUBDOMAIN_RULE = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
-    "and must start and end with an alphanumeric character"
-)
 _ANNOTATIONS_SIZE = 256 * 1024
+_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+
+
+def _path_segment(name: str) -> names.Details:
+    """Events may be called nearly anything."""
+    if name in (".", ".."):
+        return (f"may not be '{name}'",)
+    return tuple(f"may not contain '{letter}'" for letter in "/%" if letter in name)
+
+
+_NAMED: dict[str, Callable[[str], names.Details]] = {
+    NAMESPACE.resource: names.label,
+    STATEFUL_SET.resource: names.label,
+    SERVICE.resource: names.label,
+    CORE_EVENT.resource: _path_segment,
+    EVENT.resource: _path_segment,
+}
 
 
 def metadata_faults(kind: Kind, body: Json, before: Json | None) -> list[Fault]:
     """What is wrong with an object's metadata."""
     metadata = body["metadata"]
-    if before is not None and before["metadata"].get("name") == metadata.get("name"):
-        return [*_labels(metadata), *_annotations(metadata), *_owners(metadata)]
-    return [*_name(metadata), *_labels(metadata), *_annotations(metadata), *_owners(metadata)]
+    found = [] if before is not None else list(_name(kind, metadata))
+    found += labels_faults("metadata.labels", metadata.get("labels") or {})
+    found += annotations_faults("metadata.annotations", metadata.get("annotations") or {})
+    found += _owners(metadata)
+    found += _finalizers(metadata)
+    if before is not None and before["metadata"].get("deletionTimestamp"):
+        there = before["metadata"].get("finalizers") or ()
+        if new := sorted(set(metadata.get("finalizers") or ()) - set(there)):
+            listed = ", ".join(f'"{each}"' for each in new)
+            rule = "no new finalizers can be added if the object is being deleted"
+            found.append(not_allowed("metadata.finalizers", f"{rule}, found new finalizers []string{{{listed}}}"))
+    return found
 
 
-def _name(metadata: Json) -> Iterator[Fault]:
+def annotations_faults(path: str, annotations: Mapping[str, str]) -> Iterator[Fault]:
+    """What is wrong with annotations."""
+    size = 0
+    for key, value in annotations.items():
+        size += len(key) + len(value)
+        yield from each_wrong(path, key, names.label_key(key.lower()))
+    if size > _ANNOTATIONS_SIZE:
+        yield too_long(path, _ANNOTATIONS_SIZE)
+
+
+def _name(kind: Kind, metadata: Json) -> Iterator[Fault]:
+    rule = _NAMED.get(kind.resource, names.subdomain)
+    prefix = metadata.get("generateName")
+    if prefix:
+        yield from each_wrong("metadata.generateName", prefix, rule(names.as_prefix(prefix)))
     name = metadata.get("name")
     if not name:
-        yield Fault("metadata.name", "Required value", "name or generateName is required")
-    elif not isinstance(name, str) or len(name) > 253 or not _SUBDOMAIN.fullmatch(name):
-        yield Fault("metadata.name", "Invalid value", _SUBDOMAIN_RULE, name)
-
-
-def _labels(metadata: Json) -> Iterator[Fault]:
-    for key, value in _texts(metadata, "labels").items():
-        try:
-            check_key(key)
-            check_value(key, value)
-        except SelectorError as error:
-            yield Fault("metadata.labels", "Invalid value", str(error), value)
-
-
-def _annotations(metadata: Json) -> Iterator[Fault]:
-    annotations = _texts(metadata, "annotations")
-    for key in annotations:
-        try:
-            check_key(key.lower())
-        except SelectorError as error:
-            yield Fault("metadata.annotations", "Invalid value", str(error), key)
-    if sum(len(key) + len(value) for key, value in annotations.items()) > _ANNOTATIONS_SIZE:
-        yield Fault("metadata.annotations", "Too long", f"may not be more than {_ANNOTATIONS_SIZE} bytes")
+        yield required("metadata.name", "name or generateName is required")
+    else:
+        yield from each_wrong("metadata.name", name, rule(name))
 
 
 def _owners(metadata: Json) -> Iterator[Fault]:
-    controllers = []
-    for number, owner in enumerate(metadata.get("ownerReferences", ())):
+    managing = ""
+    for number, owner in enumerate(metadata.get("ownerReferences") or ()):
+        at = f"metadata.ownerReferences[{number}]"
         for key in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(key):
-                yield Fault(f"metadata.ownerReferences[{number}].{key}", "Required value", "must not be empty")
+                yield required(f"{at}.{key}", "must not be empty")
+        if owner.get("apiVersion", "").count("/") > 1:
+            yield wrong(f"{at}.apiVersion", owner["apiVersion"], "must be <group>/<version> or <version>")
+        if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
+            yield wrong(at, owner, "/v1, Kind=Event is disallowed from being an owner")
         if owner.get("controller"):
-            controllers.append(f"{owner.get('kind')}/{owner.get('name')}")
-    if len(controllers) > 1:
-        named = " and ".join(controllers)
-        why = f'Only one reference can have Controller set to true. Found "true" in references for {named}'
-        yield Fault("metadata.ownerReferences", "Invalid value", why, None)
+            this = f"{owner.get('kind')}/{owner.get('name')}"
+            if managing:
+                found = f'Found "true" in references for {managing} and {this}'
+                why = f"Only one reference can have Controller set to true. {found}"
+                yield wrong("metadata.ownerReferences", metadata["ownerReferences"], why)
+            managing = managing or this
 
 
-def _texts(metadata: Json, key: str) -> dict[str, str]:
-    found = metadata.get(key)
-    return found if isinstance(found, dict) else {}
+def _finalizers(metadata: Json) -> Iterator[Fault]:
+    finalizers = metadata.get("finalizers") or ()
+    for number, each in enumerate(finalizers):
+        yield from each_wrong("metadata.finalizers", each, names.label_key(each))
+        if "/" not in each and each not in _STANDARD_FINALIZERS:
+            why = "name is neither a standard finalizer name nor is it fully qualified"
+            yield wrong(f"metadata.finalizers[{number}]", each, why)
+    if {"orphan", "foregroundDeletion"} <= set(finalizers):
+        yield wrong("metadata.finalizers", finalizers, "finalizer orphan and foregroundDeletion cannot be both set")

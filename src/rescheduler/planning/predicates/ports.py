@@ -17,8 +17,6 @@ class NodePorts:
     def __init__(self, whatif: WhatIf) -> None:
         self._whatif = whatif
         self._columns = whatif.columns
-        takes = np.array([bool(shape.host_ports) for shape in self._columns.shapes], np.bool_)
-        self._takers = [int(pod) for pod in np.flatnonzero(takes[self._columns.pod_shape])] if takes.any() else []
         self._clashing: dict[HostPort, Indexes] = {}
         whatif.listen(self)
 
@@ -47,9 +45,14 @@ class NodePorts:
         """[N]: how many ports taken on each node clash with this one."""
         if port not in self._clashing:
             counts = np.zeros(len(self._columns.nodes), np.int32)
-            for taker in self._takers:
+            for taker in self._takers():
                 at = self._whatif.at[taker]
                 if at >= 0:
                     counts[at] += sum(port.clashes(taken) for taken in self._columns.shape(taker).host_ports)
             self._clashing[port] = counts
         return self._clashing[port]
+
+    def _takers(self) -> list[int]:
+        """The pods that take ports."""
+        takes = np.array([bool(shape.host_ports) for shape in self._columns.shapes], np.bool_)
+        return [int(pod) for pod in np.flatnonzero(takes[self._columns.pod_shape])] if takes.any() else []

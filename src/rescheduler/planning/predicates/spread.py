@@ -86,7 +86,7 @@ class PodTopologySpread:
             eligible = eligible if selected is None else eligible & selected
         if spread.honor_taints:
             eligible = eligible & self._masks.tolerated(shape)
-        subjects = _subjects(spread, *group)
+        subjects = spread_subjects(spread, *group)
         identity = _Identity(spread, subjects, eligible.tobytes())
         if identity not in self._constraints:
             counts = self._matching.spread_counts(subjects, spread.topology_key, eligible)
@@ -149,7 +149,7 @@ class PodTopologySpread:
         for carrier in carriers(self._columns, lambda shape: any(spread.hard for spread in shape.spread)):
             hard = [spread for spread in carrier.shape.spread if spread.hard]
             for position, spread in enumerate(hard):
-                subjects = _subjects(spread, carrier.namespace, carrier.labels)
+                subjects = spread_subjects(spread, carrier.namespace, carrier.labels)
                 index.add(frozenset({subjects}), (carrier.pair, position))
         return index
 
@@ -159,7 +159,7 @@ def _even(carried: list[tuple[Constraint, bool]]) -> Mask:
     return found
 
 
-def _subjects(spread: Spread, namespace: str, labels: Labels) -> Subjects:
+def spread_subjects(spread: Spread, namespace: str, labels: Labels) -> Subjects:
     """Whom a constraint counts; matchLabelKeys take the carrier's own values.
 
     An absent selector counts nobody. Nor does an empty one, though it means everybody: kube-scheduler has it so.

@@ -50,16 +50,17 @@ class _ClaimRule(ABC):
         if not self._columns.shape(pod).claims:
             return None
         found: Mask = np.logical_and.reduce(
-            [self._of(row.namespace, name)[0] for name in self._columns.shape(pod).claims]
+            [self.allowed(row.namespace, name)[0] for name in self._columns.shape(pod).claims]
         )
         return found
 
     def reason(self, pod: int, node: int) -> str:
         row = self._columns.pods[pod]
-        verdicts = (self._of(row.namespace, name) for name in self._columns.shape(pod).claims)
+        verdicts = (self.allowed(row.namespace, name) for name in self._columns.shape(pod).claims)
         return next(why for mask, why in verdicts if not mask[node])
 
-    def _of(self, namespace: str, name: str) -> tuple[Mask, str]:
+    def allowed(self, namespace: str, name: str) -> tuple[Mask, str]:
+        """Where one claim lets its pod be, and the reason where it doesn't."""
         key = (namespace, name)
         if key not in self._known:
             self._known[key] = self._where(name, self._columns.snapshot.claims.get(key))

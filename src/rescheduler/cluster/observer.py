@@ -1,0 +1,134 @@
+"""Looks at everything that one migration touches, straight from the API server and never from the cache.
+
+A cache may be behind, and what a move rests on (is the copy Ready, does the budget still allow it) must be true at the
+moment of acting. The reads go out together, so that a look takes about two round trips.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from rescheduler.cluster.client import ApiClient, Request
+from rescheduler.cluster.errors import ApiError
+from rescheduler.cluster.paths import path_of
+from rescheduler.cluster.sections import SectionError
+from rescheduler.migration.commands import Json
+from rescheduler.migration.eviction import temporary_budget_name
+from rescheduler.migration.observation import Observation, controller_of, labels_of
+from rescheduler.model import marks
+from rescheduler.model.migration import Migration, Reference
+from rescheduler.model.selector import Requirement, Selector, SelectorError, requirement, selector_of
+
+_CONTROLLERS = frozenset({"ReplicaSet", "StatefulSet", "Job", "DaemonSet"})
+
+
+class Observer:
+    """Looks for migrations."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+
+    async def look(self, migration: Migration) -> Observation:
+        """All that is there now. What the caller knows better (other members, what was refused) is left open."""
+        namespace, progress = migration.namespace, migration.progress
+        async with asyncio.TaskGroup() as reads:
+            found = reads.create_task(self.find("Pod", namespace, migration.order.pod))
+            marked = reads.create_task(self._pods(namespace, f"{marks.MIGRATION_ID}={migration.name}"))
+            budgets = reads.create_task(self._list("PodDisruptionBudget", namespace))
+            services = reads.create_task(self._list("Service", namespace))
+            node = reads.create_task(self._node(progress.target or migration.order.target))
+        pod = found.result()
+        is_original = pod is not None and progress.uid in ("", pod["metadata"]["uid"])
+        reference = progress.controller or (_reference(pod) if pod is not None and is_original else None)
+        controller = await self._referred(namespace, reference)
+        deployment: Json | None = None
+        siblings: tuple[Json, ...] = ()
+        if controller is not None:
+            async with asyncio.TaskGroup() as reads:
+                above = reads.create_task(self._referred(namespace, _reference(controller)))
+                owned = reads.create_task(self._owned(namespace, controller))
+            deployment, siblings = above.result(), owned.result()
+        workload = deployment or controller
+        ours = temporary_budget_name(workload) if workload is not None else ""
+        tags = labels_of(pod) if pod is not None else {}
+        return Observation(
+            pod=pod,
+            marked=tuple(marked.result()),
+            controller=controller,
+            deployment=deployment,
+            siblings=tuple(siblings),
+            budgets=tuple(b for b in budgets.result() if not _is_ours(b) and _selects(b, tags)),
+            temporary_budget=next((b for b in budgets.result() if _is_ours(b) and b["metadata"]["name"] == ours), None),
+            services=tuple(services.result()),
+            target=node.result(),
+        )
+
+    async def find(self, kind: str, namespace: str, name: str) -> Json | None:
+        """One object, if it is there."""
+        try:
+            answer = await self._client.send(Request("GET", path_of(kind, namespace, name), answers=frozenset({404})))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return None
+        body: Json = msgspec.json.decode(answer)
+        return body
+
+    async def _node(self, name: str) -> Json | None:
+        return await self.find("Node", "", name) if name else None
+
+    async def _referred(self, namespace: str, reference: Reference | None) -> Json | None:
+        """The object that is meant, and no other of its name."""
+        if reference is None or reference.kind not in (*_CONTROLLERS, "Deployment"):
+            return None
+        found = await self.find(reference.kind, namespace, reference.name)
+        return found if found is not None and found["metadata"]["uid"] == reference.uid else None
+
+    async def _owned(self, namespace: str, controller: Json) -> tuple[Json, ...]:
+        selector = _selector(controller["spec"].get("selector") or {})
+        pods = await self._pods(namespace, str(selector) if selector is not None else "")
+        uid = controller["metadata"]["uid"]
+        return tuple(pod for pod in pods if (owner := controller_of(pod)) is not None and owner["uid"] == uid)
+
+    async def _pods(self, namespace: str, selector: str) -> list[Json]:
+        return await self._list("Pod", namespace, {"labelSelector": selector} if selector else {})
+
+    async def _list(self, kind: str, namespace: str, params: Mapping[str, str] | None = None) -> list[Json]:
+        answer: Any = msgspec.json.decode(await self._client.get(path_of(kind, namespace), params))
+        api_version = answer.get("apiVersion", "")
+        # Items of a list do not say what they are.
+        return [{"apiVersion": api_version, "kind": kind, **item} for item in answer.get("items") or ()]
+
+
+def _reference(body: Json) -> Reference | None:
+    owner = controller_of(body)
+    return Reference(owner["kind"], owner["name"], owner["uid"]) if owner is not None else None
+
+
+def _is_ours(budget: Json) -> bool:
+    return labels_of(budget).get(marks.MANAGED_BY) == marks.OURSELVES and marks.MIGRATION_ID in labels_of(budget)
+
+
+def _selects(budget: Json, tags: dict[str, str]) -> bool:
+    written = budget.get("spec", {}).get("selector")
+    if written is None:
+        return False
+    selector = _selector(written)
+    return selector is None or selector.matches(tags)
+
+
+def _selector(written: Json) -> Selector | None:
+    """A label selector; None for one that cannot be understood, which may then select anything."""
+    try:
+        exact = [requirement(key, "In", [value]) for key, value in (written.get("matchLabels") or {}).items()]
+        other: list[Requirement] = [
+            requirement(each["key"], each["operator"], each.get("values"))
+            for each in written.get("matchExpressions") or ()
+        ]
+    except (SelectorError, SectionError, KeyError):
+        return None
+    return selector_of([*exact, *other])

@@ -1,0 +1,60 @@
+"""Carries commands out: each becomes one request. What the API server refuses comes back as an answer, not as an error.
+
+`runtime` calls it with what the lifecycle decided. A refusal that means "it is as you want it already" (a copy that is
+there, a pod that is gone) counts as success; only when no answer came at all, or the server itself is in trouble, is an
+ApiError raised, and the whole step is tried again later.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rescheduler.cluster.client import ApiClient, Request
+from rescheduler.cluster.errors import ApiError
+from rescheduler.cluster.paths import path_of
+from rescheduler.migration.commands import Command, Verb
+from rescheduler.migration.observation import Refused
+
+FIELD_MANAGER = "rescheduler"
+_METHODS = {Verb.CREATE: "POST", Verb.PATCH: "PATCH", Verb.DELETE: "DELETE", Verb.EVICT: "POST"}
+_FINE = {Verb.CREATE: {409: "AlreadyExists"}, Verb.DELETE: {404: "NotFound"}, Verb.EVICT: {404: "NotFound"}}
+_REFUSALS = frozenset({400, 403, 404, 405, 409, 410, 415, 422, 429})
+_TWO_BUDGETS = frozenset({500})  # what an eviction is answered that Kubernetes can never allow
+
+
+class Writer:
+    """Writes to one API server; `dry` asks the server to check everything and change nothing."""
+
+    def __init__(self, client: ApiClient, *, dry: bool = False) -> None:
+        self._client = client
+        self._params = {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if dry else {})
+
+    async def carry_out(self, command: Command) -> Refused | None:
+        """Do it; the answer is how it was refused, if it was."""
+        name = "" if command.verb is Verb.CREATE else command.name
+        path = path_of(command.kind, command.namespace, name, command.subresource)
+        refusals = _REFUSALS | _TWO_BUDGETS if command.verb is Verb.EVICT else _REFUSALS
+        request = Request(
+            _METHODS[command.verb],
+            path,
+            {} if command.verb in (Verb.DELETE, Verb.EVICT) else self._params,
+            msgspec.json.encode(command.body),
+            _content_type(command),
+            answers=refusals,
+        )
+        try:
+            await self._client.send(request)
+        except ApiError as error:
+            if error.status not in refusals:
+                raise
+            if _FINE.get(command.verb, {}).get(error.status or 0) == error.reason:
+                return None
+            return Refused(error.status, error.reason, error.message, str(command))
+        return None
+
+
+def _content_type(command: Command) -> str:
+    if command.verb is not Verb.PATCH:
+        return "application/json"
+    merge = isinstance(command.body, dict)
+    return "application/merge-patch+json" if merge else "application/json-patch+json"

@@ -1,0 +1,69 @@
+"""An embedded cluster to play with: `python -m rescheduler.embedded --nodes 20 --pods 100`.
+
+It says how to reach it, and ends with Ctrl-C. Nothing is kept: it is a new cluster each time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import tempfile
+from pathlib import Path
+
+import click
+import yaml
+
+from rescheduler.embedded.api import Target
+from rescheduler.embedded.cluster import EmbeddedCluster
+from rescheduler.embedded.kinds import DEPLOYMENT
+from rescheduler.embedded.refusals import Json
+
+_PER_DEPLOYMENT = 20
+_IMAGE = "hollow:1"  # never pulled: nothing really runs
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--nodes", default=3, show_default=True, type=click.IntRange(0, 5000), help="How many nodes.")
+@click.option("--pods", default=0, show_default=True, type=click.IntRange(0, 150_000), help="How many pods.")
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port on 127.0.0.1; a free one if left out.")
+@click.option("-v", "--verbose", is_flag=True, help="Log what controllers try again, too.")
+def main(nodes: int, pods: int, port: int, verbose: bool) -> None:  # noqa: FBT001  click passes flags so
+    """Start a small Kubernetes in this process, for trying things out."""
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(name)s %(message)s")
+    asyncio.run(_serve(nodes, pods, port))
+
+
+async def _serve(nodes: int, pods: int, port: int) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(name, stop.set)
+    async with EmbeddedCluster(port) as cluster:
+        with tempfile.TemporaryDirectory(prefix="rescheduler-embedded-") as folder:
+            path = Path(folder) / "kubeconfig"
+            path.touch(mode=0o600)
+            path.write_text(yaml.safe_dump(cluster.kubeconfig()))  # noqa: ASYNC240  one small file, at the start
+            click.echo(f"API server: {cluster.url}\nexport KUBECONFIG={path}\nCtrl-C ends it.")
+            await cluster.add_nodes(nodes)
+            for first in range(0, pods, _PER_DEPLOYMENT):
+                body = _deployment(f"app-{first // _PER_DEPLOYMENT}", min(_PER_DEPLOYMENT, pods - first))
+                await cluster.api.create(Target(DEPLOYMENT, "default"), body)
+            await stop.wait()
+
+
+def _deployment(name: str, replicas: int) -> Json:
+    labels = {"app": name}
+    container = {"name": "main", "image": _IMAGE, "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""The embedded cluster as a whole: started and ended by one line, leaving nothing behind.
+
+    async with EmbeddedCluster() as cluster:
+        await cluster.add_nodes(3)
+        ...  # talk to cluster.url with cluster.token, or write cluster.kubeconfig() to a file for kubectl
+
+The demo and the fast tests run on it. Here the parts are put together: the API with its admission, the HTTP server,
+the controllers, the scheduler and the kubelets, all in the event loop that enters it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from types import TracebackType
+from typing import Any, Self
+
+from rescheduler.embedded.admission import AdmissionChain
+from rescheduler.embedded.api import Api, Target
+from rescheduler.embedded.controllers.accounts import AccountController
+from rescheduler.embedded.controllers.base import Controller, Runner
+from rescheduler.embedded.controllers.daemon_set import DaemonSetController
+from rescheduler.embedded.controllers.deployment import DeploymentController
+from rescheduler.embedded.controllers.disruption import DisruptionController
+from rescheduler.embedded.controllers.expiry import ExpiryController
+from rescheduler.embedded.controllers.garbage import GarbageController
+from rescheduler.embedded.controllers.job import JobController
+from rescheduler.embedded.controllers.namespaces import NamespaceController
+from rescheduler.embedded.controllers.node_lifecycle import NodeLifecycleController
+from rescheduler.embedded.controllers.pod_garbage import PodGarbageController
+from rescheduler.embedded.controllers.replica_set import ReplicaSetController
+from rescheduler.embedded.controllers.stateful_set import StatefulSetController
+from rescheduler.embedded.controllers.taint_eviction import TaintEvictionController
+from rescheduler.embedded.controllers.volumes import VolumeController
+from rescheduler.embedded.definitions import Definitions
+from rescheduler.embedded.kinds import NAMESPACE, NODE, PRIORITY_CLASS
+from rescheduler.embedded.kubelet import Kubelets
+from rescheduler.embedded.kubelet_node import NodeShape, node
+from rescheduler.embedded.scheduler import Scheduler
+from rescheduler.embedded.server.app import Server
+from rescheduler.embedded.store import Store
+
+_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_CONTROLLERS: tuple[type[Any], ...] = (
+    Definitions,
+    AccountController,
+    NamespaceController,
+    GarbageController,
+    DeploymentController,
+    ReplicaSetController,
+    StatefulSetController,
+    DaemonSetController,
+    JobController,
+    DisruptionController,
+    NodeLifecycleController,
+    TaintEvictionController,
+    PodGarbageController,
+    VolumeController,
+    ExpiryController,
+)
+
+
+class EmbeddedCluster:
+    """One running cluster."""
+
+    def __init__(self, port: int = 0) -> None:
+        self._port = port
+        store = Store()
+        self._admission = AdmissionChain(store)
+        self.api = Api(store, admission=self._admission)
+        self.token = secrets.token_urlsafe(24)
+        self.scheduler = Scheduler(self.api)
+        self.kubelets = Kubelets(self.api)
+        self._server = Server(self.api, self.token)
+        controllers: list[Controller] = [make(self.api) for make in _CONTROLLERS]
+        self._runners = [Runner(store, controller) for controller in controllers]
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stack = contextlib.AsyncExitStack()
+        self._numbered = 0
+
+    async def __aenter__(self) -> Self:
+        async with contextlib.AsyncExitStack() as stack:
+            await self._make_first_objects()
+            stack.push_async_callback(self._admission.close)
+            await self._server.start(self._port)
+            stack.push_async_callback(self._server.close)
+            # A part that fails takes the others with it, and whoever uses the cluster hears of it.
+            group = await stack.enter_async_context(asyncio.TaskGroup())
+            parts = (*self._runners, self.scheduler, self.kubelets)
+            self._tasks = [group.create_task(part.run(), name=type(part).__name__) for part in parts]
+            stack.callback(self._cancel)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._stack.__aexit__(kind, error, trace)
+
+    @property
+    def url(self) -> str:
+        """Where the API is served."""
+        return self._server.url
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody has anything to do now; what waits for its time (a slow start, a heartbeat) does not count."""
+        return self.scheduler.idle and self.kubelets.idle and all(runner.idle for runner in self._runners)
+
+    def kubeconfig(self) -> dict[str, Any]:
+        """What kubectl, or we, need to talk to it."""
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "embedded", "cluster": {"server": self.url}}],
+            "users": [{"name": "embedded", "user": {"token": self.token}}],
+            "contexts": [{"name": "embedded", "context": {"cluster": "embedded", "user": "embedded"}}],
+            "current-context": "embedded",
+        }
+
+    async def add_nodes(self, count: int, shape: NodeShape | None = None, *, prefix: str = "node") -> list[str]:
+        """Have more kubelets register; they are numbered on, so that names never repeat."""
+        first, self._numbered = self._numbered, self._numbered + count
+        names = [f"{prefix}-{number}" for number in range(first, self._numbered)]
+        for name, number in zip(names, range(first, self._numbered), strict=True):
+            await self.api.create(Target(NODE, name=name), node(name, number, shape or NodeShape()))
+        return names
+
+    async def _make_first_objects(self) -> None:
+        for name in _NAMESPACES:
+            await self.api.create(Target(NAMESPACE, name=name), {"metadata": {"name": name}})
+        for name, value in _PRIORITY_CLASSES.items():
+            body = {"metadata": {"name": name}, "value": value, "preemptionPolicy": "PreemptLowerPriority"}
+            await self.api.create(Target(PRIORITY_CLASS, name=name), body)
+
+    def _cancel(self) -> None:
+        for task in self._tasks:
+            task.cancel()

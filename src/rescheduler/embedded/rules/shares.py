@@ -1,0 +1,26 @@
+"""Numbers that may also be percentages, as rollouts and disruption budgets have them: what must hold for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rescheduler.embedded.refusals import Fault
+from rescheduler.embedded.rules import names
+from rescheduler.embedded.rules.faults import each_wrong, negative, wrong
+
+
+def share_faults(path: str, share: int | str, *, bounded: bool = True) -> Iterator[Fault]:
+    """What is wrong with a number or percentage; `bounded` ones are at most 100%."""
+    if isinstance(share, int):
+        yield from negative(path, share)
+    elif details := names.percent(share):
+        yield from each_wrong(path, share, details)
+    elif bounded and int(share[:-1]) > 100:
+        yield wrong(path, share, "must not be greater than 100%")
+
+
+def is_zero(share: int | str | None) -> bool:
+    """Whether it is none at all."""
+    if isinstance(share, str):
+        return not names.percent(share) and int(share[:-1]) == 0
+    return not share

@@ -1,0 +1,53 @@
+"""The `scale` view of workloads: how many replicas are wanted and there, without the rest of the object.
+
+The HTTP server answers requests for `…/scale` with it and writes changes back through it. It is pure: it makes an
+autoscaling/v1 Scale of an object, and an object of an object and a Scale.
+"""
+
+from __future__ import annotations
+
+from rescheduler.embedded.kinds import Kind
+from rescheduler.embedded.refusals import Fault, Json, conflict, invalid
+from rescheduler.embedded.rules.faults import negative
+from rescheduler.embedded.rules.selectors import matcher
+from rescheduler.embedded.rules.typed import read_as
+
+_SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+def scale_of(kind: Kind, body: Json) -> Json:
+    """The Scale of a workload."""
+    metadata = body["metadata"]
+    selector = matcher(body["spec"].get("selector"))
+    status: Json = {"replicas": body.get("status", {}).get("replicas", 0)}
+    if selector is not None:
+        status["selector"] = str(selector)
+    replicas = body["spec"].get("replicas", 1)
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {key: metadata[key] for key in _SHOWN if key in metadata},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": status,
+    }
+
+
+def rescaled(kind: Kind, body: Json, scale: Json) -> Json:
+    """The workload as a changed Scale wants it; a Scale of an older version, or of another object, is a conflict."""
+    scale = read_as("Scale", scale)
+    metadata, meant = body["metadata"], scale["metadata"]
+    name = metadata["name"]
+    if meant.get("uid") and meant["uid"] != metadata["uid"]:
+        why = f"Precondition failed: UID in precondition: {meant['uid']}, UID in object meta: {metadata['uid']}"
+        raise conflict(kind, name, why)
+    if meant.get("resourceVersion") and meant["resourceVersion"] != metadata["resourceVersion"]:
+        raise conflict(kind, name)
+    replicas = scale["spec"].get("replicas", 0)
+    faults: list[Fault] = list(negative("spec.replicas", replicas))
+    if faults:
+        raise invalid(_SCALE, name, faults)
+    body["spec"]["replicas"] = replicas
+    return body
+
+
+_SCALE = Kind("autoscaling", "v1", "Scale", "scales")

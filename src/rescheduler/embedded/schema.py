@@ -1,0 +1,56 @@
+"""What the objects of a kind are made of, and whether an object is made of that.
+
+Patches and apply ask for shapes, whatever the kind; the types of built-in kinds are read by the rules' own tables. Of
+a custom resource only the metadata has types that all kinds share; its schema is in the hands of its rules.
+"""
+
+from __future__ import annotations
+
+import copy
+
+from rescheduler.embedded.custom_kind import CustomKind
+from rescheduler.embedded.kinds import DEFINITION, EVENT, Kind
+from rescheduler.embedded.refusals import Json, bad_request
+from rescheduler.embedded.rules.fields_pods import POD_FIELDS
+from rescheduler.embedded.rules.forms import Form, WrongType, forms_of
+from rescheduler.embedded.rules.typed import form_of
+from rescheduler.embedded.schemas.built_in import METADATA, TYPES
+from rescheduler.embedded.schemas.custom import custom_shape
+from rescheduler.embedded.schemas.definition_fields import DEFINITION_FIELDS
+from rescheduler.embedded.schemas.shapes import Struct
+
+_FORMS = forms_of(POD_FIELDS, DEFINITION_FIELDS)
+_HEAD = forms_of(POD_FIELDS, "Head = kind apiVersion metadata:ObjectMeta;")["Head"]
+_SHAPES = {EVENT.resource: "NewEvent"}  # there are two kinds called Event
+
+
+def shape_of(kind: Kind) -> Struct:
+    """What the objects of a kind are made of."""
+    if isinstance(kind, CustomKind):
+        return custom_shape(kind.schema, METADATA, kind.name)
+    return TYPES[_SHAPES.get(kind.resource, kind.name)]
+
+
+def definition_form() -> Form:
+    """How a CustomResourceDefinition is read."""
+    return _FORMS["CustomResourceDefinition"]
+
+
+def check_types(kind: Kind, body: Json) -> None:
+    """Refuse an object that has a value of a wrong type somewhere; the object stays as it is."""
+    if wrong := wrong_type(kind, body):
+        message = f'{kind.name} in version "{kind.version}" cannot be handled as a {kind.name}: json: {wrong}'
+        raise bad_request(message)
+
+
+def wrong_type(kind: Kind, body: Json) -> str:
+    """Where in an object there is a value of a wrong type, and which; nothing if it is well typed."""
+    form = definition_form() if kind.resource == DEFINITION.resource else form_of(kind)
+    try:
+        if form is None:
+            _HEAD.read({key: copy.deepcopy(body[key]) for key in ("apiVersion", "kind", "metadata") if key in body})
+        else:
+            form.read(copy.deepcopy(body))
+    except WrongType as wrong:
+        return str(wrong)
+    return ""

@@ -1,0 +1,105 @@
+"""The numbers of fields in Kubernetes' protobuf messages, for the objects that `protobuf` reads.
+
+They are those of k8s.io/api and k8s.io/apimachinery, and never change. A line is `Message = field=number:Kind;` without
+a kind it is a text, `[Kind]` is a list, `{Kind}` a map from texts. Fields that are not here are refused when they hold
+anything; statuses and managed fields, which no client gives, are left out.
+"""
+
+from __future__ import annotations
+
+API_VERSIONS = {
+    "Binding": "v1",
+    "ConfigMap": "v1",
+    "Event": "v1",
+    "Namespace": "v1",
+    "ResourceQuota": "v1",
+    "Secret": "v1",
+    "Service": "v1",
+    "ServiceAccount": "v1",
+    "Deployment": "apps/v1",
+    "Job": "batch/v1",
+    "Lease": "coordination.k8s.io/v1",
+    "Eviction": "policy/v1",
+    "PodDisruptionBudget": "policy/v1",
+    "PriorityClass": "scheduling.k8s.io/v1",
+}
+
+MESSAGES = """
+ObjectMeta = name=1 generateName=2 namespace=3 selfLink=4:ignored uid=5 resourceVersion=6 generation=7:int
+  creationTimestamp=8:Time deletionTimestamp=9:Time deletionGracePeriodSeconds=10:int labels=11:{string}
+  annotations=12:{string} ownerReferences=13:[OwnerReference] finalizers=14:[string] managedFields=17:ignored;
+OwnerReference = apiVersion=5 kind=1 name=3 uid=4 controller=6:bool blockOwnerDeletion=7:bool;
+LabelSelector = matchLabels=1:{string} matchExpressions=2:[LabelSelectorRequirement];
+LabelSelectorRequirement = key=1 operator=2 values=3:[string];
+ObjectReference = kind=1 namespace=2 name=3 uid=4 apiVersion=5 resourceVersion=6 fieldPath=7;
+LocalObjectReference = name=1;
+DeleteOptions = gracePeriodSeconds=1:int preconditions=2:Preconditions orphanDependents=3:bool propagationPolicy=4
+  dryRun=5:[string];
+Preconditions = uid=1 resourceVersion=2;
+Namespace = metadata=1:ObjectMeta spec=2:NamespaceSpec;
+NamespaceSpec = finalizers=1:[string];
+ConfigMap = metadata=1:ObjectMeta immutable=4:bool data=2:{string} binaryData=3:{bytes};
+Secret = metadata=1:ObjectMeta immutable=5:bool data=2:{bytes} stringData=4:{string} type=3;
+ServiceAccount = metadata=1:ObjectMeta secrets=2:[ObjectReference] imagePullSecrets=3:[LocalObjectReference]
+  automountServiceAccountToken=4:bool;
+Service = metadata=1:ObjectMeta spec=2:ServiceSpec;
+ServiceSpec = ports=1:[ServicePort] selector=2:{string} clusterIP=3 clusterIPs=18:[string] type=4
+  externalIPs=5:[string] sessionAffinity=7 loadBalancerIP=8 loadBalancerSourceRanges=9:[string] externalName=10
+  externalTrafficPolicy=11 healthCheckNodePort=12:int publishNotReadyAddresses=13:bool ipFamilies=19:[string]
+  ipFamilyPolicy=17 allocateLoadBalancerNodePorts=20:bool loadBalancerClass=21 internalTrafficPolicy=22
+  trafficDistribution=23;
+ServicePort = name=1 protocol=2 appProtocol=6 port=3:int targetPort=4:IntOrString nodePort=5:int;
+ResourceQuota = metadata=1:ObjectMeta spec=2:ResourceQuotaSpec;
+ResourceQuotaSpec = hard=1:{Quantity} scopes=2:[string] scopeSelector=3:ScopeSelector;
+ScopeSelector = matchExpressions=1:[ScopedResourceSelectorRequirement];
+ScopedResourceSelectorRequirement = scopeName=1 operator=2 values=3:[string];
+Binding = metadata=1:ObjectMeta target=2:ObjectReference;
+Event = metadata=1:ObjectMeta involvedObject=2:ObjectReference reason=3 message=4 source=5:EventSource
+  firstTimestamp=6:Time lastTimestamp=7:Time count=8:int type=9 eventTime=10:MicroTime series=11:EventSeries action=12
+  related=13:ObjectReference reportingComponent=14 reportingInstance=15;
+EventSource = component=1 host=2;
+EventSeries = count=1:int lastObservedTime=2:MicroTime;
+PodTemplateSpec = metadata=1:ObjectMeta spec=2:PodSpec;
+PodSpec = initContainers=20:[Container] containers=2:[Container] restartPolicy=3 terminationGracePeriodSeconds=4:int
+  activeDeadlineSeconds=5:int dnsPolicy=6 nodeSelector=7:{string} serviceAccountName=8 serviceAccount=9
+  automountServiceAccountToken=21:bool nodeName=10 hostNetwork=11:bool hostPID=12:bool hostIPC=13:bool
+  shareProcessNamespace=27:bool securityContext=14:PodSecurityContext imagePullSecrets=15:[LocalObjectReference]
+  hostname=16 subdomain=17 schedulerName=19 tolerations=22:[Toleration] priorityClassName=24 priority=25:int
+  runtimeClassName=29 enableServiceLinks=30:bool preemptionPolicy=31 overhead=32:{Quantity} setHostnameAsFQDN=35:bool
+  hostUsers=37:bool schedulingGates=38:[PodSchedulingGate] resources=40:ResourceRequirements hostnameOverride=41;
+PodSchedulingGate = name=1;
+PodSecurityContext = runAsUser=2:int runAsGroup=6:int runAsNonRoot=3:bool supplementalGroups=4:[int]
+  supplementalGroupsPolicy=12 fsGroup=5:int fsGroupChangePolicy=9 seLinuxChangePolicy=13;
+Toleration = key=1 operator=2 value=3 effect=4 tolerationSeconds=5:int;
+Container = name=1 image=2 command=3:[string] args=4:[string] workingDir=5 ports=6:[ContainerPort] env=7:[EnvVar]
+  resources=8:ResourceRequirements restartPolicy=24 terminationMessagePath=13 terminationMessagePolicy=20
+  imagePullPolicy=14 securityContext=15:SecurityContext stdin=16:bool stdinOnce=17:bool tty=18:bool;
+ContainerPort = name=1 hostPort=2:int containerPort=3:int protocol=4 hostIP=5;
+EnvVar = name=1 value=2;
+ResourceRequirements = limits=1:{Quantity} requests=2:{Quantity};
+SecurityContext = privileged=2:bool runAsUser=4:int runAsGroup=8:int runAsNonRoot=5:bool readOnlyRootFilesystem=6:bool
+  allowPrivilegeEscalation=7:bool procMount=9;
+Deployment = metadata=1:ObjectMeta spec=2:DeploymentSpec;
+DeploymentSpec = replicas=1:int selector=2:LabelSelector template=3:PodTemplateSpec strategy=4:DeploymentStrategy
+  minReadySeconds=5:int revisionHistoryLimit=6:int paused=7:bool progressDeadlineSeconds=9:int;
+DeploymentStrategy = type=1 rollingUpdate=2:RollingUpdateDeployment;
+RollingUpdateDeployment = maxUnavailable=1:IntOrString maxSurge=2:IntOrString;
+Job = metadata=1:ObjectMeta spec=2:JobSpec;
+JobSpec = parallelism=1:int completions=2:int activeDeadlineSeconds=3:int backoffLimit=7:int
+  backoffLimitPerIndex=12:int maxFailedIndexes=13:int selector=4:LabelSelector manualSelector=5:bool
+  template=6:PodTemplateSpec ttlSecondsAfterFinished=8:int completionMode=9 suspend=10:bool podReplacementPolicy=14
+  managedBy=15;
+PodDisruptionBudget = metadata=1:ObjectMeta spec=2:PodDisruptionBudgetSpec;
+PodDisruptionBudgetSpec = minAvailable=1:IntOrString selector=2:LabelSelector maxUnavailable=3:IntOrString
+  unhealthyPodEvictionPolicy=4;
+Eviction = metadata=1:ObjectMeta deleteOptions=2:DeleteOptions;
+Lease = metadata=1:ObjectMeta spec=2:LeaseSpec;
+LeaseSpec = holderIdentity=1 leaseDurationSeconds=2:int acquireTime=3:MicroTime renewTime=4:MicroTime
+  leaseTransitions=5:int strategy=6 preferredHolder=7;
+PriorityClass = metadata=1:ObjectMeta value=2:int globalDefault=3:bool description=4 preemptionPolicy=5;
+Unknown = typeMeta=1:TypeMeta raw=2:ignored contentEncoding=3 contentType=4;
+TypeMeta = apiVersion=1 kind=2;
+Quantity = string=1;
+IntOrString = type=1:int intVal=2:int strVal=3;
+Time = seconds=1:int nanos=2:int;
+"""

@@ -1,0 +1,124 @@
+"""How pods and kubelets are told to behave: marks on objects that the embedded kubelets obey.
+
+Annotations of a pod, normally in its workload's template so that every replica has them, set its pace and make it fail;
+added to a running pod they take effect at once, taken off they end. A label of a node silences its kubelet. The test
+bed's KWOK obeys the same marks on a real control plane. From `kubelet` and `heartbeat`; a value that makes no sense is
+told as a problem, and counts as not given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+PREFIX = "simulate.rescheduler.io/"
+KUBELET_LABEL = f"{PREFIX}kubelet"
+_NAMES = ("starts-in", "completes-in", "ends-in", "fails", "fails-on", "reason", "restarts-every")
+
+
+class Mode(StrEnum):
+    """How a pod fails (`fails`)."""
+
+    CRASH = "CrashLoopBackOff"
+    """Its containers exit with an error and are restarted, again and again; they are never ready in between."""
+    CRASH_BESIDE_SIDECAR = "SidecarRuns"
+    """The same, but for its first container only; the others run, and are ready."""
+    NEVER_READY = "NeverReady"
+    """Its containers run, but never get ready."""
+    NO_IMAGE = "ImagePullBackOff"
+    """Its images can't be pulled."""
+    REJECTED = "OutOfcpu"
+    """The kubelet turns it away: no room."""
+    ENDED = "Failed"
+    """The kubelet ends it, for a `reason`."""
+
+
+class Kubelet(StrEnum):
+    """How a node's kubelet is."""
+
+    HEALTHY = ""
+    NOT_READY = "NotReady"
+    """It lives and says that its node is not ready; its pods go on."""
+    DEAD = "Dead"
+    """It says nothing and does nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """How one pod behaves on one node; times are in seconds."""
+
+    fails: Mode | None = None
+    reason: str = "Evicted"
+    starts_in: float | None = None
+    """From bound to running; None is at once, without a word before."""
+    completes_in: float = 1.0
+    """From running to done, for the pods of Jobs."""
+    ends_in: float = 0.2
+    """From deleted to gone, if its grace allows for it."""
+    restarts_every: float = 1.0
+    """From crash to crash."""
+    problems: tuple[str, ...] = field(default=(), compare=False)
+    """What of the annotations could not be understood."""
+
+    @property
+    def fails_in(self) -> float:
+        """From bound to failed or turned away.
+
+        A ReplicaSet replaces such pods at once and for ever, so it takes a second unless something else is asked for.
+        """
+        return 1.0 if self.starts_in is None else self.starts_in
+
+
+HEALTHY = Behaviour()
+
+
+def behaviour(annotations: Mapping[str, str] | None, node: str) -> Behaviour:
+    """What a pod's annotations say about how it behaves on this node."""
+    said = {key.removeprefix(PREFIX): value for key, value in (annotations or {}).items() if key.startswith(PREFIX)}
+    if not said:
+        return HEALTHY
+    problems = [f"{PREFIX}{name} is not known; there are {', '.join(_NAMES)}" for name in said if name not in _NAMES]
+    mode = said.get("fails") if _is_here(said.get("fails-on"), node) else None
+    if said.get("fails", Mode.CRASH) not in tuple(Mode):
+        problems.append(f"{PREFIX}fails: {said['fails']!r} is not one of {', '.join(Mode)}")
+        mode = None
+
+    def seconds(name: str, usual: float) -> float:
+        try:
+            return _seconds(said[name]) if name in said else usual
+        except ValueError:
+            problems.append(f"{PREFIX}{name}: {said[name]!r} is not a number of seconds, 0 or more")
+            return usual
+
+    starts_in = seconds("starts-in", math.nan)
+    return Behaviour(
+        fails=Mode(mode) if mode is not None else None,
+        reason=said.get("reason", HEALTHY.reason),
+        starts_in=None if math.isnan(starts_in) else starts_in,
+        completes_in=seconds("completes-in", HEALTHY.completes_in),
+        ends_in=seconds("ends-in", HEALTHY.ends_in),
+        restarts_every=seconds("restarts-every", HEALTHY.restarts_every),
+        problems=tuple(problems),
+    )
+
+
+def kubelet_of(labels: Mapping[str, str]) -> tuple[Kubelet, str]:
+    """How a node's kubelet is, by the node's labels; and what is wrong with the label, if it makes no sense."""
+    said = labels.get(KUBELET_LABEL, "")
+    if said in tuple(Kubelet):
+        return Kubelet(said), ""
+    allowed = ", ".join(each for each in Kubelet if each)
+    return Kubelet.HEALTHY, f"{KUBELET_LABEL}: {said!r} is not one of {allowed}"
+
+
+def _is_here(nodes: str | None, node: str) -> bool:
+    return nodes is None or node in (each.strip() for each in nodes.split(","))
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number) or number < 0:
+        raise ValueError(text)
+    return number

@@ -1,0 +1,70 @@
+"""What the lifecycle wants done to the cluster, as data: `cluster` carries it out.
+
+Each command names its object by UID wherever there is one, so that it can never hit another object of the same name,
+and doing it twice does no more than doing it once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+Json = dict[str, Any]
+
+
+class Verb(StrEnum):
+    """What is done."""
+
+    CREATE = "create"
+    PATCH = "patch"
+    DELETE = "delete"
+    EVICT = "evict"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One write. The body of a patch is a merge patch if it is an object, a JSON patch if it is a list."""
+
+    verb: Verb
+    kind: str
+    namespace: str
+    name: str
+    body: Json | list[Json] = field(default_factory=dict)
+    subresource: str = ""
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.kind} {self.namespace}/{self.name}: {self.why}"
+
+
+def create(body: Json, why: str) -> Command:
+    """Make an object; that it is there already is no failure."""
+    metadata = body["metadata"]
+    return Command(Verb.CREATE, body["kind"], metadata["namespace"], metadata["name"], body, why=why)
+
+
+def patch(body: Json, changes: Json, why: str, subresource: str = "") -> Command:
+    """Change this very object by a merge patch: of another UID it is a conflict."""
+    metadata = body["metadata"]
+    named = {**changes, "metadata": {**changes.get("metadata", {}), "uid": metadata["uid"]}}
+    return Command(Verb.PATCH, body["kind"], metadata["namespace"], metadata["name"], named, subresource, why)
+
+
+def delete(body: Json, why: str) -> Command:
+    """Let this very object go; that it has gone already is no failure."""
+    metadata = body["metadata"]
+    options = {"preconditions": {"uid": metadata["uid"]}, "propagationPolicy": "Background"}
+    return Command(Verb.DELETE, body["kind"], metadata["namespace"], metadata["name"], options, why=why)
+
+
+def evict(body: Json, grace: int, why: str) -> Command:
+    """Have a pod go, if its disruption budget allows it."""
+    metadata = body["metadata"]
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
+        "deleteOptions": {"gracePeriodSeconds": grace, "preconditions": {"uid": metadata["uid"]}},
+    }
+    return Command(Verb.EVICT, "Pod", metadata["namespace"], metadata["name"], eviction, "eviction", why)

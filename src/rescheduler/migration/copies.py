@@ -1,0 +1,123 @@
+"""The pod that shall take a pod's place: from its ReplicaSet's template, or, where nobody manages it, from itself.
+
+A copy waits behind a scheduling gate of ours until its place is reserved, belongs to its PodMigration until somebody
+else manages it (so deleting that leaves no copy behind), and carries the marks that tell where it came from.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable
+
+from rescheduler.migration.commands import Json
+from rescheduler.migration.observation import Scene, labels_of, notes_of
+from rescheduler.model import marks
+from rescheduler.model.instant import format_instant
+from rescheduler.model.migration import Migration
+
+API_VERSION = "rescheduler.io/v1alpha1"
+KIND = "PodMigration"
+_LONGEST_NAME = 63  # a pod's name becomes its host name
+_TOKEN_MOUNT = "kube-api-access-"  # noqa: S105  the start of a volume's name
+
+
+def replacement_name(pod: str, now: float) -> str:
+    """`rescheduled-<pod>-<unix time>`, cut to fit."""
+    ending = f"-{int(now)}"
+    start = f"rescheduled-{pod}"[: _LONGEST_NAME - len(ending)].rstrip("-.")
+    return start + ending
+
+
+def withheld_labels(scene: Scene) -> dict[str, str] | None:
+    """Which labels keep a copy from being adopted, and from nothing else; None if there are none such.
+
+    The ReplicaSet adopts whatever matches its selector. A label of the selector by which no Service and no budget
+    selects can be left out, and the copy gets traffic and counts as healthy all the same.
+    """
+    controller = scene.seen.controller
+    if controller is None:
+        return None
+    template = controller["spec"]["template"]["metadata"].get("labels") or {}
+    selector = controller["spec"].get("selector") or {}
+    keys = set(selector.get("matchLabels") or {}) | {
+        each["key"] for each in selector.get("matchExpressions") or () if each["operator"] in ("In", "Exists")
+    }
+    keys &= set(template)
+    if marks.TEMPLATE_HASH in keys:
+        return {marks.TEMPLATE_HASH: template[marks.TEMPLATE_HASH]}
+    free = keys - _selected_by((*scene.seen.services, *scene.seen.budgets))
+    return {key: template[key] for key in sorted(free)[:1]} or None
+
+
+def from_template(scene: Scene, withheld: dict[str, str]) -> Json:
+    """The copy that a ReplicaSet will adopt: made from its template, so that admission treats it as any other pod."""
+    if scene.seen.controller is None:
+        raise ValueError("there is no template to make a copy from")
+    template = scene.seen.controller["spec"]["template"]
+    kept = {key: value for key, value in (template["metadata"].get("labels") or {}).items() if key not in withheld}
+    notes = {**(template["metadata"].get("annotations") or {}), marks.WITHHELD: json.dumps(withheld)}
+    return _copy(scene, kept, notes, copy.deepcopy(template["spec"]))
+
+
+def from_pod(scene: Scene) -> Json:
+    """The copy of a pod that nobody manages: its own spec, less what admission and the scheduler gave it."""
+    original = scene.original
+    if original is None:
+        raise ValueError("there is no pod to copy")
+    spec = copy.deepcopy(original["spec"])
+    for key in ("nodeName", "ephemeralContainers", "priority", "preemptionPolicy"):
+        spec.pop(key, None)
+    tokens = {each["name"] for each in spec.get("volumes", ()) if each["name"].startswith(_TOKEN_MOUNT)}
+    spec["volumes"] = [each for each in spec.get("volumes", ()) if each["name"] not in tokens]
+    for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
+        container["volumeMounts"] = [each for each in container.get("volumeMounts", ()) if each["name"] not in tokens]
+    ours = {marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATION_REASON, marks.MIGRATED_FROM}
+    topology = {"topology.kubernetes.io/zone", "topology.kubernetes.io/region"}  # binding puts the node's on the pod
+    kept = {key: value for key, value in labels_of(original).items() if key not in ours | topology}
+    notes = {key: value for key, value in notes_of(original).items() if not key.startswith(marks.PREFIX)}
+    return _copy(scene, kept, notes, spec)
+
+
+def owner_reference(migration: Migration) -> Json:
+    """That a copy is the migration's own."""
+    return {"apiVersion": API_VERSION, "kind": KIND, "name": migration.name, "uid": migration.uid}
+
+
+def _copy(scene: Scene, kept: dict[str, str], notes: dict[str, str], spec: Json) -> Json:
+    migration, progress = scene.migration, scene.migration.progress
+    if progress.replacement is None:
+        raise ValueError("the replacement's name is recorded before it is made")
+    spec["schedulingGates"] = [*spec.get("schedulingGates", ()), {"name": marks.GATE}]
+    trace = {
+        marks.MIGRATION_ID: migration.name,
+        marks.MIGRATION_STATUS: "in-progress",
+        marks.MIGRATED_FROM: progress.source,
+        marks.MIGRATION_REASON: migration.order.strategy,
+    }
+    story = {
+        marks.MIGRATION_TIME: format_instant(scene.now),
+        marks.ORIGINAL_POD: progress.uid,
+        marks.ORIGINAL_POD_NAME: migration.order.pod,
+    }
+    metadata = {
+        "name": progress.replacement.name,
+        "namespace": migration.namespace,
+        "labels": kept | trace,
+        "annotations": notes | story,
+        "ownerReferences": [owner_reference(migration)],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _selected_by(selecting: Iterable[Json]) -> set[str]:
+    """The label keys by which Services and budgets select."""
+    keys: set[str] = set()
+    for each in selecting:
+        selector = each.get("spec", {}).get("selector") or {}
+        if each.get("kind") == "Service":
+            keys |= set(selector)
+        else:
+            keys |= set(selector.get("matchLabels") or {})
+            keys |= {expression["key"] for expression in selector.get("matchExpressions") or ()}
+    return keys

@@ -1,0 +1,48 @@
+"""Copy, then evict: for pods that nobody manages. Nobody would make them anew, so the copy must run first."""
+
+from __future__ import annotations
+
+from rescheduler.migration import commands
+from rescheduler.migration.commands import Json
+from rescheduler.migration.copies import from_pod, replacement_name
+from rescheduler.migration.observation import Scene, has_ended, is_leaving
+from rescheduler.migration.steps import CreateCopy, Do, Done, GiveUp, Outlook, Plain, Wait, with_replacement
+from rescheduler.model.migration import Progress
+
+
+class CopyPod(CreateCopy):
+    """Makes the copy from the pod itself."""
+
+    def enter(self, scene: Scene) -> Progress:
+        """Record what it will be called."""
+        return with_replacement(scene, replacement_name(scene.migration.order.pod, scene.now))
+
+    def body(self, scene: Scene) -> Json:
+        """The same pod, elsewhere."""
+        return from_pod(scene)
+
+
+class EvictOriginal(Plain):
+    """Evicts the original, now that the copy is Ready, and waits until it is gone."""
+
+    name = "EvictOriginal"
+
+    def __init__(self, grace: int) -> None:
+        self._grace = grace
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when only the copy is there."""
+        original, copy = scene.original, scene.copy
+        if original is None:
+            return Done()
+        if copy is None or has_ended(copy) or is_leaving(copy):
+            return GiveUp("the copy is gone")
+        if is_leaving(original):
+            return Wait("the original is ending")
+        refused = scene.seen.refused
+        if refused is not None and refused.code == 500:
+            return GiveUp(refused.message, retry=False)
+        for budget in scene.seen.budgets:
+            if budget.get("status", {}).get("disruptionsAllowed", 0) < 1 and not has_ended(original):
+                return Wait(f"budget {budget['metadata']['name']} allows no disruption now")
+        return Do((commands.evict(original, self._grace, "its copy has taken over"),))

@@ -1,0 +1,294 @@
+"""Evict and steer: the original is evicted, its controller makes another pod, and that one is led to the target.
+
+For pods of which two may not run side by side, and for StatefulSets and Jobs. Where the pod's ReplicaSet has a
+template, it carries a preference for the target and against the source for as long as the new pod takes to appear; its
+Deployment is paused meanwhile, so that there is no rollout and no new revision. Where no disruption budget selects the
+pod, a temporary one protects its workload.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import datetime
+
+from rescheduler.migration import commands
+from rescheduler.migration.commands import Json
+from rescheduler.migration.copies import owner_reference
+from rescheduler.migration.observation import (
+    Scene,
+    has_ended,
+    is_leaving,
+    labels_of,
+    notes_of,
+    ready_for,
+)
+from rescheduler.migration.steps import Do, Done, GiveUp, Outlook, Plain, Wait, workload_of
+from rescheduler.model import marks
+from rescheduler.model.instant import format_instant
+from rescheduler.model.migration import Progress, Reference
+
+HOSTNAME = "kubernetes.io/hostname"
+
+
+class Protect(Plain):
+    """Makes a temporary disruption budget where none selects the pod."""
+
+    name = "Protect"
+
+    def __init__(self, budget: Json) -> None:
+        self._budget = budget
+        """What it allows: `{"minAvailable": 1}` or `{"maxUnavailable": "25%"}`."""
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when exactly one budget selects the pod: two would forbid every eviction."""
+        if scene.original is None or is_leaving(scene.original):
+            return GiveUp("the pod is gone", retry=False)
+        if len(scene.seen.budgets) > 1:
+            names = ", ".join(sorted(each["metadata"]["name"] for each in scene.seen.budgets))
+            return GiveUp(f"budgets {names} all select it, so Kubernetes evicts it never", retry=False)
+        workload, controller, ours = workload_of(scene), scene.seen.controller, scene.seen.temporary_budget
+        if scene.seen.budgets or workload is None or controller is None:
+            return Done()
+        if ours is not None:
+            return Done() if ours["status"].get("observedGeneration") else Wait("the budget is being reckoned", 1.0)
+        if not _spares_one(controller, self._budget):
+            return Done()  # with as few replicas it would forbid what it is to make safe
+        migration = scene.migration
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {
+                "name": temporary_budget_name(workload),
+                "namespace": migration.namespace,
+                "labels": {marks.MANAGED_BY: marks.OURSELVES, marks.MIGRATION_ID: migration.name},
+                "ownerReferences": [owner_reference(migration)],
+            },
+            "spec": {**self._budget, "selector": controller["spec"]["selector"]},
+        }
+        return Do((commands.create(body, "protect the workload while a pod of it is evicted"),))
+
+
+class Pause(Plain):
+    """Pauses the Deployment, so that it leaves its ReplicaSet's template alone."""
+
+    name = "Pause"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when it is paused, by us or by its owner."""
+        deployment = scene.seen.deployment
+        if not _steerable(scene) or deployment is None or deployment["spec"].get("paused"):
+            return Done()
+        changes = {"metadata": {"annotations": {marks.PAUSED_BY: scene.migration.name}}, "spec": {"paused": True}}
+        return Do((commands.patch(deployment, changes, "pause it while its ReplicaSet steers"),))
+
+
+class Prefer(Plain):
+    """Puts the preference for the target into the ReplicaSet's template."""
+
+    name = "Prefer"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when the template prefers the target."""
+        controller = scene.seen.controller
+        if not _steerable(scene) or controller is None or marks.AFFINITY_BEFORE in notes_of(controller):
+            return Done()
+        if scene.seen.deployment is not None and not scene.seen.deployment["spec"].get("paused"):
+            return GiveUp("the Deployment was resumed by somebody else")
+        before = controller["spec"]["template"]["spec"].get("affinity")
+        wanted = steered(before, scene.migration.progress)
+        note = {marks.AFFINITY_BEFORE: json.dumps(before)}
+        changes = {
+            "metadata": {"annotations": note, "resourceVersion": controller["metadata"]["resourceVersion"]},
+            "spec": {"template": {"spec": {"affinity": wanted}}},
+        }
+        return Do((commands.patch(controller, changes, f"prefer {scene.migration.progress.target}"),))
+
+
+class Evict(Plain):
+    """Evicts the original, when its budget allows it."""
+
+    name = "Evict"
+
+    def __init__(self, grace: int) -> None:
+        self._grace = grace
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when the original goes."""
+        original = scene.original
+        if original is None or is_leaving(original):
+            return Done()
+        refused = scene.seen.refused
+        if refused is not None and refused.code == 500:
+            return GiveUp(refused.message, retry=False)
+        for budget in (*scene.seen.budgets, *((scene.seen.temporary_budget,) if scene.seen.temporary_budget else ())):
+            if budget.get("status", {}).get("disruptionsAllowed", 0) < 1 and not has_ended(original):
+                return Wait(f"budget {budget['metadata']['name']} allows no disruption now")
+        return Do((commands.evict(original, self._grace, "have its controller make it anew"),))
+
+
+class AwaitRebuilt(Plain):
+    """Waits for the pod that the controller makes in the original's place."""
+
+    name = "AwaitRebuilt"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when it is there."""
+        if scene.seen.controller is None:
+            return GiveUp("its controller is gone", retry=False)
+        return Done() if rebuilt(scene) is not None else Wait("its controller has not made another pod yet")
+
+
+class Restore(Plain):
+    """Takes the preference out of the template and resumes the Deployment, in this order."""
+
+    name = "Restore"
+
+    def enter(self, scene: Scene) -> Progress:
+        """Record which pod was made."""
+        pod, progress = rebuilt(scene), scene.migration.progress
+        if pod is None:
+            return progress
+        return replace(progress, replacement=Reference("Pod", pod["metadata"]["name"], pod["metadata"]["uid"]))
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when both are as they were."""
+        todo = restoring(scene)
+        return Do(todo) if todo else Done()
+
+
+class MarkRebuilt(Plain):
+    """Gives the new pod the marks that tell where it came from."""
+
+    name = "MarkRebuilt"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when it carries them."""
+        pod, migration = replacement(scene), scene.migration
+        if pod is None or is_leaving(pod) or labels_of(pod).get(marks.MIGRATION_ID) == migration.name:
+            return Done()
+        trace = {
+            marks.MIGRATION_ID: migration.name,
+            marks.MIGRATION_STATUS: "in-progress",
+            marks.MIGRATED_FROM: migration.progress.source,
+            marks.MIGRATION_REASON: migration.order.strategy,
+        }
+        story = {
+            marks.MIGRATION_TIME: format_instant(scene.now),
+            marks.ORIGINAL_POD: migration.progress.uid,
+            marks.ORIGINAL_POD_NAME: migration.order.pod,
+        }
+        changes = {"metadata": {"labels": trace, "annotations": story}}
+        return Do((commands.patch(pod, changes, "tell where it came from"),))
+
+
+class AwaitRebuiltReady(Plain):
+    """Waits until the new pod is Ready, wherever the scheduler has put it."""
+
+    name = "AwaitRebuiltReady"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when it is Ready."""
+        pod = replacement(scene)
+        if pod is None or is_leaving(pod) or has_ended(pod):
+            return GiveUp("the pod that replaced it is gone, too", retry=False)
+        return Done() if ready_for(pod, scene.now) is not None else Wait("the new pod is not Ready yet")
+
+
+class Unprotect(Plain):
+    """Removes the temporary budget."""
+
+    name = "Unprotect"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when it is gone."""
+        ours = scene.seen.temporary_budget
+        return Do((commands.delete(ours, "it was temporary"),)) if ours is not None else Done()
+
+
+def temporary_budget_name(workload: Json) -> str:
+    """`<deployment>-rescheduler-pdb`, cut to fit."""
+    ending = "-rescheduler-pdb"
+    return str(workload["metadata"]["name"])[: 253 - len(ending)].rstrip("-.") + ending
+
+
+def steered(affinity: Json | None, progress: Progress) -> Json:
+    """An affinity with a preference for the target and one against the source; weights cannot be negative."""
+    terms = [
+        {"weight": 100, "preference": _hostname("In", progress.target)},
+        {"weight": 50, "preference": _hostname("NotIn", progress.source)},
+    ]
+    affinity = affinity or {}
+    nodes = affinity.get("nodeAffinity") or {}
+    preferred = [*(nodes.get("preferredDuringSchedulingIgnoredDuringExecution") or ()), *terms]
+    return {**affinity, "nodeAffinity": {**nodes, "preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+
+
+def restoring(scene: Scene) -> tuple[commands.Command, ...]:
+    """What brings the template and the Deployment back, as far as it was we who changed them."""
+    controller, deployment = scene.seen.controller, scene.seen.deployment
+    if controller is not None and marks.AFFINITY_BEFORE in notes_of(controller):
+        metadata = controller["metadata"]
+        before = json.loads(notes_of(controller)[marks.AFFINITY_BEFORE])
+        at = "/spec/template/spec/affinity"
+        note = "/metadata/annotations/" + marks.AFFINITY_BEFORE.replace("~", "~0").replace("/", "~1")
+        body: list[Json] = [
+            {"op": "test", "path": "/metadata/uid", "value": metadata["uid"]},
+            {"op": "test", "path": note, "value": notes_of(controller)[marks.AFFINITY_BEFORE]},
+            {"op": "remove", "path": at} if before is None else {"op": "replace", "path": at, "value": before},
+            {"op": "remove", "path": note},
+        ]
+        why = "take the preference out again"
+        patch = commands.Verb.PATCH
+        return (commands.Command(patch, controller["kind"], metadata["namespace"], metadata["name"], body, why=why),)
+    if deployment is not None and notes_of(deployment).get(marks.PAUSED_BY) == scene.migration.name:
+        changes = {"metadata": {"annotations": {marks.PAUSED_BY: None}}, "spec": {"paused": None}}
+        return (commands.patch(deployment, changes, "resume it"),)
+    return ()
+
+
+def rebuilt(scene: Scene) -> Json | None:
+    """The pod that the controller made in the original's place."""
+    progress, seen = scene.migration.progress, scene.seen
+    if seen.pod is not None and progress.uid and seen.pod["metadata"]["uid"] != progress.uid:
+        return seen.pod  # a StatefulSet's: the same name again
+    since = int(progress.started or 0.0)
+    young = [pod for pod in seen.siblings if not is_leaving(pod) and _created(pod) >= since]
+    if _steerable(scene):
+        young = [pod for pod in young if _prefers(pod, progress.target)]
+    others = [pod for pod in young if pod["metadata"]["uid"] != progress.uid]
+    return max(others, key=lambda pod: (_created(pod), pod["metadata"]["name"]), default=None)
+
+
+def replacement(scene: Scene) -> Json | None:
+    """The new pod, once it is recorded."""
+    known = scene.migration.progress.replacement
+    pods = (*scene.seen.siblings, *((scene.seen.pod,) if scene.seen.pod else ()))
+    return next((pod for pod in pods if known and pod["metadata"]["uid"] == known.uid), None)
+
+
+def _steerable(scene: Scene) -> bool:
+    """Whether the new pod can be led by its ReplicaSet's template."""
+    controller = scene.seen.controller
+    return controller is not None and controller["kind"] == "ReplicaSet" and bool(scene.migration.progress.target)
+
+
+def _spares_one(controller: Json, budget: Json) -> bool:
+    """Whether a budget leaves room for one eviction, given how many pods there shall be."""
+    wanted = controller["spec"].get("replicas", 1)
+    least = budget.get("minAvailable")
+    return not isinstance(least, int) or wanted > least
+
+
+def _hostname(operator: str, node: str) -> Json:
+    return {"matchExpressions": [{"key": HOSTNAME, "operator": operator, "values": [node]}]}
+
+
+def _prefers(pod: Json, target: str) -> bool:
+    nodes = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    wanted = _hostname("In", target)
+    return any(t["preference"] == wanted for t in nodes.get("preferredDuringSchedulingIgnoredDuringExecution") or ())
+
+
+def _created(pod: Json) -> float:
+    return datetime.fromisoformat(pod["metadata"]["creationTimestamp"]).timestamp()

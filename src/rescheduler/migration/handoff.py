@@ -1,0 +1,124 @@
+"""Handoff: a copy from the ReplicaSet's template becomes Ready on the target, then the ReplicaSet takes it for its own.
+
+It works without a rollout, without a change of replicas and with no moment below the desired count: the copy gets the
+label that was withheld from it, the ReplicaSet adopts it, is one over, and deletes the pod that costs least: the
+original, because we said so just before. All of its pods must be Ready then, since those that are not go first.
+"""
+
+from __future__ import annotations
+
+import json
+
+from rescheduler.migration import commands
+from rescheduler.migration.commands import Command, Json
+from rescheduler.migration.copies import from_template, replacement_name, withheld_labels
+from rescheduler.migration.observation import Scene, is_leaving, labels_of, notes_of
+from rescheduler.migration.steps import (
+    CreateCopy,
+    Do,
+    Done,
+    GiveUp,
+    Outlook,
+    Plain,
+    Wait,
+    is_adopted,
+    unrest,
+    with_replacement,
+)
+from rescheduler.model import marks
+from rescheduler.model.migration import Progress
+
+CHEAPEST = "-2147483647"
+
+
+class CopyTemplate(CreateCopy):
+    """Makes the copy from the ReplicaSet's template."""
+
+    def enter(self, scene: Scene) -> Progress:
+        """Record what it will be called."""
+        return with_replacement(scene, replacement_name(scene.migration.order.pod, scene.now))
+
+    def body(self, scene: Scene) -> Json:
+        """Everything the template has, but for the label that would have it adopted at once."""
+        return from_template(scene, withheld_labels(scene) or {})
+
+    def look(self, scene: Scene) -> Outlook:
+        """Not while the workload changes, and only where a label can be withheld."""
+        if scene.copy is None:
+            if scene.seen.controller is None:
+                return GiveUp("its ReplicaSet is gone", retry=False)
+            if withheld_labels(scene) is None:
+                return GiveUp("every label of its selector is one that a Service or budget goes by", other_method=True)
+        return super().look(scene)
+
+
+class Cheapen(Plain):
+    """Makes the original the pod that its ReplicaSet deletes first."""
+
+    name = "Cheapen"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when the original has the lowest deletion cost; not begun before its workload is quiet."""
+        original = scene.original
+        if original is None or is_leaving(original):
+            return GiveUp("the pod is gone, and its ReplicaSet has replaced it", retry=False)
+        if reason := unrest(scene):
+            return Wait(reason)
+        if notes_of(original).get(marks.DELETION_COST) == CHEAPEST:
+            return Done()
+        before = notes_of(original).get(marks.DELETION_COST, "")
+        notes = {marks.DELETION_COST: CHEAPEST, marks.COST_BEFORE: before}
+        return Do((commands.patch(original, {"metadata": {"annotations": notes}}, "have the original go first"),))
+
+
+class HandOver(Plain):
+    """Gives the copy the label that was withheld, and waits until the ReplicaSet has chosen."""
+
+    name = "HandOver"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when the copy is adopted and the original goes or stays for good."""
+        copy, original, controller = scene.copy, scene.original, scene.seen.controller
+        if copy is None:
+            return GiveUp("the copy is gone")
+        if controller is None:
+            return GiveUp("its ReplicaSet is gone", retry=False)
+        if is_adopted(copy, controller):
+            if original is None or is_leaving(original):
+                return Done()
+            return self._undecided(scene, controller)
+        if unrest(scene) and not _has_withheld(copy):
+            return Wait(unrest(scene))
+        return Do((self._label(copy),)) if not _has_withheld(copy) else Wait("the ReplicaSet has not adopted the copy")
+
+    def _undecided(self, scene: Scene, controller: Json) -> Outlook:
+        status, wanted = controller.get("status", {}), controller["spec"].get("replicas", 1)
+        active = [pod for pod in scene.seen.siblings if not is_leaving(pod)]
+        seen_all = status.get("observedGeneration") == controller["metadata"].get("generation")
+        if seen_all and len(active) <= wanted:
+            # Scaled up meanwhile, or another pod went: then the copy is one of those wanted, and the original stays.
+            return GiveUp(
+                "its workload was scaled meanwhile: the copy was adopted, and nothing was to be removed", retry=False
+            )
+        return Wait("the ReplicaSet has not removed the original yet")
+
+    def _label(self, copy: Json) -> Command:
+        withheld = json.loads(notes_of(copy)[marks.WITHHELD])
+        return commands.patch(copy, {"metadata": {"labels": withheld}}, "hand over to the copy")
+
+
+class AwaitGone(Plain):
+    """Waits until the original has ended."""
+
+    name = "AwaitGone"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when it is gone."""
+        if scene.original is None:
+            return Done()
+        return Wait("the original is ending") if is_leaving(scene.original) else GiveUp("the original stays after all")
+
+
+def _has_withheld(copy: Json) -> bool:
+    withheld = json.loads(notes_of(copy).get(marks.WITHHELD, "{}"))
+    return bool(withheld.items() <= labels_of(copy).items())

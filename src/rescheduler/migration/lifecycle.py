@@ -1,0 +1,192 @@
+"""The life of a migration: from where it is and what is seen, to where it goes and what is to be done for that.
+
+`runtime` asks `advance` whenever something may have changed, stores the progress that it gives, and only then carries
+out its commands. So the stored step is always the one that may have been begun, and whoever takes over asks the same
+question and gets an answer that fits what is really there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from rescheduler.migration.commands import Command, Json
+from rescheduler.migration.copying import CopyPod, EvictOriginal
+from rescheduler.migration.eviction import (
+    AwaitRebuilt,
+    AwaitRebuiltReady,
+    Evict,
+    MarkRebuilt,
+    Pause,
+    Prefer,
+    Protect,
+    Restore,
+    Unprotect,
+)
+from rescheduler.migration.handoff import AwaitGone, Cheapen, CopyTemplate, HandOver
+from rescheduler.migration.leftovers import leftovers
+from rescheduler.migration.observation import Scene
+from rescheduler.migration.steps import (
+    AwaitMembers,
+    AwaitReady,
+    Do,
+    Done,
+    Finish,
+    GiveUp,
+    Land,
+    Mark,
+    Nominate,
+    Step,
+    Ungate,
+    Wait,
+)
+from rescheduler.model.migration import Phase, Progress
+from rescheduler.model.plan import Method
+
+ROLL_BACK = "RollBack"
+_BEFORE_ROOM = ("", "Mark", "CreateCopy", "Nominate", ROLL_BACK)
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How the operator wants moves to be carried out."""
+
+    grace: int = 30
+    budget: Json = field(default_factory=lambda: {"minAvailable": 1})
+    timeout: float = 600.0
+    attempts: int = 3
+    first_pause: float = 10.0
+    longest_pause: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What comes next: the progress to store, then the commands to carry out, then when to look again."""
+
+    progress: Progress
+    commands: tuple[Command, ...] = ()
+    wait: float | None = None
+
+
+class Lifecycle:
+    """Decides for every migration; it holds no state of its own."""
+
+    def __init__(self, manner: Manner | None = None) -> None:
+        self._manner = manner or Manner()
+        manner = self._manner
+        copied: tuple[Step, ...] = (Nominate(),)
+        rest: tuple[Step, ...] = (Ungate(), Land(), AwaitReady())
+        after_room = {
+            Method.HANDOFF: (*rest, Cheapen(), HandOver(), AwaitGone(), Finish()),
+            Method.COPY: (*rest, EvictOriginal(manner.grace), Finish()),
+            Method.EVICT: (
+                Protect(manner.budget), Pause(), Prefer(), Evict(manner.grace), AwaitRebuilt(), Restore(),
+                MarkRebuilt(), AwaitRebuiltReady(), Unprotect(), Finish(),
+            ),
+        }  # fmt: skip
+        reserved = frozenset({AwaitMembers.name, *(step.name for steps in after_room.values() for step in steps)})
+        members = AwaitMembers(reserved)
+        self._steps: dict[Method, tuple[Step, ...]] = {
+            Method.HANDOFF: (Mark(), CopyTemplate(), *copied, members, *after_room[Method.HANDOFF]),
+            Method.COPY: (Mark(), CopyPod(), *copied, members, *after_room[Method.COPY]),
+            Method.EVICT: (Mark(), members, *after_room[Method.EVICT]),
+        }
+
+    def steps(self, method: Method) -> list[str]:
+        """The names of a method's steps, in order."""
+        return [step.name for step in self._steps[method]]
+
+    def begin(self, scene: Scene, progress: Progress) -> Progress:
+        """A migration that may start now, with the method and target that were chosen for it."""
+        attempts = progress.attempts + 1
+        return replace(
+            progress, phase=Phase.IN_PROGRESS, step="", attempts=attempts, started=scene.now, step_started=scene.now,
+            replacement=None, retry_at=None, message="",
+        )  # fmt: skip
+
+    def advance(self, scene: Scene) -> Decision:
+        """The next decision about a migration in progress."""
+        progress = scene.migration.progress
+        if progress.phase is not Phase.IN_PROGRESS or progress.method is None:
+            return Decision(progress)
+        if progress.step == ROLL_BACK:
+            return self._rolled_back(scene)
+        if scene.migration.order.paused and progress.step == "":
+            return Decision(replace(progress, message="paused"))
+        timeout = scene.migration.order.timeout or self._manner.timeout
+        overdue = progress.started is not None and scene.now - progress.started > timeout
+        return self._walk(scene, self._steps[progress.method], overdue=overdue)
+
+    def _walk(self, scene: Scene, steps: tuple[Step, ...], *, overdue: bool) -> Decision:
+        """On through all steps that are done, to the first that is not."""
+        names = [step.name for step in steps]
+        progress = scene.migration.progress
+        at = names.index(progress.step) if progress.step in names else -1
+        if at < 0:
+            at, scene = 0, _entered(scene, steps[0])
+        while True:
+            step, progress = steps[at], scene.migration.progress
+            match step.look(scene):
+                case Done():
+                    if at + 1 == len(steps):
+                        return Decision(self._completed(scene))
+                    at += 1
+                    scene = _entered(scene, steps[at])
+                case Do(commands):
+                    return Decision(replace(progress, message=commands[0].why), commands)
+                case Wait(reason, seconds):
+                    if overdue:
+                        return self._give_up(scene, GiveUp(f"timed out in step {step.name}: {reason}"))
+                    return Decision(replace(progress, message=reason), wait=seconds)
+                case GiveUp() as why:
+                    return self._give_up(scene, why)
+
+    def _completed(self, scene: Scene) -> Progress:
+        progress = scene.migration.progress
+        landed = next((p["spec"].get("nodeName", "") for p in scene.seen.marked if _is_replacement(p, progress)), "")
+        elsewhere = landed and progress.target and landed != progress.target
+        said = f"landed on {landed}, not on {progress.target}" if elsewhere else ""
+        return replace(progress, phase=Phase.COMPLETED, step="", finished=scene.now, message=said)
+
+    def _give_up(self, scene: Scene, why: GiveUp) -> Decision:
+        """Record that it is rolled back, and what is to happen after that."""
+        progress = scene.migration.progress
+        tried = progress.tried
+        if why.other_method and progress.method is not None:
+            tried = (*tried, progress.method)
+        again = (why.retry and progress.attempts < self._manner.attempts) or why.other_method
+        pause = min(self._manner.first_pause * 2 ** (progress.attempts - 1), self._manner.longest_pause)
+        rolled = replace(
+            progress, step=ROLL_BACK, step_started=scene.now, message=why.reason, tried=tried,
+            retry_at=(scene.now if why.other_method else scene.now + pause) if again else None,
+        )  # fmt: skip
+        return Decision(rolled, tuple(leftovers(_with(scene, rolled))), wait=1.0)
+
+    def _rolled_back(self, scene: Scene) -> Decision:
+        progress = scene.migration.progress
+        if todo := leftovers(scene):
+            return Decision(progress, tuple(todo), wait=1.0)
+        if scene.copy is not None and not scene.copy["metadata"].get("ownerReferences"):
+            pass  # it stays: see leftovers
+        elif scene.copy is not None and "deletionTimestamp" in scene.copy["metadata"]:
+            return Decision(progress, wait=2.0)
+        if progress.retry_at is not None:
+            return Decision(replace(progress, phase=Phase.PENDING, step="", step_started=None))
+        return Decision(replace(progress, phase=Phase.FAILED, step="", finished=scene.now))
+
+
+def _entered(scene: Scene, step: Step) -> Scene:
+    progress = replace(step.enter(scene), step=step.name, step_started=scene.now)
+    return _with(scene, progress)
+
+
+def _with(scene: Scene, progress: Progress) -> Scene:
+    """The scene with other progress; what was refused to the last step says nothing about this one."""
+    seen = scene.seen
+    if progress.step != scene.migration.progress.step and seen.refused is not None:
+        seen = replace(seen, refused=None)
+    return replace(scene, migration=replace(scene.migration, progress=progress), seen=seen)
+
+
+def _is_replacement(pod: Json, progress: Progress) -> bool:
+    known = progress.replacement
+    return known is not None and known.name == pod["metadata"]["name"]

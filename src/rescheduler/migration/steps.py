@@ -1,0 +1,328 @@
+"""What a step is, and the steps that several methods share.
+
+A step looks at the scene and says what there is to do: nothing more (Done), these commands (Do), wait (Wait), or give
+up (GiveUp). It is asked again after everything that happens, also by a new leader after a crash, so it must say Done
+when its effect is there and ask for the same again when it is not. What it wants done is recorded before it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from rescheduler.migration import commands
+from rescheduler.migration.commands import Command, Json
+from rescheduler.migration.observation import (
+    Scene,
+    condition,
+    controller_of,
+    has_ended,
+    is_leaving,
+    labels_of,
+    notes_of,
+    ready_for,
+)
+from rescheduler.model import marks
+from rescheduler.model.instant import format_instant
+from rescheduler.model.migration import Phase, Progress, Reference
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The step's effect is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Do:
+    """These commands, in this order."""
+
+    commands: tuple[Command, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing can be done now; look again when something changes, or after some seconds."""
+
+    reason: str
+    seconds: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """The move cannot go on. It is rolled back; then tried again, by another method, or not at all."""
+
+    reason: str
+    retry: bool = True
+    other_method: bool = False
+
+
+Outlook = Done | Do | Wait | GiveUp
+
+
+class Step(Protocol):
+    """One step of a method."""
+
+    @property
+    def name(self) -> str:
+        """As status.step shows it."""
+
+    def enter(self, scene: Scene) -> Progress:
+        """What is recorded when the step is begun, before anything of it is done."""
+
+    def look(self, scene: Scene) -> Outlook:
+        """What there is to do."""
+
+
+class Plain:
+    """A step that records nothing of its own."""
+
+    def enter(self, scene: Scene) -> Progress:
+        """Only that it has begun."""
+        return scene.migration.progress
+
+
+class Mark(Plain):
+    """Marks the original and its workload, so that people and our guards see that a move is under way."""
+
+    name = "Mark"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when both carry the migration's id."""
+        original, migration = scene.original, scene.migration
+        if original is None or is_leaving(original):
+            return GiveUp("the pod is gone", retry=False)
+        other = labels_of(original).get(marks.MIGRATION_ID)
+        if other != migration.name and labels_of(original).get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS:
+            return Wait(f"migration {other} is moving the pod")
+        todo: list[Command] = []
+        wanted = {
+            marks.MIGRATION_ID: migration.name,
+            marks.MIGRATION_STATUS: "in-progress",
+            marks.MIGRATION_REASON: migration.order.strategy,
+        }
+        if wanted.items() - labels_of(original).items():
+            when = {marks.MIGRATION_TIME: format_instant(scene.now)}
+            changes = {"metadata": {"labels": wanted, "annotations": when}}
+            todo.append(commands.patch(original, changes, "mark the original"))
+        workload = workload_of(scene)
+        if workload is not None and notes_of(workload).get(marks.MIGRATION_ID) != migration.name:
+            note = {"metadata": {"annotations": {marks.MIGRATION_ID: migration.name}}}
+            todo.append(commands.patch(workload, note, "note the move on the workload"))
+        return Do(tuple(todo)) if todo else Done()
+
+
+class CreateCopy:
+    """Makes the replacement, behind its gate. Subclasses say what it is made from."""
+
+    name = "CreateCopy"
+
+    def enter(self, scene: Scene) -> Progress:
+        """Its name is recorded first, so that a second try makes no second copy."""
+        raise NotImplementedError
+
+    def body(self, scene: Scene) -> Json:
+        """The pod to make."""
+        raise NotImplementedError
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when the copy is there."""
+        if scene.copy is not None:
+            return GiveUp("the copy is being deleted by somebody else") if is_leaving(scene.copy) else Done()
+        if scene.original is None or is_leaving(scene.original):
+            return GiveUp("the pod is gone", retry=False)
+        refused = scene.seen.refused
+        if refused is not None and refused.code in (400, 403, 422):
+            # Quota, a policy or a webhook does not let a second instance in beside the first.
+            return GiveUp(f"a copy is refused: {refused.message}", other_method=True)
+        return Do((commands.create(self.body(scene), f"make the copy for {scene.migration.progress.target}"),))
+
+
+class Nominate(Plain):
+    """Nominates the copy to its target, which reserves its room there while it is still gated."""
+
+    name = "Nominate"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when the nomination is in its status."""
+        copy, target = scene.copy, scene.migration.progress.target
+        if copy is None:
+            return GiveUp("the copy is gone")
+        if copy.get("status", {}).get("nominatedNodeName") == target or copy["spec"].get("nodeName"):
+            return Done()
+        body = {"status": {"nominatedNodeName": target}}
+        return Do((commands.patch(copy, body, f"reserve room on {target}", subresource="status"),))
+
+
+class AwaitMembers(Plain):
+    """Waits until every migration of the proposal has its room, so that they stand or fall together."""
+
+    name = "AwaitMembers"
+
+    def __init__(self, reserved: frozenset[str]) -> None:
+        self._reserved = reserved
+        """The names of this step and of those after it, in any method."""
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when all others are here or further."""
+        order, members = scene.migration.order, scene.seen.members
+        if order.members <= 1:
+            return Done()
+        if lost := next((each for each in members if each.progress.phase is Phase.FAILED), None):
+            return GiveUp(f"{lost.full_name}, which belongs to it, failed: {lost.progress.message}", retry=False)
+        there = [m for m in members if m.progress.phase is Phase.COMPLETED or m.progress.step in self._reserved]
+        missing = order.members - 1 - len(there)
+        return Wait(f"waiting for {missing} of {order.members} moves that belong together") if missing > 0 else Done()
+
+
+class Ungate(Plain):
+    """Takes our gate off: the scheduler may have the copy now."""
+
+    name = "Ungate"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when the gate is off."""
+        copy = scene.copy
+        if copy is None:
+            return GiveUp("the copy is gone")
+        gates = [gate["name"] for gate in copy["spec"].get("schedulingGates", ())]
+        if marks.GATE not in gates:
+            return Done()
+        at = f"/spec/schedulingGates/{gates.index(marks.GATE)}"
+        uid = copy["metadata"]["uid"]
+        body = [
+            {"op": "test", "path": "/metadata/uid", "value": uid},
+            {"op": "test", "path": f"{at}/name", "value": marks.GATE},
+            {"op": "remove", "path": at},
+        ]
+        metadata = copy["metadata"]
+        why = "take the gate off"
+        return Do((Command(commands.Verb.PATCH, "Pod", metadata["namespace"], metadata["name"], body, why=why),))
+
+
+class Land(Plain):
+    """Waits for the scheduler, and checks that it chose what was planned."""
+
+    name = "Land"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when the copy is bound to the target."""
+        copy, target = scene.copy, scene.migration.progress.target
+        if copy is None:
+            return GiveUp("the copy is gone")
+        node = copy["spec"].get("nodeName")
+        if node == target:
+            return Done()
+        if node:
+            return GiveUp(f"the scheduler put the copy on {node}, not on {target}")
+        said = condition(copy, "PodScheduled").get("message", "")
+        return Wait(f"the scheduler has not bound the copy yet{': ' + said if said else ''}")
+
+
+class AwaitReady(Plain):
+    """Waits until the copy has been Ready for as long as its workload asks (minReadySeconds)."""
+
+    name = "AwaitReady"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when the copy could take over."""
+        copy = scene.copy
+        if copy is None:
+            return GiveUp("the copy is gone")
+        if has_ended(copy) or is_leaving(copy):
+            status = copy.get("status", {})
+            return GiveUp(f"the copy ended on {scene.migration.progress.target}: {status.get('reason') or 'deleted'}")
+        wanted = min_ready_seconds(scene)
+        ready = ready_for(copy, scene.now)
+        if ready is None:
+            return Wait("the copy is not Ready yet")
+        # Kubernetes writes whole seconds: one more, so that its controllers have seen the time pass, too.
+        left = wanted + 1 - ready if wanted else 0.0
+        return Wait(f"the copy must be Ready for {wanted} s", left) if left > 0 else Done()
+
+
+class Finish(Plain):
+    """Takes the marks of a running move off and leaves those that tell of a finished one on the replacement."""
+
+    name = "Finish"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when nothing of the move is left but its trace."""
+        todo = unmarking(scene)
+        migration, replacement = scene.migration, scene.copy
+        if replacement is not None and not is_leaving(replacement):
+            changes: Json = {}
+            if labels_of(replacement).get(marks.MIGRATION_STATUS) != "completed":
+                changes["labels"] = {marks.MIGRATION_STATUS: "completed"}
+            if marks.WITHHELD in notes_of(replacement):
+                changes["annotations"] = {marks.WITHHELD: None}
+            owners = replacement["metadata"].get("ownerReferences") or []
+            others = [owner for owner in owners if owner["uid"] != migration.uid]
+            if len(others) < len(owners):
+                changes |= {"ownerReferences": others, "resourceVersion": replacement["metadata"]["resourceVersion"]}
+            if changes:
+                todo.append(commands.patch(replacement, {"metadata": changes}, "the move is over"))
+        return Do(tuple(todo)) if todo else Done()
+
+
+def workload_of(scene: Scene) -> Json | None:
+    """What people think of as the pod's workload: the Deployment, else whoever manages the pod."""
+    return scene.seen.deployment or scene.seen.controller
+
+
+def unmarking(scene: Scene) -> list[Command]:
+    """What takes our notes off the workload.
+
+    The Deployment first, because its controller copies what it finds there to its ReplicaSet, and never takes it back.
+    """
+    name = scene.migration.name
+    for workload in (scene.seen.deployment, scene.seen.controller):
+        ours = [
+            key
+            for key in (marks.MIGRATION_ID, marks.PAUSED_BY)
+            if workload is not None and notes_of(workload).get(key) == name
+        ]
+        if workload is not None and ours:
+            changes = {"metadata": {"annotations": dict.fromkeys(ours)}}
+            return [commands.patch(workload, changes, "the move is over")]
+    return []
+
+
+def min_ready_seconds(scene: Scene) -> int:
+    """How long a pod of this workload must be Ready before it counts as available."""
+    controller = scene.seen.controller
+    return int(controller["spec"].get("minReadySeconds") or 0) if controller is not None else 0
+
+
+def unrest(scene: Scene) -> str:
+    """What is going on with the workload that one must not interfere with; empty when it is quiet."""
+    controller, deployment = scene.seen.controller, scene.seen.deployment
+    if controller is None:
+        return "its controller is gone"
+    for each in (controller, deployment):
+        if each is not None and each.get("status", {}).get("observedGeneration") != each["metadata"].get("generation"):
+            return f"{each['kind']} {each['metadata']['name']} has changes that its controller has not seen yet"
+    if deployment is not None:
+        status, wanted = deployment.get("status", {}), deployment["spec"].get("replicas", 1)
+        if status.get("updatedReplicas", 0) != status.get("replicas", 0) or status.get("replicas", 0) != wanted:
+            return f"Deployment {deployment['metadata']['name']} is being rolled out or scaled"
+    mine: Sequence[Json] = [pod for pod in scene.seen.siblings if not is_leaving(pod) and not has_ended(pod)]
+    wanted = controller["spec"].get("replicas", 1)
+    if len(mine) != wanted:
+        return f"{controller['kind']} {controller['metadata']['name']} has {len(mine)} pods and wants {wanted}"
+    waiting = sorted(pod["metadata"]["name"] for pod in mine if ready_for(pod, scene.now) is None)
+    if waiting:
+        return f"{waiting[0]} is not Ready, and would be deleted in the original's place"
+    return ""
+
+
+def is_adopted(pod: Json, controller: Json | None) -> bool:
+    """Whether this controller manages the pod."""
+    owner = controller_of(pod)
+    return owner is not None and controller is not None and owner["uid"] == controller["metadata"]["uid"]
+
+
+def with_replacement(scene: Scene, name: str) -> Progress:
+    """The progress with the replacement's name recorded, unless one is."""
+    progress = scene.migration.progress
+    return progress if progress.replacement else replace(progress, replacement=Reference("Pod", name))

@@ -1,0 +1,98 @@
+"""A migration: one move that is being carried out, as its PodMigration object tells it.
+
+The planner's moves and people's orders become migrations; the lifecycle decides what to do next from their progress;
+the journal (`cluster`) stores them. All values are immutable: progress is made by replacing it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from rescheduler.model.plan import Method
+
+
+class Phase(StrEnum):
+    """Where a migration is in its life."""
+
+    PENDING = "Pending"
+    IN_PROGRESS = "InProgress"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be done (`spec`)."""
+
+    pod: str
+    uid: str = ""
+    """Which pod of that name; empty means whichever has it when the migration begins."""
+    target: str = ""
+    method: Method | None = None
+    strategy: str = "Manual"
+    reason: str = ""
+    proposal: str = ""
+    """Migrations of one proposal stand or fall together."""
+    members: int = 1
+    """How many migrations the proposal has."""
+    paused: bool = False
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An object in the migration's namespace."""
+
+    kind: str
+    name: str
+    uid: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far it has come (`status`)."""
+
+    phase: Phase = Phase.PENDING
+    step: str = ""
+    method: Method | None = None
+    uid: str = ""
+    """The original's."""
+    source: str = ""
+    target: str = ""
+    controller: Reference | None = None
+    replacement: Reference | None = None
+    attempts: int = 0
+    tried: tuple[Method, ...] = ()
+    """Methods that could not go on, so that another one was taken."""
+    message: str = ""
+    started: float | None = None
+    step_started: float | None = None
+    finished: float | None = None
+    retry_at: float | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is to be done any more."""
+        return self.phase in (Phase.COMPLETED, Phase.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One move being carried out. Its name is the migration-id that everything of it is marked with."""
+
+    namespace: str
+    name: str
+    order: Order
+    progress: Progress = field(default_factory=Progress)
+    uid: str = ""
+    version: str = ""
+    created: float | None = None
+
+    @property
+    def full_name(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"

@@ -1,0 +1,1 @@
+"""The loops: watch, plan, migrate, clean up."""

@@ -1,0 +1,49 @@
+"""Both clusters as fixtures: a test that asks for `cluster` or `space` runs on the embedded one and on the real one.
+
+The real half is marked `cluster`, so `-m "not cluster"` runs the embedded half alone and `-m cluster` the real one,
+with the skip and fail rules of `tests/testbed/fixtures.py`. One cluster of each kind serves the whole run; nodes live
+as long as a module, so that other tests on the same cluster find it as they would without us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.both_clusters import ClusterUnderTest, Space
+from tests.support.embedded import EmbeddedControlPlane
+from tests.testbed.hollow import NodeShape
+from tests.testbed.namespaces import own_namespace
+
+
+@pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.cluster)])
+def cluster(request: pytest.FixtureRequest) -> Iterator[ClusterUnderTest]:
+    """One cluster for all tests of this run, without nodes."""
+    if request.param == "real":
+        real: ClusterUnderTest = request.getfixturevalue("control_plane")
+        yield real
+        return
+    with EmbeddedControlPlane() as embedded:
+        yield embedded
+
+
+@pytest.fixture(scope="module")
+def nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
+    """Four nodes of 4 CPUs, for all tests of a module."""
+    names = cluster.add_nodes(4, NodeShape(), prefix="contract")
+    yield names
+    cluster.remove_nodes(names)
+
+
+@pytest.fixture
+def namespace(request: pytest.FixtureRequest, cluster: ClusterUnderTest) -> Iterator[str]:
+    """A namespace of this test's own; its pods are gone from the nodes when the next test starts."""
+    with own_namespace(cluster.api, request.node.name) as name:
+        yield name
+
+
+@pytest.fixture
+def space(cluster: ClusterUnderTest, namespace: str) -> Space:
+    """The test's namespace, with words for what is in it."""
+    return Space(cluster, namespace)

@@ -1,0 +1,206 @@
+"""Merge, JSON and strategic merge patches: what each does to maps, lists, and lists whose elements have keys."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.both_clusters import Space, condition, name_of, refusal
+from tests.support.manifests import deployment, gated, lease, pod
+from tests.testbed.api import Json
+
+
+def reference(owner: Json) -> Json:
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": name_of(owner),
+        "uid": owner["metadata"]["uid"],
+    }
+
+
+def container(name: str, **fields: object) -> Json:
+    return {"name": name, "image": "hollow:1"} | fields
+
+
+@pytest.fixture
+def two(space: Space) -> Space:
+    """A Deployment without replicas whose template has two containers."""
+    made = deployment("web", 0)
+    made["spec"]["template"]["spec"]["containers"] = [container("main"), container("side")]
+    space.create(made)
+    return space
+
+
+def containers(found: Json) -> list[tuple[str, str]]:
+    return [(each["name"], each["image"]) for each in found["spec"]["template"]["spec"]["containers"]]
+
+
+def template(**spec: object) -> Json:
+    return {"spec": {"template": {"spec": spec}}}
+
+
+@pytest.mark.parametrize("how", ["merge", "strategic"])
+def test_maps_are_merged_and_null_takes_a_key_out(space: Space, how: str) -> None:
+    space.create(lease("plain", labels={"a": "1", "b": "2"}))
+    patched = space.patch("Lease", "plain", {"metadata": {"labels": {"a": None, "c": "3", "missing": None}}}, how)
+    assert patched["metadata"]["labels"] == {"b": "2", "c": "3"}
+    patched = space.patch("Lease", "plain", {"metadata": {"labels": None}}, how)
+    assert "labels" not in patched["metadata"]
+
+
+def test_a_merge_patch_replaces_lists(two: Space) -> None:
+    patched = two.patch("Deployment", "web", template(containers=[container("only")]))
+    assert containers(patched) == [("only", "hollow:1")]
+
+
+def test_a_strategic_patch_merges_containers_by_name(two: Space) -> None:
+    changed = [{"name": "side", "image": "hollow:2"}, container("new")]
+    patched = two.patch("Deployment", "web", template(containers=changed), "strategic")
+    assert sorted(containers(patched)) == [("main", "hollow:1"), ("new", "hollow:1"), ("side", "hollow:2")]
+
+
+def test_a_strategic_patch_deletes_an_element_by_its_key(two: Space) -> None:
+    gone = [{"name": "side", "$patch": "delete"}]
+    assert containers(two.patch("Deployment", "web", template(containers=gone), "strategic")) == [("main", "hollow:1")]
+
+
+def test_a_strategic_patch_may_replace_a_list_or_a_map_after_all(two: Space) -> None:
+    only: list[Json] = [container("only"), {"$patch": "replace"}]
+    assert containers(two.patch("Deployment", "web", template(containers=only), "strategic")) == [("only", "hollow:1")]
+    two.patch("Deployment", "web", template(nodeSelector={"a": "1"}), "strategic")
+    patched = two.patch("Deployment", "web", template(nodeSelector={"b": "2", "$patch": "replace"}), "strategic")
+    assert patched["spec"]["template"]["spec"]["nodeSelector"] == {"b": "2"}
+
+
+def test_a_strategic_patch_replaces_lists_whose_elements_have_no_key(two: Space) -> None:
+    first = {"key": "a", "operator": "Exists"}
+    second = {"key": "b", "operator": "Exists"}
+    two.patch("Deployment", "web", template(tolerations=[first]), "strategic")
+    patched = two.patch("Deployment", "web", template(tolerations=[second]), "strategic")
+    assert patched["spec"]["template"]["spec"]["tolerations"] == [second]
+
+
+def test_a_strategic_patch_merges_owners_by_uid(space: Space) -> None:
+    first, second = (reference(space.create(lease(name))) for name in ("first", "second"))
+    body = gated("owned")
+    body["metadata"]["ownerReferences"] = [first]
+    space.create(body)
+    patched = space.patch("Pod", "owned", {"metadata": {"ownerReferences": [second]}}, "strategic")
+    assert {owner["name"] for owner in patched["metadata"]["ownerReferences"]} == {"first", "second"}
+    released = [{"uid": first["uid"], "$patch": "delete"}]
+    patched = space.patch("Pod", "owned", {"metadata": {"ownerReferences": released}}, "strategic")
+    assert [owner["name"] for owner in patched["metadata"]["ownerReferences"]] == ["second"]
+
+
+def test_a_strategic_patch_merges_finalizers_as_a_set(space: Space) -> None:
+    body = lease("held")
+    body["metadata"]["finalizers"] = ["contract.test/a", "contract.test/b"]
+    space.create(body)
+    patched = space.patch(
+        "Lease", "held", {"metadata": {"finalizers": ["contract.test/c", "contract.test/a"]}}, "strategic"
+    )
+    assert sorted(patched["metadata"]["finalizers"]) == ["contract.test/a", "contract.test/b", "contract.test/c"]
+    gone = {"metadata": {"$deleteFromPrimitiveList/finalizers": ["contract.test/b"]}}
+    patched = space.patch("Lease", "held", gone, "strategic")
+    assert sorted(patched["metadata"]["finalizers"]) == ["contract.test/a", "contract.test/c"]
+    space.patch("Lease", "held", {"metadata": {"finalizers": None}})
+
+
+def test_a_strategic_patch_merges_conditions_by_type(space: Space) -> None:
+    space.create(gated("said"))
+    space.reaches("Pod", "said", "says that it is gated", lambda found: condition(found, "PodScheduled"))
+    ours = {"type": "contract.test/seen", "status": "True"}
+    patched = space.patch_status("Pod", "said", {"conditions": [ours]}, "strategic")
+    assert condition(patched, "contract.test/seen")["status"] == "True"
+    assert condition(patched, "PodScheduled")["reason"] == "SchedulingGated"
+
+
+def test_a_strategic_patch_merges_topology_spread_and_ports_by_their_keys(space: Space) -> None:
+    spread = {"maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}
+    made = deployment("web", 0)
+    made["spec"]["template"]["spec"]["topologySpreadConstraints"] = [spread | {"topologyKey": "zone"}]
+    made["spec"]["template"]["spec"]["containers"] = [container("main", ports=[{"containerPort": 80, "name": "a"}])]
+    space.create(made)
+    change = template(
+        topologySpreadConstraints=[spread | {"topologyKey": "zone", "maxSkew": 2}, spread | {"topologyKey": "host"}],
+        containers=[{"name": "main", "ports": [{"containerPort": 81}, {"containerPort": 80, "name": "b"}]}],
+    )
+    spec = space.patch("Deployment", "web", change, "strategic")["spec"]["template"]["spec"]
+    assert {each["topologyKey"]: each["maxSkew"] for each in spec["topologySpreadConstraints"]} == {
+        "zone": 2,
+        "host": 1,
+    }
+    assert {each["containerPort"]: each.get("name") for each in spec["containers"][0]["ports"]} == {80: "b", 81: None}
+
+
+def test_a_json_patch_does_its_steps_in_order(space: Space) -> None:
+    space.create(lease("plain", labels={"a": "1", "with/slash": "2"}))
+    steps: list[Json] = [
+        {"op": "test", "path": "/metadata/labels/a", "value": "1"},
+        {"op": "replace", "path": "/metadata/labels/a", "value": "3"},
+        {"op": "copy", "from": "/metadata/labels/a", "path": "/metadata/labels/copied"},
+        {"op": "move", "from": "/metadata/labels/with~1slash", "path": "/metadata/labels/moved"},
+        {"op": "add", "path": "/metadata/finalizers", "value": ["contract.test/b"]},
+        {"op": "add", "path": "/metadata/finalizers/0", "value": "contract.test/a"},
+        {"op": "add", "path": "/metadata/finalizers/-", "value": "contract.test/c"},
+        {"op": "remove", "path": "/metadata/finalizers/1"},
+    ]
+    metadata = space.patch("Lease", "plain", steps, "json")["metadata"]
+    assert metadata["labels"] == {"a": "3", "copied": "3", "moved": "2"}
+    assert metadata["finalizers"] == ["contract.test/a", "contract.test/c"]
+    space.patch("Lease", "plain", [{"op": "remove", "path": "/metadata/finalizers"}], "json")
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"op": "test", "path": "/spec/holderIdentity", "value": "somebody else"},
+        {"op": "test", "path": "/spec/missing", "value": "x"},
+        {"op": "remove", "path": "/metadata/labels/missing"},
+        {"op": "add", "path": "/metadata/missing/key", "value": "x"},
+        {"op": "frobnicate", "path": "/metadata/labels"},
+    ],
+    ids=lambda step: f"{step['op']} {step['path']}",
+)
+def test_a_json_patch_that_fails_is_invalid_and_changes_nothing(space: Space, step: Json) -> None:
+    made = space.create(lease("plain", labels={"a": "1"}))
+    first: Json = {"op": "replace", "path": "/metadata/labels/a", "value": "2"}
+    with refusal(422, "Invalid"):
+        space.patch("Lease", "plain", [first, step], "json")
+    assert space.get("Lease", "plain") == made
+
+
+def test_a_json_patch_may_test_the_version(space: Space) -> None:
+    made = space.create(lease("plain"))
+    version = made["metadata"]["resourceVersion"]
+    guarded: list[Json] = [
+        {"op": "test", "path": "/metadata/resourceVersion", "value": version},
+        {"op": "replace", "path": "/spec/holderIdentity", "value": "me"},
+    ]
+    assert space.patch("Lease", "plain", guarded, "json")["spec"]["holderIdentity"] == "me"
+    with refusal(422, "Invalid"):
+        space.patch("Lease", "plain", guarded, "json")
+
+
+def test_patches_of_pods_reach_their_metadata(space: Space, nodes: list[str]) -> None:
+    """What the controller does to pods that run: marks, deletion costs, labels that it gives and takes."""
+    space.runs(pod("marked"))
+    space.patch("Pod", "marked", {"metadata": {"annotations": {"a": "1"}, "labels": {"b": "2"}}})
+    space.patch("Pod", "marked", {"metadata": {"annotations": {"c": "3"}}}, "strategic")
+    space.patch("Pod", "marked", [{"op": "remove", "path": "/metadata/labels/b"}], "json")
+    metadata = space.get("Pod", "marked")["metadata"]
+    assert metadata["annotations"] == {"a": "1", "c": "3"}
+    assert "b" not in metadata["labels"]
+
+
+def test_a_patch_that_is_no_patch_is_a_bad_request(space: Space) -> None:
+    space.create(lease("plain"))
+    for content in ("application/merge-patch+json", "application/json-patch+json"):
+        with refusal(400, "BadRequest"):
+            space.api.send("PATCH", space.path("Lease", "plain"), "{nope", content)
+
+
+def test_the_name_cannot_be_patched(space: Space) -> None:
+    space.create(lease("plain"))
+    with refusal(400, "BadRequest"):
+        space.patch("Lease", "plain", {"metadata": {"name": "other"}})

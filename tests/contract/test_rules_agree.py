@@ -1,0 +1,58 @@
+"""The embedded API server judges objects as the real one does: what it refuses, for which fields, and what it fills in.
+
+Hundreds of objects and changes, good and bad, go to the real API server as dry runs and to the embedded rules. Code,
+reason and the fields at fault must be the same, and an object that is accepted must come out the same, with every
+default. The tables by which the embedded one reads objects are held against what the real one publishes about itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from rescheduler.embedded.rules.forms import Form
+from rescheduler.embedded.rules.typed import form_of
+from tests.contract.rules_agree.both import KINDS, Embedded, Real
+from tests.contract.rules_agree.cases import Case, Update
+from tests.contract.rules_agree.others import OTHER_CASES
+from tests.contract.rules_agree.pods import POD_CASES
+from tests.contract.rules_agree.published import disagreements
+from tests.contract.rules_agree.updates import UPDATES
+from tests.contract.rules_agree.workloads import WORKLOAD_CASES
+from tests.testbed.cluster import ControlPlane
+from tests.testbed.namespaces import own_namespace
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def both(control_plane: ControlPlane) -> Iterator[tuple[Real, Embedded]]:
+    """Both API servers, with a namespace of the same name."""
+    if not control_plane.version.startswith("v1.37."):
+        pytest.skip("the embedded rules are those of v1.37")
+    with own_namespace(control_plane.api, "rules-agree") as name:
+        yield Real(control_plane.api, name), Embedded(name)
+
+
+@pytest.mark.parametrize("case", [*POD_CASES, *WORKLOAD_CASES, *OTHER_CASES], ids=str)
+def test_a_new_object_is_judged_and_filled_in_alike(both: tuple[Real, Embedded], case: Case) -> None:
+    real, embedded = both
+    assert embedded.create(case) == real.create(case)
+
+
+@pytest.mark.parametrize("update", UPDATES, ids=str)
+def test_a_change_is_judged_alike(both: tuple[Real, Embedded], update: Update) -> None:
+    real, embedded = both
+    there, answer = real.update(update)
+    assert embedded.update(update, there) == answer
+
+
+def test_objects_have_the_fields_that_the_real_server_publishes(control_plane: ControlPlane) -> None:
+    if not control_plane.version.startswith("v1.37."):
+        pytest.skip("the embedded rules are those of v1.37")
+    forms: dict[str, Form] = {}
+    for kind in KINDS.values():
+        if (form := form_of(kind)) is not None:
+            forms[f"{kind.group or 'core'}/{kind.name}"] = form
+    assert disagreements(control_plane.api, forms) == []

@@ -1,0 +1,461 @@
+"""DaemonSets of the embedded cluster: which nodes have a pod, how templates roll out, and what the status says."""
+
+import asyncio
+from typing import Any
+
+from tests.unit.embedded.controllers_at_work import IMAGE, SPACE, Cluster, at_work
+
+from rescheduler.embedded.api import Api, Deletion, NoAdmission, Review, Target
+from rescheduler.embedded.controllers.daemon_set import DaemonSetController
+from rescheduler.embedded.kinds import CONTROLLER_REVISION, DAEMON_SET, NODE, POD
+from rescheduler.embedded.refusals import Json, forbidden
+from rescheduler.embedded.store import Change, Key
+
+LABELS = {"app": "agent"}
+HASH = "controller-revision-hash"
+
+
+class Scheduler:
+    """Binds daemon pods to the node that they name, and starts and ends them like a kubelet, as its switches say."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._waiting: asyncio.Queue[str] = asyncio.Queue()
+        self.starts = True
+        self.ends = True
+        self.most: dict[str, int] = {}
+        """The most pods that were on each node at a time."""
+        cluster.store.subscribe(self._changed, POD)
+
+    def _changed(self, change: Change) -> None:
+        if change.type != "DELETED":
+            self._waiting.put_nowait(change.entry.key[1])
+        on_nodes = [entry.fields["spec.nodeName"] for entry in self._cluster.store.entries(POD)]
+        for node in filter(None, set(on_nodes)):
+            self.most[node] = max(self.most.get(node, 0), on_nodes.count(node))
+
+    async def settled(self) -> None:
+        """Until all that the controller wants is done, as far as the switches allow."""
+        await self._cluster.settled()
+        while not self._waiting.empty():
+            await self._look_at(self._waiting.get_nowait())
+            await self._cluster.settled()
+
+    async def _look_at(self, name: str) -> None:
+        entry = self._cluster.store.get(POD, (SPACE, name))
+        if entry is None:
+            return
+        pod = entry.object()
+        if entry.deleting:
+            if self.ends:
+                await self._cluster.ends(name)
+        elif not entry.fields["spec.nodeName"]:
+            pod["spec"]["nodeName"] = target(pod)
+            self._cluster.store.replace(POD, pod, entry.version)
+        elif self.starts and pod["status"]["phase"] == "Pending":
+            await self._cluster.runs(name)
+
+
+def target(pod: Json) -> str:
+    affinity = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    ((rule,),) = [term["matchFields"] for term in affinity["nodeSelectorTerms"]]
+    assert (rule["key"], rule["operator"]) == ("metadata.name", "In")
+    (name,) = rule["values"]
+    return str(name)
+
+
+def body(*, image: str = IMAGE, pod: Json | None = None, **spec: Any) -> Json:
+    template = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "main", "image": image}], **(pod or {})}}
+    return {"metadata": {"labels": LABELS}, "spec": {"selector": {"matchLabels": LABELS}, "template": template} | spec}
+
+
+async def started(cluster: Cluster, nodes: int = 3, **options: Any) -> Scheduler:
+    """A DaemonSet that runs on so many nodes: n0, n1…"""
+    scheduler = Scheduler(cluster)
+    for number in range(nodes):
+        await cluster.node(f"n{number}", labels={"zone": f"z{number}"})
+    await cluster.make(DAEMON_SET, "agent", body(**options))
+    await scheduler.settled()
+    return scheduler
+
+
+async def roll(cluster: Cluster, image: str) -> None:
+    def newer(found: Json) -> None:
+        found["spec"]["template"]["spec"]["containers"][0]["image"] = image
+
+    await cluster.edit(DAEMON_SET, "agent", newer)
+
+
+def nodes(cluster: Cluster) -> list[str]:
+    """Where pods are that stay."""
+    staying = [pod for pod in cluster.all(POD) if "deletionTimestamp" not in pod["metadata"]]
+    return sorted(target(pod) for pod in staying)
+
+
+def images(cluster: Cluster) -> list[str]:
+    return sorted(pod["spec"]["containers"][0]["image"] for pod in cluster.all(POD))
+
+
+def status(cluster: Cluster) -> Json:
+    found: Json = cluster.get(DAEMON_SET, "agent")["status"]
+    return found
+
+
+@at_work(DaemonSetController)
+async def test_every_node_gets_a_pod_like_the_real_one_makes_them(cluster: Cluster) -> None:
+    await started(cluster)
+    assert nodes(cluster) == ["n0", "n1", "n2"]
+    pod = cluster.all(POD)[0]
+    assert pod["metadata"]["generateName"] == "agent-"
+    (reference,) = pod["metadata"]["ownerReferences"]
+    assert (reference["kind"], reference["controller"], reference["blockOwnerDeletion"]) == ("DaemonSet", True, True)
+    (revision,) = cluster.all(CONTROLLER_REVISION)
+    assert pod["metadata"]["labels"][HASH] == revision["metadata"]["labels"][HASH]
+    assert revision["metadata"]["name"] == f"agent-{revision['metadata']['labels'][HASH]}"
+    assert revision["revision"] == 1
+    assert revision["data"]["spec"]["template"]["$patch"] == "replace"
+    tolerated = {(each["key"].removeprefix("node.kubernetes.io/"), each["effect"]) for each in pod["spec"]["tolerations"]}
+    assert tolerated == {
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+    }
+    assert status(cluster) == {
+        "currentNumberScheduled": 3,
+        "desiredNumberScheduled": 3,
+        "numberAvailable": 3,
+        "numberMisscheduled": 0,
+        "numberReady": 3,
+        "observedGeneration": 1,
+        "updatedNumberScheduled": 3,
+    }
+
+
+@at_work(DaemonSetController)
+async def test_a_pod_on_the_hosts_network_tolerates_that_there_is_no_other(cluster: Cluster) -> None:
+    await started(cluster, 1, pod={"hostNetwork": True})
+    keys = [each["key"] for each in cluster.all(POD)[0]["spec"]["tolerations"]]
+    assert "node.kubernetes.io/network-unavailable" in keys
+
+
+@at_work(DaemonSetController)
+async def test_it_follows_nodes_that_come_and_go(cluster: Cluster) -> None:
+    scheduler = await started(cluster, 1)
+    await cluster.node("new")
+    await scheduler.settled()
+    assert nodes(cluster) == ["n0", "new"]
+    await cluster.delete(NODE, "new")
+    await scheduler.settled()
+    assert status(cluster)["desiredNumberScheduled"] == 1
+    lost = next(pod for pod in cluster.all(POD) if target(pod) == "new")
+    await cluster.delete(POD, lost["metadata"]["name"], grace=0)
+    await scheduler.settled()
+    assert nodes(cluster) == ["n0"]
+
+
+@at_work(DaemonSetController)
+async def test_a_pod_that_waits_for_a_node_that_is_gone_is_deleted(cluster: Cluster) -> None:
+    await cluster.node("gone")
+    await cluster.make(DAEMON_SET, "agent", body())
+    await cluster.settled()
+    assert nodes(cluster) == ["gone"]
+    await cluster.delete(NODE, "gone")
+    await cluster.settled()
+    assert nodes(cluster) == []
+
+
+@at_work(DaemonSetController)
+async def test_labels_and_affinity_say_which_nodes(cluster: Cluster) -> None:
+    scheduler = await started(cluster, 3, pod={"nodeSelector": {"zone": "z1"}})
+    assert nodes(cluster) == ["n1"]
+    await cluster.edit(NODE, "n0", lambda node: node["metadata"]["labels"].update(zone="z1"))
+    await scheduler.settled()
+    assert nodes(cluster) == ["n0", "n1"]
+    await cluster.edit(NODE, "n1", lambda node: node["metadata"]["labels"].update(zone="elsewhere"))
+    await scheduler.settled()
+    assert nodes(cluster) == ["n0"]
+
+
+@at_work(DaemonSetController)
+async def test_required_affinity_of_the_template_counts_and_preferred_stays(cluster: Cluster) -> None:
+    rule = {"key": "zone", "operator": "NotIn", "values": ["z0"]}
+    preferred = [{"weight": 1, "preference": {"matchExpressions": [rule]}}]
+    affinity = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [rule]}]},
+        "preferredDuringSchedulingIgnoredDuringExecution": preferred,
+    }
+    await started(cluster, 3, pod={"affinity": {"nodeAffinity": affinity}})
+    assert nodes(cluster) == ["n1", "n2"]
+    made = cluster.all(POD)[0]["spec"]["affinity"]["nodeAffinity"]
+    assert made["preferredDuringSchedulingIgnoredDuringExecution"] == preferred
+
+
+@at_work(DaemonSetController)
+async def test_taints_keep_it_away_and_drive_it_off(cluster: Cluster) -> None:
+    scheduler = await started(cluster, 2)
+    for effect, left, misplaced in (("NoSchedule", ["n0", "n1"], 1), ("NoExecute", ["n1"], 0)):
+        taints = [{"key": "mine", "effect": effect}]
+        await cluster.edit(NODE, "n0", lambda node, taints=taints: node["spec"].update(taints=taints))  # type: ignore[misc]
+        await scheduler.settled()
+        await cluster.edit(DAEMON_SET, "agent", lambda found: found["metadata"].update(annotations={"look": "again"}))
+        await scheduler.settled()
+        assert nodes(cluster) == left
+        assert status(cluster)["desiredNumberScheduled"] == 1
+        assert status(cluster)["numberMisscheduled"] == misplaced
+    await cluster.edit(NODE, "n0", lambda node: node["spec"].pop("taints"))
+    await scheduler.settled()
+    assert nodes(cluster) == ["n0", "n1"]
+
+
+@at_work(DaemonSetController)
+async def test_what_nodes_suffer_from_does_not_matter(cluster: Cluster) -> None:
+    prefix = "node.kubernetes.io/"
+    suffering = [
+        *({"key": prefix + key, "effect": "NoExecute"} for key in ("not-ready", "unreachable")),
+        *({"key": prefix + key, "effect": "NoSchedule"} for key in ("unschedulable", "disk-pressure")),
+    ]
+    await cluster.node("sick", unschedulable=True, taints=suffering)
+    await cluster.make(DAEMON_SET, "agent", body())
+    await cluster.settled()
+    assert nodes(cluster) == ["sick"]
+
+
+@at_work(DaemonSetController)
+async def test_a_new_template_replaces_one_pod_after_the_other(cluster: Cluster) -> None:
+    scheduler = await started(cluster, 4)
+    scheduler.starts = False
+    await roll(cluster, "hollow:2")
+    await scheduler.settled()
+    assert images(cluster) == ["hollow:1"] * 3 + ["hollow:2"]
+    assert (status(cluster)["updatedNumberScheduled"], status(cluster)["numberUnavailable"]) == (1, 1)
+    scheduler.starts = True
+    for pod in cluster.all(POD):
+        if pod["status"]["phase"] == "Pending":
+            await cluster.runs(pod["metadata"]["name"])
+    await scheduler.settled()
+    assert images(cluster) == ["hollow:2"] * 4
+    assert status(cluster)["updatedNumberScheduled"] == 4
+    assert status(cluster)["observedGeneration"] == 2
+    assert max(scheduler.most.values()) == 1
+    first, second = sorted(cluster.all(CONTROLLER_REVISION), key=lambda each: int(each["revision"]))
+    assert (first["revision"], second["revision"]) == (1, 2)
+
+
+@at_work(DaemonSetController)
+async def test_as_many_as_may_be_unavailable_are_replaced_at_once(cluster: Cluster) -> None:
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%", "maxSurge": 0}}
+    scheduler = await started(cluster, 5, updateStrategy=rolling)
+    scheduler.ends = False
+    await roll(cluster, "hollow:2")
+    await scheduler.settled()
+    assert len(nodes(cluster)) == 2
+
+
+@at_work(DaemonSetController)
+async def test_pods_that_do_not_work_are_replaced_first_and_without_limit(cluster: Cluster) -> None:
+    scheduler = await started(cluster, 3)
+    broken = cluster.all(POD)[:2]
+    for pod in broken:
+        await cluster.runs(pod["metadata"]["name"], ready="False")
+    scheduler.ends = False
+    await roll(cluster, "hollow:2")
+    await scheduler.settled()
+    assert len(nodes(cluster)) == 1
+
+
+@at_work(DaemonSetController)
+async def test_with_a_surge_the_new_pod_comes_before_the_old_one_goes(cluster: Cluster) -> None:
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+    scheduler = await started(cluster, 3, updateStrategy=rolling)
+    scheduler.starts = False
+    await roll(cluster, "hollow:2")
+    await scheduler.settled()
+    assert len(cluster.all(POD)) == 4
+    assert status(cluster)["numberAvailable"] == 3
+    scheduler.starts = True
+    (new,) = [pod for pod in cluster.all(POD) if pod["status"]["phase"] == "Pending"]
+    await cluster.runs(new["metadata"]["name"])
+    await scheduler.settled()
+    assert images(cluster) == ["hollow:2"] * 3
+    assert nodes(cluster) == ["n0", "n1", "n2"]
+    assert max(scheduler.most.values()) == 2
+
+
+@at_work(DaemonSetController)
+async def test_on_delete_old_pods_stay_until_somebody_deletes_them(cluster: Cluster) -> None:
+    scheduler = await started(cluster, 2, updateStrategy={"type": "OnDelete"})
+    await roll(cluster, "hollow:2")
+    await scheduler.settled()
+    assert images(cluster) == ["hollow:1"] * 2
+    assert "updatedNumberScheduled" not in status(cluster)
+    await cluster.delete(POD, cluster.all(POD)[0]["metadata"]["name"])
+    await scheduler.settled()
+    assert images(cluster) == ["hollow:1", "hollow:2"]
+
+
+@at_work(DaemonSetController)
+async def test_going_back_to_an_old_template_takes_up_its_revision(cluster: Cluster) -> None:
+    scheduler = await started(cluster, 1)
+    (first,) = cluster.all(CONTROLLER_REVISION)
+    await roll(cluster, "hollow:2")
+    await scheduler.settled()
+    await roll(cluster, IMAGE)
+    await scheduler.settled()
+    revisions = {each["metadata"]["name"]: each["revision"] for each in cluster.all(CONTROLLER_REVISION)}
+    assert revisions[first["metadata"]["name"]] == 3
+    assert len(revisions) == 2
+    assert cluster.all(POD)[0]["metadata"]["labels"][HASH] == first["metadata"]["labels"][HASH]
+
+
+@at_work(DaemonSetController)
+async def test_old_revisions_beyond_the_limit_go(cluster: Cluster) -> None:
+    scheduler = await started(cluster, 1, revisionHistoryLimit=1)
+    for number in range(2, 6):
+        await roll(cluster, f"hollow:{number}")
+        await scheduler.settled()
+    assert sorted(int(each["revision"]) for each in cluster.all(CONTROLLER_REVISION)) == [4, 5]
+
+
+@at_work(DaemonSetController)
+async def test_a_pod_that_failed_is_replaced_ever_more_slowly(cluster: Cluster) -> None:
+    scheduler = await started(cluster, 1)
+    scheduler.starts = False
+
+    async def fail() -> str:
+        (pod,) = cluster.all(POD)
+        name: str = pod["metadata"]["name"]
+        await cluster.runs(name, ready="False", phase="Failed")
+        await scheduler.settled()
+        return name
+
+    first = await fail()
+    assert cluster.find(POD, first) is None
+    assert "FailedDaemonPod" in cluster.events("agent")
+    second = await fail()
+    assert cluster.find(POD, second) is not None
+    await asyncio.sleep(1.1)
+    await scheduler.settled()
+    assert cluster.find(POD, second) is None
+    third = await fail()
+    await asyncio.sleep(1.1)
+    await scheduler.settled()
+    assert cluster.find(POD, third) is not None
+    await asyncio.sleep(1.1)
+    await scheduler.settled()
+    assert cluster.find(POD, third) is None
+
+
+@at_work(DaemonSetController)
+async def test_a_pod_that_has_ended_well_is_replaced_too(cluster: Cluster) -> None:
+    scheduler = await started(cluster, 1)
+    (pod,) = cluster.all(POD)
+    await cluster.runs(pod["metadata"]["name"], ready="False", phase="Succeeded")
+    await scheduler.settled()
+    (new,) = cluster.all(POD)
+    assert new["metadata"]["uid"] != pod["metadata"]["uid"]
+
+
+@at_work(DaemonSetController)
+async def test_a_second_pod_on_a_node_goes_and_orphans_are_adopted(cluster: Cluster) -> None:
+    scheduler = await started(cluster, 2)
+    (kept,) = [pod for pod in cluster.all(POD) if target(pod) == "n0"]
+    await asyncio.sleep(10)
+    twin = {"metadata": {"labels": kept["metadata"]["labels"]}, "spec": kept["spec"]}
+    await cluster.make(POD, "twin", twin)
+    await scheduler.settled()
+    assert cluster.find(POD, "twin") is None
+    assert cluster.find(POD, kept["metadata"]["name"]) is not None
+
+
+@at_work(DaemonSetController)
+async def test_a_new_daemon_set_takes_over_what_one_of_its_name_has_left(cluster: Cluster) -> None:
+    scheduler = await started(cluster, 2)
+    before = {pod["metadata"]["name"] for pod in cluster.all(POD)}
+    for kind in (POD, CONTROLLER_REVISION):
+        for each in cluster.all(kind):
+            await cluster.edit(kind, each["metadata"]["name"], lambda found: found["metadata"].pop("ownerReferences"))
+    # It was deleted with its dependents orphaned: to do so here, without its controller adopting them again, takes both.
+    await cluster.api.delete(Target(DAEMON_SET, SPACE, "agent"), Deletion())
+    await cluster.settled()
+    for kind in (POD, CONTROLLER_REVISION):
+        for each in cluster.all(kind):
+            await cluster.edit(kind, each["metadata"]["name"], lambda found: found["metadata"].pop("ownerReferences", 0))
+    made = await cluster.make(DAEMON_SET, "agent", body())
+    await scheduler.settled()
+    assert {pod["metadata"]["name"] for pod in cluster.all(POD)} == before
+    owners = {each["metadata"]["ownerReferences"][0]["uid"] for each in (*cluster.all(POD), *cluster.all(CONTROLLER_REVISION))}
+    assert owners == {made["metadata"]["uid"]}
+
+
+@at_work(DaemonSetController)
+async def test_a_daemon_set_that_is_being_deleted_makes_nothing(cluster: Cluster) -> None:
+    scheduler = await started(cluster, 1)
+    await cluster.edit(DAEMON_SET, "agent", lambda found: found["metadata"].update(finalizers=["test.io/held"]))
+    await cluster.delete(DAEMON_SET, "agent")
+    await cluster.node("late")
+    await scheduler.settled()
+    assert nodes(cluster) == ["n0"]
+
+
+@at_work(DaemonSetController)
+async def test_a_pod_counts_as_available_when_it_has_been_ready_for_long_enough(cluster: Cluster) -> None:
+    scheduler = await started(cluster, 1, minReadySeconds=30)
+    assert (status(cluster)["numberReady"], status(cluster).get("numberAvailable")) == (1, None)
+    await asyncio.sleep(31)
+    await scheduler.settled()
+    assert status(cluster)["numberAvailable"] == 1
+
+
+class Counted(DaemonSetController):
+    """Counts how often it is asked to look."""
+
+    looks = 0
+
+    async def reconcile(self, key: Key) -> float | None:
+        Counted.looks += 1
+        return await super().reconcile(key)
+
+
+@at_work(Counted)
+async def test_a_nodes_heartbeat_is_nothing_new(cluster: Cluster) -> None:
+    await started(cluster, 2)
+    looks = Counted.looks
+    await asyncio.sleep(10)
+    await cluster.heartbeat("n0")
+    await cluster.settled()
+    assert Counted.looks == looks
+
+
+class Full(NoAdmission):
+    """Has room for so many pods."""
+
+    room = 2
+
+    async def admit(self, review: Review) -> Json:
+        if review.operation == "CREATE" and review.target.kind == POD:
+            if not self.room:
+                raise forbidden(POD, "", "exceeded quota")
+            self.room -= 1
+        return review.body
+
+
+def on_full_cluster(api: Api) -> DaemonSetController:
+    api.admission = Full()
+    return DaemonSetController(api)
+
+
+@at_work(on_full_cluster)
+async def test_pods_that_are_refused_are_told_of_and_tried_again(cluster: Cluster) -> None:
+    for number in range(4):
+        await cluster.node(f"n{number}")
+    await cluster.make(DAEMON_SET, "agent", body())
+    await cluster.settled()
+    assert len(nodes(cluster)) == 2
+    assert status(cluster)["currentNumberScheduled"] == 2
+    assert "FailedCreate" in cluster.events("agent")
+    assert isinstance(cluster.api.admission, Full)
+    cluster.api.admission.room = 10
+    await cluster.until(lambda: len(nodes(cluster)) == 4)
