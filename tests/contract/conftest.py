@@ -12,7 +12,6 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.both_clusters import ClusterUnderTest, Space
-from tests.support.embedded import EmbeddedControlPlane
 from tests.testbed.hollow import NodeShape
 from tests.testbed.namespaces import own_namespace
 
@@ -24,6 +23,8 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[ClusterUnderTest]:
         real: ClusterUnderTest = request.getfixturevalue("control_plane")
         yield real
         return
+    from tests.support.embedded import EmbeddedControlPlane  # noqa: PLC0415 - the real half must run without it
+
     with EmbeddedControlPlane() as embedded:
         yield embedded
 

@@ -20,13 +20,12 @@ import pytest
 
 from rescheduler.embedded.api import Api as EmbeddedApi
 from rescheduler.embedded.api import Target
-from rescheduler.embedded.apply import ApplyOptions, apply, noted
+from rescheduler.embedded.apply import ApplyOptions, apply
 from rescheduler.embedded.custom_kind import kinds_of
 from rescheduler.embedded.field_sets import Fields, from_tree
 from rescheduler.embedded.kinds import NAMESPACE, REPLICA_SET, Kind
 from rescheduler.embedded.patches import MERGE, patched
 from rescheduler.embedded.refusals import Refusal
-from rescheduler.embedded.rules.typed import read, read_as
 from tests.support.random_applies import DEFINITION, RandomApplies, Step
 from tests.testbed.api import Api, ApiError, Json
 from tests.testbed.cluster import ControlPlane
@@ -77,7 +76,7 @@ async def tell(api: Api, path: str, kind: Kind, stories: list[list[Step]]) -> No
             codes[real.code] += 1
             if real.code == 0:
                 break
-            ours = await in_process(embedded, Target(kind, "default", name, step.subresource), step)
+            ours = await in_process(embedded, Target(kind, "default", name, step.subresource, step.manager), step)
             assert ours == real, f"step {number}: {step}"
         with contextlib.suppress(ApiError):
             api.patch(f"{path}/{name}", {"metadata": {"finalizers": None}})
@@ -106,18 +105,11 @@ async def in_process(api: EmbeddedApi, target: Target, step: Step) -> Answer:
         if step.apply:
             found, _ = await apply(api, target, body, ApplyOptions(step.manager, step.force))
         else:
-            found = await api.edit(target, lambda before: written(target.kind, before, step))
+            patch = json.dumps(body).encode()
+            found = await api.edit(target, lambda before: patched(target.kind, MERGE, patch, before))
     except Refusal as refusal:
         return Answer(refusal.code, conflicts_in(refusal.details.get("causes", [])))
     return answer(found)
-
-
-def written(kind: Kind, before: Json, step: Step) -> Json:
-    after = patched(kind, MERGE, json.dumps(step.body).encode(), before)
-    read_as("ObjectMeta", after["metadata"])
-    read(kind, after)
-    noted(kind, before, after, step.manager, step.subresource)
-    return after
 
 
 def answer(found: Json) -> Answer:

@@ -5,11 +5,14 @@ The fifth and sixth facts of our design: two budgets on one pod refuse for ever;
 
 from __future__ import annotations
 
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from tests.support.both_clusters import Space, condition, is_ready, name_of, names, refusal
 from tests.support.manifests import budget, deployment, gated, pod, simulated
-from tests.testbed.api import Json
+from tests.testbed.api import ApiError, Json
 
 IN_SERVICE = "contract.test/in-service"
 
@@ -61,7 +64,7 @@ def test_a_spent_budget_answers_429_and_says_which_budget_it_is(web: Space) -> N
 
 
 def test_an_allowed_eviction_spends_the_budget_until_the_pod_is_replaced(space: Space, nodes: list[str]) -> None:
-    first, second = behind_a_gate(space, passed=3)
+    first, second, _ = behind_a_gate(space, passed=3)
     set_budget(space, minAvailable=2)
     allowed(space, 1)
     assert space.evict(first)["status"] == "Success"
@@ -75,6 +78,25 @@ def test_an_allowed_eviction_spends_the_budget_until_the_pod_is_replaced(space: 
     assert is_leaving(space, first)
     space.evict(second)
     assert is_leaving(space, second)
+
+
+def test_of_evictions_at_once_only_as_many_succeed_as_the_budget_allows(space: Space, nodes: list[str]) -> None:
+    pods = behind_a_gate(space, replicas=6, passed=6)
+    set_budget(space, minAvailable=4)
+    allowed(space, 2)
+    with ThreadPoolExecutor(len(pods)) as threads:
+        outcomes = list(threads.map(lambda pod: outcome(space, pod), pods))
+    assert sorted(outcomes) == ["Success"] * 2 + ["TooManyRequests"] * 4
+    assert sum(is_leaving(space, pod) for pod in pods) == 2
+
+
+def outcome(space: Space, pod: str) -> str:
+    """How an eviction over a connection of its own ends."""
+    with contextlib.closing(space.api.another()) as api:
+        try:
+            return str(Space(space.cluster, space.name, api).evict(pod)["status"])
+        except ApiError as refused:
+            return refused.reason
 
 
 def test_an_evicted_pod_has_its_grace_and_says_that_it_was_evicted(web: Space) -> None:
@@ -164,15 +186,15 @@ def test_no_budget_holds_a_pod_that_has_ended(web: Space, phase: str) -> None:
     web.gone("Pod", first)
 
 
-def behind_a_gate(space: Space, passed: int) -> tuple[str, str]:
-    """The first and the last of three pods behind a readiness gate, which only so many of them have passed."""
-    made = simulated(deployment("web", 3), ends_in="600")
+def behind_a_gate(space: Space, *, replicas: int = 3, passed: int) -> list[str]:
+    """Pods behind a readiness gate, which only the first so many of them have passed."""
+    made = simulated(deployment("web", replicas), ends_in="600")
     made["spec"]["template"]["spec"]["readinessGates"] = [{"conditionType": IN_SERVICE}]
     space.create(made)
-    pods = names(space.exactly("web", 3, "Running"))
+    pods = names(space.exactly("web", replicas, "Running"))
     for name in pods[:passed]:
         pass_gate(space, name)
-    return pods[0], pods[-1]
+    return pods
 
 
 def pass_gate(space: Space, name: str) -> None:
@@ -185,7 +207,7 @@ def counts(space: Space, healthy: int) -> None:
 
 
 def test_an_unready_pod_may_go_where_enough_others_are_healthy(space: Space, nodes: list[str]) -> None:
-    ready, unready = behind_a_gate(space, passed=2)
+    ready, _, unready = behind_a_gate(space, passed=2)
     set_budget(space, minAvailable=2)
     counts(space, 2)
     with refusal(429, "TooManyRequests"):
@@ -196,7 +218,7 @@ def test_an_unready_pod_may_go_where_enough_others_are_healthy(space: Space, nod
 def test_an_unready_pod_stays_where_too_few_are_healthy_unless_the_budget_always_allows_it(
     space: Space, nodes: list[str]
 ) -> None:
-    ready, unready = behind_a_gate(space, passed=1)
+    ready, _, unready = behind_a_gate(space, passed=1)
     set_budget(space, minAvailable=2)
     counts(space, 1)
     with refusal(429, "TooManyRequests"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.both_clusters import Space, condition, name_of, names, refusal
-from tests.support.manifests import deployment, prefers
+from tests.support.manifests import deployment, prefers, replica_set
 from tests.testbed.api import Json
 from tests.testbed.processes import until
 
@@ -139,24 +139,38 @@ def test_a_rollout_keeps_within_surge_and_unavailability(space: Space, nodes: li
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
     space.create(deployment("web", 3, strategy=strategy))
     space.rolled_out("web")
-    since = space.version("Deployment")
+    since = {kind: space.version(kind) for kind in ("Deployment", "ReplicaSet")}
+    first = space.replica_set("web")
     space.patch("Deployment", "web", template(terminationGracePeriodSeconds=5))
     space.rolled_out("web")
-    space.patch("Deployment", "web", {"metadata": {"labels": {"mark": "last"}}})
-    seen = space.events("Deployment", since, lambda event: "mark" in event["object"]["metadata"]["labels"])
-    statuses = [event["object"]["status"] for event in seen]
-    assert min(status["availableReplicas"] for status in statuses) == 3
-    assert max(status["replicas"] for status in statuses) == 4
+    space.create(deployment("last", 0))
+    space.create(replica_set("last", 0))
+
+    def is_last(event: Json) -> bool:
+        return name_of(event["object"]) == "last"
+
+    *told, _ = space.events("Deployment", since["Deployment"], is_last)
+    assert min(event["object"]["status"]["availableReplicas"] for event in told) == 3
+    # What is wanted counts: the replicas in the status are summed up from counts of different moments.
+    wanted = {name_of(first): 3}
+    sums = []
+    for event in space.events("ReplicaSet", since["ReplicaSet"], is_last):
+        wanted[name_of(event["object"])] = event["object"]["spec"]["replicas"]
+        sums.append(sum(wanted.values()))
+    assert (min(sums), max(sums)) == (3, 4)
 
 
 def test_a_rollout_that_never_gets_ready_stops_at_its_unavailability(space: Space, nodes: list[str]) -> None:
     space.create(deployment("web", 4))  # 25 %: one may be missing, one may be added
     space.rolled_out("web")
     space.patch("Deployment", "web", template(nodeSelector={"nowhere": "at-all"}))
-    stuck = space.reaches("Deployment", "web", "is stuck", lambda found: found["status"].get("updatedReplicas") == 2)
-    assert stuck["status"]["replicas"] == 5
-    assert stuck["status"]["availableReplicas"] == 3
-    assert stuck["status"]["unavailableReplicas"] == 2
+
+    def is_stuck(found: Json) -> bool:
+        counts = ("replicas", "updatedReplicas", "availableReplicas", "unavailableReplicas")
+        return [found["status"].get(each) for each in counts] == [5, 2, 3, 2]
+
+    space.reaches("Deployment", "web", "is stuck", is_stuck)
+    assert len([pod for pod in space.pods("web") if pod["status"]["phase"] == "Running"]) == 3
 
 
 def test_recreate_ends_all_before_it_starts_any(space: Space, nodes: list[str]) -> None:
@@ -165,8 +179,11 @@ def test_recreate_ends_all_before_it_starts_any(space: Space, nodes: list[str]) 
     start = space.api.get(space.path("Pod", labelSelector="app=web"))
     old = names(start["items"])
     space.patch("Deployment", "web", template(terminationGracePeriodSeconds=5))
-    seen = space.events("Pod", start["metadata"]["resourceVersion"], lambda event: event["type"] == "ADDED")
-    assert sorted(name_of(event["object"]) for event in seen if event["type"] == "DELETED") == sorted(old)
+    *before, _ = space.events("Pod", start["metadata"]["resourceVersion"], lambda event: event["type"] == "ADDED")
+    last = {name_of(event["object"]): event for event in before}
+    assert sorted(last) == sorted(old)
+    for event in last.values():  # one that has ended may still be on its way out
+        assert event["type"] == "DELETED" or event["object"]["status"]["phase"] in ("Succeeded", "Failed")
     space.rolled_out("web")
 
 

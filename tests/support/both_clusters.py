@@ -55,9 +55,9 @@ class ClusterUnderTest(Protocol):
 class Space:
     """One namespace of a cluster under test."""
 
-    def __init__(self, cluster: ClusterUnderTest, name: str) -> None:
+    def __init__(self, cluster: ClusterUnderTest, name: str, api: Api | None = None) -> None:
         self.cluster = cluster
-        self.api = cluster.api
+        self.api = api or cluster.api
         self.name = name
 
     def path(self, kind: str, name: str = "", **query: str) -> str:

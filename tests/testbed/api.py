@@ -7,6 +7,7 @@ is an ApiError, with the Status that Kubernetes gave.
 """
 
 import contextlib
+import copy
 import functools
 import http.client
 import json
@@ -111,6 +112,12 @@ class Api:
                 yield events
         finally:
             connection.close()
+
+    def another(self) -> "Api":
+        """The same user at a further connection, for a thread of its own."""
+        twin = copy.copy(self)
+        twin._connection = self._open()
+        return twin
 
     def close(self) -> None:
         self._connection.close()

@@ -17,10 +17,21 @@ from typing import Protocol
 
 from rescheduler.embedded import clock
 from rescheduler.embedded.kinds import NAMESPACE, Kind, Kinds
-from rescheduler.embedded.refusals import Json, Refusal, bad_request, conflict, forbidden, invalid, not_found
+from rescheduler.embedded.ownership import noted
+from rescheduler.embedded.refusals import (
+    Fault,
+    Json,
+    Refusal,
+    already_exists,
+    bad_request,
+    conflict,
+    forbidden,
+    invalid,
+    not_found,
+)
 from rescheduler.embedded.rules.metadata import metadata_faults
 from rescheduler.embedded.rules.table import rules_of
-from rescheduler.embedded.store import Entry, Key, Store
+from rescheduler.embedded.store import Entry, Key, Store, key_of
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, so that no words come about
 _ATTEMPTS = 10
@@ -38,6 +49,8 @@ class Target:
     namespace: str = ""
     name: str = ""
     subresource: str = ""
+    manager: str = ""
+    """Who writes, as managedFields name him; the embedded controllers have no name."""
 
     @property
     def key(self) -> Key:
@@ -126,9 +139,11 @@ class Api:
         rules.default(body)
         if faults := [*metadata_faults(kind, body, None), *rules.faults(body, None, "")]:
             raise invalid(kind, body["metadata"].get("name", ""), faults)
-        if dry_run:
-            return body
         self._check_namespace(kind, body["metadata"])  # it may have gone while a webhook was asked
+        if dry_run:
+            if self.store.get(kind, key_of(body)) is not None:
+                raise already_exists(kind, body["metadata"]["name"])
+            return body
         return self.store.create(kind, body).object()
 
     async def replace(self, target: Target, body: Json, *, dry_run: bool = False) -> Json:
@@ -136,10 +151,13 @@ class Api:
         metadata = self._checked_head(target, body)
         if not metadata.get("name"):
             raise bad_request("name must be provided")
+        entry = self._entry(target)
+        if metadata.get("uid") and metadata["uid"] != entry.uid:
+            why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {entry.uid}"
+            raise conflict(target.kind, target.name, why)
         if not metadata.get("resourceVersion") and not target.kind.unconditional and target.subresource == "":
-            why = "metadata.resourceVersion: Invalid value: 0x0: must be specified for an update"
-            qualified = f"{target.kind.name}.{target.kind.group}" if target.kind.group else target.kind.name
-            raise Refusal(422, "Invalid", f'{qualified} "{target.name}" is invalid: {why}')
+            fault = Fault("metadata.resourceVersion", "Invalid value", "must be specified for an update", 0)
+            raise invalid(target.kind, target.name, [fault])
         return await self.edit(target, lambda _: body, dry_run=dry_run)
 
     async def edit(self, target: Target, edit: Edit, *, dry_run: bool = False) -> Json:
@@ -212,8 +230,11 @@ class Api:
         metadata = body["metadata"]
         if faults := [*metadata_faults(kind, body, before), *rules.faults(body, before, target.subresource)]:
             raise invalid(kind, target.name, faults)
+        if "managedFields" in before["metadata"]:
+            metadata.setdefault("managedFields", before["metadata"]["managedFields"])
         if body == before:
             return body
+        noted(kind, before, body, target.manager, target.subresource)
         if kind.generations and target.subresource != "status" and _desire(body) != _desire(before):
             metadata["generation"] = before["metadata"].get("generation", 0) + 1
         if dry_run:
@@ -270,8 +291,8 @@ class Api:
             raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({target.name})")
         uid = metadata.get("uid")
         if uid and uid != entry.uid:
-            why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {entry.uid}"
-            raise conflict(target.kind, target.name, why)
+            fault = Fault("metadata.uid", "Invalid value", "field is immutable", uid)
+            raise invalid(target.kind, target.name, [fault])
         version = metadata.get("resourceVersion")
         if version and version != str(entry.version):
             raise conflict(target.kind, target.name)

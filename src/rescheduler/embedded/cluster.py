@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import secrets
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from rescheduler.embedded.admission import AdmissionChain
 from rescheduler.embedded.api import Api, Target
@@ -37,12 +37,15 @@ from rescheduler.embedded.definitions import Definitions
 from rescheduler.embedded.kinds import NAMESPACE, NODE, PRIORITY_CLASS
 from rescheduler.embedded.kubelet import Kubelets
 from rescheduler.embedded.kubelet_node import NodeShape, node
+from rescheduler.embedded.quota import QuotaController
 from rescheduler.embedded.scheduler import Scheduler
 from rescheduler.embedded.server.app import Server
 from rescheduler.embedded.store import Store
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+# A kubelet that died is noticed in seconds, not in the 40 of a real cluster: nobody wants to wait for it here.
+_LEASE_RENEWED_EVERY, _LEASE_GRACE = 3.0, 12.0
 _CONTROLLERS: tuple[type[Any], ...] = (
     Definitions,
     AccountController,
@@ -54,12 +57,19 @@ _CONTROLLERS: tuple[type[Any], ...] = (
     DaemonSetController,
     JobController,
     DisruptionController,
-    NodeLifecycleController,
     TaintEvictionController,
     PodGarbageController,
     VolumeController,
+    QuotaController,
     ExpiryController,
 )
+
+
+class Part(Protocol):
+    """What works until it is cancelled."""
+
+    async def run(self) -> None:
+        """Work."""
 
 
 class EmbeddedCluster:
@@ -72,9 +82,10 @@ class EmbeddedCluster:
         self.api = Api(store, admission=self._admission)
         self.token = secrets.token_urlsafe(24)
         self.scheduler = Scheduler(self.api)
-        self.kubelets = Kubelets(self.api)
+        self.kubelets = Kubelets(self.api, _LEASE_RENEWED_EVERY)
         self._server = Server(self.api, self.token)
-        controllers: list[Controller] = [make(self.api) for make in _CONTROLLERS]
+        nodes = NodeLifecycleController(self.api, _LEASE_GRACE)
+        controllers: list[Controller] = [nodes, *(make(self.api) for make in _CONTROLLERS)]
         self._runners = [Runner(store, controller) for controller in controllers]
         self._tasks: list[asyncio.Task[None]] = []
         self._stack = contextlib.AsyncExitStack()
@@ -88,7 +99,7 @@ class EmbeddedCluster:
             stack.push_async_callback(self._server.close)
             # A part that fails takes the others with it, and whoever uses the cluster hears of it.
             group = await stack.enter_async_context(asyncio.TaskGroup())
-            parts = (*self._runners, self.scheduler, self.kubelets)
+            parts: tuple[Part, ...] = (*self._runners, self.scheduler, self.kubelets)
             self._tasks = [group.create_task(part.run(), name=type(part).__name__) for part in parts]
             stack.callback(self._cancel)
             self._stack = stack.pop_all()
@@ -110,12 +121,12 @@ class EmbeddedCluster:
         return self.scheduler.idle and self.kubelets.idle and all(runner.idle for runner in self._runners)
 
     def kubeconfig(self) -> dict[str, Any]:
-        """What kubectl, or we, need to talk to it."""
+        """What kubectl, or we, need to talk to it; the token is in the address, because Go sends none without TLS."""
         return {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "embedded", "cluster": {"server": self.url}}],
-            "users": [{"name": "embedded", "user": {"token": self.token}}],
+            "clusters": [{"name": "embedded", "cluster": {"server": self._server.private_url}}],
+            "users": [{"name": "embedded", "user": {}}],
             "contexts": [{"name": "embedded", "context": {"cluster": "embedded", "user": "embedded"}}],
             "current-context": "embedded",
         }

@@ -17,11 +17,14 @@ from typing import Any, Final
 
 from rescheduler.embedded.formats import FORMATS, INTEGER_LIMITS
 from rescheduler.embedded.refusals import Fault, Json
+from rescheduler.embedded.rules.faults import duplicate, required, too_long, too_many, unsupported, wrong
 from rescheduler.embedded.structural import part_of
 
 NOTHING: Final = object()
 """In the place of an older value where there is none."""
 
+_NOWHERE = "<nil>"
+"""The path of a fault of a whole alternative: the API server gives none."""
 _IMMUTABLE = frozenset({"self == oldSelf", "oldSelf == self"})
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -48,13 +51,13 @@ def faults(schema: Json, value: Any, path: str, old: Any = NOTHING) -> Iterator[
     """What is wrong with a value; `old` is the value that it replaces."""
     if old is not NOTHING and _same(value, old):
         return
-    wrong = _type_fault(schema, value, path)
-    if wrong is not None:
-        yield wrong
+    mistyped = _type_fault(schema, value, path)
+    if mistyped is not None:
+        yield mistyped
     may_be_null = value is None and schema.get("nullable")
     if "enum" in schema and not may_be_null and not any(_same(value, each) for each in schema["enum"]):
-        yield _unsupported(schema["enum"], value, path)
-    if wrong is not None or value is None:
+        yield unsupported(path, value, schema["enum"])
+    if mistyped is not None or value is None:
         return
     match value:
         case dict():
@@ -70,7 +73,7 @@ def faults(schema: Json, value: Any, path: str, old: Any = NOTHING) -> Iterator[
     yield from _alternatives(schema, value, path)
     for rule in schema.get("x-kubernetes-validations") or ():
         if old is not NOTHING and " ".join(rule.get("rule", "").split()) in _IMMUTABLE:
-            yield Fault(path, "Invalid value", rule.get("message") or f"failed rule: {rule['rule']}", value)
+            yield wrong(path, value, rule.get("message") or f"failed rule: {rule['rule']}")
 
 
 @lru_cache(maxsize=1024)
@@ -99,17 +102,16 @@ def _type_fault(schema: Json, value: Any, path: str) -> Fault | None:
 
 def _object_faults(schema: Json, value: Json, path: str, old: Any) -> Iterator[Fault]:
     if len(value) > schema.get("maxProperties", len(value)):
-        yield Fault(path, "Too many", f"must have at most {schema['maxProperties']} items", len(value))
+        yield too_many(path, len(value), schema["maxProperties"])
     if len(value) < schema.get("minProperties", 0):
-        told = f"{path} in body should have at least {schema['minProperties']} properties"
-        yield Fault(path, "Invalid value", told, len(value))
+        yield wrong(path, len(value), f"{path} in body should have at least {schema['minProperties']} properties")
     for key in schema.get("required") or ():
         if key not in value:
-            yield Fault(_below(path, key), "Required value")
+            yield required(_below(path, key))
     if schema.get("x-kubernetes-embedded-resource"):
         for key in ("apiVersion", "kind"):
             if not value.get(key):
-                yield Fault(_below(path, key), "Required value", "must not be empty")
+                yield required(_below(path, key), "must not be empty")
     for key, each in value.items():
         part = part_of(schema, key)
         if part is not None:
@@ -119,10 +121,9 @@ def _object_faults(schema: Json, value: Json, path: str, old: Any) -> Iterator[F
 
 def _list_faults(schema: Json, value: list[Any], path: str, old: Any) -> Iterator[Fault]:
     if len(value) > schema.get("maxItems", len(value)):
-        yield Fault(path, "Too many", f"must have at most {schema['maxItems']} items", len(value))
+        yield too_many(path, len(value), schema["maxItems"])
     if len(value) < schema.get("minItems", 0):
-        told = f"{path} in body should have at least {schema['minItems']} items"
-        yield Fault(path, "Invalid value", told, len(value))
+        yield wrong(path, len(value), f"{path} in body should have at least {schema['minItems']} items")
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     earlier = {_identity(each, keys): each for each in old} if keys and isinstance(old, list) else {}
     seen: set[str] = set()
@@ -131,7 +132,7 @@ def _list_faults(schema: Json, value: list[Any], path: str, old: Any) -> Iterato
         if schema.get("x-kubernetes-list-type") in ("set", "map"):
             identity = _identity(each, keys)
             if identity in seen:
-                yield Fault(where, "Duplicate value", "", json.loads(identity))
+                yield duplicate(where, json.loads(identity))
             seen.add(identity)
         if "items" in schema:
             before = earlier.get(_identity(each, keys), NOTHING) if keys else NOTHING
@@ -140,16 +141,14 @@ def _list_faults(schema: Json, value: list[Any], path: str, old: Any) -> Iterato
 
 def _text_faults(schema: Json, value: str, path: str) -> Iterator[Fault]:
     if len(value) > schema.get("maxLength", len(value)):
-        yield Fault(path, "Too long", f"may not be more than {schema['maxLength']} bytes")
-    if len(value) < schema.get("minLength", 0):
-        told = f"{path} in body should be at least {schema['minLength']} chars long"
-        yield Fault(path, "Invalid value", told, value)
-    if "pattern" in schema and not compiled(schema["pattern"]).search(value):
-        yield Fault(path, "Invalid value", f"{path} in body should match '{schema['pattern']}'", value)
+        yield too_long(path, schema["maxLength"])
+    elif len(value) < schema.get("minLength", 0):
+        yield wrong(path, value, f"{path} in body should be at least {schema['minLength']} chars long")
+    elif "pattern" in schema and not compiled(schema["pattern"]).search(value):
+        yield wrong(path, value, f"{path} in body should match '{schema['pattern']}'")
     fits = FORMATS.get(schema.get("format", ""))
     if fits and not fits(value):
-        told = f'{path} in body must be of type {schema["format"]}: "{value}"'
-        yield TypeFault(path, "Invalid value", told, value)
+        yield TypeFault(path, "Invalid value", f'{path} in body must be of type {schema["format"]}: "{value}"', value)
 
 
 def _number_faults(schema: Json, value: float, path: str) -> Iterator[Fault]:
@@ -162,14 +161,13 @@ def _number_faults(schema: Json, value: float, path: str) -> Iterator[Fault]:
         over = sign * (value - schema[limit])
         if over < 0 or (over == 0 and schema.get(exclusive)):
             word = words[0] if schema.get(exclusive) else words[1]
-            yield Fault(path, "Invalid value", f"{path} in body should be {word} {_plain(schema[limit])}", value)
+            yield wrong(path, value, f"{path} in body should be {word} {_plain(schema[limit])}")
     if "multipleOf" in schema and not _is_whole(value / schema["multipleOf"]):
-        told = f"{path} in body should be a multiple of {_plain(schema['multipleOf'])}"
-        yield Fault(path, "Invalid value", told, value)
+        yield wrong(path, value, f"{path} in body should be a multiple of {_plain(schema['multipleOf'])}")
     bound = INTEGER_LIMITS.get(schema.get("format", ""))
     if bound and not -bound <= value < bound:
         told = f"Checked value must be of type integer with format {schema['format']} in {path}"
-        yield Fault("<nil>", "Invalid value", told, "")
+        yield wrong(_NOWHERE, "", told)
 
 
 def _alternatives(schema: Json, value: Any, path: str) -> Iterator[Fault]:
@@ -180,24 +178,19 @@ def _alternatives(schema: Json, value: Any, path: str) -> Iterator[Fault]:
 
     if every := [fault for part in schema.get("allOf") or () for fault in wrongs(part)]:
         yield from every
-        yield Fault("<nil>", "Invalid value", f'"{path}" must validate all the schemas (allOf)', "")
+        yield wrong(_NOWHERE, "", f'"{path}" must validate all the schemas (allOf)')
     some = [wrongs(part) for part in schema.get("anyOf") or ()]
     if some and all(some):
-        yield Fault("<nil>", "Invalid value", f'"{path}" must validate at least one schema (anyOf)', "")
+        yield wrong(_NOWHERE, "", f'"{path}" must validate at least one schema (anyOf)')
         yield from some[0]
     one = [wrongs(part) for part in schema.get("oneOf") or ()]
     right = sum(not each for each in one)
     if one and right != 1:
         told = f"Found {right} valid alternatives" if right else "Found none valid"
-        yield Fault("<nil>", "Invalid value", f'"{path}" must validate one and only one schema (oneOf). {told}', "")
+        yield wrong(_NOWHERE, "", f'"{path}" must validate one and only one schema (oneOf). {told}')
         yield from () if right else one[0]
     if "not" in schema and not wrongs(schema["not"]):
-        yield Fault("<nil>", "Invalid value", f'"{path}" must not validate the schema (not)', "")
-
-
-def _unsupported(allowed: list[Any], value: Any, path: str) -> Fault:
-    named = ", ".join(json.dumps(each) for each in allowed)
-    return Fault(path, "Unsupported value", f"supported values: {named}", value)
+        yield wrong(_NOWHERE, "", f'"{path}" must not validate the schema (not)')
 
 
 def _wrong_type(path: str, found: str, wanted: str) -> TypeFault:

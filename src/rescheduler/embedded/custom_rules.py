@@ -14,6 +14,7 @@ from rescheduler.embedded.custom_kind import CustomKind, at
 from rescheduler.embedded.kinds import Kind
 from rescheduler.embedded.refusals import Fault, Json, forbidden
 from rescheduler.embedded.rules.base import Rules
+from rescheduler.embedded.rules.faults import wrong
 from rescheduler.embedded.rules.typed import read_as
 from rescheduler.embedded.structural import fill, part_of, prune
 
@@ -36,9 +37,11 @@ class CustomRules(Rules):
         super().prepare_create(body)
 
     def prepare_update(self, body: Json, before: Json, subresource: str) -> None:
-        """The metadata have types, as everywhere."""
-        read_as("ObjectMeta", body["metadata"])
+        """The metadata have types, as everywhere; a write to the status leaves them, but for who wrote it."""
+        given = read_as("ObjectMeta", body["metadata"])
         super().prepare_update(body, before, subresource)
+        if "managedFields" in given:
+            body["metadata"]["managedFields"] = given["managedFields"]
 
     def default(self, body: Json) -> None:
         """Unknown fields go, defaults come."""
@@ -70,4 +73,4 @@ class CustomRules(Rules):
         path = scale.status if subresource == "status" else scale.spec
         replicas = at(body, path)
         if isinstance(replicas, int) and replicas < 0:
-            yield Fault(path, "Invalid value", "should be a non-negative integer", replicas)
+            yield wrong(path, replicas, "should be a non-negative integer")

@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from rescheduler.embedded import clock
 from rescheduler.embedded.custom_kind import at
 from rescheduler.embedded.refusals import Fault, Json, bad_request
 from rescheduler.embedded.rules.base import Rules
+from rescheduler.embedded.rules.faults import (
+    changed,
+    each_wrong,
+    not_allowed,
+    one_of,
+    required,
+    unsupported,
+    wrong,
+)
 from rescheduler.embedded.rules.forms import WrongType
+from rescheduler.embedded.rules.names import label_1035, subdomain
 from rescheduler.embedded.schema import definition_form
 from rescheduler.embedded.structural_rules import schema_faults
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 """Holds a definition until its objects are gone."""
 
-_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_LABEL_RULE = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
-    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
-    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _PROTECTED = re.compile(r"(.*\.)?(k8s|kubernetes)\.io")
 _APPROVED = "api-approved.kubernetes.io"
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
@@ -67,7 +69,12 @@ class DefinitionRules(Rules):
     def faults(self, body: Json, before: Json | None, subresource: str) -> list[Fault]:
         """What is wrong with a definition."""
         spec = body["spec"]
-        found = [*_name_faults(body), *_group_faults(body), *_scope_faults(spec), *_names_faults(spec["names"])]
+        found = [
+            *_name_faults(body),
+            *_group_faults(body),
+            *one_of("spec.scope", spec["scope"], ("Cluster", "Namespaced")),
+            *_names_faults(spec["names"]),
+        ]
         found += [*_version_faults(body), *_conversion_faults(spec)]
         if before is not None and is_established(before):
             found += _immutable_faults(spec, before["spec"])
@@ -88,9 +95,9 @@ class DefinitionRules(Rules):
     def _read(self, body: Json) -> None:
         try:
             definition_form().read(body)
-        except WrongType as wrong:
+        except WrongType as fault:
             shown = f'{self.kind.name} in version "{self.kind.version}" cannot be handled as a {self.kind.name}'
-            raise bad_request(f"{shown}: json: {wrong}") from None
+            raise bad_request(f"{shown}: json: {fault}") from None
 
 
 def is_established(definition: Json) -> bool:
@@ -118,88 +125,83 @@ def with_condition(status: Json, sort: str, value: str, reason: str, message: st
 def _name_faults(body: Json) -> Iterator[Fault]:
     name, spec = body["metadata"].get("name", ""), body["spec"]
     if name != f"{spec['names']['plural']}.{spec['group']}":
-        yield Fault("metadata.name", "Invalid value", 'must be spec.names.plural+"."+spec.group', name)
+        yield wrong("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
 
 
 def _group_faults(body: Json) -> Iterator[Fault]:
     group = body["spec"]["group"]
     if not group:
-        yield Fault("spec.group", "Required value")
-    elif not _SUBDOMAIN.fullmatch(group):
-        why = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'"
-        yield Fault("spec.group", "Invalid value", why, group)
+        yield required("spec.group")
+    elif details := subdomain(group):
+        yield from each_wrong("spec.group", group, details)
     elif "." not in group:
-        yield Fault("spec.group", "Invalid value", "should be a domain with at least one dot", group)
+        yield wrong("spec.group", group, "should be a domain with at least one dot")
     if _PROTECTED.fullmatch(group) and not body["metadata"].get("annotations", {}).get(_APPROVED):
         why = f'protected groups must have approval annotation "{_APPROVED}"'
-        yield Fault(f"metadata.annotations[{_APPROVED}]", "Required value", why)
-
-
-def _scope_faults(spec: Json) -> Iterator[Fault]:
-    if not spec["scope"]:
-        yield Fault("spec.scope", "Required value")
-    elif spec["scope"] not in ("Cluster", "Namespaced"):
-        why = 'supported values: "Cluster", "Namespaced"'
-        yield Fault("spec.scope", "Unsupported value", why, spec["scope"])
+        yield required(f"metadata.annotations[{_APPROVED}]", why)
 
 
 def _names_faults(names: Json) -> Iterator[Fault]:
-    labels = [(key, key, names.get(key, "")) for key in ("plural", "singular")]
-    labels += [(key, key, names.get(key, "")) for key in ("kind", "listKind")]
-    labels += [
-        (key, f"{key}[{number}]", each)
-        for key in ("shortNames", "categories")
-        for number, each in enumerate(names.get(key) or ())
-    ]
-    for key, field, name in labels:
-        if not name:
-            yield Fault(f"spec.names.{field}", "Required value")
-        elif not _LABEL.fullmatch(name.lower() if key in ("kind", "listKind") else name):
-            yield Fault(f"spec.names.{field}", "Invalid value", _LABEL_RULE, name)
+    for key in ("plural", "singular", "kind", "listKind"):
+        yield from _label_faults(f"spec.names.{key}", names.get(key, ""), any_case=key in ("kind", "listKind"))
+    for key in ("shortNames", "categories"):
+        for number, each in enumerate(names.get(key) or ()):
+            yield from _label_faults(f"spec.names.{key}[{number}]", each)
     if names.get("kind") and names["kind"] == names.get("listKind"):
-        why = "kind and listKind may not be the same"
-        yield Fault("spec.names.listKind", "Invalid value", why, names["listKind"])
+        yield wrong("spec.names.listKind", names["listKind"], "kind and listKind may not be the same")
+
+
+def _label_faults(path: str, name: str, *, any_case: bool = False) -> Iterator[Fault]:
+    if not name:
+        yield required(path)
+    else:
+        yield from each_wrong(path, name, label_1035(name.lower() if any_case else name))
 
 
 def _version_faults(body: Json) -> Iterator[Fault]:
-    spec, stored = body["spec"], body["status"].get("storedVersions") or []
+    spec = body["spec"]
     versions: list[Json] = spec["versions"] or []
     names = [each["name"] for each in versions]
     kept = [each["name"] for each in versions if each["storage"]]
     if len(kept) != 1:
-        why = "must have exactly one version marked as storage version"
-        yield Fault("spec.versions", "Invalid value", why, names or None)
+        yield wrong("spec.versions", names or None, "must have exactly one version marked as storage version")
     if len(set(names)) < len(names):
-        yield Fault("spec.versions", "Invalid value", "must contain unique version names", names)
+        yield wrong("spec.versions", names, "must contain unique version names")
     if spec.get("preserveUnknownFields"):
         why = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
-        yield Fault("spec.preserveUnknownFields", "Invalid value", why, value=True)
-    same = [_agree(versions, key) for key in ("schema", "subresources", "additionalPrinterColumns")]
+        yield wrong("spec.preserveUnknownFields", value=True, detail=why)
     for number, version in enumerate(versions):
-        here = f"spec.versions[{number}]"
-        if not _LABEL.fullmatch(version["name"]):
-            yield Fault(f"{here}.name", "Invalid value", _LABEL_RULE, version["name"])
-        schema = (version.get("schema") or {}).get("openAPIV3Schema")
-        if not schema:
-            yield Fault(f"{here}.schema.openAPIV3Schema", "Required value")
-        # What all versions have in common is reported once, where it stood before there were versions.
-        elif number == 0 or not same[0]:
-            where = "spec.validation" if same[0] else f"{here}.schema"
-            yield from schema_faults(schema, f"{where}.openAPIV3Schema")
-        if number == 0 or not same[1]:
-            where = "spec" if same[1] else here
-            yield from _subresource_faults(version.get("subresources") or {}, f"{where}.subresources")
-        if number == 0 or not same[2]:
-            where = "spec" if same[2] else here
-            columns = version.get("additionalPrinterColumns") or ()
-            yield from _column_faults(columns, f"{where}.additionalPrinterColumns")
-    yield from _stored_faults(stored, names, kept)
+        yield from each_wrong(f"spec.versions[{number}].name", version["name"], label_1035(version["name"]))
+        yield from _offered_faults(versions, number)
+    yield from _stored_faults(body["status"].get("storedVersions") or [], names, kept)
+
+
+def _offered_faults(versions: list[Json], number: int) -> Iterator[Fault]:
+    """What is wrong with what a version offers. What all versions share is reported once, where it once stood alone."""
+    version, here = versions[number], f"spec.versions[{number}]"
+
+    def place(key: str) -> str | None:
+        if any(each.get(key) != versions[0].get(key) for each in versions):
+            return here
+        return "spec" if number == 0 else None
+
+    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    where = place("schema")
+    if not schema:
+        yield required(f"{here}.schema.openAPIV3Schema")
+    elif where:
+        yield from schema_faults(schema, f"{where}.{'validation' if where == 'spec' else 'schema'}.openAPIV3Schema")
+    if where := place("subresources"):
+        yield from _scale_faults((version.get("subresources") or {}).get("scale"), f"{where}.subresources.scale")
+    if where := place("additionalPrinterColumns"):
+        for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
+            yield from _column_faults(column, f"{where}.additionalPrinterColumns[{index}]")
 
 
 def _stored_faults(stored: list[str], names: list[str], kept: list[str]) -> Iterator[Fault]:
     path = "status.storedVersions"
     if not stored:
-        yield Fault(path, "Invalid value", "must have at least one stored version", None)
+        yield wrong(path, None, "must have at least one stored version")
     for number, name in enumerate(stored):
         if name not in names:
             why = (
@@ -207,56 +209,42 @@ def _stored_faults(stored: list[str], names: list[str], kept: list[str]) -> Iter
                 f"spec.versions until a storage migration ensures no data remains persisted in {name} and removes "
                 f"{name} from status.storedVersions"
             )
-            yield Fault(f"{path}[{number}]", "Invalid value", why, name)
+            yield wrong(f"{path}[{number}]", name, why)
     if kept and stored and kept[-1] not in stored:
-        yield Fault(path, "Invalid value", f"must have the storage version {kept[-1]}", stored)
+        yield wrong(path, stored, f"must have the storage version {kept[-1]}")
 
 
-def _agree(versions: list[Json], key: str) -> bool:
-    return all(each.get(key) == versions[0].get(key) for each in versions)
-
-
-def _subresource_faults(offered: Json, path: str) -> Iterator[Fault]:
-    scale = offered.get("scale")
-    if not scale:
-        return
-    for key, root in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")):
-        where, given = f"{path}.scale.{key}", scale.get(key)
+def _scale_faults(scale: Json | None, path: str) -> Iterator[Fault]:
+    for key, root in (("specReplicasPath", ".spec"), ("statusReplicasPath", ".status")) if scale else ():
+        given = scale.get(key) if scale else None
         if not given:
-            yield Fault(where, "Required value")
-        elif not given.startswith(root):
-            yield Fault(where, "Invalid value", f"should be a json path under {root[:-1]}", given)
+            yield required(f"{path}.{key}")
+        elif not given.startswith(f"{root}."):
+            yield wrong(f"{path}.{key}", given, f"should be a json path under {root}")
 
 
-def _column_faults(columns: Any, path: str) -> Iterator[Fault]:
-    for number, column in enumerate(columns):
-        here = f"{path}[{number}]"
-        if not column["name"]:
-            yield Fault(f"{here}.name", "Required value")
-        if not column["type"]:
-            yield Fault(f"{here}.type", "Required value")
-        elif column["type"] not in _COLUMN_TYPES:
-            why = f"must be one of {','.join(_COLUMN_TYPES)}"
-            yield Fault(f"{here}.type", "Invalid value", why, column["type"])
-        if not column["jsonPath"]:
-            yield Fault(f"{here}.JSONPath", "Required value")
-        elif not column["jsonPath"].startswith("."):
-            why = "must be a simple json path starting with ."
-            yield Fault(f"{here}.JSONPath", "Invalid value", why, column["jsonPath"])
+def _column_faults(column: Json, path: str) -> Iterator[Fault]:
+    if not column["name"]:
+        yield required(f"{path}.name")
+    if not column["type"]:
+        yield required(f"{path}.type")
+    elif column["type"] not in _COLUMN_TYPES:
+        yield wrong(f"{path}.type", column["type"], f"must be one of {','.join(_COLUMN_TYPES)}")
+    if not column["jsonPath"]:
+        yield required(f"{path}.JSONPath")
+    elif not column["jsonPath"].startswith("."):
+        yield wrong(f"{path}.JSONPath", column["jsonPath"], "must be a simple json path starting with .")
 
 
 def _conversion_faults(spec: Json) -> Iterator[Fault]:
     strategy = spec["conversion"]["strategy"]
     if strategy == "Webhook":
         why = "conversion by webhook is not served by the embedded cluster: use None"
-        yield Fault("spec.conversion.strategy", "Forbidden", why)
+        yield not_allowed("spec.conversion.strategy", why)
     elif strategy != "None":
-        why = 'supported values: "None", "Webhook"'
-        yield Fault("spec.conversion.strategy", "Unsupported value", why, strategy)
+        yield unsupported("spec.conversion.strategy", strategy, ("None", "Webhook"))
 
 
 def _immutable_faults(spec: Json, before: Json) -> Iterator[Fault]:
     for path in ("group", "scope", "names.plural", "names.kind"):
-        given, there = at(spec, path), at(before, path)
-        if given != there:
-            yield Fault(f"spec.{path}", "Invalid value", "field is immutable", given)
+        yield from changed(f"spec.{path}", at(spec, path), at(before, path))

@@ -12,7 +12,7 @@ import base64
 import logging
 import ssl
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import aiohttp
 import msgspec
@@ -20,6 +20,7 @@ import msgspec
 from rescheduler.embedded.refusals import Json
 from rescheduler.model.duration import DurationError, parse_duration
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _SCALE = 10  # extenders score from 0 to 10, the scheduler from 0 to 100
 _TIMEOUT = 5.0
@@ -55,6 +56,35 @@ class ExtenderSettings(msgspec.Struct, rename="camel", forbid_unknown_fields=Tru
     node_cache_capable: bool = False
     managed_resources: list[_Resource] = []
     ignorable: bool = False
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+
+
+class _Node(msgspec.Struct):
+    metadata: _Metadata
+
+
+class _NodeList(msgspec.Struct):
+    items: list[_Node] | None = None
+
+
+class _Result(msgspec.Struct):
+    """ExtenderFilterResult, its names in small letters."""
+
+    nodes: _NodeList | None = None
+    nodenames: list[str] | None = None
+    failednodes: dict[str, str] | None = None
+    failedandunresolvablenodes: dict[str, str] | None = None
+    error: str | None = None
+
+
+class _Score(msgspec.Struct):
+    """HostPriority, the same."""
+
+    host: str = ""
+    score: int = 0
 
 
 class Asked(Protocol):
@@ -151,31 +181,40 @@ class _Extender:
         return any(self._managed & {*(r.get("requests") or ()), *(r.get("limits") or ())} for r in resources)
 
     async def strike(self, session: aiohttp.ClientSession, asked: Asked, nodes: list[str]) -> Struck:
-        answer = _keys_in_small_letters(await self._ask(session, self.settings.filter_verb, asked, nodes))
-        if answer.get("error"):
-            raise ExtenderError(answer["error"])
+        """What it leaves of a list of nodes."""
+        answer = await self._ask(session, self.settings.filter_verb, asked, nodes)
+        result = self._read(_small_letters(answer), _Result)
+        if result.error:
+            raise ExtenderError(result.error)
         left: list[str] = []
-        if self.settings.node_cache_capable and answer.get("nodenames") is not None:
-            left = answer["nodenames"]
-        elif answer.get("nodes") is not None:
-            items = _keys_in_small_letters(answer["nodes"]).get("items") or ()
-            left = [item["metadata"]["name"] for item in items]
+        if self.settings.node_cache_capable and result.nodenames is not None:
+            left = result.nodenames
+        elif result.nodes is not None:
+            left = [item.metadata.name for item in result.nodes.items or ()]
         for name in left:
             if name not in nodes:
                 prefix = self.settings.url_prefix
                 raise ExtenderError(
                     f'extender "{prefix}" claims a filtered node "{name}" which is not found in the input node list'
                 )
-        return Struck(list(left), answer.get("failednodes") or {}, answer.get("failedandunresolvablenodes") or {})
+        return Struck(left, result.failednodes or {}, result.failedandunresolvablenodes or {})
 
     async def scores(self, session: aiohttp.ClientSession, asked: Asked, nodes: list[str]) -> list[tuple[str, int]]:
+        """What it adds to the score of each node."""
         try:
             answer = await self._ask(session, self.settings.prioritize_verb, asked, nodes)
+            listed = [_small_letters(each) for each in answer] if isinstance(answer, list) else answer
+            found = self._read([] if listed is None else listed, list[_Score])
         except ExtenderError as error:
             _log.info("extender %s gives no scores: %s", self.settings.url_prefix, error)
             return []
-        found = [_keys_in_small_letters(each) for each in answer or ()]
-        return [(each.get("host", ""), int(each.get("score") or 0) * self.settings.weight * _SCALE) for each in found]
+        return [(each.host, each.score * self.settings.weight * _SCALE) for each in found]
+
+    def _read(self, answer: object, form: type[T]) -> T:
+        try:
+            return msgspec.convert(answer, form)
+        except msgspec.ValidationError as error:
+            raise ExtenderError(f"the answer of extender {self.settings.url_prefix} cannot be read: {error}") from None
 
     async def _ask(self, session: aiohttp.ClientSession, verb: str, asked: Asked, nodes: list[str]) -> Any:
         by_name = self.settings.node_cache_capable
@@ -230,6 +269,6 @@ def _tls(settings: ExtenderSettings) -> ssl.SSLContext | bool:
     return not (tls.insecure or settings.enable_https)
 
 
-def _keys_in_small_letters(answer: Any) -> Json:
+def _small_letters(answer: Any) -> Any:
     """As Go reads JSON: the names of fields match whatever their case."""
-    return {key.lower(): value for key, value in answer.items()} if isinstance(answer, dict) else {}
+    return {key.lower(): value for key, value in answer.items()} if isinstance(answer, dict) else answer

@@ -11,6 +11,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from rescheduler.embedded.refusals import Json
 
 Path = tuple[str, ...]
@@ -24,12 +26,12 @@ def field_step(name: str) -> str:
 
 def key_step(keys: Json) -> str:
     """To the item of a list that has these keys."""
-    return "k:" + json.dumps(keys, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return "k:" + _json(keys)
 
 
 def value_step(value: Any) -> str:
     """To the member of a set."""
-    return "v:" + json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return "v:" + _json(value)
 
 
 def as_tree(fields: Iterable[Path]) -> Json:
@@ -77,6 +79,10 @@ def in_order(fields: Iterable[Path]) -> list[Path]:
     listed = list(fields)
     parents = {path[:length] for path in listed for length in range(1, len(path))}
     return sorted(listed, key=lambda path: [(path[: at + 1] in parents, step) for at, step in enumerate(path)])
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value, order="sorted").decode()
 
 
 def _without_lone_dots(tree: Json) -> Json:

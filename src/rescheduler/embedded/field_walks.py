@@ -90,15 +90,20 @@ def settled(value: Any, *, keep_nulls: bool) -> Any:
 def with_named(fields: Fields, shape: Shape) -> Fields:
     """A set with the named fields that have something of it in them."""
     found = set(fields)
+    shapes: dict[Path, Shape] = {(): shape}
     for path in fields:
-        at: Shape = shape
-        for length, step in enumerate(path[:-1], start=1):
-            if step.startswith("f:"):
-                if is_named(at, step[2:]):
-                    found.add(path[:length])
-                at = part_of(at, step[2:])
-            else:
-                at = at.of if isinstance(at, List) else ANYTHING
+        above: Path = ()
+        for step in path[:-1]:
+            here = (*above, step)
+            if here not in shapes:
+                around = shapes[above]
+                if step.startswith("f:"):
+                    shapes[here] = part_of(around, step[2:])
+                    if is_named(around, step[2:]):
+                        found.add(here)
+                else:
+                    shapes[here] = around.of if isinstance(around, List) else ANYTHING
+            above = here
     return frozenset(found)
 
 

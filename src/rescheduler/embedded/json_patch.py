@@ -7,9 +7,10 @@ from the end. Whatever fails makes the whole patch fail, and the API server does
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
+
+from rescheduler.embedded.copies import fresh
 
 Json = dict[str, Any]
 
@@ -32,7 +33,7 @@ def json_patched(operations: list[Json], document: Any) -> Any:
 
 
 def _add(root: Json, operation: Json) -> None:
-    _insert(root, _path(operation, "path"), copy.deepcopy(operation.get("value")))
+    _insert(root, _path(operation, "path"), fresh(operation.get("value")))
 
 
 def _remove(root: Json, operation: Json) -> None:
@@ -44,7 +45,7 @@ def _remove(root: Json, operation: Json) -> None:
 
 def _replace(root: Json, operation: Json) -> None:
     place, key = _place(root, _path(operation, "path"))
-    place[_number(place, key) if isinstance(place, list) else key] = copy.deepcopy(operation.get("value"))
+    place[_number(place, key) if isinstance(place, list) else key] = fresh(operation.get("value"))
 
 
 def _move(root: Json, operation: Json) -> None:
@@ -54,7 +55,7 @@ def _move(root: Json, operation: Json) -> None:
 
 def _copy(root: Json, operation: Json) -> None:
     found = _find(root, _path(operation, "from"))
-    _insert(root, _path(operation, "path"), None if found is _NOTHING else copy.deepcopy(found))
+    _insert(root, _path(operation, "path"), None if found is _NOTHING else fresh(found))
 
 
 def _test(root: Json, operation: Json) -> None:

@@ -113,19 +113,19 @@ class PodKeeper:
         pod = read(entry.raw)
         how = behaviour(pod.metadata.annotations, node.key[1])
         self._complain(entry, how)
-        if shortage := self._admitted(entry, pod, node):
-            await self._reject(entry, shortage)
-            return None
+        shortage = self._admitted(entry, pod, node)
         controller = entry.controller
         step = next_step(pod, how, of_job=controller is not None and controller.kind == "Job")
         if step is None:
             self._pending.pop(entry.uid, None)
             return None
-        wait = self._wait(entry, pod, step)
-        if wait > _A_HAIR:
+        if not shortage and (wait := self._wait(entry, pod, step)) > _A_HAIR:
             return wait
         try:
-            await self._do(step.action, entry, node, how)
+            if shortage:
+                await self._reject(entry, shortage)
+            else:
+                await self._do(step.action, entry, node, how)
         except Refusal as refusal:
             if refusal.code not in (404, 409):
                 raise
@@ -228,7 +228,7 @@ class PodKeeper:
             self._addresses.give_back(place.pod)  # the next attempt takes another
             raise
         self._pending.pop(entry.uid, None)
-        self._events.tell(action, pod, how)
+        self._events.tell(action, pod, how, place.stamp)
         if action is Action.END:
             await self._api.delete(Target(POD, *entry.key), Deletion(grace=0, uid=entry.uid))
 

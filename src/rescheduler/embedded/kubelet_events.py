@@ -35,11 +35,13 @@ class KubeletEvents:
         """The pod was turned away."""
         self._recorder.say(pod, reason, message, warning=True)
 
-    def tell(self, action: Action, pod: Json, how: Behaviour) -> None:
-        """What has been done about a pod."""
+    def tell(self, action: Action, pod: Json, how: Behaviour, at: str) -> None:
+        """What has been done about a pod, and when."""
         match action:
             case Action.RUN:
-                self._recorder.say(pod, "Started", "Container started")
+                states = [container["state"] for container in pod["status"]["containerStatuses"]]
+                if any(state.get("running", {}).get("startedAt") == at for state in states):
+                    self._recorder.say(pod, "Started", "Container started")
                 if how.fails is Mode.NEVER_READY:
                     self._recorder.say(pod, "Unhealthy", "Readiness probe failed: told to", warning=True)
             case Action.CRASH:

@@ -65,13 +65,13 @@ class _State(msgspec.Struct, gc=False):
 
 
 class _ContainerStatus(msgspec.Struct, rename="camel"):
-    name: str
+    name: str = ""
     state: _State = msgspec.field(default_factory=_State)
     ready: bool = False
 
 
-class _Condition(msgspec.Struct, rename="camel", gc=False):
-    type: str
+class _Condition(msgspec.Struct, gc=False):
+    type: str = ""
     status: str = ""
 
 

@@ -7,11 +7,11 @@ of a wrong type is here a fault of the patch (422), as it is in Kubernetes.
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import msgspec
 
+from rescheduler.embedded.copies import fresh
 from rescheduler.embedded.json_patch import PatchFailed, json_patched
 from rescheduler.embedded.kinds import Kind
 from rescheduler.embedded.refusals import Json, Refusal, bad_request
@@ -36,7 +36,7 @@ def patched(kind: Kind, content_type: str, body: bytes, before: Json) -> Json:
         patch = msgspec.json.decode(body)
     except msgspec.DecodeError:
         raise bad_request("invalid JSON patch") from None
-    original = copy.deepcopy(before)
+    original = fresh(before)
     if form == JSON_PATCH:
         after = _json_patched(patch, original)
     elif form == MERGE:

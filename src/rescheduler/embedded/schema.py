@@ -6,11 +6,10 @@ a custom resource only the metadata has types that all kinds share; its schema i
 
 from __future__ import annotations
 
-import copy
-
+from rescheduler.embedded.copies import fresh
 from rescheduler.embedded.custom_kind import CustomKind
 from rescheduler.embedded.kinds import DEFINITION, EVENT, Kind
-from rescheduler.embedded.refusals import Json, bad_request
+from rescheduler.embedded.refusals import Json
 from rescheduler.embedded.rules.fields_pods import POD_FIELDS
 from rescheduler.embedded.rules.forms import Form, WrongType, forms_of
 from rescheduler.embedded.rules.typed import form_of
@@ -18,6 +17,7 @@ from rescheduler.embedded.schemas.built_in import METADATA, TYPES
 from rescheduler.embedded.schemas.custom import custom_shape
 from rescheduler.embedded.schemas.definition_fields import DEFINITION_FIELDS
 from rescheduler.embedded.schemas.shapes import Struct
+from rescheduler.embedded.structural import HEAD, prune
 
 _FORMS = forms_of(POD_FIELDS, DEFINITION_FIELDS)
 _HEAD = forms_of(POD_FIELDS, "Head = kind apiVersion metadata:ObjectMeta;")["Head"]
@@ -36,21 +36,26 @@ def definition_form() -> Form:
     return _FORMS["CustomResourceDefinition"]
 
 
-def check_types(kind: Kind, body: Json) -> None:
-    """Refuse an object that has a value of a wrong type somewhere; the object stays as it is."""
-    if wrong := wrong_type(kind, body):
-        message = f'{kind.name} in version "{kind.version}" cannot be handled as a {kind.name}: json: {wrong}'
-        raise bad_request(message)
-
-
 def wrong_type(kind: Kind, body: Json) -> str:
     """Where in an object there is a value of a wrong type, and which; nothing if it is well typed."""
-    form = definition_form() if kind.resource == DEFINITION.resource else form_of(kind)
+    form = _form(kind)
     try:
         if form is None:
-            _HEAD.read({key: copy.deepcopy(body[key]) for key in ("apiVersion", "kind", "metadata") if key in body})
+            _HEAD.read({key: fresh(body[key]) for key in HEAD if key in body})
         else:
-            form.read(copy.deepcopy(body))
+            form.read(fresh(body))
     except WrongType as wrong:
         return str(wrong)
     return ""
+
+
+def unknown_fields(kind: Kind, body: Json) -> list[str]:
+    """The paths of fields that a kind does not have, for clients that want to be told."""
+    if isinstance(kind, CustomKind):
+        return prune(kind.schema, fresh(body))
+    form = _form(kind)
+    return form.unknown(body) if form else []
+
+
+def _form(kind: Kind) -> Form | None:
+    return definition_form() if kind.resource == DEFINITION.resource else form_of(kind)

@@ -15,6 +15,7 @@ from enum import StrEnum
 
 PREFIX = "simulate.rescheduler.io/"
 KUBELET_LABEL = f"{PREFIX}kubelet"
+_SHORTEST_RESTART = 0.1
 _NAMES = ("starts-in", "completes-in", "ends-in", "fails", "fails-on", "reason", "restarts-every")
 
 
@@ -58,7 +59,7 @@ class Behaviour:
     ends_in: float = 0.2
     """From deleted to gone, if its grace allows for it."""
     restarts_every: float = 1.0
-    """From crash to crash."""
+    """From crash to crash; not more often than a machine can stand."""
     problems: tuple[str, ...] = field(default=(), compare=False)
     """What of the annotations could not be understood."""
 
@@ -99,7 +100,7 @@ def behaviour(annotations: Mapping[str, str] | None, node: str) -> Behaviour:
         starts_in=None if math.isnan(starts_in) else starts_in,
         completes_in=seconds("completes-in", HEALTHY.completes_in),
         ends_in=seconds("ends-in", HEALTHY.ends_in),
-        restarts_every=seconds("restarts-every", HEALTHY.restarts_every),
+        restarts_every=max(seconds("restarts-every", HEALTHY.restarts_every), _SHORTEST_RESTART),
         problems=tuple(problems),
     )
 

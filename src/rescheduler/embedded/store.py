@@ -100,7 +100,8 @@ class Store:
     def __init__(self) -> None:
         self.version = 1
         self._tables: dict[str, _Table] = {}
-        self._subscribers: list[tuple[frozenset[str] | None, Subscriber]] = []
+        self._subscribers: dict[str, list[Subscriber]] = {}
+        """By table; those who want to hear of everything are under the empty name."""
 
     def get(self, kind: Kind, key: Key) -> Entry | None:
         """The newest version of an object."""
@@ -143,9 +144,15 @@ class Store:
 
     def subscribe(self, subscriber: Subscriber, *kinds: Kind) -> Callable[[], None]:
         """Have a function called, inside each write, with its change; the answer ends that. No kinds mean all."""
-        entry = (frozenset(kind.stored_as for kind in kinds) or None, subscriber)
-        self._subscribers.append(entry)
-        return lambda: self._subscribers.remove(entry)
+        names = {kind.stored_as for kind in kinds} or {""}
+        for name in names:
+            self._subscribers[name] = [*self._subscribers.get(name, ()), subscriber]
+
+        def unsubscribe() -> None:
+            for name in names:
+                self._subscribers[name] = [each for each in self._subscribers[name] if each != subscriber]
+
+        return unsubscribe
 
     def create(self, kind: Kind, body: Json) -> Entry:
         """Keep a new object; it is given its version."""
@@ -188,7 +195,7 @@ class Store:
     def _table(self, kind: Kind) -> _Table:
         name = kind.stored_as
         if name not in self._tables:
-            self._tables[name] = _Table()
+            self._tables[name] = _Table(forgotten=self.version)  # nobody knows what was before there was this kind
         return self._tables[name]
 
     def _expect(self, kind: Kind, key: Key, expected: int) -> Entry:
@@ -226,8 +233,8 @@ class Store:
         if len(table.history) == HISTORY:
             table.forgotten = table.history[0].version
         table.history.append(change)
-        for kinds, subscriber in list(self._subscribers):
-            if kinds is None or change.kind.stored_as in kinds:
+        for name in (change.kind.stored_as, ""):
+            for subscriber in self._subscribers.get(name, ()):
                 subscriber(change)
 
 

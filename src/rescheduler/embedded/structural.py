@@ -6,9 +6,9 @@ structural schema (definitions must have one) says at each place what is there, 
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
+from rescheduler.embedded.copies import fresh
 from rescheduler.embedded.refusals import Json
 
 HEAD = frozenset({"apiVersion", "kind", "metadata"})
@@ -74,7 +74,7 @@ def _fill(schema: Json, value: Any) -> None:
             _settle_null(part_of(schema, key), value, key, each)
         for key, part in _properties(schema).items():
             if key not in value and "default" in part:
-                value[key] = copy.deepcopy(part["default"])
+                value[key] = fresh(part["default"])
         for key, each in value.items():
             below = part_of(schema, key)
             if below is not None:

@@ -6,14 +6,15 @@ oneOf and not, so that objects can be pruned, filled in and merged along it.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import re
 from collections.abc import Iterator
 from typing import Any
 
 from rescheduler.embedded.conformance import compiled, faults
+from rescheduler.embedded.copies import fresh
 from rescheduler.embedded.refusals import Fault, Json
+from rescheduler.embedded.rules.faults import not_allowed, required, unsupported, wrong
 from rescheduler.embedded.structural import prune
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
@@ -44,22 +45,22 @@ _ONLY_STRUCTURAL = {
 def schema_faults(schema: Json, path: str) -> Iterator[Fault]:
     """What is wrong with the schema of a version."""
     if schema.get("type") not in ("object", None, ""):
-        yield Fault(f"{path}.type", "Invalid value", "must be object at the root", schema["type"])
+        yield wrong(f"{path}.type", schema["type"], "must be object at the root")
     yield from _place_faults(schema, path, "at the root")
     metadata = (schema.get("properties") or {}).get("metadata") or {}
     if not (metadata.get("properties") or {}).keys() <= {"name", "generateName"}:
         why = "must not specify anything other than name and generateName, but metadata is implicitly specified"
-        yield Fault(f"{path}.properties[metadata]", "Forbidden", why)
+        yield not_allowed(f"{path}.properties[metadata]", why)
 
 
 def _place_faults(schema: Json, path: str, place: str) -> Iterator[Fault]:
     """Faults of a schema that says what is at a place, and of all below it."""
     if ref := next((key for key in _FORBIDDEN if schema.get(key)), None):
-        yield Fault(f"{path}.{ref}", "Forbidden", _FORBIDDEN[ref])
+        yield not_allowed(f"{path}.{ref}", _FORBIDDEN[ref])
         return
     if schema.get("uniqueItems"):
         why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        yield Fault(f"{path}.uniqueItems", "Forbidden", why)
+        yield not_allowed(f"{path}.uniqueItems", why)
     yield from _type_faults(schema, path, place)
     yield from _list_type_faults(schema, path)
     yield from _object_faults(schema, path)
@@ -81,28 +82,27 @@ def _type_faults(schema: Json, path: str, place: str) -> Iterator[Fault]:
     untyped = schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
     if not sort:
         if not untyped or place == "at the root":
-            yield Fault(f"{path}.type", "Required value", f"must not be empty {place}")
+            yield required(f"{path}.type", f"must not be empty {place}")
     elif sort not in _TYPES:
-        why = "supported values: " + ", ".join(f'"{each}"' for each in _TYPES)
-        yield Fault(f"{path}.type", "Unsupported value", why, sort)
+        yield unsupported(f"{path}.type", sort, _TYPES)
     if sort == "array" and not isinstance(schema.get("items"), dict):
-        yield Fault(f"{path}.items", "Required value", "must be specified")
+        yield required(f"{path}.items", "must be specified")
 
 
 def _object_faults(schema: Json, path: str) -> Iterator[Fault]:
     if schema.get("properties") and schema.get("additionalProperties"):
         why = "additionalProperties and properties are mutual exclusive"
-        yield Fault(f"{path}.additionalProperties", "Forbidden", why)
+        yield not_allowed(f"{path}.additionalProperties", why)
     keeps_unknown = schema.get("x-kubernetes-preserve-unknown-fields")
     if keeps_unknown is False:
         key = f"{path}.x-kubernetes-preserve-unknown-fields"
-        yield Fault(key, "Invalid value", "must be true or undefined", value=False)
+        yield wrong(key, value=False, detail="must be true or undefined")
     if schema.get("x-kubernetes-embedded-resource") and not keeps_unknown and not schema.get("properties"):
         why = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
-        yield Fault(f"{path}.properties", "Required value", why)
+        yield required(f"{path}.properties", why)
     if schema.get("x-kubernetes-map-type") not in (None, "atomic", "granular"):
-        why = 'supported values: "atomic", "granular"'
-        yield Fault(f"{path}.x-kubernetes-map-type", "Unsupported value", why, schema["x-kubernetes-map-type"])
+        where = f"{path}.x-kubernetes-map-type"
+        yield unsupported(where, schema["x-kubernetes-map-type"], ("atomic", "granular"))
 
 
 def _list_type_faults(schema: Json, path: str) -> Iterator[Fault]:
@@ -111,35 +111,34 @@ def _list_type_faults(schema: Json, path: str) -> Iterator[Fault]:
     items = schema["items"] if isinstance(schema.get("items"), dict) else {}
     if way is None:
         if keys:
-            yield Fault(where, "Forbidden", "must not be set if x-kubernetes-list-type is not map")
+            yield not_allowed(where, "must not be set if x-kubernetes-list-type is not map")
         return
     if way not in _LIST_TYPES:
-        why = "supported values: " + ", ".join(f'"{each}"' for each in _LIST_TYPES)
-        yield Fault(f"{path}.x-kubernetes-list-type", "Unsupported value", why, way)
+        yield unsupported(f"{path}.x-kubernetes-list-type", way, _LIST_TYPES)
     if schema.get("type") != "array":
         why = "must be array if x-kubernetes-list-type is specified"
-        yield Fault(f"{path}.type", "Invalid value", why, schema.get("type", ""))
+        yield wrong(f"{path}.type", schema.get("type", ""), why)
     if way == "set" and items.get("type") == "object" and items.get("x-kubernetes-map-type") != "atomic":
         why = "must be atomic as item of a list with x-kubernetes-list-type=set"
-        yield Fault(f"{path}.items.x-kubernetes-map-type", "Invalid value", why, items.get("x-kubernetes-map-type"))
+        yield wrong(f"{path}.items.x-kubernetes-map-type", items.get("x-kubernetes-map-type"), why)
     if way != "map":
         return
     if not keys:
-        yield Fault(where, "Required value", "must not be empty if x-kubernetes-list-type is map")
+        yield required(where, "must not be empty if x-kubernetes-list-type is map")
     properties = items.get("properties") or {}
     if not set(keys) <= properties.keys():
-        yield Fault(where, "Invalid value", "entries must all be names of item properties", keys)
+        yield wrong(where, keys, "entries must all be names of item properties")
     for key in keys:
         if key in properties and key not in (items.get("required") or ()) and "default" not in properties[key]:
             why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
-            yield Fault(f"{path}.items.properties[{key}].default", "Required value", why)
+            yield required(f"{path}.items.properties[{key}].default", why)
 
 
 def _condition_faults(schema: Json, path: str, *, may_have_type: bool = False) -> Iterator[Fault]:
     """Faults of a schema that only restricts what another one has said."""
     for key, why in _ONLY_STRUCTURAL.items():
         if key in schema and not (key == "type" and may_have_type):
-            yield Fault(f"{path}.{key}", "Forbidden", why)
+            yield not_allowed(f"{path}.{key}", why)
     yield from _pattern_faults(schema, path)
     for key, part in (schema.get("properties") or {}).items():
         yield from _condition_faults(part, f"{path}.properties[{key}]")
@@ -165,7 +164,7 @@ def _pattern_faults(schema: Json, path: str) -> Iterator[Fault]:
         compiled(pattern)
     except re.error as error:
         why = f"must be a valid regular expression, but isn't: {error}"
-        yield Fault(f"{path}.pattern", "Invalid value", why, pattern)
+        yield wrong(f"{path}.pattern", pattern, why)
 
 
 def _default_faults(schema: Json, path: str) -> Iterator[Fault]:
@@ -173,8 +172,8 @@ def _default_faults(schema: Json, path: str) -> Iterator[Fault]:
     if schema.get("default") is None:
         return
     where = f"{path}.default"
-    value: Any = copy.deepcopy(schema["default"])
+    value: Any = fresh(schema["default"])
     if isinstance(value, dict) and prune({"properties": {"it": schema}}, {"it": value}):
-        yield Fault(where, "Invalid value", "must not have unknown fields", schema["default"])
+        yield wrong(where, schema["default"], "must not have unknown fields")
     for fault in faults(schema, value, ""):
         yield dataclasses.replace(fault, path=where + fault.path)

@@ -23,6 +23,8 @@ _EVENT_FIELDS = {
 }
 """What events.k8s.io calls otherwise than the core group."""
 _CORE_FIELDS = {core: new for new, core in _EVENT_FIELDS.items()}
+_SHOWN_BY_CORE = frozenset({"reportingController", "reportingInstance"})
+"""What core Events show even when it is empty."""
 
 
 def storage_kind(kinds: Kinds, kind: Kind) -> Kind:
@@ -36,13 +38,15 @@ def shown(kind: Kind, body: Json) -> Json:
     """A stored object as this kind shows it."""
     if kind.resource == EVENT.resource:
         body = _renamed(body, _CORE_FIELDS)
+        body = {key: value for key, value in body.items() if value != "" or key not in _SHOWN_BY_CORE}
     return {**body, "apiVersion": kind.api_version}
 
 
 def stored(kind: Kind, body: Json) -> Json:
     """An object of this kind as it is stored; its version is whatever the storing kind's is."""
     if kind.resource == EVENT.resource:
-        return {**_renamed(body, _EVENT_FIELDS), "apiVersion": CORE_EVENT.api_version}
+        always = {"reportingComponent": "", "reportingInstance": ""}
+        return always | _renamed(body, _EVENT_FIELDS) | {"apiVersion": CORE_EVENT.api_version}
     if isinstance(kind, CustomKind):
         prune(kind.schema, body)  # what this version does not know, another one shall not get to see
         return {**body, "apiVersion": kind.stored_version}

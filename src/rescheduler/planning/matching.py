@@ -7,7 +7,7 @@ has thousands of selectors, and a plan touches few of them.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
 

@@ -40,7 +40,8 @@ class WhatIf:
 
     def grown(self) -> None:
         """The columns have taken in more pods: they are nowhere yet."""
-        self.at = np.concatenate([self.at, self.columns.pod_at[len(self.at) :]])
+        if len(self.at) < len(self.columns.pod_at):
+            self.at = np.concatenate([self.at, self.columns.pod_at[len(self.at) :]])
 
     def listen(self, listener: Listener) -> None:
         """Be told of changes from now on."""

@@ -63,16 +63,14 @@ async def _cluster(controllers: tuple[Callable[[Api], Controller], ...]) -> Asyn
         await cluster.make(NAMESPACE, name)
     errors = _Errors()
     logging.getLogger("rescheduler.embedded").addHandler(errors)
-    runners = [Runner(cluster.store, make(cluster.api)) for make in controllers]
-    cluster.runners.extend(runners)
-    tasks = [asyncio.create_task(runner.run()) for runner in runners]
     try:
-        await cluster.settled()
+        for make in controllers:
+            await cluster.start(make)
         yield cluster
     finally:
-        for task in tasks:
+        for task in cluster.tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*cluster.tasks, return_exceptions=True)
         logging.getLogger("rescheduler.embedded").removeHandler(errors)
     assert not errors.texts, "\n".join(errors.texts)
 
@@ -84,6 +82,13 @@ class Cluster:
         self.api = api
         self.store = api.store
         self.runners: list[Runner] = []
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def start(self, make: Callable[[Api], Controller]) -> None:
+        """Have one more controller at work."""
+        self.runners.append(Runner(self.store, make(self.api)))
+        self.tasks.append(asyncio.create_task(self.runners[-1].run()))
+        await self.settled()
 
     async def make(self, kind: Kind, name: str, body: Json | None = None, namespace: str = SPACE) -> Json:
         """A new object; the body need not repeat its name."""
@@ -119,7 +124,9 @@ class Cluster:
 
     async def node(self, name: str, *, ready: str = "True", labels: Json | None = None, **spec: Any) -> Json:
         """A node, and what its kubelet says of itself."""
-        await self.make(NODE, name, {"metadata": {"labels": {"kubernetes.io/hostname": name, **(labels or {})}}, "spec": spec})
+        await self.make(
+            NODE, name, {"metadata": {"labels": {"kubernetes.io/hostname": name, **(labels or {})}}, "spec": spec}
+        )
         return await self.heartbeat(name, ready)
 
     async def heartbeat(self, name: str, ready: str = "True") -> Json:
@@ -166,7 +173,7 @@ class Cluster:
         """Until nobody has anything to do now; what waits for its time does not count."""
         await asyncio.sleep(0)
         while not all(runner.idle for runner in self.runners):  # noqa: ASYNC110  no event says it
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)  # of virtual time: Runners let a key rest for a moment
 
 
 class _Jumping(selectors.SelectSelector):

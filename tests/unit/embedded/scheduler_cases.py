@@ -15,6 +15,8 @@ Json = dict[str, Any]
 ZONE = "topology.kubernetes.io/zone"
 HOSTNAME = "kubernetes.io/hostname"
 NAMESPACE = "default"
+UNHELPFUL = "Preemption is not helpful for scheduling"
+NO_VICTIMS = "No preemption victims found for incoming pod"
 DRIVER = "disk.example.com"
 SELECTED = "volume.kubernetes.io/selected-node"
 
@@ -134,6 +136,7 @@ def claim(name: str, storage: str, *, volume: str = "", mode: str = "ReadWriteOn
     spec: Json = {
         "accessModes": [mode],
         "storageClassName": storage,
+        "volumeMode": "Filesystem",
         "resources": {"requests": {"storage": "1Gi"}},
     }
     status: Json = {"phase": "Pending"}
@@ -214,6 +217,12 @@ def service(name: str) -> Json:
     }
 
 
+def refused(nodes: int, reasons: str, preemption: str) -> str:
+    """The whole message, from what it says of nodes and of preemption."""
+    none = f"0/{nodes} nodes are available"
+    return f"{none}: {reasons}. preemption: {none}: {preemption}."
+
+
 @dataclass(frozen=True)
 class Case:
     """One pod in one cluster."""
@@ -233,82 +242,84 @@ REFUSED = [
         "a pod that is larger than any node",
         THREE,
         pod("p", cpu="5"),
-        "0/3 nodes are available: 3 Insufficient cpu. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
+        refused(3, "3 Insufficient cpu", f"3 {UNHELPFUL}"),
     ),
     Case(
         "a pod for which no node has room left",
         THREE,
         pod("p", cpu="1"),
-        "0/3 nodes are available: 3 Insufficient cpu. preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod.",
+        refused(3, "3 Insufficient cpu", f"3 {NO_VICTIMS}"),
         FULL,
     ),
     Case(
         "too little of two resources",
         [*THREE, node("d", cpu="8")],
         pod("p", cpu="6", memory="20Gi"),
-        "0/4 nodes are available: 3 Insufficient cpu, 4 Insufficient memory. preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling.",
+        refused(4, "3 Insufficient cpu, 4 Insufficient memory", f"4 {UNHELPFUL}"),
     ),
     Case(
         "two resources of which one is larger than the node",
         THREE,
         pod("p", cpu="1", memory="20Gi"),
-        "0/3 nodes are available: 3 Insufficient cpu, 3 Insufficient memory. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
+        refused(3, "3 Insufficient cpu, 3 Insufficient memory", f"3 {UNHELPFUL}"),
         FULL,
     ),
     Case(
         "every place among the pods taken",
         [node("a", pods=1)],
         pod("p"),
-        "0/1 nodes are available: 1 Too many pods. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.",
+        refused(1, "1 Too many pods", f"1 {NO_VICTIMS}"),
         [there("one", "a")],
     ),
     Case(
         "a resource that no node has",
         THREE,
         pod("p", asks={"example.com/gpu": "1"}, limits={"example.com/gpu": "1"}),
-        "0/3 nodes are available: 3 Insufficient example.com/gpu. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
+        refused(3, "3 Insufficient example.com/gpu", f"3 {UNHELPFUL}"),
     ),
     Case(
         "too little ephemeral storage",
         THREE,
         pod("p", asks={"ephemeral-storage": "200Gi"}),
-        "0/3 nodes are available: 3 Insufficient ephemeral-storage. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
+        refused(3, "3 Insufficient ephemeral-storage", f"3 {UNHELPFUL}"),
     ),
     Case(
         "taints",
         [node("a", taints=[taint("k", "NoSchedule")]), node("b", taints=[taint("k", "NoExecute")])],
         pod("p"),
-        "0/2 nodes are available: 2 node(s) had untolerated taint(s). preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
+        refused(2, "2 node(s) had untolerated taint(s)", f"2 {UNHELPFUL}"),
     ),
     Case(
         "a cordoned node",
         [node("a", unschedulable=True)],
         pod("p"),
-        "0/1 nodes are available: 1 node(s) were unschedulable. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.",
+        refused(1, "1 node(s) were unschedulable", f"1 {UNHELPFUL}"),
     ),
     Case(
         "a node selector",
         THREE,
         pod("p", nodeSelector={"disk": "ssd"}),
-        "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
+        refused(3, "3 node(s) didn't match Pod's node affinity/selector", f"3 {UNHELPFUL}"),
     ),
     Case(
         "a required node affinity",
         THREE,
         pod("p", affinity=required(expression("disk", "In", "ssd"))),
-        "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
+        refused(3, "3 node(s) didn't match Pod's node affinity/selector", f"3 {UNHELPFUL}"),
     ),
     Case(
         "an affinity to a node that is not there",
         THREE,
         pod("p", affinity=required(fields=(expression("metadata.name", "In", "z"),))),
-        "0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [NodeAffinity]. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
+        refused(3, "3 node(s) didn't satisfy plugin(s) [NodeAffinity]", f"3 {UNHELPFUL}"),
     ),
     Case(
         "an affinity to a node by name, which is full",
         THREE,
         pod("p", cpu="1", affinity=required(fields=(expression("metadata.name", "In", "a"),))),
-        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]. preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.",
+        refused(
+            3, "1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]", f"1 {NO_VICTIMS}, 2 {UNHELPFUL}"
+        ),
         FULL,
     ),
     Case(
@@ -326,54 +337,58 @@ REFUSED = [
         "host ports",
         [node("a")],
         pod("p", ports=[8080]),
-        "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.",
+        refused(1, "1 node(s) didn't have free ports for the requested pod ports", f"1 {NO_VICTIMS}"),
         [there("taker", "a", ports=[8080])],
     ),
     Case(
         "a pod affinity that nobody meets",
         THREE,
         pod("p", affinity=near("db")),
-        "0/3 nodes are available: 3 node(s) didn't match pod affinity rules. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
+        refused(3, "3 node(s) didn't match pod affinity rules", f"3 {UNHELPFUL}"),
     ),
     Case(
         "a pod affinity that some nodes meet, which are full",
         THREE,
         pod("p", cpu="1", affinity=near("db")),
-        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't match pod affinity rules. preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.",
+        refused(3, "1 Insufficient cpu, 2 node(s) didn't match pod affinity rules", f"1 {NO_VICTIMS}, 2 {UNHELPFUL}"),
         [there("db", "a", cpu="3500m", labels=app("db"))],
     ),
     Case(
         "its own anti-affinity",
         THREE,
         pod("p", affinity=away("web", ZONE)),
-        "0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules. preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod.",
+        refused(3, "3 node(s) didn't match pod anti-affinity rules", f"3 {NO_VICTIMS}"),
         [there("one", "a", labels=app("web")), there("two", "c", labels=app("web"))],
     ),
     Case(
         "the anti-affinity of those that are there",
         THREE,
         pod("p", labels=app("web")),
-        "0/3 nodes are available: 3 node(s) didn't satisfy existing pods anti-affinity rules. preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod.",
+        refused(3, "3 node(s) didn't satisfy existing pods anti-affinity rules", f"3 {NO_VICTIMS}"),
         [there("one", "a", affinity=away("web", ZONE)), there("two", "c", affinity=away("web", ZONE))],
     ),
     Case(
         "a spread over zones",
         [*THREE[:2], node("c", zone="y", cpu="1")],
         pod("p", cpu="2", labels=app("web"), topologySpreadConstraints=[spread("web", ZONE)]),
-        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't match pod topology spread constraints. preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod.",
+        refused(
+            3,
+            "1 Insufficient cpu, 2 node(s) didn't match pod topology spread constraints",
+            f"1 {UNHELPFUL}, 2 {NO_VICTIMS}",
+        ),
         [there("one", "a", labels=app("web"))],
     ),
     Case(
         "a spread over a label that no node has",
         THREE,
         pod("p", labels=app("web"), topologySpreadConstraints=[spread("web", "rack")]),
-        "0/3 nodes are available: 3 node(s) didn't match pod topology spread constraints (missing required label). preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
+        refused(3, "3 node(s) didn't match pod topology spread constraints (missing required label)", f"3 {UNHELPFUL}"),
     ),
     Case(
         "a spread over more domains than there are",
         THREE,
         pod("p", labels=app("web"), topologySpreadConstraints=[spread("web", ZONE, minDomains=5)]),
-        "0/3 nodes are available: 3 node(s) didn't match pod topology spread constraints. preemption: 0/3 nodes are available: 3 No preemption victims found for incoming pod.",
+        refused(3, "3 node(s) didn't match pod topology spread constraints", f"3 {NO_VICTIMS}"),
         [there("one", "a", labels=app("web")), there("two", "c", labels=app("web"))],
     ),
     Case("no nodes at all", [], pod("p"), "no nodes available to schedule pods"),
@@ -387,7 +402,13 @@ REFUSED = [
             node("e", labels={"disk": "ssd"}),
         ],
         pod("p", cpu="2", nodeSelector={"disk": "ssd"}, ports=[80]),
-        "0/5 nodes are available: 1 Insufficient cpu, 1 Too many pods, 1 node(s) didn't have free ports for the requested pod ports, 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable. preemption: 0/5 nodes are available: 2 No preemption victims found for incoming pod, 3 Preemption is not helpful for scheduling.",
+        refused(
+            5,
+            "1 Insufficient cpu, 1 Too many pods, 1 node(s) didn't have free ports for the requested pod ports, "
+            "1 node(s) didn't match Pod's node affinity/selector, "
+            "1 node(s) had untolerated taint(s), 1 node(s) were unschedulable",
+            f"2 {NO_VICTIMS}, 3 {UNHELPFUL}",
+        ),
         [there("one", "c", cpu="3"), there("two", "e", ports=[80])],
     ),
     Case(
@@ -401,28 +422,21 @@ REFUSED = [
         "room that is reserved for a nominated pod",
         [node("a")],
         pod("p", cpu="2"),
-        "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.",
+        refused(1, "1 Insufficient cpu", f"1 {NO_VICTIMS}"),
         [reserving("nominee", "a", cpu="3")],
     ),
     Case(
         "a port that a nominated pod will take",
         [node("a")],
         pod("p", ports=[8080]),
-        "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.",
+        refused(1, "1 node(s) didn't have free ports for the requested pod ports", f"1 {NO_VICTIMS}"),
         [reserving("nominee", "a", ports=[8080])],
-    ),
-    Case(
-        "a nominated pod that keeps away from it",
-        [node("a")],
-        pod("p", labels=app("web")),
-        "a",
-        [reserving("nominee", "a", affinity=away("web"))],
     ),
     Case(
         "company that is only nominated",
         [node("a")],
         pod("p", affinity=near("db")),
-        "0/1 nodes are available: 1 node(s) didn't match pod affinity rules. preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.",
+        refused(1, "1 node(s) didn't match pod affinity rules", f"1 {UNHELPFUL}"),
         [reserving("nominee", "a", labels=app("db"))],
     ),
     Case(
@@ -449,7 +463,11 @@ REFUSED = [
         "a volume that only a full node reaches",
         THREE,
         pod("p", cpu="1", claims=["data"]),
-        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't match PersistentVolume's node affinity. preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.",
+        refused(
+            3,
+            "1 Insufficient cpu, 2 node(s) didn't match PersistentVolume's node affinity",
+            f"1 {NO_VICTIMS}, 2 {UNHELPFUL}",
+        ),
         [
             storage_class("now"),
             volume("v", "now", "data", on="a"),
@@ -461,14 +479,19 @@ REFUSED = [
         "a volume in another zone",
         THREE[:2],
         pod("p", claims=["data"]),
-        "0/2 nodes are available: 2 node(s) had no available volume zone. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
+        refused(2, "2 node(s) had no available volume zone", f"2 {UNHELPFUL}"),
         [storage_class("now"), volume("v", "now", "data", zone="z"), claim("data", "now", volume="v")],
     ),
     Case(
         "a claim for one pod only",
         THREE[:2],
         pod("p", claims=["data"]),
-        "0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod. preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod.",
+        refused(
+            2,
+            "2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
+            "already in-use by another pod",
+            f"2 {NO_VICTIMS}",
+        ),
         [
             storage_class("now"),
             volume("v", "now", "data", mode="ReadWriteOncePod"),
@@ -480,7 +503,7 @@ REFUSED = [
         "more volumes than the node can attach",
         [node("a")],
         pod("p", claims=["two"]),
-        "0/1 nodes are available: 1 node(s) exceed max volume count. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.",
+        refused(1, "1 node(s) exceed max volume count", f"1 {NO_VICTIMS}"),
         [
             attach_limit("a", 1),
             storage_class("now"),
@@ -495,7 +518,7 @@ REFUSED = [
         "a class that makes volumes elsewhere only",
         THREE,
         pod("p", claims=["data"]),
-        "0/3 nodes are available: 3 node(s) didn't find available persistent volumes to bind. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
+        refused(3, "3 node(s) didn't find available persistent volumes to bind", f"3 {UNHELPFUL}"),
         [
             storage_class(
                 "far",
@@ -509,14 +532,18 @@ REFUSED = [
         "a class that makes no volumes",
         THREE,
         pod("p", claims=["data"]),
-        "0/3 nodes are available: 3 node(s) didn't find available persistent volumes to bind. preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
+        refused(3, "3 node(s) didn't find available persistent volumes to bind", f"3 {UNHELPFUL}"),
         [storage_class("none", waits=True, provisioner="kubernetes.io/no-provisioner"), claim("data", "none")],
     ),
     Case(
         "a claim whose volume is being made for a full node",
         THREE,
         pod("p", cpu="1", claims=["data"]),
-        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't find available persistent volumes to bind. preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.",
+        refused(
+            3,
+            "1 Insufficient cpu, 2 node(s) didn't find available persistent volumes to bind",
+            f"1 {NO_VICTIMS}, 2 {UNHELPFUL}",
+        ),
         [storage_class("later", waits=True), claim("data", "later", selected="a"), there("filler", "a", cpu="3500m")],
     ),
 ]
@@ -648,6 +675,13 @@ BOUND = [
         pod("p", cpu="500m"),
         "a",
         [reserving("nominee", "a", cpu="3")],
+    ),
+    Case(
+        "a node although a nominated pod keeps away from it",
+        [node("a")],
+        pod("p", labels=app("web")),
+        "a",
+        [reserving("nominee", "a", affinity=away("web"))],
     ),
     Case(
         "another node than the one that is reserved",

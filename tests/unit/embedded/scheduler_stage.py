@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from rescheduler.embedded import clock
@@ -81,14 +81,16 @@ class Stage:
 
     async def settled(self) -> None:
         """Until the scheduler has done what it can."""
-        await asyncio.sleep(0)
-        while not self.scheduler.idle:
-            await asyncio.sleep(0)
+        await self._until(lambda: self.scheduler.idle)
 
     async def reaches(self, name: str, answer: str) -> None:
         """Until a pod has this node, or this message: refused pods are tried again after a moment."""
-        while self.answer(name) != answer:
-            await asyncio.sleep(0.002)
+        await self._until(lambda: self.answer(name) == answer)
+
+    async def _until(self, true: Callable[[], bool]) -> None:
+        await asyncio.sleep(0)
+        while not true():  # noqa: ASYNC110  the scheduler tells nobody when it is done
+            await asyncio.sleep(0)
 
 
 @asynccontextmanager

@@ -65,7 +65,10 @@ def target(pod: Json) -> str:
 
 
 def body(*, image: str = IMAGE, pod: Json | None = None, **spec: Any) -> Json:
-    template = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "main", "image": image}], **(pod or {})}}
+    template = {
+        "metadata": {"labels": LABELS},
+        "spec": {"containers": [{"name": "main", "image": image}], **(pod or {})},
+    }
     return {"metadata": {"labels": LABELS}, "spec": {"selector": {"matchLabels": LABELS}, "template": template} | spec}
 
 
@@ -114,7 +117,9 @@ async def test_every_node_gets_a_pod_like_the_real_one_makes_them(cluster: Clust
     assert revision["metadata"]["name"] == f"agent-{revision['metadata']['labels'][HASH]}"
     assert revision["revision"] == 1
     assert revision["data"]["spec"]["template"]["$patch"] == "replace"
-    tolerated = {(each["key"].removeprefix("node.kubernetes.io/"), each["effect"]) for each in pod["spec"]["tolerations"]}
+    tolerated = {
+        (each["key"].removeprefix("node.kubernetes.io/"), each["effect"]) for each in pod["spec"]["tolerations"]
+    }
     assert tolerated == {
         ("not-ready", "NoExecute"),
         ("unreachable", "NoExecute"),
@@ -382,11 +387,15 @@ async def test_a_new_daemon_set_takes_over_what_one_of_its_name_has_left(cluster
     await cluster.settled()
     for kind in (POD, CONTROLLER_REVISION):
         for each in cluster.all(kind):
-            await cluster.edit(kind, each["metadata"]["name"], lambda found: found["metadata"].pop("ownerReferences", 0))
+            await cluster.edit(
+                kind, each["metadata"]["name"], lambda found: found["metadata"].pop("ownerReferences", 0)
+            )
     made = await cluster.make(DAEMON_SET, "agent", body())
     await scheduler.settled()
     assert {pod["metadata"]["name"] for pod in cluster.all(POD)} == before
-    owners = {each["metadata"]["ownerReferences"][0]["uid"] for each in (*cluster.all(POD), *cluster.all(CONTROLLER_REVISION))}
+    owners = {
+        each["metadata"]["ownerReferences"][0]["uid"] for each in (*cluster.all(POD), *cluster.all(CONTROLLER_REVISION))
+    }
     assert owners == {made["metadata"]["uid"]}
 
 

@@ -2,7 +2,6 @@
 
 from tests.unit.embedded.controllers_at_work import Cluster, at_work, custom, names, reference
 
-from rescheduler.embedded.api import Target
 from rescheduler.embedded.controllers.garbage import GarbageController
 from rescheduler.embedded.kinds import LEASE, NODE, POD, REPLICA_SET, Kind
 from rescheduler.embedded.refusals import Json
@@ -180,19 +179,12 @@ async def test_pods_of_a_deleted_set_get_their_grace(cluster: Cluster) -> None:
     assert cluster.find(POD, "web-1") is None
 
 
-async def _before(cluster: Cluster) -> None:
+@at_work()
+async def test_what_was_left_over_before_it_started_is_seen_with_the_first_change(cluster: Cluster) -> None:
     top = await cluster.make(MAP, "top")
     await owned(cluster, "dependent", top)
     await cluster.delete(MAP, "top")
-
-
-@at_work()
-async def test_what_was_left_over_before_it_started_is_seen_with_the_first_change(cluster: Cluster) -> None:
-    await _before(cluster)
-    controller = GarbageController(cluster.api)
-    made = await cluster.make(MAP, "news")
-    (change,) = [each for each in cluster.store.since(MAP, 0) if each.entry.uid == made["metadata"]["uid"]]
-    for key in controller.concerned(change):
-        await controller.reconcile(key)
+    await cluster.start(GarbageController)
+    await cluster.make(MAP, "news")
+    await cluster.settled()
     assert names(cluster.all(MAP)) == ["news"]
-    assert cluster.api.find(MAP, Target(MAP, "default", "dependent").key) is None

@@ -12,6 +12,7 @@ import pytest
 from tests.unit.embedded.kubelet_world import World, container, in_virtual_time, pod, said, state
 
 from rescheduler.embedded.controllers.conditions import condition_of
+from rescheduler.embedded.kinds import CORE_EVENT
 from rescheduler.embedded.kubelet_node import NodeShape
 from rescheduler.embedded.refusals import Json
 
@@ -200,6 +201,18 @@ def test_a_running_pod_that_is_told_to_fail_fails_and_recovers(mode: str) -> Non
         assert said(found, "Ready") == ("True", "")
         assert container(found)["restartCount"] == (0 if mode == "NeverReady" else 1)
         assert found["status"]["podIP"] == address
+
+    in_virtual_time(scene)
+
+
+def test_a_pod_that_is_only_not_ready_was_started_once() -> None:
+    async def scene(world: World) -> None:
+        await world.create("web")
+        await world.after(60)
+        await world.mark("web", fails="NeverReady")
+        events = [entry.object() for entry in world.api.store.entries(CORE_EVENT)]
+        counts = {event["reason"]: event["count"] for event in events if event["involvedObject"]["name"] == "web"}
+        assert counts == {"Started": 1, "Unhealthy": 1}
 
     in_virtual_time(scene)
 

@@ -38,6 +38,10 @@ def test_a_time_that_is_none_is_told_and_counts_as_not_given(text: str) -> None:
     assert how.problems == (f"simulate.rescheduler.io/starts-in: {text!r} is not a number of seconds, 0 or more",)
 
 
+def test_a_pod_that_is_told_to_crash_without_end_leaves_the_machine_time_for_others() -> None:
+    assert behaviour(marks(restarts_every="0"), "a").restarts_every == 0.1
+
+
 def test_a_way_to_fail_that_is_none_is_told_even_where_the_pod_does_not_fail() -> None:
     how = behaviour(marks(fails="CrashLoop", fails_on="b"), "a")
     assert how.fails is None

@@ -1,15 +1,13 @@
-"""Namespaces of the embedded cluster: emptied when they are deleted, and furnished when they are made."""
+"""Namespaces of the embedded cluster: what happens to one that is deleted, and to what is in it."""
 
 from tests.unit.embedded.controllers_at_work import SPACE, Cluster, at_work, condition, custom, pod_body
 
 from rescheduler.embedded.api import Target
-from rescheduler.embedded.controllers.accounts import AccountController
 from rescheduler.embedded.controllers.namespaces import NamespaceController
 from rescheduler.embedded.kinds import LEASE, NAMESPACE, POD, Kind
 from rescheduler.embedded.store import Key
 
 MAP = Kind("", "v1", "ConfigMap", "configmaps")
-ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 WIDGET = custom("Widget")
 
 
@@ -61,7 +59,10 @@ async def test_what_holds_a_namespace_up_is_told_in_its_conditions(cluster: Clus
     await cluster.delete(NAMESPACE, "team")
     await cluster.settled()
     team = cluster.get(NAMESPACE, "team")
-    remaining, finalizers = condition(team, "NamespaceContentRemaining"), condition(team, "NamespaceFinalizersRemaining")
+    remaining, finalizers = (
+        condition(team, "NamespaceContentRemaining"),
+        condition(team, "NamespaceFinalizersRemaining"),
+    )
     assert (remaining["status"], finalizers["status"]) == ("True", "True")
     assert remaining["message"] == "Some resources are remaining: leases.coordination.k8s.io has 1 resource instances"
     assert finalizers["message"].endswith("test.io/held in 1 resource instances")
@@ -106,27 +107,3 @@ async def test_hundreds_of_objects_need_few_looks(cluster: Cluster) -> None:
         await cluster.settled()
     assert cluster.find(NAMESPACE, "team") is None
     assert Counted.looks < 10
-
-
-@at_work(AccountController)
-async def test_every_namespace_has_its_account_and_bundle_and_gets_them_back(cluster: Cluster) -> None:
-    await cluster.make(NAMESPACE, "team")
-    await cluster.settled()
-    for namespace in (SPACE, "team"):
-        assert cluster.find(ACCOUNT, "default", namespace) is not None
-        assert "ca.crt" in cluster.get(MAP, "kube-root-ca.crt", namespace)["data"]
-    await cluster.delete(ACCOUNT, "default")
-    await cluster.delete(MAP, "kube-root-ca.crt")
-    await cluster.settled()
-    assert cluster.find(ACCOUNT, "default") is not None
-    assert cluster.find(MAP, "kube-root-ca.crt") is not None
-
-
-@at_work(AccountController, NamespaceController)
-async def test_a_namespace_that_goes_is_not_furnished_again(cluster: Cluster) -> None:
-    await cluster.make(NAMESPACE, "team")
-    await cluster.settled()
-    await cluster.delete(NAMESPACE, "team")
-    await cluster.settled()
-    assert cluster.find(NAMESPACE, "team") is None
-    assert {each["metadata"]["namespace"] for each in cluster.all(ACCOUNT)} == {SPACE, "kube-node-lease"}

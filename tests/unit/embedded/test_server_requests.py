@@ -12,8 +12,10 @@ import yaml
 
 from rescheduler.embedded.kinds import DEPLOYMENT, NAMESPACE, NODE, POD, Kind, Kinds
 from rescheduler.embedded.refusals import Refusal
+from rescheduler.embedded.server import shapes
 from rescheduler.embedded.server.negotiation import accepted
 from rescheduler.embedded.server.paths import place_of
+from rescheduler.embedded.store import Entry
 from tests.unit.embedded.served import MAPS, METADATA, METADATA_LIST, PODS, TABLE, TOKEN, pod, served
 
 KUBECTL = f"{TABLE},application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
@@ -261,6 +263,33 @@ async def test_a_fault_of_ours_is_an_internal_error_and_in_the_log(
         answer = await client.get(f"{PODS}/a")
         assert (answer.status, answer.json["reason"]) == (500, "InternalError")
         assert "ZeroDivisionError" in caplog.text
+
+
+async def test_a_list_that_fails_half_way_is_broken_off(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served() as client:
+        for number in range(600):
+            await client.make(f"map-{number:03}")
+
+        def raw_of(_: Kind, entry: Entry) -> bytes:
+            if entry.key[1] == "map-555":
+                raise ZeroDivisionError
+            return entry.raw
+
+        monkeypatch.setattr(shapes, "raw_of", raw_of)
+        with pytest.raises(aiohttp.ClientError):
+            await client.get(MAPS)
+        assert "ZeroDivisionError" in caplog.text
+        assert (await client.get(f"{MAPS}?limit=5")).status == 200
+
+
+async def test_the_token_is_not_in_the_log(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    async with served() as client, aiohttp.ClientSession() as session:
+        monkeypatch.setattr(client.api.store, "get", lambda *_: 1 / 0)
+        async with session.get(f"{client.server.private_url}{PODS}/a") as response:
+            assert response.status == 500
+        assert TOKEN not in caplog.text
 
 
 async def test_requests_are_served_side_by_side() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 import aiohttp
 import pytest
@@ -13,6 +13,7 @@ from rescheduler.embedded.api import Target
 from rescheduler.embedded.kinds import DEFINITION, POD, Kind
 from rescheduler.embedded.server import watching
 from rescheduler.embedded.server.watching import Watches
+from rescheduler.embedded.store import Subscriber
 from tests.unit.embedded.served import (
     CONFIG_MAP,
     MAPS,
@@ -44,6 +45,24 @@ async def rest(events: AsyncGenerator[Json, None]) -> list[Json]:
 
 def watches_of(client: Client) -> Watches:
     return client.server._watches
+
+
+def subscriptions(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """The subscriptions to the store that are open, from now on."""
+    subscribe, there = client.api.store.subscribe, list[object]()
+
+    def counted(subscriber: Subscriber, *kinds: Kind) -> Callable[[], None]:
+        unsubscribe = subscribe(subscriber, *kinds)
+        there.append(subscriber)
+
+        def end() -> None:
+            there.remove(subscriber)
+            unsubscribe()
+
+        return end
+
+    monkeypatch.setattr(client.api.store, "subscribe", counted)
+    return there
 
 
 async def until_there_are(client: Client, count: int) -> None:
@@ -255,12 +274,14 @@ async def test_closing_the_server_ends_all_watches() -> None:
         assert len(watches_of(client)) == 0
 
 
-async def test_a_watch_ends_with_its_client() -> None:
+async def test_a_watch_ends_with_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
     async with served() as client:
+        subscribed = subscriptions(client, monkeypatch)
         async with client.watch(MAPS):
             await until_there_are(client, 1)
+            assert len(subscribed) == 1
         await until_there_are(client, 0)
-        assert client.api.store._subscribers == []
+        assert not subscribed
 
 
 async def test_a_client_that_takes_nothing_is_cut_off_instead_of_filling_the_memory(
@@ -269,6 +290,7 @@ async def test_a_client_that_takes_nothing_is_cut_off_instead_of_filling_the_mem
     monkeypatch.setattr(watching, "HISTORY", 5)
     monkeypatch.setattr(watching, "_PATIENCE_SECONDS", 0.0)
     async with served() as client:
+        subscribed = subscriptions(client, monkeypatch)
         url = client.server.url.removeprefix("http://").split(":")
         with socket.create_connection((url[0], int(url[1]))) as slow:
             slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -280,7 +302,7 @@ async def test_a_client_that_takes_nothing_is_cut_off_instead_of_filling_the_mem
                 number += 1
                 await client.change("a", data={"x": "y" * 500_000, "n": str(number)})
                 await asyncio.sleep(0.001)
-        assert client.api.store._subscribers == []
+        assert not subscribed
 
 
 async def test_the_watches_of_a_custom_kind_end_with_its_definition() -> None:

@@ -442,12 +442,18 @@ async def test_an_orphan_is_adopted_by_its_name_and_made_the_one_that_it_is() ->
         for name in ("db-0", "db-x", "other-1"):
             await cluster.create(pod(name, labels={"app": "db"}))
         await cluster.settled()
-        await cluster.create(stateful_set("db", 1))
-        await cluster.until(
-            "it is marked",
-            lambda: cluster.get("Pod", "db-0")["metadata"]["labels"].get("apps.kubernetes.io/pod-index") == "0",
-        )
+        await cluster.create(stateful_set("db", 1, updateStrategy={"type": "OnDelete"}))
+        marks = {"apps.kubernetes.io/pod-index": "0", "statefulset.kubernetes.io/pod-name": "db-0"}
+        await cluster.until("it is marked", lambda: names(cluster.all("Pod", **marks)) == ["db-0"])
         assert names(cluster.owned("Pod", "db")) == ["db-0"]
+
+
+async def test_an_adopted_pod_of_no_revision_is_replaced_by_a_rolling_update() -> None:
+    async with Workloads() as cluster:
+        before = await cluster.create(pod("db-0", labels={"app": "db"}))
+        await cluster.settled()
+        await running(cluster, stateful_set("db", 1))
+        assert is_another(cluster, "db-0", before)
 
 
 async def test_a_pod_whose_labels_no_longer_match_is_released_and_its_name_is_missed() -> None:

@@ -163,7 +163,7 @@ class StoreBesideADictionary(RuleBasedStateMachine):
 
     @invariant()
     def its_history_replays_it(self) -> None:
-        assert self.store.since(POD, 0) == self.heard
+        assert self.store.since(POD, 1) == self.heard
         replayed: set[str] = set()
         for change in self.heard:
             (replayed.discard if change.type == "DELETED" else replayed.add)(change.entry.key[1])

@@ -20,6 +20,8 @@ from rescheduler.embedded.store import Change, Key, Store
 _log = logging.getLogger(__name__)
 _WORKERS = 4  # so that one slow webhook does not hold up every workload
 _FIRST_DELAY, _LONGEST_DELAY = 0.01, 10.0
+_REST = 0.02
+"""Seconds for which a key that was just looked at is left alone: a hundred pods that change at once are one change."""
 
 
 class Controller(Protocol):
@@ -52,12 +54,14 @@ class Runner:
         self._again: set[Key] = set()
         self._failures: dict[Key, int] = {}
         self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._resting: dict[Key, bool] = {}
+        """Keys that were just looked at, and whether they are to be looked at again."""
         self._wake = asyncio.Semaphore(0)
 
     @property
     def idle(self) -> bool:
         """Whether there is nothing to do now; keys that wait for their time do not count."""
-        return not self._waiting and not self._active
+        return not self._waiting and not self._active and not any(self._resting.values())
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -78,6 +82,8 @@ class Runner:
         """Have a key looked at soon."""
         if key in self._active:
             self._again.add(key)
+        elif key in self._resting:
+            self._resting[key] = True
         elif key not in self._queued:
             self._queued.add(key)
             self._waiting.append(key)
@@ -92,6 +98,10 @@ class Runner:
                 return
             timer.cancel()
         self._timers[key] = loop.call_later(seconds, self._due, key)
+
+    def _rested(self, key: Key) -> None:
+        if self._resting.pop(key):
+            self.add(key)
 
     def _due(self, key: Key) -> None:
         del self._timers[key]
@@ -111,9 +121,9 @@ class Runner:
                 await self._reconcile(key)
             finally:
                 self._active.discard(key)
-            if key in self._again:
-                self._again.discard(key)
-                self.add(key)
+            self._resting[key] = key in self._again
+            self._again.discard(key)
+            asyncio.get_running_loop().call_later(_REST, self._rested, key)
             await asyncio.sleep(0)  # reconciling seldom waits for anything: let others have their turn
 
     async def _reconcile(self, key: Key) -> None:

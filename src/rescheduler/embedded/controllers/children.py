@@ -7,17 +7,18 @@ and neither happens when one of the two is being deleted. `kinship` finds the on
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
 from rescheduler.embedded.api import Api, Target
-from rescheduler.embedded.controllers.kinship import Orphans, Selectors
+from rescheduler.embedded.controllers.kinship import Orphans, Selectors, matcher
 from rescheduler.embedded.controllers.selectors import label_selector
 from rescheduler.embedded.kinds import Kind
 from rescheduler.embedded.refusals import Json, Refusal, conflict
 from rescheduler.embedded.store import Change, Entry, Key
-from rescheduler.model.selector import Labels, Operator, Requirement, Selector, SelectorError, selector_of
+from rescheduler.model.selector import Selector, SelectorError
 
 
 def controller_reference(body: Json) -> Json:
@@ -51,15 +52,29 @@ class Family:
         self._child = child
         self._selectors = Selectors()
         self._orphans = Orphans()
+        self._telling: set[Key] = set()
 
     def parent_changed(self, change: Change) -> Iterable[Key]:
-        """The parent itself; its selector is remembered."""
+        """The parent itself, unless its own controller has just told its status; its selector is remembered."""
         entry = change.entry
         if change.type == "DELETED":
             self._selectors.remove(entry)
-        elif entry not in self._selectors and (selector := selector_in(_decode(entry.raw).spec)):
+        elif self._selectors.of(entry.uid) is None and (selector := selector_in(entry.object()["spec"])):
             self._selectors.add(entry, selector)
-        return (entry.key,)
+        return () if entry.key in self._telling and _is_status_only(change) else (entry.key,)
+
+    @contextlib.contextmanager
+    def telling(self, key: Key) -> Iterator[None]:
+        """While a parent's status is written: that is no news to whoever writes it."""
+        self._telling.add(key)
+        try:
+            yield
+        finally:
+            self._telling.discard(key)
+
+    def selector(self, parent: Json) -> Selector | None:
+        """What a parent selects; it is read only once."""
+        return self._selectors.of(parent["metadata"]["uid"]) or selector_in(parent["spec"])
 
     def child_changed(self, change: Change) -> Iterator[Key]:
         """The parents that a change of a child concerns: those that have or had it, those that may want an orphan."""
@@ -79,8 +94,7 @@ class Family:
     def of(self, parent: Json) -> list[Entry]:
         """The children that name a parent as their controller, whatever their labels."""
         uid = parent["metadata"]["uid"]
-        owned = self._store.owned(self._child, uid)
-        return [entry for entry in owned if (owner := entry.controller) is not None and owner.uid == uid]
+        return [entry for entry in self._store.owned(self._child, uid) if _is_managed_by(entry, uid)]
 
     async def claim(
         self, parent: Json, selector: Selector, wanted: Callable[[Entry], bool], candidate: Callable[[Entry], bool]
@@ -89,19 +103,19 @@ class Family:
 
         `candidate` says which children are looked at at all, `wanted` what they must be besides selected by labels.
         """
-        deleting = "deletionTimestamp" in parent["metadata"]
+        deleting, matches = "deletionTimestamp" in parent["metadata"], matcher(selector)
         claimed: list[Entry] = []
         for entry in self.of(parent):
             if not candidate(entry):
                 continue
-            if selector.matches(entry.labels) and wanted(entry):
+            if matches(entry.labels) and wanted(entry):
                 claimed.append(entry)
             elif not deleting:
                 await self._release(parent, entry)
         if deleting:
             return claimed
         for entry in self._orphans_for(parent["metadata"]["namespace"], selector):
-            if candidate(entry) and selector.matches(entry.labels) and wanted(entry):
+            if candidate(entry) and matches(entry.labels) and wanted(entry):
                 adopted = await self._adopt(parent, entry)
                 claimed.extend([adopted] if adopted else [])
         return claimed
@@ -163,18 +177,32 @@ class Family:
                 yield entry
 
 
-class _Selecting(msgspec.Struct):
-    spec: Json
-
-
-_decode = msgspec.json.Decoder(_Selecting).decode
-
-
 def everyone(_: Entry) -> bool:
     """No child is left out."""
     return True
 
 
-def labelled(labels: Labels) -> Selector:
-    """What has all of these labels."""
-    return selector_of([Requirement(key, Operator.IN, (text,)) for key, text in labels.items()])
+def _is_managed_by(entry: Entry, uid: str) -> bool:
+    for owner in entry.owners:
+        if owner.controller:
+            return owner.uid == uid
+    return False
+
+
+class _Parts(msgspec.Struct):
+    metadata: Json
+    spec: msgspec.Raw
+
+
+_decode = msgspec.json.Decoder(_Parts).decode
+
+
+def _is_status_only(change: Change) -> bool:
+    """Whether nothing but the status is different."""
+    if change.before is None:
+        return False
+    old, new = _decode(change.before.raw), _decode(change.entry.raw)
+    for parts in (old, new):
+        for key in ("resourceVersion", "managedFields"):
+            parts.metadata.pop(key, None)
+    return bytes(old.spec) == bytes(new.spec) and old.metadata == new.metadata

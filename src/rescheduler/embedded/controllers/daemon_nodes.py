@@ -1,13 +1,12 @@
 """On which nodes a DaemonSet runs, and the pods that it makes for them.
 
 A daemon pod tolerates what nodes suffer from (not ready, unreachable, pressure, unschedulable), and is bound to its
-node by the scheduler like any other pod: a required node affinity names the node. Verdicts are kept by node version,
+node by the scheduler like any other pod: a required node affinity names the node. Verdicts on nodes are kept,
 because a DaemonSet is looked at again whenever one of its thousand pods changes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rescheduler.embedded.controllers.selectors import node_terms, taints_of, terms_match, toleration
@@ -51,31 +50,26 @@ class Verdict(NamedTuple):
     keep: bool
 
 
-@dataclass
 class Eligibility:
-    """Which nodes one template is for."""
+    """Which nodes one template is for; it is told of every node that comes, changes or goes."""
 
-    template: Json
-    _verdicts: dict[str, tuple[NodeFacts, Verdict]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        spec = self.template.get("spec") or {}
+    def __init__(self, template: Json) -> None:
+        spec = template.get("spec") or {}
         required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED)
         self._terms = node_terms(required)
         self._labels = (spec.get("nodeSelector") or {}).items()
         self._node = spec.get("nodeName") or ""
         self._tolerations = [toleration(each) for each in daemon_tolerations(spec)]
+        self.nodes: dict[str, Verdict] = {}
+        """The verdict on each node."""
 
-    def verdict(self, node: NodeFacts) -> Verdict:
-        """Decided once for each state of a node."""
-        known = self._verdicts.get(node.name)
-        if known is None or known[0] != node:
-            known = self._verdicts[node.name] = (node, self._decide(node))
-        return known[1]
+    def look_at(self, node: NodeFacts) -> None:
+        """Decide on a node that is new or has changed."""
+        self.nodes[node.name] = self._decide(node)
 
     def forget(self, name: str) -> None:
         """A node is gone."""
-        self._verdicts.pop(name, None)
+        self.nodes.pop(name, None)
 
     def _decide(self, node: NodeFacts) -> Verdict:
         elsewhere = self._node and self._node != node.name

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from rescheduler.embedded.controllers.daemon_nodes import GENERATION_LABEL, HASH_LABEL, Verdict
 from rescheduler.embedded.controllers.percentages import scaled
@@ -24,6 +25,11 @@ class DaemonPod:
     entry: Entry
     state: PodState
     node: str
+
+    @property
+    def active(self) -> bool:
+        """Whether it runs, or will."""
+        return not self.state.deleting and not self.state.finished
 
     @property
     def age(self) -> tuple[bool, float, str]:
@@ -45,10 +51,15 @@ class Sight:
     """By the node that each is meant for, without those that have ended and are being deleted."""
     at: float
 
-    @property
+    @cached_property
     def min_ready(self) -> int:
         seconds: int = self.body["spec"].get("minReadySeconds") or 0
         return seconds
+
+    @cached_property
+    def surges(self) -> bool:
+        """Whether a node may have a second pod during an update."""
+        return self.limit("maxSurge", 1) > 0
 
     def available(self, pod: DaemonPod) -> bool:
         """Whether it has been Ready for long enough."""
@@ -90,6 +101,8 @@ def placement(sight: Sight) -> Work:
         pods = sight.pods.get(name, [])
         if verdict.run and not pods:
             work.create.append(name)
+        elif verdict.keep and len(pods) == 1 and pods[0].active:
+            pass  # as it should be, and nearly always
         elif verdict.keep:
             _keep(sight, name, pods, work)
         else:
@@ -106,7 +119,7 @@ def _keep(sight: Sight, node: str, pods: Iterable[DaemonPod], work: Work) -> Non
     work.failed += [pod for pod in staying if pod.state.phase == "Failed"]
     work.delete += [pod for pod in staying if pod.state.phase == "Succeeded"]
     running = sorted((pod for pod in staying if not pod.state.finished), key=lambda pod: pod.age)
-    if not sight.limit("maxSurge", 1):
+    if not sight.surges:
         work.delete += running[1:]
         return
     if not running and sight.nodes[node].run:
@@ -121,6 +134,8 @@ def _keep(sight: Sight, node: str, pods: Iterable[DaemonPod], work: Work) -> Non
 
 def rolling_update(sight: Sight) -> Work:
     """The next step from old pods to new ones."""
+    if all(sight.updated(pod) for pods in sight.pods.values() for pod in pods):
+        return Work()
     desired = sum(verdict.run for verdict in sight.nodes.values())
     surge, unavailable = sight.limit("maxSurge", desired), sight.limit("maxUnavailable", desired)
     if desired and not surge and not unavailable:
@@ -188,14 +203,14 @@ def status_of(sight: Sight) -> Json:
     """The numbers that a DaemonSet's status shows."""
     counts = dict.fromkeys(("desired", "current", "ready", "available", "updated", "misplaced"), 0)
     for name, verdict in sight.nodes.items():
-        pods = sorted(sight.pods.get(name, ()), key=lambda pod: pod.age)
+        pods = sight.pods.get(name, ())
         counts["desired"] += verdict.run
         if not pods:
             continue
         if not verdict.run:
             counts["misplaced"] += 1
             continue
-        oldest = pods[0]
+        oldest = pods[0] if len(pods) == 1 else min(pods, key=lambda pod: pod.age)
         counts["current"] += 1
         counts["ready"] += oldest.state.ready
         counts["available"] += sight.available(oldest)

@@ -54,12 +54,12 @@ class DaemonSetController:
         self._family = Family(api, DAEMON_SET, POD)
         self._revisions = DaemonRevisions(api)
         self._states = PodStates()
-        self._targets: Facts[str] = Facts(target_node)
+        self._pods = Facts(self._read_pod)
         self._nodes = Facts(node_facts)
         self._events = EventRecorder(api.store, self.name)
         self._control = PodControl(api, self._events)
         self._eligible: dict[Key, tuple[tuple[str, int], Eligibility]] = {}
-        """By DaemonSet: its uid and generation, and which nodes it is for."""
+        """By DaemonSet: its uid and generation, and which nodes that is for."""
         self._backoffs: dict[tuple[str, int, str], _Backoff] = {}
         """By DaemonSet, generation and node."""
 
@@ -70,7 +70,7 @@ class DaemonSetController:
                 if change.type == "DELETED":
                     self._forget(change.entry)
                 else:
-                    self._eligible.setdefault(change.entry.key, (("", 0), Eligibility({})))
+                    self._eligibility(change.entry)
                 return self._family.parent_changed(change)
             case NODE.name:
                 return list(self._eligible) if self._node_is_different(change) else ()
@@ -78,9 +78,11 @@ class DaemonSetController:
                 keys = list(self._revisions.family.child_changed(change))
                 return keys if change.type != "ADDED" or change.entry.controller is None else ()
             case _:
-                self._targets.note(change)
                 keys = list(self._family.child_changed(change))
-                return keys if keys and self._states.is_different(change) else ()
+                different = bool(keys) and self._states.is_different(change)
+                self._pods.note(change)
+                self._states.note(change)
+                return keys if different else ()
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring pods and nodes together, one step of a rolling update if that is due, and tell how it stands."""
@@ -91,38 +93,46 @@ class DaemonSetController:
         history = await self._revisions.history(body)
         claimed = await self._family.claim(body, selector, everyone, everyone)
         sight = self._sight(body, history.hashed, claimed)
-        waits: list[float] = []
+        work = placement(sight)
+        waits = list(self._held_back(sight, work))
+        if not work and (body["spec"].get("updateStrategy") or {}).get("type") == "RollingUpdate":
+            work = rolling_update(sight)
         failure: Refusal | None = None
         try:
-            work = placement(sight)
-            waits += self._held_back(sight, work)
-            if not work and (body["spec"].get("updateStrategy") or {}).get("type") == "RollingUpdate":
-                work = rolling_update(sight)
             await self._do(sight, work)
             await self._revisions.clean(body, history, claimed)
         except Refusal as refusal:
             failure = refusal
-        again = self._sight(body, history.hashed, self._family.of(body))
-        await self._tell(again)
+        if work:
+            sight = self._sight(body, history.hashed, self._family.of(body))
+        await self._tell(sight)
         if failure is not None:
             raise failure
-        return min([*waits, *self._becoming_available(again)], default=None)
+        return min([*waits, *self._becoming_available(sight)], default=None)
 
     def _sight(self, body: Json, revision: str, pods: Iterable[Entry]) -> Sight:
         metadata = body["metadata"]
-        identity = (metadata["uid"], metadata["generation"])
-        key = (metadata["namespace"], metadata["name"])
-        known = self._eligible.get(key)
-        if known is None or known[0] != identity:
-            known = self._eligible[key] = (identity, Eligibility(body["spec"]["template"]))
-        eligible = known[1]
-        nodes = {entry.key[1]: eligible.verdict(self._nodes.of(entry)) for entry in self._store.entries(NODE)}
+        eligible = self._eligible[(metadata["namespace"], metadata["name"])][1]
         by_node: dict[str, list[DaemonPod]] = {}
         for entry in pods:
-            state, node = self._states.of(entry), self._targets.of(entry)
-            if node and not (state.finished and state.deleting):
-                by_node.setdefault(node, []).append(DaemonPod(entry, state, node))
-        return Sight(body, revision, template_generation(body), nodes, by_node, now())
+            pod = self._pods.of(entry)
+            if pod.node and not (pod.state.finished and pod.state.deleting):
+                by_node.setdefault(pod.node, []).append(pod)
+        return Sight(body, revision, template_generation(body), eligible.nodes, by_node, now())
+
+    def _read_pod(self, entry: Entry) -> DaemonPod:
+        return DaemonPod(entry, self._states.of(entry), target_node(entry))
+
+    def _eligibility(self, entry: Entry) -> None:
+        """Decide on all nodes anew when the template may be another one."""
+        body = entry.object()
+        identity = (entry.uid, body["metadata"]["generation"])
+        known = self._eligible.get(entry.key)
+        if known is None or known[0] != identity:
+            eligible = Eligibility(body["spec"]["template"])
+            for node in self._store.entries(NODE):
+                eligible.look_at(self._nodes.of(node))
+            self._eligible[entry.key] = (identity, eligible)
 
     def _held_back(self, sight: Sight, work: Work) -> Iterator[float]:
         """Let go of failed pods, but not faster and faster: the seconds that those have to wait that must."""
@@ -173,20 +183,25 @@ class DaemonSetController:
                 raise
 
     def _becoming_available(self, sight: Sight) -> Iterator[float]:
-        for pods in sight.pods.values():
+        for pods in sight.pods.values() if sight.min_ready else ():
             for pod in pods:
                 if wait := pod.state.available_in(sight.min_ready, sight.at):
                     yield wait
 
     def _node_is_different(self, change: Change) -> bool:
         """Whether a DaemonSet would look at a node with other eyes; its heartbeats are nothing new."""
+        known = self._nodes.last(change.entry)
         if change.type == "DELETED":
             self._nodes.note(change)
             for _, eligible in self._eligible.values():
                 eligible.forget(change.entry.key[1])
             return True
-        known = self._nodes.last(change.entry)
-        return known is None or known != self._nodes.of(change.entry)
+        facts = self._nodes.of(change.entry)
+        if known == facts:
+            return False
+        for _, eligible in self._eligible.values():
+            eligible.look_at(facts)
+        return True
 
     def _forget(self, entry: Entry) -> None:
         self._eligible.pop(entry.key, None)

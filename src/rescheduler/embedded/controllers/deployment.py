@@ -34,6 +34,7 @@ from rescheduler.embedded.controllers.deployment_rollout import (
     scaling_step,
     share_of,
 )
+from rescheduler.embedded.controllers.pod_state import FINAL_PHASES
 from rescheduler.embedded.events import EventRecorder
 from rescheduler.embedded.kinds import DEPLOYMENT, NAMESPACE, POD, REPLICA_SET, Kind
 from rescheduler.embedded.refusals import Json, Refusal
@@ -68,7 +69,8 @@ class DeploymentController:
             return None
         claimed = await self._family.claim(body, selector, everyone, everyone)
         turn = _Turn(self._api, self._events, body, [entry.object() for entry in claimed])
-        return await turn.take()
+        with self._family.telling(key):
+            return await turn.take()
 
     def _waiting_for(self, pod: Entry) -> Iterable[Key]:
         """A Deployment that recreates waits until the last old pod is gone."""
@@ -126,6 +128,8 @@ class _Turn:
         await (self._roll() if self._goal.rolling else self._recreate())
         status = status_of.rolled_out(self._deployment, self._goal, self._new, self._olds)
         await self._tell(status)
+        if status_of.is_complete(self._deployment, self._goal, status):
+            await self._clean_up()
         return status_of.next_check(self._deployment, self._goal, status)
 
     async def _scale(self) -> None:
@@ -137,10 +141,7 @@ class _Turn:
 
     async def _roll(self) -> None:
         new = self._new or await self._create_new()
-        steps = rolling_step(self._goal, share_of(new), [share_of(old) for old in self._olds])
-        await self._resize(steps)
-        if not steps and self._is_complete():
-            await self._clean_up()
+        await self._resize(rolling_step(self._goal, share_of(new), [share_of(old) for old in self._olds]))
 
     async def _recreate(self) -> None:
         steps = recreate_step([share_of(old) for old in self._olds])
@@ -150,8 +151,6 @@ class _Turn:
         new = self._new or await self._create_new()
         if share_of(new).replicas != self._goal.replicas:
             await self._resize([Resize(new["metadata"]["name"], self._goal.replicas)])
-        if self._is_complete():
-            await self._clean_up()
 
     def _every(self) -> list[Json]:
         return [*self._olds, *([self._new] if self._new else [])]
@@ -159,15 +158,12 @@ class _Turn:
     def _counted(self) -> Json:
         return status_of.counted(self._deployment, self._goal, self._new, self._olds)
 
-    def _is_complete(self) -> bool:
-        return status_of.is_complete(self._deployment, self._goal, self._deployment.get("status", {}))
-
     def _has_old_pods(self) -> bool:
         """Whether an old ReplicaSet has pods, by its own account or by theirs."""
         if any(old.get("status", {}).get("replicas") for old in self._olds):
             return True
         pods = [pod for old in self._olds for pod in self._store.owned(POD, old["metadata"]["uid"])]
-        return any(pod.fields["status.phase"] not in ("Failed", "Succeeded") for pod in pods)
+        return any(pod.fields["status.phase"] not in FINAL_PHASES for pod in pods)
 
     async def _note_pause(self) -> None:
         """Say that it is paused or goes on, so that the time of a pause does not count against the deadline."""

@@ -99,8 +99,9 @@ class DisruptionController:
             if change.type == "DELETED":
                 self._said.pop(change.entry.uid, None)
             return (change.entry.key,)
-        different = self._states.is_different(change)
         keys = self._members.pod_changed(change)
+        different = bool(keys) and self._states.is_different(change, by_phase=False)
+        self._states.note(change)
         return keys if different else ()
 
     async def reconcile(self, key: Key) -> float | None:

@@ -6,14 +6,23 @@ parent to the orphans that it may want, without a look at anybody else; a namesp
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rescheduler.embedded.store import Entry, Key
-from rescheduler.model.selector import Operator, Selector
+from rescheduler.model.selector import Labels, Operator, Requirement, Selector
 
 Label = tuple[str, str, str]
 """Namespace, key and value."""
+
+
+def matcher(selector: Selector) -> Callable[[Labels], bool]:
+    """Whether labels match, for asking it often: most selectors want nothing but labels with one value each."""
+    equal = {each.key: each.values[0] for each in selector.requirements if _is_equality(each)}
+    if len(equal) < len(selector.requirements):
+        return selector.matches
+    wanted = equal.items()
+    return lambda labels: wanted <= labels.items()
 
 
 class Selectors:
@@ -25,9 +34,10 @@ class Selectors:
         self._others: dict[str, set[str]] = {}
         """By namespace: those that ask for no label with one value."""
 
-    def __contains__(self, entry: Entry) -> bool:
-        """Whether a parent's selector is known; it never changes."""
-        return entry.uid in self._by_uid
+    def of(self, uid: str) -> Selector | None:
+        """The selector of a parent, if it is known; it never changes."""
+        selecting = self._by_uid.get(uid)
+        return selecting.selector if selecting else None
 
     def add(self, entry: Entry, selector: Selector) -> None:
         """A parent, and what it selects."""
@@ -105,11 +115,15 @@ class _Selecting:
 
 def _must_have(namespace: str, selector: Selector) -> Label | None:
     """A label to find a selector by; a Deployment's hash tells its ReplicaSets apart best."""
-    equal = [each for each in selector.requirements if each.operator is Operator.IN and len(each.values) == 1]
+    equal = [each for each in selector.requirements if _is_equality(each)]
     if not equal:
         return None
     chosen = next((each for each in equal if each.key == "pod-template-hash"), equal[0])
     return (namespace, chosen.key, chosen.values[0])
+
+
+def _is_equality(requirement: Requirement) -> bool:
+    return requirement.operator is Operator.IN and len(requirement.values) == 1
 
 
 def _labels(entry: Entry) -> Iterator[Label]:

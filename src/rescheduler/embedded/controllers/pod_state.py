@@ -18,7 +18,7 @@ from rescheduler.embedded.controllers.facts import Facts
 from rescheduler.embedded.store import Change, Entry
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-_TERMINAL = ("Failed", "Succeeded")
+FINAL_PHASES = ("Failed", "Succeeded")
 _LARGEST_COST = 2**31 - 1
 _INTEGER = re.compile(r"0|[1-9][0-9]*|-[0-9]+")
 
@@ -40,17 +40,7 @@ class PodState(msgspec.Struct, frozen=True, gc=False):
     @property
     def finished(self) -> bool:
         """Whether it has ended for good."""
-        return self.phase in _TERMINAL
-
-    @property
-    def active(self) -> bool:
-        """Whether it counts as one of the replicas that are wanted."""
-        return not self.deleting and not self.finished
-
-    @property
-    def terminating(self) -> bool:
-        """Whether it is on its way out and may still be doing something."""
-        return self.deleting and not self.finished
+        return self.phase in FINAL_PHASES
 
     @property
     def ready(self) -> bool:
@@ -76,13 +66,18 @@ class PodStates(Facts[PodState]):
     def __init__(self) -> None:
         super().__init__(_state)
 
-    def is_different(self, change: Change) -> bool:
-        """Whether a change of a pod is one that a workload's controller acts on or counts."""
+    def is_different(self, change: Change, *, by_phase: bool = True) -> bool:
+        """Whether a change of a pod is one that a workload's controller acts on or counts.
+
+        Some don't ask whether it is Pending or Running, only whether it has ended: they leave out the phase.
+        """
         entry, before = change.entry, change.before
         if before is None or change.type == "DELETED" or (before.labels, before.owners) != (entry.labels, entry.owners):
             return True
         old, new = self.of(before), self.of(entry)
-        return (old.phase, old.deleting, old.ready_since) != (new.phase, new.deleting, new.ready_since)
+        if by_phase and old.phase != new.phase:
+            return True
+        return (old.finished, old.deleting, old.ready_since) != (new.finished, new.deleting, new.ready_since)
 
 
 class _Condition(msgspec.Struct, rename="camel", gc=False):

@@ -8,21 +8,22 @@ again before every batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from rescheduler.embedded import clock
 from rescheduler.embedded.api import Api, Deletion, Target
 from rescheduler.embedded.controllers.batches import LARGEST, together
-from rescheduler.embedded.controllers.children import Family, everyone, labelled, selector_in
-from rescheduler.embedded.controllers.pod_state import PodStates, now
+from rescheduler.embedded.controllers.children import Family, everyone
+from rescheduler.embedded.controllers.kinship import matcher
+from rescheduler.embedded.controllers.pod_state import FINAL_PHASES, PodStates, now
 from rescheduler.embedded.controllers.surplus import Candidate, first_to_go
 from rescheduler.embedded.controllers.templates import PodMould, name_prefix
 from rescheduler.embedded.events import EventRecorder
 from rescheduler.embedded.kinds import NAMESPACE, POD, REPLICA_SET, Kind
 from rescheduler.embedded.refusals import Json, Refusal
 from rescheduler.embedded.store import Change, Entry, Key
-from rescheduler.model.selector import Selector
+from rescheduler.model.selector import Labels
 
 _BURST = 500  # pods created or deleted before others have their turn, as in kube-controller-manager
 
@@ -33,9 +34,10 @@ class _Sight:
 
     entry: Entry
     body: Json
-    selector: Selector
+    matches: Callable[[Labels], bool]
     pods: list[Candidate]
     """Those that count as replicas."""
+    terminating: int
     at: float
 
     @property
@@ -68,18 +70,20 @@ class ReplicaSetController:
             return self._family.parent_changed(change)
         self._states.note(change)
         keys = list(self._family.child_changed(change))
-        return keys if keys and self._states.is_different(change) else ()
+        return keys if keys and self._states.is_different(change, by_phase=False) else ()
 
     async def reconcile(self, key: Key) -> float | None:
         """Adopt and release, create or delete what is missing or too much, and tell how it stands."""
         entry = self._store.get(REPLICA_SET, key)
         body = entry.object() if entry else {}
-        selector = selector_in(body.get("spec", {}))
+        selector = self._family.selector(body) if entry else None
         if entry is None or selector is None:
             return None
-        claimed = await self._family.claim(body, selector, everyone, lambda pod: self._states.of(pod).active)
+        matches = matcher(selector)
+        terminating = sum(_is_terminating(pod) and matches(pod.labels) for pod in self._family.of(body))
+        claimed = await self._family.claim(body, selector, everyone, _is_active)
         pods = [Candidate(pod, self._states.of(pod)) for pod in claimed]
-        sight = _Sight(entry, body, selector, pods, now())
+        sight = _Sight(entry, body, matches, pods, terminating, now())
         failure: Refusal | None = None
         try:
             await self._manage(sight)
@@ -140,7 +144,7 @@ class ReplicaSetController:
         if self._store.get(REPLICA_SET, sight.entry.key) is not sight.entry:
             return 0
         pods = self._family.of(sight.body)
-        return sight.wanted - sum(sight.selector.matches(each.labels) and self._states.of(each).active for each in pods)
+        return sight.wanted - sum(_is_active(pod) and sight.matches(pod.labels) for pod in pods)
 
     def _related(self, sight: _Sight) -> list[Candidate]:
         """The active pods of all ReplicaSets of the same Deployment."""
@@ -148,9 +152,8 @@ class ReplicaSetController:
         if owner is None:
             return []
         sets = [entry for entry in self._store.owned(REPLICA_SET, owner.uid) if entry.controller == owner]
-        pods = [pod for entry in sets for pod in self._store.owned(POD, entry.uid)]
-        candidates = [Candidate(pod, self._states.of(pod)) for pod in pods]
-        return [each for each in candidates if each.state.active]
+        pods = [pod for entry in sets for pod in self._store.owned(POD, entry.uid) if _is_active(pod)]
+        return [Candidate(pod, self._states.of(pod)) for pod in pods]
 
     async def _tell(self, sight: _Sight, failure: Refusal | None) -> None:
         """Write the status, if it says anything new."""
@@ -170,39 +173,50 @@ class ReplicaSetController:
 
         namespace, name = sight.entry.key
         try:
-            await self._api.edit(Target(REPLICA_SET, namespace, name, "status"), told)
+            with self._family.telling(sight.entry.key):
+                await self._api.edit(Target(REPLICA_SET, namespace, name, "status"), told)
         except Refusal as refusal:
             if refusal.code != 404:
                 raise
 
     def _status(self, sight: _Sight, failure: Refusal | None) -> Json:
-        before = sight.body.get("status", {})
-        fully = labelled(sight.body["spec"]["template"].get("metadata", {}).get("labels", {}))
+        before, min_ready = sight.body.get("status", {}), sight.min_ready
+        wanted = sight.body["spec"]["template"].get("metadata", {}).get("labels", {}).items()
+        ready = [pod.state for pod in sight.pods if pod.state.ready_since is not None]
         counts = {
-            "fullyLabeledReplicas": sum(fully.matches(pod.entry.labels) for pod in sight.pods),
-            "readyReplicas": sum(pod.state.ready for pod in sight.pods),
-            "availableReplicas": sum(pod.state.available(sight.min_ready, sight.at) for pod in sight.pods),
+            "fullyLabeledReplicas": sum(wanted <= pod.entry.labels.items() for pod in sight.pods),
+            "readyReplicas": len(ready),
+            "availableReplicas": sum(each.available(min_ready, sight.at) for each in ready)
+            if min_ready
+            else len(ready),
         }
         status: Json = {"replicas": len(sight.pods)} | {key: count for key, count in counts.items() if count}
-        status["terminatingReplicas"] = self._terminating(sight)
+        status["terminatingReplicas"] = sight.terminating
         if "observedGeneration" in before:
             status["observedGeneration"] = before["observedGeneration"]
         if conditions := _conditions(before.get("conditions", []), failure, sight.wanted - len(sight.pods)):
             status["conditions"] = conditions
         return status
 
-    def _terminating(self, sight: _Sight) -> int:
-        pods = [pod for pod in self._family.of(sight.body) if pod.deleting and sight.selector.matches(pod.labels)]
-        return sum(self._states.of(pod).terminating for pod in pods)
-
     def _next_check(self, sight: _Sight) -> float | None:
         """When the next of the pods that are Ready will have been so for long enough."""
-        waits = [pod.state.available_in(sight.min_ready, sight.at) for pod in sight.pods]
+        min_ready = sight.min_ready
+        waits = [pod.state.available_in(min_ready, sight.at) for pod in sight.pods] if min_ready else ()
         return min((wait for wait in waits if wait), default=None)
 
     def _namespace_ends(self, namespace: str) -> bool:
         entry = self._store.get(NAMESPACE, ("", namespace))
         return entry is None or entry.deleting
+
+
+def _is_active(pod: Entry) -> bool:
+    """Whether a pod counts as one of the replicas that are wanted."""
+    return not pod.deleting and pod.fields["status.phase"] not in FINAL_PHASES
+
+
+def _is_terminating(pod: Entry) -> bool:
+    """Whether a pod is on its way out and may still be doing something."""
+    return pod.deleting and pod.fields["status.phase"] not in FINAL_PHASES
 
 
 def _conditions(before: Sequence[Json], failure: Refusal | None, missing: int) -> list[Json]:

@@ -62,9 +62,8 @@ class History:
         return Revisions(current, update, collisions, every)
 
     async def truncate(self, body: Json, revisions: Revisions, in_use: AbstractSet[str]) -> None:
-        """Delete the oldest revisions that nobody needs, beyond those that are kept."""
-        live = in_use | {name_of(revisions.current), name_of(revisions.update)}
-        past = [each for each in revisions.every if name_of(each) not in live]
+        """Delete the oldest revisions that are not in use, beyond those that are kept."""
+        past = [each for each in revisions.every if name_of(each) not in in_use]
         kept: int = body["spec"].get("revisionHistoryLimit", 10)
         for each in past[: max(len(past) - kept, 0)]:
             await self._api.delete(_target(each))

@@ -61,8 +61,10 @@ class StatefulSetController:
             await turn.take()
         except Refusal as refusal:
             failure = refusal
-        await turn.tell()
-        await self._history.truncate(body, revisions, {each.revision for each in members})
+        with self._pods.telling(key):
+            status = await turn.tell()
+        in_use = {status["currentRevision"], status["updateRevision"], *(each.revision for each in members)}
+        await self._history.truncate(body, revisions, in_use)
         if failure is not None:
             raise failure
         return turn.next_check()

@@ -63,11 +63,11 @@ class StatefulTurn:
         if strategy.get("type", "RollingUpdate") == "RollingUpdate":
             await self._roll(strategy.get("rollingUpdate") or {})
 
-    async def tell(self) -> None:
-        """Write the status, if it says anything new."""
+    async def tell(self) -> Json:
+        """Write the status, if it says anything new; the answer is the status."""
         status = self._status()
         if status == self._body.get("status", {}):
-            return
+            return status
         metadata = self._body["metadata"]
 
         def told(newest: Json) -> Json:
@@ -80,6 +80,7 @@ class StatefulTurn:
         except Refusal as refusal:
             if refusal.code != 404:
                 raise
+        return status
 
     def next_check(self) -> float | None:
         """When the next of the pods that are Ready will have been so for long enough."""

@@ -58,6 +58,8 @@ class Form:
     readers: dict[str, Reader] = field(default_factory=dict)
     omitted: set[str] = field(default_factory=set)
     always: dict[str, Callable[[], Any]] = field(default_factory=dict)
+    nulled: set[str] = field(default_factory=set)
+    """The lists among those that are always there: an empty one is shown as null."""
     inner: dict[str, Form] = field(default_factory=dict)
     """The forms of the fields that are objects, lists or maps of objects."""
 
@@ -65,7 +67,7 @@ class Form:
         """Bring an object into this form."""
         if type(value) is not dict:
             raise WrongType(f"cannot unmarshal {_sort(value)} into an object of type {self.name}")
-        readers, omitted = self.readers, self.omitted
+        readers, omitted, nulled = self.readers, self.omitted, self.nulled
         for key, each in list(value.items()):
             reader = readers.get(key)
             if reader is None or each is None:
@@ -77,6 +79,8 @@ class Form:
                 raise wrong.inside(key) from None
             if not read and key in omitted:
                 del value[key]
+            elif not read and key in nulled:
+                value[key] = None
         for key, zero in self.always.items():
             if key not in value:
                 value[key] = zero()
@@ -127,6 +131,8 @@ def _enter(forms: Mapping[str, Form], form: Form, description: str) -> None:
         form.always[key] = partial(_empty, forms[bare])
     elif shown or bare in _ALWAYS:
         form.always[key] = _ALWAYS.get(bare, _ZEROS.get(bare, _nothing))
+        if bare.startswith("["):
+            form.nulled.add(key)
     else:
         form.omitted.add(key)
 

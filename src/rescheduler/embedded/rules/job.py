@@ -119,7 +119,7 @@ def _index_faults(spec: Json) -> Iterator[Fault]:
     if mode == "Indexed":
         if "completions" not in spec:
             yield required("spec.completions", "when completion mode is Indexed")
-        elif spec.get("maxFailedIndexes", 0) > spec["completions"]:
+        elif "maxFailedIndexes" in spec and spec["maxFailedIndexes"] > spec["completions"]:
             yield wrong("spec.maxFailedIndexes", spec["maxFailedIndexes"], "must be less than or equal to completions")
         if spec["parallelism"] > _MOST_PARALLEL:
             why = f"must be less than or equal to {_MOST_PARALLEL} when completion mode is Indexed"

@@ -104,7 +104,7 @@ def _class_of(store: Store, wanted: str, pod: str) -> Json | None:
 def _mount_token(spec: Json) -> None:
     volumes = spec.get("volumes", [])
     there = next((volume["name"] for volume in volumes if volume["name"].startswith(_TOKEN_VOLUME)), None)
-    name = there or _TOKEN_VOLUME + "".join(secrets.choice(_LETTERS) for _ in range(5))
+    name = there or _TOKEN_VOLUME + "".join(_LETTERS[byte % len(_LETTERS)] for byte in secrets.token_bytes(5))
     needed = False
     for container in all_containers(spec):
         mounts = container.get("volumeMounts", [])

@@ -81,17 +81,17 @@ def pod_annotations_faults(path: str, annotations: Mapping[str, str], spec: Json
 
 def pod_spec_faults(path: str, spec: Json, pod: str = "", *, is_pod: bool = False) -> Iterator[Fault]:
     """What is wrong with a spec; `pod` is the name of its pod, if it has one by now."""
-    volumes = spec.get("volumes", ())
+    volumes, volume_troubles = volume_faults(f"{path}.volumes", spec.get("volumes", ()), pod)
     claims = frozenset(claim["name"] for claim in spec.get("resourceClaims", ()))
     host_users = spec.get("hostUsers") is not False
     around = Surroundings(
-        {volume["name"]: volume for volume in volumes},
+        volumes,
         claims,
         spec.get("terminationGracePeriodSeconds"),
         spec["restartPolicy"],
         host_users,
     )
-    yield from volume_faults(f"{path}.volumes", volumes, pod)
+    yield from volume_troubles
     yield from _claim_faults(f"{path}.resourceClaims", spec.get("resourceClaims", ()))
     containers = spec["containers"] or []
     yield from container_faults(f"{path}.containers", containers, around)
@@ -123,7 +123,7 @@ def pod_spec_faults(path: str, spec: Json, pod: str = "", *, is_pod: bool = Fals
         yield from requirements_faults(f"{path}.overhead", {"limits": spec["overhead"]}, frozenset())
     if "os" in spec:
         yield from one_of(f"{path}.os", spec["os"]["name"], ("linux", "windows"))
-    yield from _file_variable_faults(path, spec, around)
+    yield from _file_variable_faults(path, spec)
 
 
 def _name_faults(path: str, spec: Json) -> Iterator[Fault]:
@@ -231,7 +231,8 @@ def _pod_level_faults(path: str, spec: Json, claims: frozenset[str]) -> Iterator
                 yield wrong(at, quantity, f"must be less than or equal to pod limits of {whole}")
 
 
-def _file_variable_faults(path: str, spec: Json, around: Surroundings) -> Iterator[Fault]:
+def _file_variable_faults(path: str, spec: Json) -> Iterator[Fault]:
+    volumes = {volume["name"]: volume for volume in spec.get("volumes", ())}
     for sort in ("initContainers", "containers"):
         for number, container in enumerate(spec.get(sort) or ()):
             for index, variable in enumerate(container.get("env", ())):
@@ -239,7 +240,7 @@ def _file_variable_faults(path: str, spec: Json, around: Surroundings) -> Iterat
                 if reference is None:
                     continue
                 at = f"{path}.{sort}[{number}].env[{index}].valueFrom.fileKeyRef.volumeName"
-                volume = around.volumes.get(reference["volumeName"])
+                volume = volumes.get(reference["volumeName"])
                 if volume is None:
                     yield unknown(at, reference["volumeName"])
                 elif "emptyDir" not in volume:

@@ -116,7 +116,7 @@ def _strategy_faults(path: str, strategy: Json) -> Iterator[Fault]:
 def _with_claims(spec: Json) -> Json:
     """The template as its pods will be: with a volume for each claim, and a name that the controller gives."""
     template: Json = spec["template"]
-    claims = [claim["metadata"].get("name", "") for claim in spec.get("volumeClaimTemplates", ())]
+    claims = {claim["metadata"].get("name", ""): None for claim in spec.get("volumeClaimTemplates", ())}
     inner = {key: value for key, value in template["spec"].items() if key not in ("hostname", "subdomain")}
     if claims:
         own = [volume for volume in inner.get("volumes", ()) if volume["name"] not in claims]

@@ -202,7 +202,7 @@ def _class_faults(body: Json) -> Iterator[Fault]:
         yield required("provisioner")
     else:
         yield from each_wrong("provisioner", provisioner.lower(), names.label_key(provisioner.lower()))
-    if body["reclaimPolicy"] not in ("Delete", "Retain"):
+    if body["reclaimPolicy"] not in ("Delete", "Retain", ""):
         yield unsupported("reclaimPolicy", body["reclaimPolicy"], ("Delete", "Retain"))
     if body["volumeBindingMode"] not in _BINDING:
         yield unsupported("volumeBindingMode", body["volumeBindingMode"], _BINDING)
@@ -237,4 +237,8 @@ def _driver_faults(drivers: list[Json]) -> Iterator[Fault]:
             yield duplicate(f"{at}.name", driver["name"])
         seen.add(driver["name"])
         for index, key in enumerate(driver["topologyKeys"] or ()):
-            yield from each_wrong(f"{at}.topologyKeys[{index}]", key, names.label_key(key))
+            if not key:
+                yield required(at)
+            if key in driver["topologyKeys"][:index]:
+                yield duplicate(at, key)
+            yield from each_wrong(at, key, names.label_key(key))

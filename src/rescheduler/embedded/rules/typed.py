@@ -32,9 +32,17 @@ def read(kind: Kind, body: Json) -> None:
         return
     try:
         form.read(body)
+        _once(body["metadata"])
     except WrongType as wrong:
         why = f'{kind.name} in version "{kind.version}" cannot be handled as a {kind.name}: json: {wrong}'
         raise bad_request(why) from None
+
+
+def _once(metadata: Json) -> None:
+    """An owner that is named twice in the same words is named once."""
+    owners = metadata.get("ownerReferences", [])
+    if len(owners) > 1:
+        metadata["ownerReferences"] = [each for number, each in enumerate(owners) if each not in owners[:number]]
 
 
 def read_as(name: str, body: Json) -> Json:

@@ -50,25 +50,26 @@ def default_volumes(spec: Json) -> None:
                 _default_reference(item)
 
 
-def volume_faults(path: str, volumes: Iterable[Json], pod: str = "") -> Iterator[Fault]:
-    """What is wrong with the volumes of a pod; `pod` is its name, if it has one by now."""
+def volume_faults(path: str, volumes: Iterable[Json], pod: str = "") -> tuple[dict[str, Json], list[Fault]]:
+    """The volumes that can be mounted, and what is wrong with the others; `pod` is the pod's name, if it has one."""
     volumes = list(volumes)
-    seen: set[str] = set()
+    sound: dict[str, Json] = {}
+    faults: list[Fault] = []
     claims = {f"{pod}-{volume['name']}" for volume in volumes if pod and "ephemeral" in volume}
     for number, volume in enumerate(volumes):
         at, name = f"{path}[{number}]", volume["name"]
-        yield from _source(at, volume, pod)
-        if not name:
-            yield required(f"{at}.name")
-        else:
-            yield from each_wrong(f"{at}.name", name, names.label(name))
-        if name in seen:
-            yield duplicate(f"{at}.name", name)
-        seen.add(name)
+        found = list(_source(at, volume, pod))
+        found += each_wrong(f"{at}.name", name, names.label(name)) if name else [required(f"{at}.name")]
+        if name in sound:
+            found.append(duplicate(f"{at}.name", name))
+        if not found:
+            sound[name] = volume
         claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
         if claim in claims:
             why = "must not reference a PVC that gets created for an ephemeral volume"
-            yield wrong(f"{at}.persistentVolumeClaim.claimName", claim, why)
+            found.append(wrong(f"{at}.persistentVolumeClaim.claimName", claim, why))
+        faults += found
+    return sound, faults
 
 
 def backstep_faults(path: str, text: str) -> Iterator[Fault]:

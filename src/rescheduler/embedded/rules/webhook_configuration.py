@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -18,6 +19,7 @@ _CHOICES = (
     ("reinvocationPolicy", ("IfNeeded", "Never")),
 )
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _URL_FORM = "; desired format: https://host[/path]"
 
 
@@ -81,6 +83,8 @@ def _client_faults(path: str, client: Json) -> Iterator[Fault]:
     url, service = client.get("url"), client.get("service")
     if (url is None) == (service is None):
         yield required(path, "exactly one of url or service is required")
+    elif url is not None and (_BAD_ESCAPE.search(url) or not url.isprintable()):
+        yield required(f"{path}.url", f'url must be a valid URL: parse "{url}": invalid URL escape{_URL_FORM}')
     elif url is not None:
         parts = urlsplit(url)
         if parts.scheme != "https":

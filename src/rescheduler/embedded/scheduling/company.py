@@ -6,7 +6,7 @@ affinity of a pod that is there counts as a wish of weight 1. Terms that concern
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from rescheduler.embedded.scheduling.wishes import Wishes
 from rescheduler.model.shape import PodTerm, Shape
-from rescheduler.planning.carriers import CarrierCounts, carriers
+from rescheduler.planning.carriers import Carrier, CarrierCounts, carriers
 from rescheduler.planning.columns import Ints, Mask
 from rescheduler.planning.matching import DomainCounts, Matching, RuleIndex, Subjects, subjects_of
 from rescheduler.planning.whatif import WhatIf
@@ -42,10 +42,6 @@ class Company:
         self._own: dict[tuple[int, str], list[tuple[int, DomainCounts]]] = {}
         self._carried: dict[_Wish, DomainCounts] = {}
         self._liked_by: dict[int, list[tuple[int, DomainCounts]]] = {}
-
-    def concerns(self, shape: Shape) -> bool:
-        """Whether pods of this shape have wishes about others."""
-        return bool(self._wishes[shape].company or shape.affinity)
 
     def score(self, pod: int, left: Mask) -> Ints | None:
         """[N]: the sum of weights in each node's domains, stretched from 0 to 100 over the nodes that are left."""
@@ -76,22 +72,36 @@ class Company:
             self._liked_by[group] = [(wish.weight, self._carried[wish]) for wish in found]
         return self._liked_by[group]
 
+    def grown(self, new: Iterable[Carrier]) -> None:
+        """The columns have taken in more pods, which may have wishes too."""
+        if "_index" in self.__dict__:  # else it will be built with them
+            for carrier in new:
+                self._follow(carrier, self._index)
+
     @cached_property
     def _index(self) -> RuleIndex[_Wish]:
         """Every wish in the cluster, found by the pods that it is about."""
         index: RuleIndex[_Wish] = RuleIndex(self._matching)
-        following = CarrierCounts(self._whatif)
-        for carrier in carriers(self._columns, self.concerns):
-            for weight, term in self._all_terms(carrier.shape):
-                subjects = subjects_of(term, carrier.namespace)
-                if subjects is None:
-                    continue
-                wish = _Wish(subjects, term.topology_key, weight)
-                if wish not in self._carried:
-                    self._carried[wish] = DomainCounts(self._columns, wish.key)
-                    index.add(frozenset({subjects}), wish)
-                following.count(carrier, self._carried[wish])
+        for carrier in carriers(self._columns, lambda shape: bool(self._terms(shape))):
+            self._follow(carrier, index)
         return index
 
-    def _all_terms(self, shape: Shape) -> list[tuple[int, PodTerm]]:
+    @cached_property
+    def _following(self) -> CarrierCounts:
+        return CarrierCounts(self._whatif)
+
+    def _follow(self, carrier: Carrier, index: RuleIndex[_Wish]) -> None:
+        for weight, term in self._terms(carrier.shape):
+            subjects = subjects_of(term, carrier.namespace)
+            if subjects is None:
+                continue
+            wish = _Wish(subjects, term.topology_key, weight)
+            if wish not in self._carried:
+                self._carried[wish] = DomainCounts(self._columns, wish.key)
+                index.add(frozenset({subjects}), wish)
+                self._liked_by.clear()
+            self._following.count(carrier, self._carried[wish])
+
+    def _terms(self, shape: Shape) -> list[tuple[int, PodTerm]]:
+        """What pods of this shape wish of others, once they are there."""
         return [*self._wishes[shape].company, *((_REQUIRED, term) for term in shape.affinity)]

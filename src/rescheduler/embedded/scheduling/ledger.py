@@ -105,7 +105,7 @@ class Ledger:
         """Note every change from now on, and all that is there; the answer ends that."""
         unsubscribe = self._store.subscribe(self._note, *_KINDS)
         for kind in _KINDS:
-            for entry in self._store.entries(kind):
+            for entry in sorted(self._store.entries(kind), key=_age):
                 self._unread[kind.resource, entry.key] = kind
         return unsubscribe
 
@@ -183,6 +183,10 @@ class Ledger:
         else:
             table.pop(key, None)
         return before != after
+
+
+def _age(entry: Entry) -> int:
+    return entry.version
 
 
 def _node(found: wire.Node, meta: wire.Meta) -> Node:

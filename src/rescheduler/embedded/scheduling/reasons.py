@@ -24,8 +24,7 @@ _UNBOUND = "node(s) didn't find available persistent volumes to bind"
 _UNREACHABLE = "node(s) didn't match PersistentVolume's node affinity"
 _LOST = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 _IN_USE = (
-    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
-    "already in-use by another pod"
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
 )
 # The scheduler's order; the words where a rule has only these, and whether preemption might help.
 _RULES = {

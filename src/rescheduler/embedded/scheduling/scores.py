@@ -18,6 +18,7 @@ from rescheduler.embedded.scheduling.load import Load
 from rescheduler.embedded.scheduling.siblings import Siblings
 from rescheduler.embedded.scheduling.wishes import Wishes
 from rescheduler.model.shape import Shape
+from rescheduler.planning.carriers import Growth
 from rescheduler.planning.columns import PODS, Ints, Mask
 from rescheduler.planning.feasibility import Feasibility
 
@@ -36,6 +37,10 @@ class Scores:
         self._liking = Liking(whatif.columns, feasibility.node_masks)
         self._company = Company(whatif, feasibility.matching, wishes)
         self._evenness = Evenness(whatif.columns, feasibility.matching, feasibility.node_masks, siblings)
+
+    def grown(self, growth: Growth) -> None:
+        """The columns have taken in more pods."""
+        self._company.grown(growth.carriers)
 
     def services_changed(self) -> None:
         """Which pods belong together has changed."""

@@ -19,7 +19,7 @@ from rescheduler.embedded.scheduling.siblings import Siblings
 from rescheduler.embedded.scheduling.unschedulable import Unschedulable
 from rescheduler.embedded.store import Key
 from rescheduler.model.objects import Pod
-from rescheduler.model.shape import Shape, Taint
+from rescheduler.model.shape import Taint
 from rescheduler.planning.columns import Columns, Ints, Mask
 from rescheduler.planning.feasibility import Feasibility
 from rescheduler.planning.growing import GrowingColumns
@@ -27,7 +27,7 @@ from rescheduler.planning.whatif import WhatIf
 
 _CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 _ANTI = "PodAntiAffinity"
-_SPARE = 1000
+_SPARE_KINDS = 2000  # of pods: those that are gone are let go of when it is built anew, once there are many
 
 
 class NodeUnschedulable:
@@ -60,6 +60,10 @@ class View:
         self.scores = Scores(self._feasibility, ledger.wishes, siblings)
         self.nodes = [node.name for node in self._columns.nodes]
         self._slots = dict(self._columns.pod_index)
+        self._end = len(self._slots)
+        self._empty: list[int] = []
+        """Positions of pods that are gone."""
+        self._most_kinds = 2 * (len(self._columns.groups) + len(self._columns.shapes)) + _SPARE_KINDS
         self._nominees: dict[int, dict[Key, int]] = {}
         self._nominated_to: dict[Key, int] = {}
         for key, name in assumed.items():
@@ -75,8 +79,8 @@ class View:
     # What becomes of pods
 
     def follow(self, changes: list[PodChange]) -> bool:
-        """Bring pods up to date; False when that can't be done here, and the board must be built anew."""
-        arrivals: dict[Key, Pod] = {}
+        """Bring pods up to date; False when that can't be done here, and all must be built anew."""
+        written: dict[Key, Pod] = {}
         for key, _, after in changes:
             slot = self._slots.get(key)
             if slot is not None and after is not None and self._stays(slot, key, after.row):
@@ -84,14 +88,16 @@ class View:
                 continue
             if slot is not None:
                 self._take_off(slot)
-                del self._slots[key]
             if after is not None:
-                arrivals[key] = after.row
-        if not self._let_in(arrivals):
+                written[key] = after.row
+            elif slot is not None:
+                self._empty.append(self._slots.pop(key))
+        if not all(self._columns.measures(row.shape) for row in written.values()):
             return False
+        self._write(written)
         for key, _, after in changes:
             self._nominate(key, after)
-        return len(self._columns.pods) <= 2 * len(self._slots) + _SPARE
+        return len(self._columns.groups) + len(self._columns.shapes) <= self._most_kinds
 
     def place(self, key: Key, node: str) -> None:
         """Count a pod on a node from now on."""
@@ -127,27 +133,22 @@ class View:
         if at >= 0:
             self._whatif.remove(slot, at)
 
-    def _let_in(self, arrivals: dict[Key, Pod]) -> bool:
-        """Give pods positions; not possible where rules that they carry are not in any index yet."""
-        columns, rows = self._columns, list(arrivals.values())
+    def _write(self, rows: dict[Key, Pod]) -> None:
+        """Put pods that are nowhere into the columns, and then where they are."""
         if not rows:
-            return True
-        if not all(columns.measures(row.shape) and (not self._social(row.shape) or columns.knows(row)) for row in rows):
-            return False
-        first = len(columns.pods)
-        groups = columns.add(rows)
-        self._whatif.grown()
-        self._feasibility.matching.grown(groups)
-        for slot, (key, row) in enumerate(arrivals.items(), first):
-            self._slots[key] = slot
-            at = self._place_of(key, row)
+            return
+        for key in rows:
+            if key not in self._slots:
+                self._slots[key] = self._empty.pop() if self._empty else self._end
+                self._end = max(self._end, self._slots[key] + 1)
+        growth = self._columns.put({self._slots[key]: row for key, row in rows.items()})
+        self._feasibility.grown(growth)
+        self.scores.grown(growth)
+        for key, row in rows.items():
+            slot, at = self._slots[key], self._place_of(key, row)
             if at >= 0:
-                columns.pod_at[slot] = at  # its home: it holds there what it holds, not what it asks
+                self._columns.pod_at[slot] = at  # its home: it holds there what it holds, not what it asks
                 self._whatif.place(slot, at)
-        return True
-
-    def _social(self, shape: Shape) -> bool:
-        return bool(shape.affinity or shape.anti_affinity or self._ledger.wishes[shape].company)
 
     def _nominate(self, key: Key, known: KnownPod | None) -> None:
         """Note where room is reserved for a pod, if it is."""

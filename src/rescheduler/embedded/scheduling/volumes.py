@@ -12,10 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rescheduler.embedded.store import Key
-from rescheduler.model.marks import SELECTED_NODE
 from rescheduler.model.objects import Claim, Pod
 
-__all__ = ["SELECTED_NODE", "Outcome", "VolumeWaits", "unmade"]
 _PATIENCE = 600.0  # bindTimeoutSeconds of the VolumeBinding plugin
 
 

@@ -7,9 +7,10 @@ lists are written in pieces, so that neither the event loop nor the memory has t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -34,6 +35,8 @@ def answer(request: web.Request, body: Any, *, status: int = 200, encoding: str 
         raw = as_yaml(raw)
     elif _pretty(request):
         raw = msgspec.json.format(raw, indent=2)
+    if not raw.endswith(b"\n"):
+        raw += b"\n"
     response = web.Response(status=status, content_type=encoding, headers=_HEADERS)
     response.body = _compressed(request, response, raw)
     return response
@@ -71,26 +74,36 @@ async def send_list(request: web.Request, opening: bytes, items: Iterable[bytes]
     if compressor is not None:
         response.headers["Content-Encoding"] = "gzip"
     await response.prepare(request)
-    pending, first = [opening], True
-
-    async def flush(*, last: bool = False) -> None:
-        piece = b"".join(pending)
-        pending.clear()
-        if compressor is not None:
-            piece = compressor.compress(piece) + (compressor.flush() if last else b"")
-        if piece:
-            await response.write(piece)
-        await asyncio.sleep(0)  # writing waits only when the client is slow: let others have their turn
-
-    for item in items:
-        pending.append(item if first else b"," + item)
-        first = False
-        if len(pending) >= _PIECE:
-            await flush()
-    pending.append(closing)
-    await flush(last=True)
-    await response.write_eof()
+    with breaking_off(request):
+        for piece in _pieces(opening, items, closing):
+            packed = piece if compressor is None else compressor.compress(piece)
+            if packed:
+                await response.write(packed)
+            await asyncio.sleep(0)  # writing waits only when the client is slow: let others have their turn
+        await response.write_eof(b"" if compressor is None else compressor.flush())
     return response
+
+
+def _pieces(opening: bytes, items: Iterable[bytes], closing: bytes) -> Iterator[bytes]:
+    pending, separator = [opening], b""
+    for number, item in enumerate(items, 1):
+        pending += (separator, item)
+        separator = b","
+        if number % _PIECE == 0:
+            yield b"".join(pending)
+            pending.clear()
+    yield b"".join(pending) + closing
+
+
+@contextlib.contextmanager
+def breaking_off(request: web.Request) -> Iterator[None]:
+    """An answer in pieces that fails half-way is broken off, so that the client does not take it for the whole."""
+    try:
+        yield
+    except Exception:
+        if request.transport is not None:
+            request.transport.abort()
+        raise
 
 
 def _compressed(request: web.Request, response: web.Response, raw: bytes) -> bytes:

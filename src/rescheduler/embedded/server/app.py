@@ -94,7 +94,8 @@ class Server:
         except (web.HTTPException, ConnectionResetError):
             raise
         except Exception:  # noqa: BLE001  a fault of ours must not end the connection without a word
-            _log.exception("%s %s failed", request.method, request.path)
+            path = request.path.replace(self._token.decode(), "…")
+            _log.exception("%s %s failed", request.method, path)
             error = Refusal(500, "InternalError", "Internal error occurred: see the log of the embedded cluster")
             return answers.refusal_answer(request, error)
 

@@ -6,6 +6,7 @@ does not have are told to those who ask for that (`fieldValidation`), as kubectl
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import msgspec
@@ -13,14 +14,17 @@ import yaml
 from aiohttp import web
 
 from rescheduler.embedded import patches
+from rescheduler.embedded.custom_kind import CustomKind
 from rescheduler.embedded.kinds import Kind
-from rescheduler.embedded.refusals import Json, Refusal, bad_request
+from rescheduler.embedded.refusals import Fault, Json, Refusal, bad_request, invalid
 from rescheduler.embedded.rules import typed
 from rescheduler.embedded.server import protobuf
 from rescheduler.embedded.server.negotiation import JSON, YAML, content_type, unsupported_body
 from rescheduler.embedded.server.protobuf import ProtobufError, UnknownMessageError
+from rescheduler.embedded.structural import prune
 
 LARGEST = 3 * 1024 * 1024
+_NO_KIND = Kind("", "", "", "")  # what is wrong with a patch is no fault of an object
 
 
 async def raw_body(request: web.Request) -> bytes:
@@ -77,9 +81,11 @@ def checked(kind: Kind, body: Json) -> Json:
 
 
 def unknown_fields(kind: Kind, body: Json) -> list[str]:
-    """The paths of fields that a built-in kind does not have; custom ones say so by their schema."""
+    """The paths of fields that a kind does not have, by its type or its schema."""
+    if isinstance(kind, CustomKind):
+        return prune(kind.schema, copy.deepcopy(body))
     form = typed.form_of(kind)
-    return [] if form is None else sorted(form.unknown(body))
+    return [] if form is None else form.unknown(body)
 
 
 def patched_fields(raw: bytes, sort: str) -> Json:
@@ -100,12 +106,15 @@ def _without_directives(value: Any) -> Any:
     return [_without_directives(each) for each in value] if isinstance(value, list) else value
 
 
-def refuse_unknown(kind: Kind, fields: list[str]) -> None:
-    """Say no to fields that a kind does not have."""
-    if fields:
-        listed = ", ".join(f'unknown field "{field}"' for field in fields)
-        shown = f'{kind.name} in version "{kind.version}" cannot be handled as a {kind.name}'
-        raise bad_request(f"{shown}: strict decoding error: {listed}")
+def refuse_unknown(kind: Kind, fields: list[str], patch: bytes | None = None) -> None:
+    """Say no to fields that a kind does not have, in an object or in a patch."""
+    if not fields:
+        return
+    listed = ", ".join(f'unknown field "{field}"' for field in fields)
+    why = f"strict decoding error: {listed}"
+    if patch is not None:
+        raise invalid(_NO_KIND, "", [Fault("patch", "Invalid value", why, patch.decode(errors="replace"))])
+    raise bad_request(f'{kind.name} in version "{kind.version}" cannot be handled as a {kind.name}: {why}')
 
 
 def _parsed(raw: bytes, encoding: str) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from aiohttp import web
 
 from rescheduler.embedded import binding, eviction, patches, scale
-from rescheduler.embedded.api import Api, Target
+from rescheduler.embedded.api import Api
 from rescheduler.embedded.kinds import Kind
 from rescheduler.embedded.refusals import Json, conflict
 from rescheduler.embedded.rules import typed
@@ -18,6 +18,7 @@ from rescheduler.embedded.server import answers, bodies, negotiation, shapes
 from rescheduler.embedded.server.negotiation import METADATA, TABLE
 from rescheduler.embedded.server.options import write_options
 from rescheduler.embedded.server.paths import Place
+from rescheduler.embedded.server.writing import target_of
 
 SCALE = Kind("autoscaling", "v1", "Scale", "scales")
 
@@ -35,14 +36,16 @@ class Parts:
         """Ask for a pod to be deleted if its disruption budgets allow it."""
         options = write_options(request.query, "CreateOptions")
         body = await bodies.object_body(request, "Eviction")
-        status = await eviction.evict(self._api, _target(place), body, dry_run=options.dry_run)
+        status = await eviction.evict(self._api, target_of(request, self._api, place), body, dry_run=options.dry_run)
         return answers.answer(request, status, status=201)
 
     async def bind(self, request: web.Request, place: Place) -> web.Response:
         """Say on which node a pod shall run."""
         write_options(request.query, "CreateOptions")
         body = await bodies.object_body(request, "Binding")
-        return answers.answer(request, await binding.bind(self._api, _target(place), body), status=201)
+        return answers.answer(
+            request, await binding.bind(self._api, target_of(request, self._api, place), body), status=201
+        )
 
     async def finalize(self, request: web.Request, place: Place) -> web.Response:
         """Say who still has to let go of a namespace."""
@@ -54,12 +57,12 @@ class Parts:
             _check_version(place, before, body)
             return before | {"spec": {**before.get("spec", {}), "finalizers": finalizers}}
 
-        written = await self._api.edit(_target(place), edit, dry_run=options.dry_run)
+        written = await self._api.edit(target_of(request, self._api, place), edit, dry_run=options.dry_run)
         return _shown(request, place.kind, written)
 
     async def scale(self, request: web.Request, place: Place) -> web.Response:
         """How many replicas a workload has and shall have."""
-        target = _target(place)
+        target = target_of(request, self._api, place)
         if request.method == "GET":
             return _shown(request, SCALE, scale.scale_of(place.kind, self._api.get(target)))
         options = write_options(request.query, "UpdateOptions" if request.method == "PUT" else "PatchOptions")
@@ -80,10 +83,6 @@ class Parts:
         sort = negotiation.content_type(request.headers.get("Content-Type", ""))
         raw = await bodies.raw_body(request)
         return lambda before: typed.read_as("Scale", patches.patched(SCALE, sort, raw, before))
-
-
-def _target(place: Place) -> Target:
-    return Target(place.kind, place.namespace, place.name, place.subresource)
 
 
 def _check_version(place: Place, before: Json, wanted: Json) -> None:

@@ -19,7 +19,7 @@ from aiohttp import web
 from rescheduler.embedded.api import Api
 from rescheduler.embedded.kinds import DEFINITION
 from rescheduler.embedded.refusals import Json, Refusal
-from rescheduler.embedded.server import negotiation, selection, shapes
+from rescheduler.embedded.server import answers, negotiation, selection, shapes
 from rescheduler.embedded.server.listing import too_large
 from rescheduler.embedded.server.negotiation import JSON, METADATA, TABLE
 from rescheduler.embedded.server.options import ListOptions
@@ -65,7 +65,8 @@ class Watches:
         watch = _Watch(self._api, wanted, options, _Stream(request, response, shape, wanted))
         self._running.add(watch)
         try:
-            await watch.run()
+            with answers.breaking_off(request):
+                await watch.run()
         except ConnectionResetError:
             pass  # the client has gone in the middle of a piece: there is nobody to tell
         finally:

@@ -47,7 +47,7 @@ class Writing:
         body = bodies.checked(place.kind, await bodies.object_body(request, place.kind.name))
         unknown = self._unknown(place.kind, body, options)
         stored = views.stored(place.kind, body) if place.kind.storage else body
-        made = await self._api.create(self._target(place), stored, dry_run=options.dry_run)
+        made = await self._api.create(target_of(request, self._api, place), stored, dry_run=options.dry_run)
         return self._shown(request, place, made, status=201, unknown=unknown)
 
     async def update(self, request: web.Request, place: Place) -> web.Response:
@@ -56,7 +56,7 @@ class Writing:
         body = bodies.checked(place.kind, await bodies.object_body(request, place.kind.name))
         unknown = self._unknown(place.kind, body, options)
         stored = views.stored(place.kind, body) if place.kind.storage else body
-        written = await self._api.replace(self._target(place), stored, dry_run=options.dry_run)
+        written = await self._api.replace(target_of(request, self._api, place), stored, dry_run=options.dry_run)
         return self._shown(request, place, written, unknown=unknown)
 
     async def patch(self, request: web.Request, place: Place) -> web.Response:
@@ -67,20 +67,20 @@ class Writing:
         if sort == APPLY:
             return await self._apply(request, place, raw, options)
         kind = place.kind
-        unknown = self._unknown(kind, bodies.patched_fields(raw, sort), options)
+        unknown = self._unknown(kind, bodies.patched_fields(raw, sort), options, raw)
 
         def edit(before: Json) -> Json:
             shown = views.shown(kind, before) if kind.storage else before
             body = bodies.checked(kind, patches.patched(kind, sort, raw, shown))
             return views.stored(kind, body) if kind.storage else body
 
-        written = await self._api.edit(self._target(place), edit, dry_run=options.dry_run)
+        written = await self._api.edit(target_of(request, self._api, place), edit, dry_run=options.dry_run)
         return self._shown(request, place, written, unknown=unknown)
 
     async def delete(self, request: web.Request, place: Place) -> web.Response:
         """Let go of an object."""
         deletion = await self._deletion(request, place.kind)
-        target = self._target(place)
+        target = target_of(request, self._api, place)
         entry = self._api.store.get(target.kind, target.key)
         gone = await self._api.delete(target, deletion)
         left = self._api.store.get(target.kind, target.key)
@@ -101,7 +101,7 @@ class Writing:
         deletion = await self._deletion(request, place.kind)
         page: Page = self._listing.page(wanted, options)
         for entry in page.entries:
-            target = replace(self._target(place), namespace=entry.key[0], name=entry.key[1])
+            target = replace(target_of(request, self._api, place), namespace=entry.key[0], name=entry.key[1])
             if self._api.store.get(target.kind, target.key) is not None:
                 await self._api.delete(target, deletion)
         shape = shapes.Whole(place.kind)
@@ -113,11 +113,10 @@ class Writing:
             faults = [Fault("fieldManager", "Required value", "is required for apply patch")]
             raise invalid(Kind("meta.k8s.io", "v1", "PatchOptions", "patchoptions"), "", faults)
         body = bodies.checked(place.kind, bodies.decoded(raw, APPLY, place.kind.name))
-        unknown = self._unknown(place.kind, body, options)
         how = apply.ApplyOptions(manager=options.manager, force=options.force, dry_run=options.dry_run)
         target = Target(place.kind, place.namespace, place.name, place.subresource)
         written, created = await apply.apply(self._api, target, body, how)
-        return self._shown(request, place, written, status=201 if created else 200, unknown=unknown)
+        return self._shown(request, place, written, status=201 if created else 200)
 
     async def _deletion(self, request: web.Request, kind: Kind) -> Deletion:
         deletion = deletion_options(request.query, await bodies.optional_body(request, "DeleteOptions"))
@@ -126,16 +125,13 @@ class Writing:
         # Jobs are older than the garbage collector: who does not say otherwise keeps their pods.
         return replace(deletion, propagation="Orphan" if kind.resource == JOB.resource else "Background")
 
-    def _target(self, place: Place) -> Target:
-        kind = views.storage_kind(self._api.kinds, place.kind) if place.kind.storage else place.kind
-        return Target(kind, place.namespace, place.name, place.subresource)
-
-    def _unknown(self, kind: Kind, body: Json, options: WriteOptions) -> list[str]:
+    def _unknown(self, kind: Kind, body: Json, options: WriteOptions, patch: bytes | None = None) -> list[str]:
+        """The fields to warn of; refused if the client wants that."""
         if options.validation == "Ignore":
             return []
         unknown = bodies.unknown_fields(kind, body)
         if options.validation == "Strict":
-            bodies.refuse_unknown(kind, unknown)
+            bodies.refuse_unknown(kind, unknown, patch)
         return unknown
 
     def _shown(
@@ -152,3 +148,10 @@ class Writing:
         for field in unknown or ():
             response.headers.add("Warning", f'299 - "unknown field \\"{field}\\""')
         return response
+
+
+def target_of(request: web.Request, api: Api, place: Place) -> Target:
+    """What a write is about, in the kind that is stored, and who writes: as he calls himself, or his program."""
+    kind = views.storage_kind(api.kinds, place.kind) if place.kind.storage else place.kind
+    manager = request.query.get("fieldManager") or request.headers.get("User-Agent", "").partition("/")[0]
+    return Target(kind, place.namespace, place.name, place.subresource, manager or "unknown")

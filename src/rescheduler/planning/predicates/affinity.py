@@ -7,13 +7,14 @@ were placed by.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from rescheduler.model.shape import PodTerm
-from rescheduler.planning.carriers import CarrierCounts, carriers
+from rescheduler.planning.carriers import Carrier, CarrierCounts, carriers
 from rescheduler.planning.columns import Mask
 from rescheduler.planning.matching import DomainCounts, Matching, RuleIndex, Subjects, subjects_of
 from rescheduler.planning.whatif import WhatIf
@@ -36,18 +37,31 @@ class PodAntiAffinity:
     def _index(self) -> RuleIndex[tuple[Subjects, str]]:
         """Every anti-affinity term in the cluster, found by the pods that it keeps away."""
         index: RuleIndex[tuple[Subjects, str]] = RuleIndex(self._matching)
-        following = CarrierCounts(self._whatif)
         for carrier in carriers(self._columns, lambda shape: bool(shape.anti_affinity)):
-            for term in dict.fromkeys(carrier.shape.anti_affinity):
-                subjects = subjects_of(term, carrier.namespace)
-                if subjects is None:
-                    continue
-                rule = (subjects, term.topology_key)
-                if rule not in self._carried:
-                    self._carried[rule] = DomainCounts(self._columns, term.topology_key)
-                    index.add(frozenset({subjects}), rule)
-                following.count(carrier, self._carried[rule])
+            self._follow(carrier, index)
         return index
+
+    @cached_property
+    def _following(self) -> CarrierCounts:
+        return CarrierCounts(self._whatif)
+
+    def _follow(self, carrier: Carrier, index: RuleIndex[tuple[Subjects, str]]) -> None:
+        for term in dict.fromkeys(carrier.shape.anti_affinity):
+            subjects = subjects_of(term, carrier.namespace)
+            if subjects is None:
+                continue
+            rule = (subjects, term.topology_key)
+            if rule not in self._carried:
+                self._carried[rule] = DomainCounts(self._columns, term.topology_key)
+                index.add(frozenset({subjects}), rule)
+                self._against.clear()
+            self._following.count(carrier, self._carried[rule])
+
+    def grown(self, new: Iterable[Carrier]) -> None:
+        """The columns have taken in more pods, which may carry terms too."""
+        if "_index" in self.__dict__:  # else it will be built with them
+            for carrier in new:
+                self._follow(carrier, self._index)
 
     def _kept_away_by(self, pod: int) -> list[DomainCounts]:
         """Where pods stand that keep away from this one."""
