@@ -8,6 +8,7 @@ default. The tables by which the embedded one reads objects are held against wha
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -15,13 +16,18 @@ from rescheduler.embedded.rules.forms import Form
 from rescheduler.embedded.rules.typed import form_of
 from tests.contract.rules_agree.both import KINDS, Embedded, Real
 from tests.contract.rules_agree.cases import Case, Update
+from tests.contract.rules_agree.mutations import mutated, mutated_version, standing
 from tests.contract.rules_agree.others import OTHER_CASES
 from tests.contract.rules_agree.pods import POD_CASES
 from tests.contract.rules_agree.published import disagreements
 from tests.contract.rules_agree.updates import UPDATES
 from tests.contract.rules_agree.workloads import WORKLOAD_CASES
+from tests.testbed.api import Json
 from tests.testbed.cluster import ControlPlane
 from tests.testbed.namespaces import own_namespace
+
+NEW_OBJECTS = 500
+NEW_VERSIONS = 25  # of each kind
 
 pytestmark = pytest.mark.cluster
 
@@ -46,6 +52,37 @@ def test_a_change_is_judged_alike(both: tuple[Real, Embedded], update: Update) -
     real, embedded = both
     there, answer = real.update(update)
     assert embedded.update(update, there) == answer
+
+
+def test_objects_with_something_wrong_at_a_random_place_are_judged_alike(both: tuple[Real, Embedded]) -> None:
+    real, embedded = both
+    differing = []
+    for number in range(NEW_OBJECTS):
+        case = mutated(number)
+        ours, theirs = embedded.create(case), real.create(case)
+        if ours != theirs:
+            differing.append((case, ours, theirs))
+    assert differing == []
+
+
+def test_changes_at_a_random_place_are_judged_alike(both: tuple[Real, Embedded]) -> None:
+    real, embedded = both
+    differing = []
+    for case in standing():
+        name = real.stand(case)
+        for number in range(NEW_VERSIONS):
+            subresource = "status" if "status" in KINDS[case.kind].subresources and number % 3 == 0 else ""
+            renew = partial(_renewed, number, subresource)
+            words, there, body, theirs = real.replace(case.kind, name, subresource, renew)
+            ours = embedded.replace(case.kind, subresource, there, body)
+            if ours != theirs:
+                differing.append((case.kind, subresource, number, words, ours, theirs))
+        real.fall(case, name)
+    assert differing == []
+
+
+def _renewed(number: int, subresource: str, there: Json) -> tuple[str, Json]:
+    return mutated_version(number, there, subresource)
 
 
 def test_objects_have_the_fields_that_the_real_server_publishes(control_plane: ControlPlane) -> None:

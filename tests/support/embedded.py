@@ -120,7 +120,7 @@ class _Thread:
 
     def end(self) -> None:
         if self._thread.is_alive() and self._failure is None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended by itself, with the failure that is raised below
+            with contextlib.suppress(RuntimeError):  # the loop has ended by itself, with a failure that is raised below
                 self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
         if self._failure is not None:

@@ -43,7 +43,7 @@ async def _serve(nodes: int, pods: int, port: int) -> None:
         with tempfile.TemporaryDirectory(prefix="rescheduler-embedded-") as folder:
             path = Path(folder) / "kubeconfig"
             path.touch(mode=0o600)
-            path.write_text(yaml.safe_dump(cluster.kubeconfig()))  # noqa: ASYNC240  one small file, at the start
+            path.write_text(yaml.safe_dump(cluster.kubeconfig()))
             click.echo(f"API server: {cluster.url}\nexport KUBECONFIG={path}\nCtrl-C ends it.")
             await cluster.add_nodes(nodes)
             for first in range(0, pods, _PER_DEPLOYMENT):

@@ -14,7 +14,13 @@ from rescheduler.embedded.api import Review
 from rescheduler.embedded.kinds import CLAIM, NAMESPACE, NODE, POD, PRIORITY_CLASS, SERVICE, STORAGE_CLASS
 from rescheduler.embedded.quota import QuotaLedger
 from rescheduler.embedded.refusals import Json, forbidden
-from rescheduler.embedded.rules.pod_admission import admit_account, admit_priority, admit_runtime, admit_tolerations, keep_priority
+from rescheduler.embedded.rules.pod_admission import (
+    admit_account,
+    admit_priority,
+    admit_runtime,
+    admit_tolerations,
+    keep_priority,
+)
 from rescheduler.embedded.rules.service_addresses import admit_addresses
 from rescheduler.embedded.rules.table import rules_of
 from rescheduler.embedded.store import Store
@@ -128,8 +134,8 @@ def _as_sent(review: Review, body: Json) -> Json:
     metadata = shown["metadata"]
     for key in _SYSTEM_FIELDS:
         metadata.pop(key, None)
-    prefix = metadata.get("generateName")
-    if prefix and metadata.get("name", "")[:-_SUFFIX] == prefix:
+    made_from = metadata.get("name", "")[:-_SUFFIX]
+    if made_from and metadata.get("generateName", "").startswith(made_from):  # a long one is cut before letters follow
         del metadata["name"]
     if "status" in review.target.kind.subresources and review.target.kind != NODE:
         shown["status"] = {}

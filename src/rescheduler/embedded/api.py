@@ -34,6 +34,7 @@ from rescheduler.embedded.rules.table import rules_of
 from rescheduler.embedded.store import Entry, Key, Store, key_of
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, so that no words come about
+_LONGEST_PREFIX = 58  # with the five letters of the suffix a generated name is a DNS label
 _ATTEMPTS = 10
 _FINALIZERS_OF = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 
@@ -123,7 +124,9 @@ class Api:
         generated = not metadata.get("name") and metadata.get("generateName")
         for attempt in range(_ATTEMPTS):
             if generated:
-                metadata["name"] = generated + "".join(secrets.choice(SUFFIX_LETTERS) for _ in range(5))
+                metadata["name"] = generated[:_LONGEST_PREFIX] + "".join(
+                    secrets.choice(SUFFIX_LETTERS) for _ in range(5)
+                )
             taken = self.store.get(kind, (metadata.get("namespace", ""), metadata.get("name", "")))
             if not (generated and taken and attempt < _ATTEMPTS - 1):
                 break
@@ -155,7 +158,8 @@ class Api:
         if metadata.get("uid") and metadata["uid"] != entry.uid:
             why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {entry.uid}"
             raise conflict(target.kind, target.name, why)
-        if not metadata.get("resourceVersion") and not target.kind.unconditional and target.subresource == "":
+        reached = target.subresource == "" or target.kind.custom
+        if not metadata.get("resourceVersion") and not target.kind.unconditional and reached:
             fault = Fault("metadata.resourceVersion", "Invalid value", "must be specified for an update", 0)
             raise invalid(target.kind, target.name, [fault])
         return await self.edit(target, lambda _: body, dry_run=dry_run)
@@ -185,7 +189,10 @@ class Api:
             ("ResourceVersion", deletion.version, str(entry.version)),
         ):
             if wanted and wanted != there:
-                why = f"Precondition failed: {name} in precondition: {wanted}, {name} in object meta: {there}"
+                why = (
+                    f"the {name} in the precondition ({wanted}) does not match the {name} in record ({there}). "
+                    "The object might have been deleted and then recreated"
+                )
                 raise conflict(target.kind, target.name, why)
         await self.admission.admit(Review("DELETE", target, body, body, deletion.dry_run))
         grace = max(rules_of(target.kind).grace(body, deletion.grace), 0)
@@ -300,6 +307,8 @@ class Api:
     def _finalizers(self, kind: Kind, metadata: Json, deletion: Deletion) -> list[str]:
         """Who has to let go before the object may go, with the garbage collector's own."""
         own = [each for each in metadata.get("finalizers", []) if each not in _FINALIZERS_OF.values()]
+        if "deletionTimestamp" not in metadata:
+            own += [each for each in rules_of(kind).finalizers if each not in own]
         wanted = _FINALIZERS_OF.get(deletion.propagation)
         return [*own, wanted] if wanted else own
 

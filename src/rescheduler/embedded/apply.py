@@ -3,8 +3,8 @@
 The HTTP server calls `apply` for apply patches. What a manager applied before and no longer does is taken out, unless
 others own it too; a field that another one owns with another value is a conflict, unless he is overruled by force.
 An object that nobody ever applied carries no managedFields here, because they would cost more than the object. On the
-first apply all that is there belongs to `before-first-apply`, as in Kubernetes for objects without managedFields;
-from then on `ownership.noted` keeps count of those who write in other ways.
+first apply all that is there belongs to `unknown` (Kubernetes has `before-first-apply` for it); from then on
+`ownership.noted` keeps count of those who write in other ways.
 """
 
 from __future__ import annotations

@@ -12,12 +12,12 @@ def now() -> datetime:
 
 def stamp(moment: datetime) -> str:
     """metav1.Time: `2026-11-15T11:22:33Z`."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.isoformat(timespec="seconds")[:19] + "Z"
 
 
 def micro_stamp(moment: datetime) -> str:
     """metav1.MicroTime: `2026-11-15T11:22:33.000000Z`."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.isoformat(timespec="microseconds")[:26] + "Z"
 
 
 def moment(stamped: str) -> datetime:

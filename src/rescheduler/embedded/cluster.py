@@ -46,6 +46,7 @@ _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 # A kubelet that died is noticed in seconds, not in the 40 of a real cluster: nobody wants to wait for it here.
 _LEASE_RENEWED_EVERY, _LEASE_GRACE = 3.0, 12.0
+_REST = 0.02  # seconds: a hundred pods that start at once are one change to their ReplicaSet
 _CONTROLLERS: tuple[type[Any], ...] = (
     Definitions,
     AccountController,
@@ -86,7 +87,7 @@ class EmbeddedCluster:
         self._server = Server(self.api, self.token)
         nodes = NodeLifecycleController(self.api, _LEASE_GRACE)
         controllers: list[Controller] = [nodes, *(make(self.api) for make in _CONTROLLERS)]
-        self._runners = [Runner(store, controller) for controller in controllers]
+        self._runners = [Runner(store, controller, _REST) for controller in controllers]
         self._tasks: list[asyncio.Task[None]] = []
         self._stack = contextlib.AsyncExitStack()
         self._numbered = 0

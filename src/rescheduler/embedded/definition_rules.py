@@ -38,6 +38,8 @@ _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 class DefinitionRules(Rules):
     """What must hold for a definition itself."""
 
+    finalizers = (CLEANUP,)
+
     def prepare_create(self, body: Json) -> None:
         """A definition begins without a status of its own."""
         self._read(body)
@@ -79,13 +81,6 @@ class DefinitionRules(Rules):
         if before is not None and is_established(before):
             found += _immutable_faults(spec, before["spec"])
         return found
-
-    def grace(self, body: Json, asked: int | None) -> int:
-        """Deleting a definition begins by holding it until its objects are gone."""
-        metadata = body["metadata"]
-        if "deletionTimestamp" not in metadata:
-            metadata["finalizers"] = list(dict.fromkeys([*metadata.get("finalizers", ()), CLEANUP]))
-        return 0
 
     def deleting(self, body: Json) -> None:
         """Its objects go first."""

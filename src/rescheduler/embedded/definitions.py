@@ -10,13 +10,11 @@ import contextlib
 from collections.abc import Iterable, Iterator
 
 from rescheduler.embedded.api import Api, Target
-from rescheduler.embedded.custom_kind import CustomKind, columns_of, kinds_of
+from rescheduler.embedded.custom_kind import CustomKind, kinds_of
 from rescheduler.embedded.definition_rules import CLEANUP, is_established, with_condition
 from rescheduler.embedded.kinds import DEFINITION, Kind
 from rescheduler.embedded.refusals import Json, Refusal
 from rescheduler.embedded.store import Change, Entry, Key
-
-__all__ = ["Definitions", "columns_of"]
 
 _LOOK_AGAIN = 0.5  # seconds, while objects are held by finalizers
 

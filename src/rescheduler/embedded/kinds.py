@@ -105,6 +105,10 @@ DEFINITION = Kind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", ("crd", "crds"),
     ("api-extensions",), _STATUS, generations=True, namespaced=False, unconditional=False,
 )  # fmt: skip
+ACCESS_REVIEW = Kind(
+    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews",
+    namespaced=False, verbs=("create",),
+)  # fmt: skip
 
 BUILT_IN = (
     POD, NODE, NAMESPACE, CLAIM, VOLUME, SERVICE, QUOTA, CORE_EVENT, EVENT,
@@ -112,7 +116,7 @@ BUILT_IN = (
     Kind("", "v1", "Secret", "secrets", fields=("type",)),
     Kind("", "v1", "ServiceAccount", "serviceaccounts", ("sa",)),
     DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, CONTROLLER_REVISION, JOB, BUDGET, LEASE,
-    STORAGE_CLASS, CSI_NODE, PRIORITY_CLASS, MUTATING_WEBHOOKS, DEFINITION,
+    STORAGE_CLASS, CSI_NODE, PRIORITY_CLASS, MUTATING_WEBHOOKS, DEFINITION, ACCESS_REVIEW,
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from rescheduler.embedded.field_sets import Fields, Path, as_tree, from_tree
 from rescheduler.embedded.refusals import Json
 
 APPLY, UPDATE = "Apply", "Update"
-BEFORE_FIRST_APPLY = "before-first-apply"
+BEFORE_FIRST_APPLY = "unknown"  # `before-first-apply` is a name that kubectl takes for its own
 _ANCIENT = "ancient-changes"
 _MOST_UPDATERS = 10
 

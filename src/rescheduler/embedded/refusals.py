@@ -11,10 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 if TYPE_CHECKING:
     from rescheduler.embedded.kinds import Kind
 
 Json = dict[str, Any]
+
+_WITHOUT_VALUE = frozenset({"Required value", "Forbidden", "Too long"})
+_REASONS = {"Unsupported value": "FieldValueNotSupported"}  # the others are called as they are sorted
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +33,14 @@ class Fault:
     value: object = None
 
     def __str__(self) -> str:
-        shown = "" if self.sort in ("Required value", "Forbidden") else f": {_shown(self.value)}"
+        shown = "" if self.sort in _WITHOUT_VALUE else f": {_shown(self.value)}"
         return f"{self.path}: {self.sort}{shown}" + (f": {self.detail}" if self.detail else "")
 
     @property
     def cause(self) -> Json:
         """The fault as a cause in a Status."""
-        reason = "FieldValue" + "".join(word.capitalize() for word in self.sort.removesuffix(" value").split())
+        words = self.sort.removesuffix(" value").split()
+        reason = _REASONS.get(self.sort) or "FieldValue" + "".join(word.capitalize() for word in words)
         return {"reason": reason, "message": str(self).removeprefix(f"{self.path}: "), "field": self.path}
 
 
@@ -126,5 +132,7 @@ def _shown(value: object) -> str:
             return str(value).lower()
         case None:
             return "null"
+        case dict() | list():
+            return msgspec.json.encode(value).decode()
         case _:
             return str(value)

@@ -11,6 +11,7 @@ import bisect
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from sys import intern
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ Key = tuple[str, str]
 HISTORY = 10_000
 """How many changes of one kind can be watched from; older ones are 410 Gone, as in a compacted etcd."""
 
+_ALIASES = {"source": "source.component"}
 _SWITCHES = frozenset({"spec.unschedulable", "spec.hostNetwork"})  # not set is the same as false
 
 _encode = msgspec.json.Encoder().encode
@@ -101,7 +103,7 @@ class Store:
         self.version = 1
         self._tables: dict[str, _Table] = {}
         self._subscribers: dict[str, list[Subscriber]] = {}
-        """By table; those who want to hear of everything are under the empty name."""
+        """By table; those who want to hear of everything are under the empty name, and hear it first."""
 
     def get(self, kind: Kind, key: Key) -> Entry | None:
         """The newest version of an object."""
@@ -233,7 +235,7 @@ class Store:
         if len(table.history) == HISTORY:
             table.forgotten = table.history[0].version
         table.history.append(change)
-        for name in (change.kind.stored_as, ""):
+        for name in ("", change.kind.stored_as):  # ledgers that hear of everything first: others look things up in them
             for subscriber in self._subscribers.get(name, ()):
                 subscriber(change)
 
@@ -249,9 +251,14 @@ def _owners(metadata: Json) -> Iterator[Owner]:
         yield Owner(owner["uid"], owner["kind"], owner["name"], bool(owner.get("controller")))
 
 
+@lru_cache
+def _steps(path: str) -> list[str]:
+    return _ALIASES.get(path, path).split(".")
+
+
 def _field(body: Json, path: str) -> str:
     value: Any = body
-    for step in path.split("."):
+    for step in _steps(path):
         value = value.get(step) if isinstance(value, dict) else None
     if isinstance(value, bool) or path in _SWITCHES:
         return str(bool(value)).lower()

@@ -17,6 +17,7 @@ import ssl
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import aiohttp
 
@@ -269,6 +270,7 @@ def _internal(why: str) -> Refusal:
     return Refusal(500, "InternalError", f"Internal error occurred: {why}", {"causes": [{"message": why}]})
 
 
+@lru_cache(maxsize=64)  # so that connections, which belong to a context, are kept
 def _trusting(bundle: str) -> ssl.SSLContext:
     """Trust the webhook's own authority and nobody else; the machine's, where it names none."""
     if not bundle:

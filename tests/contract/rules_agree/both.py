@@ -12,6 +12,7 @@ import functools
 import json
 import re
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,10 @@ _ADDRESS = re.compile(r'"10\.96\.\d+\.\d+"')
 # Both are added so that storage in use is not lost; who takes them off again is not part of the embedded cluster.
 _PROTECTION = {"kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"}
 _OWN = ("uid", "creationTimestamp", "resourceVersion", "managedFields", "generation")
+
+
+Renew = Callable[[Json], tuple[str, Json]]
+"""From an object to a new version of it, and what is new about it in words."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,29 @@ class Real:
         finally:
             self._api.delete(path, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
 
+    def stand(self, case: Case) -> str:
+        """Make an object that stays for a while; the answer is its name."""
+        name = f"standing-{secrets.token_hex(4)}"
+        body = _placed(case.body, self._namespace)
+        body["metadata"]["name"] = name
+        self._api.post(self._path(case.kind), body)
+        return name
+
+    def fall(self, case: Case, name: str) -> None:
+        """Take such an object away."""
+        self._api.delete(f"{self._path(case.kind)}/{name}", {"gracePeriodSeconds": 0})
+
+    def replace(self, kind: str, name: str, subresource: str, renew: Renew) -> tuple[str, Json, Json, Answer]:
+        """Ask for a new version: what is new in words, how the object was, the new version, and the answer."""
+        path = f"{self._path(kind)}/{name}"
+        while True:
+            there = self._api.get(path)
+            words, body = renew(there)
+            asked = f"{path}/{subresource}" if subresource else path
+            answer = self._asked(functools.partial(self._api.put, f"{asked}?dryRun=All", body), 200)
+            if "please apply your changes to the latest version" not in answer.said:  # else a controller was faster
+                return words, there, body, answer
+
     def _asked(self, ask: Any, code: int) -> Answer:
         try:
             return _kept(ask(), code)
@@ -112,6 +140,10 @@ class Embedded:
         """Ask for a change of an object that is there."""
         return asyncio.run(self._update(case, there))
 
+    def replace(self, kind: str, subresource: str, there: Json, body: Json) -> Answer:
+        """Ask for a new version of an object that is there."""
+        return asyncio.run(self._replace(kind, subresource, there, body))
+
     async def _create(self, case: Case) -> Answer:
         api = await self._cluster()
         try:
@@ -128,6 +160,18 @@ class Embedded:
         wanted = self._target(case.kind, there["metadata"]["name"], case.subresource)
         try:
             seen = await api.edit(wanted, lambda body: merge_patched(copy.deepcopy(case.patch), body), dry_run=True)
+        except Refusal as refusal:
+            return _refusal(refusal)
+        return _kept(seen, 200)
+
+    async def _replace(self, kind: str, subresource: str, there: Json, body: Json) -> Answer:
+        api = await self._cluster()
+        there, body = copy.deepcopy(there), copy.deepcopy(body)
+        there["metadata"].pop("managedFields", None)
+        api.store.create(KINDS[kind], there)
+        body["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"]  # which the store has just given
+        try:
+            seen = await api.replace(self._target(kind, there["metadata"]["name"], subresource), body, dry_run=True)
         except Refusal as refusal:
             return _refusal(refusal)
         return _kept(seen, 200)

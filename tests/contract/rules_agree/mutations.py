@@ -165,24 +165,47 @@ _RICH: dict[str, Json] = {
 }
 _TEXTS = ("", "a", "A", "a b", "-a", "a.b", "a/b", "..", "5", "5%", "None", "Always", "x" * 64, "x" * 254, "é")
 _NUMBERS = (-1, 0, 1, 2, 100, 101, 65536, 2**31 - 1, 2**31, 2**63)
+_HEAD = ("apiVersion", "kind", "status")
 _OTHERS: tuple[Any, ...] = (None, True, False, "", "x", 0, -1, 1.5, [], {}, ["x"], {"x": "y"})
-# Names of objects are no place to try out: the object must be the same for both.
-_KEPT = (("metadata",), ("metadata", "name"))
+# Who an object is, is no place to try out: it must be the same for both.
+_KEPT = frozenset({"name", "namespace", "uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"})
 
 
 def mutated(number: int) -> Case:
-    """One case, the same for the same number."""
+    """A new object, the same for the same number."""
     rng = random.Random(number)
     kind = rng.choices(list(_RICH), [8 if kind == "Pod" else 3 if kind == "Deployment" else 1 for kind in _RICH])[0]
     body = copy.deepcopy(_RICH[kind])
+    return Case(f"number {number}: {_mutated(rng, body, tuple(body))}", kind, body)
+
+
+def standing() -> list[Case]:
+    """An object of each kind that can be made and left alone while changes to it are tried out."""
+    lonely = {"metadata.labels": {"of": "nobody"}, "metadata.finalizers": [], "metadata.ownerReferences": []}
+    objects = [Case("stands", kind, changed(body, lonely)) for kind, body in _RICH.items() if kind != "PriorityClass"]
+    return [*objects, Case("stands", "PriorityClass", others.PRIORITY_CLASS)]  # there is at most one default
+
+
+def mutated_version(number: int, there: Json, subresource: str) -> tuple[str, Json]:
+    """A new version of an object that is there, and in words what is new."""
+    body = copy.deepcopy(there)
+    body["metadata"].pop("managedFields", None)
+    parts = ("metadata", "status") if subresource else tuple(key for key in body if key not in _HEAD)
+    return _mutated(random.Random(number), body, parts), body
+
+
+def _mutated(rng: random.Random, body: Json, parts: tuple[str, ...]) -> str:
     places = []
     for _ in range(rng.choice((1, 1, 2))):
-        choices = [path for path in _paths(body) if path not in _KEPT]
-        if not choices:
-            break
-        path = rng.choice(choices)
-        places.append(".".join(str(step) for step in path) + " " + _mutate(rng, body, path))
-    return Case(f"number {number}: {' and '.join(places)}", kind, body)
+        choices = [path for path in _paths(body) if path[0] in parts and not _is_kept(path)]
+        if choices:
+            path = rng.choice(choices)
+            places.append(".".join(str(step) for step in path) + " " + _mutate(rng, body, path))
+    return " and ".join(places)
+
+
+def _is_kept(path: tuple[Any, ...]) -> bool:
+    return path[0] == "metadata" and (len(path) == 1 or path[1] in _KEPT)
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

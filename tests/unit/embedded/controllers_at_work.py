@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import logging
 import selectors
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 from unittest import mock
@@ -32,7 +32,7 @@ IMAGE = "hollow:1"
 _MORNING = datetime(2026, 11, 15, 8, 0, tzinfo=UTC)
 
 Found = TypeVar("Found")
-Scene = Callable[["Cluster"], Awaitable[None]]
+Scene = Callable[["Cluster"], Coroutine[Any, Any, None]]
 
 
 def at_work(*controllers: Callable[[Api], Controller]) -> Callable[[Scene], Callable[[], None]]:
@@ -42,10 +42,14 @@ def at_work(*controllers: Callable[[Api], Controller]) -> Callable[[Scene], Call
         def test() -> None:
             with asyncio.Runner(loop_factory=_VirtualLoop) as runner:
                 loop = runner.get_loop()
-                with mock.patch.object(clock, "now", lambda: _MORNING + timedelta(seconds=loop.time())):
+
+                def now() -> datetime:
+                    return _MORNING + timedelta(seconds=loop.time())
+
+                with mock.patch.object(clock, "now", now):
                     runner.run(_play(scene, controllers))
 
-        test.__name__, test.__doc__ = scene.__name__, scene.__doc__  # type: ignore[attr-defined]  # it is a function
+        test.__name__, test.__doc__ = scene.__name__, scene.__doc__
         return test
 
     return decorate

@@ -1,10 +1,9 @@
 """What every namespace of the embedded cluster comes with, and gets back."""
 
-from tests.unit.embedded.controllers_at_work import SPACE, Cluster, at_work
-
 from rescheduler.embedded.controllers.accounts import AccountController
 from rescheduler.embedded.controllers.namespaces import NamespaceController
 from rescheduler.embedded.kinds import NAMESPACE, Kind
+from tests.unit.embedded.controllers_at_work import SPACE, Cluster, at_work
 
 MAP = Kind("", "v1", "ConfigMap", "configmaps")
 ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.embedded.rule_cases import ACCOUNT, CONTAINER, at, cluster, create, fields_of, pod, refused
 
 from rescheduler.embedded.api import Api
 from rescheduler.embedded.kinds import CLAIM, NAMESPACE, NODE, POD, PRIORITY_CLASS, SERVICE, STORAGE_CLASS
 from rescheduler.embedded.refusals import Json
+from tests.unit.embedded.rule_cases import ACCOUNT, CONTAINER, at, cluster, create, fields_of, pod, refused
 
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 LOST = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}

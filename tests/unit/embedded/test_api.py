@@ -1,4 +1,4 @@
-"""What the embedded API does with writes, whatever the kind: identity, versions, preconditions, finalizers, admission."""
+"""What the embedded API does with writes of any kind: identity, versions, preconditions, finalizers, admission."""
 
 from typing import Any
 

@@ -252,11 +252,11 @@ async def test_what_was_there_before_the_first_apply_belongs_to_nobody_in_partic
     made = await api.create(target, {"metadata": {"name": "web", "labels": {"l": "1"}}, "data": {"a": "1", "b": "1"}})
     assert "managedFields" not in made["metadata"]
     refusal = await refusal_of(api, data(a="2"))
-    assert refusal.message == 'Apply failed with 1 conflict: conflict with "before-first-apply" using v1: .data.a'
+    assert refusal.message == 'Apply failed with 1 conflict: conflict with "unknown" using v1: .data.a'
     found = await applied(api, data(a="2"), "bob", force=True)
     assert owned(found) == {
         "bob Apply": {"f:data": {"f:a": {}}},
-        "before-first-apply Update": {
+        "unknown Update": {
             "f:data": {".": {}, "f:b": {}},
             "f:metadata": {"f:labels": {".": {}, "f:l": {}}},
         },
@@ -266,7 +266,7 @@ async def test_what_was_there_before_the_first_apply_belongs_to_nobody_in_partic
 async def test_the_structure_that_every_object_has_is_owned_by_nobody(api: Api) -> None:
     await api.create(Target(DEPLOYMENT, "default", "web"), deployment(replicas=2))
     found = await applied(api, part(replicas=2), "bob")
-    spec = owned(found)["before-first-apply Update"]["f:spec"]
+    spec = owned(found)["unknown Update"]["f:spec"]
     assert "." not in spec
     assert "." not in spec["f:template"]
     assert spec["f:strategy"]["f:rollingUpdate"].keys() == {".", "f:maxSurge", "f:maxUnavailable"}

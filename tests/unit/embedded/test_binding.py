@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.embedded.rule_cases import at, cluster, create, pod, refused
 
 from rescheduler.embedded.api import Api, Deletion, Target
 from rescheduler.embedded.binding import bind
 from rescheduler.embedded.kinds import NODE, POD
 from rescheduler.embedded.refusals import Json
+from tests.unit.embedded.rule_cases import at, cluster, create, pod, refused
 
 WHERE = {"topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "r", "other": "x"}
 

@@ -3,13 +3,13 @@
 import asyncio
 from typing import Any
 
-from tests.unit.embedded.controllers_at_work import IMAGE, SPACE, Cluster, at_work
-
-from rescheduler.embedded.api import Api, Deletion, NoAdmission, Review, Target
+from rescheduler.embedded.api import Api, NoAdmission, Review
 from rescheduler.embedded.controllers.daemon_set import DaemonSetController
+from rescheduler.embedded.controllers.garbage import GarbageController
 from rescheduler.embedded.kinds import CONTROLLER_REVISION, DAEMON_SET, NODE, POD
 from rescheduler.embedded.refusals import Json, forbidden
 from rescheduler.embedded.store import Change, Key
+from tests.unit.embedded.controllers_at_work import IMAGE, SPACE, Cluster, at_work
 
 LABELS = {"app": "agent"}
 HASH = "controller-revision-hash"
@@ -87,6 +87,11 @@ async def roll(cluster: Cluster, image: str) -> None:
         found["spec"]["template"]["spec"]["containers"][0]["image"] = image
 
     await cluster.edit(DAEMON_SET, "agent", newer)
+
+
+async def taint(cluster: Cluster, node: str, effect: str) -> None:
+    taints = [{"key": "mine", "effect": effect}]
+    await cluster.edit(NODE, node, lambda found: found["spec"].update(taints=taints))
 
 
 def nodes(cluster: Cluster) -> list[str]:
@@ -202,10 +207,7 @@ async def test_required_affinity_of_the_template_counts_and_preferred_stays(clus
 async def test_taints_keep_it_away_and_drive_it_off(cluster: Cluster) -> None:
     scheduler = await started(cluster, 2)
     for effect, left, misplaced in (("NoSchedule", ["n0", "n1"], 1), ("NoExecute", ["n1"], 0)):
-        taints = [{"key": "mine", "effect": effect}]
-        await cluster.edit(NODE, "n0", lambda node, taints=taints: node["spec"].update(taints=taints))  # type: ignore[misc]
-        await scheduler.settled()
-        await cluster.edit(DAEMON_SET, "agent", lambda found: found["metadata"].update(annotations={"look": "again"}))
+        await taint(cluster, "n0", effect)
         await scheduler.settled()
         assert nodes(cluster) == left
         assert status(cluster)["desiredNumberScheduled"] == 1
@@ -375,28 +377,19 @@ async def test_a_second_pod_on_a_node_goes_and_orphans_are_adopted(cluster: Clus
     assert cluster.find(POD, kept["metadata"]["name"]) is not None
 
 
-@at_work(DaemonSetController)
+@at_work(DaemonSetController, GarbageController)
 async def test_a_new_daemon_set_takes_over_what_one_of_its_name_has_left(cluster: Cluster) -> None:
     scheduler = await started(cluster, 2)
     before = {pod["metadata"]["name"] for pod in cluster.all(POD)}
-    for kind in (POD, CONTROLLER_REVISION):
-        for each in cluster.all(kind):
-            await cluster.edit(kind, each["metadata"]["name"], lambda found: found["metadata"].pop("ownerReferences"))
-    # It was deleted with its dependents orphaned: to do so here, without its controller adopting them again, takes both.
-    await cluster.api.delete(Target(DAEMON_SET, SPACE, "agent"), Deletion())
-    await cluster.settled()
-    for kind in (POD, CONTROLLER_REVISION):
-        for each in cluster.all(kind):
-            await cluster.edit(
-                kind, each["metadata"]["name"], lambda found: found["metadata"].pop("ownerReferences", 0)
-            )
+    await cluster.delete(DAEMON_SET, "agent", propagation="Orphan")
+    await scheduler.settled()
+    assert cluster.find(DAEMON_SET, "agent") is None
     made = await cluster.make(DAEMON_SET, "agent", body())
     await scheduler.settled()
     assert {pod["metadata"]["name"] for pod in cluster.all(POD)} == before
-    owners = {
-        each["metadata"]["ownerReferences"][0]["uid"] for each in (*cluster.all(POD), *cluster.all(CONTROLLER_REVISION))
-    }
-    assert owners == {made["metadata"]["uid"]}
+    children = [*cluster.all(POD), *cluster.all(CONTROLLER_REVISION)]
+    assert {each["metadata"]["ownerReferences"][0]["uid"] for each in children} == {made["metadata"]["uid"]}
+    assert len(children) == 3
 
 
 @at_work(DaemonSetController)

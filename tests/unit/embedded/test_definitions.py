@@ -6,13 +6,13 @@ import copy
 from typing import Any
 
 import pytest
-from tests.unit.embedded.controllers_at_work import SPACE, Cluster, at_work, condition, names
 
 from rescheduler.embedded.api import Target
-from rescheduler.embedded.custom_kind import CustomKind
-from rescheduler.embedded.definitions import Definitions, columns_of
+from rescheduler.embedded.custom_kind import CustomKind, columns_of
+from rescheduler.embedded.definitions import Definitions
 from rescheduler.embedded.kinds import DEFINITION, POD, Kind
 from rescheduler.embedded.refusals import Json, Refusal
+from tests.unit.embedded.controllers_at_work import SPACE, Cluster, at_work, condition, names
 
 SCHEMA: Json = {
     "type": "object",

@@ -4,8 +4,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.support.manifests import deployment, prefers
-from tests.support.workloads import SPACE, Workloads, condition, name_of, names, unready
 
 from rescheduler.embedded import clock
 from rescheduler.embedded.api import NoAdmission, Review, Target
@@ -13,6 +11,8 @@ from rescheduler.embedded.controllers.deployment import DeploymentController
 from rescheduler.embedded.kinds import REPLICA_SET
 from rescheduler.embedded.refusals import Json, forbidden
 from rescheduler.embedded.store import Change
+from tests.support.manifests import deployment, prefers
+from tests.support.workloads import SPACE, Workloads, condition, name_of, names, unready
 
 REVISION = "deployment.kubernetes.io/revision"
 HISTORY = "deployment.kubernetes.io/revision-history"

@@ -1,15 +1,15 @@
-"""PodDisruptionBudget status in the embedded cluster: expected, desired, healthy and allowed, as the real one reckons."""
+"""PodDisruptionBudget status in the embedded cluster: expected, desired, healthy and allowed pods."""
 
 import asyncio
 from typing import Any
 
 import pytest
-from tests.unit.embedded.controllers_at_work import Cluster, at_work, condition, custom
 
 from rescheduler.embedded import clock
 from rescheduler.embedded.controllers.disruption import DisruptionController, Pods, reckoned
 from rescheduler.embedded.kinds import BUDGET, DAEMON_SET, DEPLOYMENT, JOB, POD, REPLICA_SET
 from rescheduler.embedded.refusals import Json
+from tests.unit.embedded.controllers_at_work import Cluster, at_work, condition, custom
 
 WEB = {"app": "web"}
 WIDGET = custom("Widget", "scale", "status")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.embedded.rule_cases import at, cluster, create, pod, refused, running
 
 from rescheduler.embedded.api import Api, Deletion
 from rescheduler.embedded.eviction import evict
 from rescheduler.embedded.kinds import BUDGET, POD
 from rescheduler.embedded.refusals import Json, Refusal
+from tests.unit.embedded.rule_cases import at, cluster, create, pod, refused, running
 
 
 @pytest.fixture

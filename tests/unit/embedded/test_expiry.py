@@ -2,11 +2,10 @@
 
 import asyncio
 
-from tests.unit.embedded.controllers_at_work import Cluster, at_work
-
 from rescheduler.embedded.controllers.expiry import ExpiryController
 from rescheduler.embedded.events import EventRecorder
 from rescheduler.embedded.kinds import CORE_EVENT, NODE
+from tests.unit.embedded.controllers_at_work import Cluster, at_work
 
 
 @at_work(ExpiryController)

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.unit.embedded.scheduler_cases import NO_VICTIMS, UNHELPFUL, Json, node, pod, refused, reserving, there
-from tests.unit.embedded.scheduler_stage import staged
 
 from rescheduler.embedded.extender import Extenders
+from tests.unit.embedded.scheduler_cases import NO_VICTIMS, UNHELPFUL, Json, node, pod, refused, reserving, there
+from tests.unit.embedded.scheduler_stage import staged
 
 THREE = [node(name) for name in "abc"]
 Answer = Callable[[Json], Any]

@@ -1,10 +1,9 @@
 """The embedded garbage collector: what goes when its owners go, in which order, and what stays."""
 
-from tests.unit.embedded.controllers_at_work import Cluster, at_work, custom, names, reference
-
 from rescheduler.embedded.controllers.garbage import GarbageController
 from rescheduler.embedded.kinds import LEASE, NODE, POD, REPLICA_SET, Kind
 from rescheduler.embedded.refusals import Json
+from tests.unit.embedded.controllers_at_work import Cluster, at_work, custom, names, reference
 
 MAP = Kind("", "v1", "ConfigMap", "configmaps")
 WIDGET = custom("Widget")

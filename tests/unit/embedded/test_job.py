@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.unit.embedded.controllers_at_work import IMAGE, SPACE, Cluster, at_work, condition
 
 from rescheduler.embedded import clock
 from rescheduler.embedded.api import Target
@@ -16,6 +15,7 @@ from rescheduler.embedded.controllers.job_pods import TRACKING
 from rescheduler.embedded.kinds import JOB, POD
 from rescheduler.embedded.refusals import Json
 from rescheduler.embedded.store import Change
+from tests.unit.embedded.controllers_at_work import IMAGE, SPACE, Cluster, at_work, condition
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 

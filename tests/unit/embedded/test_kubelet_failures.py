@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.unit.embedded.kubelet_world import World, container, in_virtual_time, pod, said, state
 
 from rescheduler.embedded.controllers.conditions import condition_of
 from rescheduler.embedded.kinds import CORE_EVENT
 from rescheduler.embedded.kubelet_node import NodeShape
 from rescheduler.embedded.refusals import Json
+from tests.unit.embedded.kubelet_world import World, container, in_virtual_time, pod, said, state
 
 SIDECAR = {"name": "proxy", "image": "hollow:3", "restartPolicy": "Always"}
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "work", "uid": "1", "controller": True}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.embedded.kubelet_world import World, in_virtual_time, said
 
 from rescheduler.embedded import clock
 from rescheduler.embedded.api import Target
@@ -12,6 +11,7 @@ from rescheduler.embedded.kinds import LEASE, NODE
 from rescheduler.embedded.kubelet_node import NodeShape, node
 from rescheduler.embedded.refusals import Json
 from rescheduler.embedded.store import Change
+from tests.unit.embedded.kubelet_world import World, in_virtual_time, said
 
 
 def renewals(world: World) -> list[str]:

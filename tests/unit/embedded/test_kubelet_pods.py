@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.embedded.kubelet_world import SPACE, World, container, in_virtual_time, pod, said, state
 
 from rescheduler.embedded.controllers.conditions import condition_of, set_pod_condition
 from rescheduler.embedded.refusals import Json
+from tests.unit.embedded.kubelet_world import SPACE, World, container, in_virtual_time, pod, said, state
 
 INIT = [{"name": "setup", "image": "hollow:2"}, {"name": "proxy", "image": "hollow:3", "restartPolicy": "Always"}]
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "work", "uid": "1", "controller": True}

@@ -1,11 +1,10 @@
 """Namespaces of the embedded cluster: what happens to one that is deleted, and to what is in it."""
 
-from tests.unit.embedded.controllers_at_work import SPACE, Cluster, at_work, condition, custom, pod_body
-
 from rescheduler.embedded.api import Target
 from rescheduler.embedded.controllers.namespaces import NamespaceController
 from rescheduler.embedded.kinds import LEASE, NAMESPACE, POD, Kind
 from rescheduler.embedded.store import Key
+from tests.unit.embedded.controllers_at_work import SPACE, Cluster, at_work, condition, custom, pod_body
 
 MAP = Kind("", "v1", "ConfigMap", "configmaps")
 WIDGET = custom("Widget")

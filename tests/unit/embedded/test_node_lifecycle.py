@@ -2,14 +2,13 @@
 
 import asyncio
 
-from tests.unit.embedded.controllers_at_work import Cluster, at_work, condition
-
 from rescheduler.embedded import clock
 from rescheduler.embedded.api import Target
 from rescheduler.embedded.controllers.node_lifecycle import NodeLifecycleController
 from rescheduler.embedded.kinds import LEASE, NODE, POD
+from tests.unit.embedded.controllers_at_work import Cluster, at_work, condition
 
-NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
+NOT_READY = "node.kubernetes.io/not-ready"
 
 
 def taints(cluster: Cluster, name: str) -> set[str]:
@@ -68,12 +67,12 @@ async def test_a_silent_kubelet_is_given_up_and_its_pods_count_as_not_ready(clus
     await asyncio.sleep(9)
     assert condition(cluster.get(NODE, "silent"), "Ready")["status"] == "True"
     await asyncio.sleep(2)
-    node = cluster.get(NODE, "silent")
+    found = cluster.get(NODE, "silent")
     for kind in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"):
-        assert condition(node, kind)["status"] == "Unknown"
-    assert condition(node, "Ready")["reason"] == "NodeStatusUnknown"
-    assert condition(node, "Ready")["message"] == "Kubelet stopped posting node status."
-    assert condition(node, "PIDPressure")["reason"] == "NodeStatusNeverUpdated"
+        assert condition(found, kind)["status"] == "Unknown"
+    assert condition(found, "Ready")["reason"] == "NodeStatusUnknown"
+    assert condition(found, "Ready")["message"] == "Kubelet stopped posting node status."
+    assert condition(found, "PIDPressure")["reason"] == "NodeStatusNeverUpdated"
     assert taints(cluster, "silent") == both("unreachable")
     assert taints(cluster, "alive") == set()
     assert condition(cluster.get(POD, "lost"), "Ready")["status"] == "False"

@@ -2,12 +2,11 @@
 
 import asyncio
 
-from tests.unit.embedded.controllers_at_work import SPACE, Cluster, at_work, condition
-
 from rescheduler.embedded.controllers.pod_garbage import PodGarbageController
 from rescheduler.embedded.kinds import NODE, POD
 from rescheduler.embedded.refusals import Json
 from rescheduler.embedded.store import Change
+from tests.unit.embedded.controllers_at_work import SPACE, Cluster, at_work, condition
 
 OUT_OF_SERVICE = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
 

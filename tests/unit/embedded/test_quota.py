@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.embedded.rule_cases import ACCOUNT, CONTAINER, SPACE, at, cluster, create, pod, refused
 
 from rescheduler.embedded.api import Api, Deletion, Target
 from rescheduler.embedded.kinds import CLAIM, DEPLOYMENT, NAMESPACE, POD, QUOTA, SERVICE
 from rescheduler.embedded.quota import QuotaController
 from rescheduler.embedded.refusals import Json, Refusal
 from rescheduler.embedded.store import Change
+from tests.unit.embedded.rule_cases import ACCOUNT, CONTAINER, SPACE, at, cluster, create, pod, refused
 
 
 @pytest.fixture

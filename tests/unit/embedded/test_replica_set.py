@@ -6,8 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.support.manifests import deployment, pod, replica_set
-from tests.support.workloads import SPACE, Workloads, condition, ended, name_of, names, ready, unready
 
 from rescheduler.embedded import clock
 from rescheduler.embedded.api import NoAdmission, Review
@@ -17,6 +15,8 @@ from rescheduler.embedded.controllers.surplus import Candidate, first_to_go
 from rescheduler.embedded.kinds import POD
 from rescheduler.embedded.refusals import Json, forbidden
 from rescheduler.embedded.store import Change, Entry
+from tests.support.manifests import deployment, pod, replica_set
+from tests.support.workloads import SPACE, Workloads, condition, ended, name_of, names, ready, unready
 
 NOW = 1_800_000_000.0
 HOLD = "test/hold"
@@ -122,6 +122,22 @@ async def test_orphans_that_were_there_before_are_adopted_instead_of_making_new_
         await running(cluster, replica_set("web", 2))
         assert names(cluster.pods("web")) == ["a", "b"]
         assert [controllers(each) for each in cluster.pods("web")] == [["web"], ["web"]]
+
+
+async def test_a_selector_without_any_fixed_label_adopts_and_releases_too() -> None:
+    body = replica_set("web", 2)
+    body["spec"]["selector"] = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "site"]}]}
+    async with Workloads() as cluster:
+        await cluster.create(pod("lone", labels={"app": "site"}))
+        await cluster.settled()
+        await running(cluster, body)
+        assert controllers(cluster.get("Pod", "lone")) == ["web"]
+        await cluster.edit("Pod", "lone", lambda body: body["metadata"]["labels"].update(app="else"))
+        await cluster.until("it is released", lambda: not controllers(cluster.get("Pod", "lone")))
+        await cluster.edit("Pod", "lone", lambda body: body["metadata"]["labels"].update(app="web"))
+        await cluster.until("one is deleted", lambda: [each for each in cluster.events("web") if "Deleted" in each[1]])
+        await cluster.settled()
+        assert len(cluster.owned("Pod", "web")) == 2
 
 
 async def test_an_owner_that_is_no_controller_becomes_one_by_adoption() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.embedded.rule_cases import ACCOUNT, at, cluster, create, fields_of, refused
 
 from rescheduler.embedded.api import Api
 from rescheduler.embedded.kinds import (
@@ -27,6 +26,7 @@ from rescheduler.embedded.rules import names
 from rescheduler.embedded.rules.base import Rules
 from rescheduler.embedded.rules.table import rules_of
 from rescheduler.embedded.rules.typed import TypedRules
+from tests.unit.embedded.rule_cases import ACCOUNT, at, cluster, create, fields_of, refused
 
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
 SECRET = Kind("", "v1", "Secret", "secrets")

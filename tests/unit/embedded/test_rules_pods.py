@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.embedded.rule_cases import CONTAINER, at, cluster, create, fields_of, pod, refused, running
 
 from rescheduler.embedded.api import Api, Deletion
 from rescheduler.embedded.kinds import POD
 from rescheduler.embedded.refusals import Json
 from rescheduler.embedded.rules.images import pull_policy
 from rescheduler.embedded.rules.pod import update_condition
+from tests.unit.embedded.rule_cases import CONTAINER, at, cluster, create, fields_of, pod, refused, running
 
 GATES = [{"name": "example.com/one"}, {"name": "example.com/two"}]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

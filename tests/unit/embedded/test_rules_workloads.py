@@ -6,11 +6,11 @@ import copy
 from typing import Any
 
 import pytest
-from tests.unit.embedded.rule_cases import CONTAINER, at, cluster, create, fields_of, refused
 
 from rescheduler.embedded.api import Api
 from rescheduler.embedded.kinds import BUDGET, DAEMON_SET, DEPLOYMENT, JOB, REPLICA_SET, STATEFUL_SET, Kind
 from rescheduler.embedded.refusals import Json
+from tests.unit.embedded.rule_cases import CONTAINER, at, cluster, create, fields_of, refused
 
 LABELS = {"app": "a"}
 

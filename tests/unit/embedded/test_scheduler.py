@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from rescheduler.embedded.kinds import NODE, POD
 from tests.unit.embedded.scheduler_cases import (
     NO_VICTIMS,
     UNHELPFUL,
@@ -25,8 +26,6 @@ from tests.unit.embedded.scheduler_cases import (
 )
 from tests.unit.embedded.scheduler_cases import expression as needs
 from tests.unit.embedded.scheduler_stage import Stage, staged
-
-from rescheduler.embedded.kinds import NODE, POD
 
 GATES = [{"name": "example.com/wait"}]
 NO_CPU = refused(1, "1 Insufficient cpu", f"1 {NO_VICTIMS}")

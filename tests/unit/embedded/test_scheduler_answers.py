@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.unit.embedded.scheduler_cases import BOUND, REFUSED, Case
 from tests.unit.embedded.scheduler_stage import staged
 

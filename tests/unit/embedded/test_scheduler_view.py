@@ -6,6 +6,13 @@ import random
 from collections.abc import Iterator
 
 import pytest
+
+from rescheduler.embedded.kinds import POD
+from rescheduler.embedded.scheduling.board import Board
+from rescheduler.embedded.scheduling.ledger import Ledger
+from rescheduler.embedded.scheduling.siblings import Siblings
+from rescheduler.embedded.scheduling.view import View
+from rescheduler.embedded.store import Key
 from tests.unit.embedded.scheduler_cases import (
     HOSTNAME,
     ZONE,
@@ -22,13 +29,6 @@ from tests.unit.embedded.scheduler_cases import (
 )
 from tests.unit.embedded.scheduler_cases import expression as needs
 from tests.unit.embedded.scheduler_stage import Stage
-
-from rescheduler.embedded.kinds import POD
-from rescheduler.embedded.scheduling.board import Board
-from rescheduler.embedded.scheduling.ledger import Ledger
-from rescheduler.embedded.scheduling.siblings import Siblings
-from rescheduler.embedded.scheduling.view import View
-from rescheduler.embedded.store import Key
 
 STEPS = 80
 

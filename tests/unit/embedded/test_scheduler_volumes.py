@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 
-from tests.unit.embedded.scheduler_cases import SELECTED, Json, claim, node, pod, storage_class, there, volume
-from tests.unit.embedded.scheduler_stage import Stage, staged
-
 from rescheduler.embedded.api import Target
 from rescheduler.embedded.kinds import CLAIM
 from rescheduler.embedded.scheduling.volumes import Outcome, VolumeWaits
 from rescheduler.model.objects import Claim
+from tests.unit.embedded.scheduler_cases import SELECTED, Json, claim, node, pod, storage_class, there, volume
+from tests.unit.embedded.scheduler_stage import Stage, staged
 
 LATER = storage_class("later", waits=True)
 

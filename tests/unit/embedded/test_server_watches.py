@@ -227,6 +227,39 @@ async def test_bookmarks_come_now_and_then_to_those_who_take_them(monkeypatch: p
             assert await rest(silent) == []
 
 
+async def test_a_bookmark_never_comes_before_what_it_covers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "BOOKMARK_SECONDS", 0.001)
+    write_at_once = watching._Stream._write
+
+    async def write_slowly(stream: watching._Stream, data: bytes) -> None:
+        await write_at_once(stream, data)
+        await asyncio.sleep(0.002)  # much happens meanwhile
+
+    monkeypatch.setattr(watching._Stream, "_write", write_slowly)
+    async with served() as client:
+        made = await client.make("a")
+        version = made["metadata"]["resourceVersion"]
+        async with client.watch(f"{MAPS}?resourceVersion={version}&allowWatchBookmarks=true") as events:
+
+            async def write() -> None:
+                for number in range(500):
+                    await client.change("a", data={"x": str(number)})
+                    await asyncio.sleep(0)
+
+            writing, seen = asyncio.create_task(write()), int(version)
+            while True:
+                event = await anext(events)
+                told = int(event["object"]["metadata"]["resourceVersion"])
+                if event["type"] == "BOOKMARK":
+                    assert told >= seen
+                else:
+                    assert told > seen
+                    if event["object"]["data"]["x"] == "499":
+                        break
+                seen = told
+            await writing
+
+
 async def test_a_last_bookmark_comes_before_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "_LAST_BOOKMARK_SECONDS", 0.5)
     async with served() as client:

@@ -4,8 +4,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.support.manifests import pod, stateful_set
-from tests.support.workloads import SPACE, Workloads, ended, name_of, names, ready, unready
 
 from rescheduler.embedded import clock
 from rescheduler.embedded.api import NoAdmission, Review
@@ -13,6 +11,8 @@ from rescheduler.embedded.controllers.stateful_set import StatefulSetController
 from rescheduler.embedded.kinds import POD
 from rescheduler.embedded.refusals import Json, forbidden
 from rescheduler.embedded.store import Change
+from tests.support.manifests import pod, stateful_set
+from tests.support.workloads import SPACE, Workloads, ended, name_of, names, ready, unready
 
 REVISION = "controller-revision-hash"
 CLAIMS = [

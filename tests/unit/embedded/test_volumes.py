@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from tests.unit.embedded.controllers_at_work import SPACE, Cluster, at_work
-
 from rescheduler.embedded.controllers.volume_matching import PROVISIONER
 from rescheduler.embedded.controllers.volumes import SELECTED_NODE, VolumeController
 from rescheduler.embedded.kinds import CLAIM, NODE, STORAGE_CLASS, VOLUME
 from rescheduler.embedded.refusals import Json
+from tests.unit.embedded.controllers_at_work import SPACE, Cluster, at_work
 
 ZONE = "topology.kubernetes.io/zone"
 

@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.testbed.pki import Authority
-from tests.unit.embedded.rule_cases import CONTAINER, SPACE, at, cluster, create, pod, refused, running
-from tests.unit.embedded.webhook_stage import Stage, allow, hook, labelling, patching, serving
 
 from rescheduler.embedded.admission import AdmissionChain
 from rescheduler.embedded.api import Api
@@ -20,6 +17,9 @@ from rescheduler.embedded.binding import bind
 from rescheduler.embedded.eviction import evict
 from rescheduler.embedded.kinds import DEPLOYMENT, MUTATING_WEBHOOKS, NAMESPACE, NODE, POD
 from rescheduler.embedded.refusals import Json
+from tests.testbed.pki import Authority
+from tests.unit.embedded.rule_cases import CONTAINER, SPACE, at, cluster, create, pod, refused, running
+from tests.unit.embedded.webhook_stage import Stage, allow, hook, labelling, patching, serving
 
 RULE = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
-from tests.testbed.pki import Authority
 
 from rescheduler.embedded.refusals import Json
+from tests.testbed.pki import Authority
 
 Respond = Callable[[Json], Any]
 """From the request in an AdmissionReview to what is answered: the `response` of a review, or a web.Response."""

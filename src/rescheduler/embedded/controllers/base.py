@@ -20,8 +20,6 @@ from rescheduler.embedded.store import Change, Key, Store
 _log = logging.getLogger(__name__)
 _WORKERS = 4  # so that one slow webhook does not hold up every workload
 _FIRST_DELAY, _LONGEST_DELAY = 0.01, 10.0
-_REST = 0.02
-"""Seconds for which a key that was just looked at is left alone: a hundred pods that change at once are one change."""
 
 
 class Controller(Protocol):
@@ -45,9 +43,11 @@ class Controller(Protocol):
 class Runner:
     """One controller at work."""
 
-    def __init__(self, store: Store, controller: Controller) -> None:
+    def __init__(self, store: Store, controller: Controller, rest: float = 0.0) -> None:
         self._store = store
         self._controller = controller
+        self._rest = rest
+        """Seconds for which a key that was just looked at is left alone: then many changes at once count as one."""
         self._waiting: deque[Key] = deque()
         self._queued: set[Key] = set()
         self._active: set[Key] = set()
@@ -121,9 +121,13 @@ class Runner:
                 await self._reconcile(key)
             finally:
                 self._active.discard(key)
-            self._resting[key] = key in self._again
+            again = key in self._again
             self._again.discard(key)
-            asyncio.get_running_loop().call_later(_REST, self._rested, key)
+            if self._rest:
+                self._resting[key] = again
+                asyncio.get_running_loop().call_later(self._rest, self._rested, key)
+            elif again:
+                self.add(key)
             await asyncio.sleep(0)  # reconciling seldom waits for anything: let others have their turn
 
     async def _reconcile(self, key: Key) -> None:

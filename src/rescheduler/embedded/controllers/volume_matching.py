@@ -46,7 +46,7 @@ def objection(volume: Json, claim: Json) -> str:
 
 
 def best(volumes: Iterable[Json], claim: Json, node: tuple[Labels, str] | None) -> Json | None:
-    """The volume to bind: one that is kept for the claim, else the smallest that suits it and that the node can have."""
+    """The volume to bind: one that is kept for the claim, else the smallest that suits it and the node."""
     selector = label_selector(claim["spec"].get("selector"))
     suitable: list[tuple[Fraction, str, Json]] = []
     for volume in volumes:

@@ -7,12 +7,17 @@ place. A kind's own rules are a subclass in this folder, entered in `table`.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from rescheduler.embedded.kinds import Kind
 from rescheduler.embedded.refusals import Fault, Json
 
 
 class Rules:
     """The rules for kinds that have none of their own."""
+
+    finalizers: ClassVar[tuple[str, ...]] = ()
+    """What holds every object of the kind when it is deleted, until its controller has seen to it."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
@@ -29,7 +34,10 @@ class Rules:
             for key in set(body) - {"status", "metadata"} - set(kept):
                 del body[key]
             body.update(kept)
-            body["metadata"] = before["metadata"] | {"resourceVersion": body["metadata"].get("resourceVersion", "")}
+            given = body["metadata"]
+            body["metadata"] = before["metadata"] | {
+                key: given[key] for key in ("managedFields", "resourceVersion") if key in given
+            }
         elif "status" in self.kind.subresources:
             body.pop("status", None)
             if "status" in before:

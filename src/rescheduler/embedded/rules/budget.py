@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from rescheduler.embedded.refusals import Fault, Json
-from rescheduler.embedded.rules.faults import duplicate, negative, required, unsupported, wrong
+from rescheduler.embedded.rules import names
+from rescheduler.embedded.rules.faults import (
+    duplicate,
+    each_wrong,
+    negative,
+    one_of,
+    required,
+    too_long,
+    unsupported,
+    wrong,
+)
 from rescheduler.embedded.rules.selectors import selector_faults
 from rescheduler.embedded.rules.shares import share_faults
 from rescheduler.embedded.rules.typed import TypedRules
 
 _POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+_REASON_RULE = (
+    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
+    "characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or "
+    f"'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '{_REASON.pattern}')"
+)
 _COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 
 
@@ -52,10 +69,17 @@ def condition_faults(path: str, conditions: list[Json]) -> Iterator[Fault]:
         seen.add(condition["type"])
         if not condition["type"]:
             yield required(f"{at}.type")
-        if condition["status"] not in ("True", "False", "Unknown"):
-            yield unsupported(f"{at}.status", condition["status"], ("False", "True", "Unknown"))
+        else:
+            yield from each_wrong(f"{at}.type", condition["type"], names.label_key(condition["type"]))
+        yield from one_of(f"{at}.status", condition["status"], ("False", "True", "Unknown"))
         yield from negative(f"{at}.observedGeneration", condition.get("observedGeneration"))
         if condition["lastTransitionTime"] is None:
             yield required(f"{at}.lastTransitionTime")
-        if not condition["reason"]:
+        reason = condition["reason"]
+        if not reason:
             yield required(f"{at}.reason")
+        elif not _REASON.fullmatch(reason):
+            yield wrong(f"{at}.reason", reason, _REASON_RULE)
+        for key, text, most in (("reason", reason, 1024), ("message", condition["message"], 32768)):
+            if len(text) > most:
+                yield too_long(f"{at}.{key}", most)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rescheduler.embedded.refusals import Fault, Json
+from rescheduler.embedded.refusals import Fault, Json, bad_request
 from rescheduler.embedded.rules.faults import changed, negative, required, unsupported, wrong
 from rescheduler.embedded.rules.pod_spec import default_pod_spec, template_faults
 from rescheduler.embedded.rules.selectors import is_empty, matcher, selector_faults
@@ -32,18 +32,17 @@ class DaemonSetRules(TypedRules):
     def prepare_create(self, body: Json) -> None:
         """The first template is the first; it is counted in an annotation, as from times when it was a field."""
         super().prepare_create(body)
-        body["metadata"].setdefault("annotations", {}).setdefault(_GENERATION, "1")
+        _count(body, max(_counted(body), 1))
 
     def prepare_update(self, body: Json, before: Json, subresource: str) -> None:
         """A changed template is counted."""
         super().prepare_update(body, before, subresource)
-        if subresource == "status":
-            return
-        counted = int(before["metadata"].get("annotations", {}).get(_GENERATION, "0"))
-        self.default(body)
-        if body["spec"]["template"] != before["spec"]["template"]:
-            counted += 1
-        body["metadata"].setdefault("annotations", {})[_GENERATION] = str(counted)
+        _counted(body)  # refused if it is no number, though it does not count
+        counted = _counted(before)
+        if subresource != "status":
+            self.default(body)
+            counted += body["spec"]["template"] != before["spec"]["template"]
+        _count(body, counted)
 
     def default(self, body: Json) -> None:
         """Fill in what is open."""
@@ -68,6 +67,19 @@ class DaemonSetRules(TypedRules):
         if before is not None:
             found += changed("spec.selector", spec["selector"], before["spec"]["selector"])
         return found
+
+
+def _counted(body: Json) -> int:
+    text = body["metadata"].get("annotations", {}).get(_GENERATION, "0")
+    try:
+        return int(text)
+    except ValueError:
+        why = f'strconv.ParseInt: parsing "{text}": invalid syntax'
+        raise bad_request(f'DaemonSet in version "v1" cannot be handled as a DaemonSet: {why}') from None
+
+
+def _count(body: Json, templates: int) -> None:
+    body["metadata"].setdefault("annotations", {})[_GENERATION] = str(templates)
 
 
 def _spec_faults(spec: Json) -> Iterator[Fault]:

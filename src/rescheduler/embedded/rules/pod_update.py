@@ -11,6 +11,7 @@ from rescheduler.embedded.refusals import Fault, Json
 from rescheduler.embedded.rules import names
 from rescheduler.embedded.rules.affinity import toleration_faults
 from rescheduler.embedded.rules.faults import changed, each_wrong, not_allowed, required, wrong
+from rescheduler.embedded.rules.pod_spec import pod_annotations_faults
 
 _MIRROR = "kubernetes.io/config.mirror"
 _MOST = 2**31 - 1
@@ -63,6 +64,7 @@ def status_update_faults(body: Json, before: Json) -> Iterator[Fault]:
     """What is wrong with a new status of a pod."""
     status, old = body["status"], before.get("status", {})
     yield from mirror_faults(body, before)
+    yield from pod_annotations_faults("metadata.annotations", body["metadata"].get("annotations", {}), body["spec"])
     for number, condition in enumerate(status.get("conditions", ())):
         at = f"status.conditions[{number}]"
         if condition.get("observedGeneration", 0) < 0:

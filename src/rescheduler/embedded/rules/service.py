@@ -26,7 +26,11 @@ class ServiceRules(TypedRules):
         spec, old = body["spec"], before["spec"]
         if subresource or spec.get("type", "ClusterIP") == "ExternalName":
             return
-        for key in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+        if spec.get("clusterIP") != old.get("clusterIP") and spec.get("clusterIPs") == old.get("clusterIPs"):
+            spec.pop("clusterIPs", None)  # who changes the one means the other as well
+        if not spec.get("clusterIP"):
+            spec.pop("clusterIPs", None)
+        for key in ("clusterIP", "ipFamilies", "ipFamilyPolicy"):
             if key in old:
                 spec.setdefault(key, old[key])
         given = {(port.get("name", ""), port["protocol"], port["port"]): port for port in old.get("ports", ())}
@@ -63,6 +67,8 @@ class ServiceRules(TypedRules):
         if before is not None and subresource == "status":
             return []
         spec = body["spec"]
+        if spec["type"] != "ExternalName" and (unaddressable := list(_address_faults(spec))):
+            return unaddressable  # addresses are given out before the rest is looked at
         found = list(_spec_faults(spec))
         found += _port_faults("spec.ports", spec)
         if before is not None:
@@ -91,8 +97,6 @@ def _spec_faults(spec: Json) -> Iterator[Fault]:
         else:
             yield from each_wrong("spec.externalName", target, names.subdomain(target))
     yield from labels_faults("spec.selector", spec.get("selector", {}))
-    if kind != "ExternalName":
-        yield from _address_faults(spec)
     for number, address in enumerate(spec.get("externalIPs", ())):
         yield from each_wrong(f"spec.externalIPs[{number}]", address, names.address(address))
     if kind not in _TYPES:
@@ -131,9 +135,13 @@ def _address_faults(spec: Json) -> Iterator[Fault]:
             yield from each_wrong(f"spec.clusterIPs[{number}]", address, names.address(address))
     if len(addresses) > 2:
         yield wrong("spec.clusterIPs", addresses, "may only hold up to 2 values")
+    if len(addresses) > 1 and len({":" in address for address in addresses}) == 1:
+        yield wrong("spec.clusterIPs", addresses, "may specify no more than one IP for each IP family")
     for number, family in enumerate(spec.get("ipFamilies", ())):
         if family not in ("IPv4", "IPv6"):
             yield unsupported(f"spec.ipFamilies[{number}]", family, ("IPv4", "IPv6"))
+        if family in spec["ipFamilies"][:number]:
+            yield duplicate(f"spec.ipFamilies[{number}]", family)
     policies = ("PreferDualStack", "RequireDualStack", "SingleStack")
     if "ipFamilyPolicy" in spec and spec["ipFamilyPolicy"] not in policies:
         yield unsupported("spec.ipFamilyPolicy", spec["ipFamilyPolicy"], policies)

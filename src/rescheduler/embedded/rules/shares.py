@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from rescheduler.embedded.refusals import Fault
 from rescheduler.embedded.rules import names
 from rescheduler.embedded.rules.faults import each_wrong, negative, wrong
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 def share_faults(path: str, share: int | str, *, bounded: bool = True) -> Iterator[Fault]:
@@ -20,7 +23,8 @@ def share_faults(path: str, share: int | str, *, bounded: bool = True) -> Iterat
 
 
 def is_zero(share: int | str | None) -> bool:
-    """Whether it is none at all."""
+    """Whether it is none at all; what is no number counts as none."""
     if isinstance(share, str):
-        return not names.percent(share) and int(share[:-1]) == 0
+        digits = share.removesuffix("%") if not names.percent(share) else share
+        return not _INTEGER.fullmatch(digits) or int(digits) == 0
     return not share

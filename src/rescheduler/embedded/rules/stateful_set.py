@@ -43,8 +43,7 @@ class StatefulSetRules(TypedRules):
         spec.setdefault("revisionHistoryLimit", 10)
         default_pod_spec(spec["template"]["spec"])
         for claim in spec.get("volumeClaimTemplates", ()):
-            claim.setdefault("apiVersion", "v1")
-            claim.setdefault("kind", "PersistentVolumeClaim")
+            claim["apiVersion"], claim["kind"] = "v1", "PersistentVolumeClaim"
             default_claim_spec(claim["spec"])
             claim["status"].setdefault("phase", "Pending")
 
@@ -55,7 +54,10 @@ class StatefulSetRules(TypedRules):
             return [*count_faults(body["status"], counts), *collision_faults(body["status"], before)]
         spec = body["spec"]
         found = list(_spec_faults(spec))
-        if before is not None:
+        if before is None:
+            for number, claim in enumerate(spec.get("volumeClaimTemplates", ())):
+                found += claim_spec_faults(f"spec.volumeClaimTemplates[{number}].spec", claim["spec"])
+        else:
             for key in _FIXED:
                 found += changed(f"spec.{key}", spec.get(key), before["spec"].get(key))
         return found
@@ -84,8 +86,6 @@ def _spec_faults(spec: Json) -> Iterator[Fault]:
     for key, kept in spec["persistentVolumeClaimRetentionPolicy"].items():
         if kept not in _RETENTION:
             yield unsupported(f"spec.persistentVolumeClaimRetentionPolicy.{key}", kept, _RETENTION)
-    for number, claim in enumerate(spec.get("volumeClaimTemplates", ())):
-        yield from claim_spec_faults(f"spec.volumeClaimTemplates[{number}].spec", claim["spec"])
     yield from negative("spec.replicas", spec["replicas"])
     yield from negative("spec.minReadySeconds", spec.get("minReadySeconds"))
     yield from negative("spec.ordinals.start", spec.get("ordinals", {}).get("start"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 
 from rescheduler.embedded import clock
@@ -13,13 +14,29 @@ from rescheduler.embedded.rules.claim_spec import (
     claim_spec_faults,
     default_claim_spec,
 )
-from rescheduler.embedded.rules.faults import changed, duplicate, each_wrong, not_allowed, required, unsupported, wrong
+from rescheduler.embedded.rules.faults import (
+    IMMUTABLE,
+    changed,
+    duplicate,
+    each_wrong,
+    not_allowed,
+    required,
+    unsupported,
+    wrong,
+)
 from rescheduler.embedded.rules.quantities import amount
 from rescheduler.embedded.rules.selectors import node_selector_faults
 from rescheduler.embedded.rules.typed import TypedRules
 from rescheduler.embedded.rules.volumes import backstep_faults, driver_faults, host_path_faults, nfs_faults
 
 _RECLAIM = ("Delete", "Recycle", "Retain")
+_NOT_BETA_ANY_MORE = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "beta.kubernetes.io/os": "kubernetes.io/os",
+    "beta.kubernetes.io/arch": "kubernetes.io/arch",
+    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
+}
 _BINDING = ("Immediate", "WaitForFirstConsumer")
 # Everything in the spec of a volume that is not its source.
 _NOT_A_SOURCE = frozenset(
@@ -66,8 +83,14 @@ class VolumeRules(TypedRules):
     def prepare_update(self, body: Json, before: Json, subresource: str) -> None:
         """When the phase changes, that is when it has changed."""
         super().prepare_update(body, before, subresource)
-        if subresource == "status" and body["status"].get("phase") != before["status"].get("phase"):
-            body["status"]["lastPhaseTransitionTime"] = clock.stamp(clock.now())
+        if subresource != "status":
+            return
+        status, old, key = body["status"], before["status"], "lastPhaseTransitionTime"
+        if status.get("phase") == old.get("phase"):
+            if key in old:
+                status.setdefault(key, old[key])
+        elif status.get(key) in (None, old.get(key)):
+            status[key] = clock.stamp(clock.now())
 
     def faults(self, body: Json, before: Json | None, subresource: str) -> list[Fault]:
         """What is wrong with a volume."""
@@ -81,6 +104,9 @@ class VolumeRules(TypedRules):
                 why = "spec.persistentvolumesource is immutable after creation"
                 found.append(not_allowed("spec.persistentvolumesource", why))
             found += changed("volumeMode", spec["volumeMode"], old["volumeMode"])
+            nodes = spec.get("nodeAffinity")
+            if "nodeAffinity" in old and _renamed(old["nodeAffinity"], nodes) != nodes:
+                found.append(wrong("nodeAffinity", nodes, f"{IMMUTABLE}, except for updating from beta label to GA"))
         return found
 
 
@@ -130,9 +156,9 @@ def _claim_update_faults(spec: Json, before: Json) -> Iterator[Fault]:
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
         )
         yield not_allowed("spec", why)
-    size, earlier = spec["resources"].get("requests", {}).get("storage"), old["resources"]["requests"]["storage"]
+    size, earlier = spec["resources"].get("requests", {}).get("storage", "0"), old["resources"]["requests"]["storage"]
     there = before["status"].get("capacity", {}).get("storage", "0")
-    if size is not None and amount(size) < amount(earlier) and amount(size) <= amount(there):
+    if amount(size) < amount(earlier) and amount(size) <= amount(there):
         yield not_allowed("spec.resources.requests.storage", "field can not be less than status.capacity")
     yield from changed("volumeMode", spec["volumeMode"], old["volumeMode"])
 
@@ -190,6 +216,18 @@ def _source_faults(spec: Json) -> Iterator[Fault]:
                 yield required(f"{path}.volumeHandle")
         case _:
             return
+
+
+def _renamed(old: Json, new: Json | None) -> Json:
+    """An old node affinity whose beta labels are called as in the new one: that much of it may change."""
+    old = copy.deepcopy(old)
+    was, now = (((each or {}).get("required") or {}).get("nodeSelectorTerms") or [] for each in (old, new))
+    for old_term, new_term in zip(was, now, strict=False):
+        pairs = zip(old_term.get("matchExpressions", ()), new_term.get("matchExpressions", ()), strict=False)
+        for before, after in pairs:
+            if _NOT_BETA_ANY_MORE.get(before["key"], "") == after["key"]:
+                before["key"] = after["key"]
+    return old
 
 
 def _source(spec: Json) -> Json:

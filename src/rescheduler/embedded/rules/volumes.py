@@ -221,9 +221,7 @@ def _projections(path: str, sources: Iterable[Json]) -> Iterator[Fault]:
         if (token := source.get("serviceAccountToken")) is not None:
             yield from _token(path, at, token)
         if len(source) > 1:
-            yield not_allowed(at, "may not specify more than 1 volume type per source")
-        elif not source:
-            yield required(at, "must specify exactly one volume type per source")
+            yield not_allowed(at, "may not specify more than 1 volume type")
 
 
 def _token(path: str, at: str, token: Json) -> Iterator[Fault]:

@@ -50,7 +50,7 @@ def count_faults(status: Json, counts: Iterable[str]) -> Iterator[Fault]:
     replicas, ready = status.get("replicas", 0), status.get("readyReplicas", 0)
     for key in counts:
         if key != "unavailableReplicas" and status.get(key, 0) > replicas:
-            yield wrong(f"status.{key}", status[key], "cannot be greater than status.replicas")
+            yield wrong(f"status.{key}", status.get(key, 0), "cannot be greater than status.replicas")
     if status.get("availableReplicas", 0) > ready:
         yield wrong("status.availableReplicas", status["availableReplicas"], "cannot be greater than readyReplicas")
 

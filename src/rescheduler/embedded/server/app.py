@@ -6,11 +6,11 @@ beside this one, and what it means in `api`. A Refusal, wherever it comes from, 
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
 import secrets
 import socket
+import time
 
 import msgspec
 from aiohttp import web
@@ -44,6 +44,9 @@ class Server:
         self._api = api
         self._token = token.encode()
         self._watches = Watches(api)
+        self._listing = Listing(api, States(api.store, time.monotonic))
+        self._writing = Writing(api, self._listing)
+        self._parts = Parts(api)
         self._runner: web.AppRunner | None = None
         self._address = ""
 
@@ -59,10 +62,8 @@ class Server:
 
     async def start(self, port: int = 0) -> None:
         """Listen on loopback; port 0 is any that is free."""
-        loop = asyncio.get_running_loop()
-        self._listing = Listing(self._api, States(self._api.store, loop.time))
-        self._writing = Writing(self._api, self._listing)
-        self._parts = Parts(self._api)
+        listener = socket.create_server(("127.0.0.1", port))
+        self._address = f"127.0.0.1:{listener.getsockname()[1]}"
         app = web.Application(client_max_size=LARGEST)
         app.router.add_route("*", "/{path:.*}", self._handle)
         runner = web.AppRunner(
@@ -75,8 +76,6 @@ class Server:
         )
         await runner.setup()
         self._runner = runner
-        listener = socket.create_server(("127.0.0.1", port))
-        self._address = f"127.0.0.1:{listener.getsockname()[1]}"
         await web.SockSite(runner, listener).start()
 
     async def close(self) -> None:

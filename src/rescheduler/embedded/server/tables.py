@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from rescheduler.embedded import definitions, kinds
+from rescheduler.embedded import kinds
+from rescheduler.embedded.custom_kind import columns_of
 from rescheduler.embedded.kinds import Kind
 from rescheduler.embedded.refusals import Json, bad_request
 from rescheduler.embedded.server import (
@@ -53,7 +54,7 @@ _PRINTERS = {
 def printer_of(kind: Kind) -> Printer:
     """How objects of a kind become rows."""
     if kind.custom:
-        return custom_printer(definitions.columns_of(kind))
+        return custom_printer(columns_of(kind))
     return _PRINTERS.get(kind.resource, columns_cluster.OTHERS)
 
 

@@ -155,7 +155,7 @@ class _Watch:
         loop = asyncio.get_running_loop()
         seconds = options.seconds or random.uniform(_SHORTEST_SECONDS, 2 * _SHORTEST_SECONDS)  # noqa: S311  no secret
         self._deadline = loop.time() + seconds
-        self._bookmark_at = min(loop.time() + BOOKMARK_SECONDS, self._deadline - _LAST_BOOKMARK_SECONDS)
+        self._bookmark_at = self._next_bookmark(loop.time())
         self._time = loop.time
 
     async def run(self) -> None:
@@ -214,7 +214,8 @@ class _Watch:
             if self._ended:
                 return
             now = self._time()
-            if options.bookmarks and now >= self._bookmark_at:
+            # What has happened while the last piece was written is not told yet, and a bookmark would skip it.
+            if options.bookmarks and now >= self._bookmark_at and not self._pending:
                 self._bookmark_at = self._next_bookmark(now)
                 await self._stream.bookmark(self._api.store.version)
             await self._wait()
