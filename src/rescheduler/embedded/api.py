@@ -260,8 +260,13 @@ class Api:
     def _checked_head(self, target: Target, body: Json) -> Json:
         """The metadata of a body that says the same as the request's path."""
         kind = target.kind
-        if not isinstance(body.setdefault("metadata", {}), dict):
+        if body.get("metadata") is None:
+            body["metadata"] = {}
+        if not isinstance(body["metadata"], dict):
             raise bad_request(f"the body is not a {kind.name}: its metadata must be an object")
+        for key in ("namespace", "name", "generateName"):
+            if not isinstance(body["metadata"].get(key) or "", str):
+                raise bad_request(f"the body is not a {kind.name}: metadata.{key} must be a text")
         for key, wanted in (("apiVersion", kind.api_version), ("kind", kind.name)):
             if body.setdefault(key, wanted) != wanted:
                 raise bad_request(f"the {key} in the data ({body[key]}) does not match the expected {key} ({wanted})")

@@ -63,8 +63,9 @@ class Refusal(Exception):  # noqa: N818  a refusal is an answer, not an error of
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
         }
+        if self.reason:
+            status["reason"] = self.reason
         if self.details:
             status["details"] = self.details
         return status | {"code": self.code}
@@ -89,7 +90,7 @@ def conflict(kind: Kind, name: str, why: str = "") -> Refusal:
 
 def invalid(kind: Kind, name: str, faults: Sequence[Fault]) -> Refusal:
     """The object breaks the rules of its kind; every fault is named."""
-    texts = sorted({str(fault): None for fault in faults})
+    texts = list(dict.fromkeys(str(fault) for fault in faults))
     listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     qualified = f"{kind.name}.{kind.group}" if kind.group else kind.name
     details = {"name": name, "group": kind.group, "kind": kind.name, "causes": [fault.cause for fault in faults]}

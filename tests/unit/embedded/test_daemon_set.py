@@ -1,112 +1,14 @@
-"""DaemonSets of the embedded cluster: which nodes have a pod, how templates roll out, and what the status says."""
+"""DaemonSets of the embedded cluster: which nodes have a pod, which pods are replaced, and what the status says."""
 
 import asyncio
-from typing import Any
 
 from rescheduler.embedded.api import Api, NoAdmission, Review
 from rescheduler.embedded.controllers.daemon_set import DaemonSetController
-from rescheduler.embedded.controllers.garbage import GarbageController
 from rescheduler.embedded.kinds import CONTROLLER_REVISION, DAEMON_SET, NODE, POD
 from rescheduler.embedded.refusals import Json, forbidden
-from rescheduler.embedded.store import Change, Key
-from tests.unit.embedded.controllers_at_work import IMAGE, SPACE, Cluster, at_work
-
-LABELS = {"app": "agent"}
-HASH = "controller-revision-hash"
-
-
-class Scheduler:
-    """Binds daemon pods to the node that they name, and starts and ends them like a kubelet, as its switches say."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._waiting: asyncio.Queue[str] = asyncio.Queue()
-        self.starts = True
-        self.ends = True
-        self.most: dict[str, int] = {}
-        """The most pods that were on each node at a time."""
-        cluster.store.subscribe(self._changed, POD)
-
-    def _changed(self, change: Change) -> None:
-        if change.type != "DELETED":
-            self._waiting.put_nowait(change.entry.key[1])
-        on_nodes = [entry.fields["spec.nodeName"] for entry in self._cluster.store.entries(POD)]
-        for node in filter(None, set(on_nodes)):
-            self.most[node] = max(self.most.get(node, 0), on_nodes.count(node))
-
-    async def settled(self) -> None:
-        """Until all that the controller wants is done, as far as the switches allow."""
-        await self._cluster.settled()
-        while not self._waiting.empty():
-            await self._look_at(self._waiting.get_nowait())
-            await self._cluster.settled()
-
-    async def _look_at(self, name: str) -> None:
-        entry = self._cluster.store.get(POD, (SPACE, name))
-        if entry is None:
-            return
-        pod = entry.object()
-        if entry.deleting:
-            if self.ends:
-                await self._cluster.ends(name)
-        elif not entry.fields["spec.nodeName"]:
-            pod["spec"]["nodeName"] = target(pod)
-            self._cluster.store.replace(POD, pod, entry.version)
-        elif self.starts and pod["status"]["phase"] == "Pending":
-            await self._cluster.runs(name)
-
-
-def target(pod: Json) -> str:
-    affinity = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    ((rule,),) = [term["matchFields"] for term in affinity["nodeSelectorTerms"]]
-    assert (rule["key"], rule["operator"]) == ("metadata.name", "In")
-    (name,) = rule["values"]
-    return str(name)
-
-
-def body(*, image: str = IMAGE, pod: Json | None = None, **spec: Any) -> Json:
-    template = {
-        "metadata": {"labels": LABELS},
-        "spec": {"containers": [{"name": "main", "image": image}], **(pod or {})},
-    }
-    return {"metadata": {"labels": LABELS}, "spec": {"selector": {"matchLabels": LABELS}, "template": template} | spec}
-
-
-async def started(cluster: Cluster, nodes: int = 3, **options: Any) -> Scheduler:
-    """A DaemonSet that runs on so many nodes: n0, n1…"""
-    scheduler = Scheduler(cluster)
-    for number in range(nodes):
-        await cluster.node(f"n{number}", labels={"zone": f"z{number}"})
-    await cluster.make(DAEMON_SET, "agent", body(**options))
-    await scheduler.settled()
-    return scheduler
-
-
-async def roll(cluster: Cluster, image: str) -> None:
-    def newer(found: Json) -> None:
-        found["spec"]["template"]["spec"]["containers"][0]["image"] = image
-
-    await cluster.edit(DAEMON_SET, "agent", newer)
-
-
-async def taint(cluster: Cluster, node: str, effect: str) -> None:
-    taints = [{"key": "mine", "effect": effect}]
-    await cluster.edit(NODE, node, lambda found: found["spec"].update(taints=taints))
-
-
-def nodes(cluster: Cluster) -> list[str]:
-    """Where pods are that stay."""
-    staying = [pod for pod in cluster.all(POD) if "deletionTimestamp" not in pod["metadata"]]
-    return sorted(target(pod) for pod in staying)
-
-
-def images(cluster: Cluster) -> list[str]:
-    return sorted(pod["spec"]["containers"][0]["image"] for pod in cluster.all(POD))
-
-
-def status(cluster: Cluster) -> Json:
-    found: Json = cluster.get(DAEMON_SET, "agent")["status"]
-    return found
+from rescheduler.embedded.store import Key
+from tests.unit.embedded.controllers_at_work import Cluster, at_work
+from tests.unit.embedded.daemon_words import HASH, body, nodes, started, status, taint, target
 
 
 @at_work(DaemonSetController)
@@ -231,102 +133,6 @@ async def test_what_nodes_suffer_from_does_not_matter(cluster: Cluster) -> None:
 
 
 @at_work(DaemonSetController)
-async def test_a_new_template_replaces_one_pod_after_the_other(cluster: Cluster) -> None:
-    scheduler = await started(cluster, 4)
-    scheduler.starts = False
-    await roll(cluster, "hollow:2")
-    await scheduler.settled()
-    assert images(cluster) == ["hollow:1"] * 3 + ["hollow:2"]
-    assert (status(cluster)["updatedNumberScheduled"], status(cluster)["numberUnavailable"]) == (1, 1)
-    scheduler.starts = True
-    for pod in cluster.all(POD):
-        if pod["status"]["phase"] == "Pending":
-            await cluster.runs(pod["metadata"]["name"])
-    await scheduler.settled()
-    assert images(cluster) == ["hollow:2"] * 4
-    assert status(cluster)["updatedNumberScheduled"] == 4
-    assert status(cluster)["observedGeneration"] == 2
-    assert max(scheduler.most.values()) == 1
-    first, second = sorted(cluster.all(CONTROLLER_REVISION), key=lambda each: int(each["revision"]))
-    assert (first["revision"], second["revision"]) == (1, 2)
-
-
-@at_work(DaemonSetController)
-async def test_as_many_as_may_be_unavailable_are_replaced_at_once(cluster: Cluster) -> None:
-    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%", "maxSurge": 0}}
-    scheduler = await started(cluster, 5, updateStrategy=rolling)
-    scheduler.ends = False
-    await roll(cluster, "hollow:2")
-    await scheduler.settled()
-    assert len(nodes(cluster)) == 2
-
-
-@at_work(DaemonSetController)
-async def test_pods_that_do_not_work_are_replaced_first_and_without_limit(cluster: Cluster) -> None:
-    scheduler = await started(cluster, 3)
-    broken = cluster.all(POD)[:2]
-    for pod in broken:
-        await cluster.runs(pod["metadata"]["name"], ready="False")
-    scheduler.ends = False
-    await roll(cluster, "hollow:2")
-    await scheduler.settled()
-    assert len(nodes(cluster)) == 1
-
-
-@at_work(DaemonSetController)
-async def test_with_a_surge_the_new_pod_comes_before_the_old_one_goes(cluster: Cluster) -> None:
-    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
-    scheduler = await started(cluster, 3, updateStrategy=rolling)
-    scheduler.starts = False
-    await roll(cluster, "hollow:2")
-    await scheduler.settled()
-    assert len(cluster.all(POD)) == 4
-    assert status(cluster)["numberAvailable"] == 3
-    scheduler.starts = True
-    (new,) = [pod for pod in cluster.all(POD) if pod["status"]["phase"] == "Pending"]
-    await cluster.runs(new["metadata"]["name"])
-    await scheduler.settled()
-    assert images(cluster) == ["hollow:2"] * 3
-    assert nodes(cluster) == ["n0", "n1", "n2"]
-    assert max(scheduler.most.values()) == 2
-
-
-@at_work(DaemonSetController)
-async def test_on_delete_old_pods_stay_until_somebody_deletes_them(cluster: Cluster) -> None:
-    scheduler = await started(cluster, 2, updateStrategy={"type": "OnDelete"})
-    await roll(cluster, "hollow:2")
-    await scheduler.settled()
-    assert images(cluster) == ["hollow:1"] * 2
-    assert "updatedNumberScheduled" not in status(cluster)
-    await cluster.delete(POD, cluster.all(POD)[0]["metadata"]["name"])
-    await scheduler.settled()
-    assert images(cluster) == ["hollow:1", "hollow:2"]
-
-
-@at_work(DaemonSetController)
-async def test_going_back_to_an_old_template_takes_up_its_revision(cluster: Cluster) -> None:
-    scheduler = await started(cluster, 1)
-    (first,) = cluster.all(CONTROLLER_REVISION)
-    await roll(cluster, "hollow:2")
-    await scheduler.settled()
-    await roll(cluster, IMAGE)
-    await scheduler.settled()
-    revisions = {each["metadata"]["name"]: each["revision"] for each in cluster.all(CONTROLLER_REVISION)}
-    assert revisions[first["metadata"]["name"]] == 3
-    assert len(revisions) == 2
-    assert cluster.all(POD)[0]["metadata"]["labels"][HASH] == first["metadata"]["labels"][HASH]
-
-
-@at_work(DaemonSetController)
-async def test_old_revisions_beyond_the_limit_go(cluster: Cluster) -> None:
-    scheduler = await started(cluster, 1, revisionHistoryLimit=1)
-    for number in range(2, 6):
-        await roll(cluster, f"hollow:{number}")
-        await scheduler.settled()
-    assert sorted(int(each["revision"]) for each in cluster.all(CONTROLLER_REVISION)) == [4, 5]
-
-
-@at_work(DaemonSetController)
 async def test_a_pod_that_failed_is_replaced_ever_more_slowly(cluster: Cluster) -> None:
     scheduler = await started(cluster, 1)
     scheduler.starts = False
@@ -375,21 +181,6 @@ async def test_a_second_pod_on_a_node_goes_and_orphans_are_adopted(cluster: Clus
     await scheduler.settled()
     assert cluster.find(POD, "twin") is None
     assert cluster.find(POD, kept["metadata"]["name"]) is not None
-
-
-@at_work(DaemonSetController, GarbageController)
-async def test_a_new_daemon_set_takes_over_what_one_of_its_name_has_left(cluster: Cluster) -> None:
-    scheduler = await started(cluster, 2)
-    before = {pod["metadata"]["name"] for pod in cluster.all(POD)}
-    await cluster.delete(DAEMON_SET, "agent", propagation="Orphan")
-    await scheduler.settled()
-    assert cluster.find(DAEMON_SET, "agent") is None
-    made = await cluster.make(DAEMON_SET, "agent", body())
-    await scheduler.settled()
-    assert {pod["metadata"]["name"] for pod in cluster.all(POD)} == before
-    children = [*cluster.all(POD), *cluster.all(CONTROLLER_REVISION)]
-    assert {each["metadata"]["ownerReferences"][0]["uid"] for each in children} == {made["metadata"]["uid"]}
-    assert len(children) == 3
 
 
 @at_work(DaemonSetController)

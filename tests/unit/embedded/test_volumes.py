@@ -3,9 +3,10 @@
 from typing import Any
 
 from rescheduler.embedded.controllers.volume_matching import PROVISIONER
-from rescheduler.embedded.controllers.volumes import SELECTED_NODE, VolumeController
+from rescheduler.embedded.controllers.volumes import VolumeController
 from rescheduler.embedded.kinds import CLAIM, NODE, STORAGE_CLASS, VOLUME
 from rescheduler.embedded.refusals import Json
+from rescheduler.model.marks import SELECTED_NODE
 from tests.unit.embedded.controllers_at_work import SPACE, Cluster, at_work
 
 ZONE = "topology.kubernetes.io/zone"

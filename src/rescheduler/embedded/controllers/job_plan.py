@@ -2,7 +2,7 @@
 
 Pure, from a Job and its pods to what is to be done and told; `job` does it. A Job ends in two steps, as in Kubernetes:
 first a condition says that it will (FailureTarget, SuccessCriteriaMet), then its pods are counted and gone, and then
-one says that it has (Failed, Complete).
+one says that it has (Failed, Complete). Limits for single indexes (backoffLimitPerIndex) are not known here.
 """
 
 from __future__ import annotations

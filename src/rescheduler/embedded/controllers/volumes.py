@@ -24,12 +24,12 @@ from rescheduler.embedded.events import EventRecorder
 from rescheduler.embedded.kinds import CLAIM, NODE, STORAGE_CLASS, VOLUME, Kind
 from rescheduler.embedded.refusals import Json, Refusal
 from rescheduler.embedded.store import Change, Key
+from rescheduler.model.marks import SELECTED_NODE
 from rescheduler.model.selector import Labels
 
 Group = TypeVar("Group", bound=Hashable)
 Item = TypeVar("Item", bound=Hashable)
 
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _COMPLETED = "pv.kubernetes.io/bind-completed"
 _BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 _PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rescheduler.embedded.refusals import Fault, Json
+from rescheduler.embedded.refusals import Fault
 
 IMMUTABLE = "field is immutable"
 NOT_NEGATIVE = "must be greater than or equal to 0"
@@ -24,18 +24,10 @@ def wrong(path: str, value: object, detail: str = "") -> Fault:
     return Fault(path, "Invalid value", detail, value)
 
 
-class _Unsupported(Fault):
-    """The one sort whose name in a Status differs from the one in its message."""
-
-    @property
-    def cause(self) -> Json:
-        return super().cause | {"reason": "FieldValueNotSupported"}
-
-
 def unsupported(path: str, value: object, allowed: Iterable[str]) -> Fault:
     """The value is none of those that are allowed."""
     listed = ", ".join(f'"{each}"' for each in allowed)
-    return _Unsupported(path, "Unsupported value", f"supported values: {listed}" if listed else "", value)
+    return Fault(path, "Unsupported value", f"supported values: {listed}" if listed else "", value)
 
 
 def not_allowed(path: str, detail: str) -> Fault:

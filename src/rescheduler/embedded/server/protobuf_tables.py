@@ -19,6 +19,7 @@ API_VERSIONS = {
     "Deployment": "apps/v1",
     "Job": "batch/v1",
     "Lease": "coordination.k8s.io/v1",
+    "SelfSubjectAccessReview": "authorization.k8s.io/v1",
     "Eviction": "policy/v1",
     "PodDisruptionBudget": "policy/v1",
     "PriorityClass": "scheduling.k8s.io/v1",
@@ -54,6 +55,10 @@ ResourceQuotaSpec = hard=1:{Quantity} scopes=2:[string] scopeSelector=3:ScopeSel
 ScopeSelector = matchExpressions=1:[ScopedResourceSelectorRequirement];
 ScopedResourceSelectorRequirement = scopeName=1 operator=2 values=3:[string];
 Binding = metadata=1:ObjectMeta target=2:ObjectReference;
+SelfSubjectAccessReview = metadata=1:ObjectMeta spec=2:SelfSubjectAccessReviewSpec status=3:ignored;
+SelfSubjectAccessReviewSpec = resourceAttributes=1:ResourceAttributes nonResourceAttributes=2:NonResourceAttributes;
+ResourceAttributes = namespace=1 verb=2 group=3 version=4 resource=5 subresource=6 name=7;
+NonResourceAttributes = path=1 verb=2;
 Event = metadata=1:ObjectMeta involvedObject=2:ObjectReference reason=3 message=4 source=5:EventSource
   firstTimestamp=6:Time lastTimestamp=7:Time count=8:int type=9 eventTime=10:MicroTime series=11:EventSeries action=12
   related=13:ObjectReference reportingComponent=14 reportingInstance=15;
