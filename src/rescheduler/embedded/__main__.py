@@ -6,6 +6,7 @@ It says how to reach it, and ends with Ctrl-C. Nothing is kept: it is a new clus
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import signal
 import tempfile
@@ -31,7 +32,12 @@ _IMAGE = "hollow:1"  # never pulled: nothing really runs
 def main(nodes: int, pods: int, port: int, verbose: bool) -> None:  # noqa: FBT001  click passes flags so
     """Start a small Kubernetes in this process, for trying things out."""
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(name)s %(message)s")
-    asyncio.run(_serve(nodes, pods, port))
+    try:
+        asyncio.run(_serve(nodes, pods, port))
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise click.ClickException(f"port {port} is taken: choose another one, or leave --port out") from None
 
 
 async def _serve(nodes: int, pods: int, port: int) -> None:
