@@ -24,6 +24,7 @@ from rescheduler.embedded.apply import ApplyOptions, apply
 from rescheduler.embedded.custom_kind import kinds_of
 from rescheduler.embedded.field_sets import Fields, from_tree
 from rescheduler.embedded.kinds import NAMESPACE, REPLICA_SET, Kind
+from rescheduler.embedded.managed_fields import BEFORE_FIRST_APPLY
 from rescheduler.embedded.patches import MERGE, patched
 from rescheduler.embedded.refusals import Refusal
 from tests.support.random_applies import DEFINITION, RandomApplies, Step
@@ -117,7 +118,7 @@ def answer(found: Json) -> Answer:
     owners: dict[tuple[str, ...], Fields] = {}
     for entry in metadata.get("managedFields", ()):
         if entry["manager"] != "kube-controller-manager":
-            who = (entry["manager"], entry["operation"], entry.get("subresource", ""))
+            who = (in_our_words(entry["manager"]), entry["operation"], entry.get("subresource", ""))
             owners[who] = from_tree(entry["fieldsV1"])
     body = {key: metadata[key] for key in ("labels", "finalizers") if key in metadata} | {"spec": found.get("spec")}
     if found["kind"] == "Story":  # that of a ReplicaSet is its controller's
@@ -127,7 +128,12 @@ def answer(found: Json) -> Answer:
 
 def conflicts_in(causes: list[Json]) -> tuple[tuple[str, str], ...]:
     wanted = (cause for cause in causes if cause["reason"] == "FieldManagerConflict")
-    return tuple(sorted((cause["message"], cause["field"]) for cause in wanted))
+    return tuple(sorted((in_our_words(cause["message"]), cause["field"]) for cause in wanted))
+
+
+def in_our_words(text: str) -> str:
+    """Whoever wrote before the first apply has another name here: kubectl would take the real one for its own."""
+    return text.replace("before-first-apply", BEFORE_FIRST_APPLY)
 
 
 @contextlib.contextmanager

@@ -105,6 +105,7 @@ DEFINITION = Kind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", ("crd", "crds"),
     ("api-extensions",), _STATUS, generations=True, namespaced=False, unconditional=False,
 )  # fmt: skip
+# Asked and answered, never kept.
 ACCESS_REVIEW = Kind(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews",
     namespaced=False, verbs=("create",),
@@ -116,7 +117,7 @@ BUILT_IN = (
     Kind("", "v1", "Secret", "secrets", fields=("type",)),
     Kind("", "v1", "ServiceAccount", "serviceaccounts", ("sa",)),
     DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, CONTROLLER_REVISION, JOB, BUDGET, LEASE,
-    STORAGE_CLASS, CSI_NODE, PRIORITY_CLASS, MUTATING_WEBHOOKS, DEFINITION, ACCESS_REVIEW,
+    STORAGE_CLASS, CSI_NODE, PRIORITY_CLASS, MUTATING_WEBHOOKS, DEFINITION,
 )  # fmt: skip
 
 
@@ -128,7 +129,7 @@ class Kinds:
     _by_name: dict[tuple[str, str], Kind] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for kind in BUILT_IN:
+        for kind in (*BUILT_IN, ACCESS_REVIEW):
             self.add(kind)
 
     def __iter__(self) -> Iterator[Kind]:
