@@ -88,7 +88,9 @@ class EmbeddedCluster:
         nodes = NodeLifecycleController(self.api, _LEASE_GRACE)
         controllers: list[Controller] = [nodes, *(make(self.api) for make in _CONTROLLERS)]
         self._runners = [Runner(store, controller, _REST) for controller in controllers]
-        self._tasks: list[asyncio.Task[None]] = []
+        self._owner: asyncio.Task[Any] | None = None
+        self._work: asyncio.Task[None] | None = None
+        self._failed = False
         self._stack = contextlib.AsyncExitStack()
         self._numbered = 0
 
@@ -98,11 +100,10 @@ class EmbeddedCluster:
             stack.push_async_callback(self._admission.close)
             await self._server.start(self._port)
             stack.push_async_callback(self._server.close)
-            # A part that fails takes the others with it, and whoever uses the cluster hears of it.
-            group = await stack.enter_async_context(asyncio.TaskGroup())
-            parts: tuple[Part, ...] = (*self._runners, self.scheduler, self.kubelets)
-            self._tasks = [group.create_task(part.run(), name=type(part).__name__) for part in parts]
-            stack.callback(self._cancel)
+            self._owner = asyncio.current_task()
+            self._work = asyncio.create_task(self._run_parts(), name="embedded cluster")
+            self._work.add_done_callback(self._tell_owner)
+            stack.push_async_callback(self._end)
             self._stack = stack.pop_all()
         return self
 
@@ -147,6 +148,24 @@ class EmbeddedCluster:
             body = {"metadata": {"name": name}, "value": value, "preemptionPolicy": "PreemptLowerPriority"}
             await self.api.create(Target(PRIORITY_CLASS, name=name), body)
 
-    def _cancel(self) -> None:
-        for task in self._tasks:
-            task.cancel()
+    async def _run_parts(self) -> None:
+        """All parts at work; one that fails takes the others with it."""
+        parts: tuple[Part, ...] = (*self._runners, self.scheduler, self.kubelets)
+        async with asyncio.TaskGroup() as group:
+            for part in parts:
+                group.create_task(part.run(), name=type(part).__name__)
+
+    def _tell_owner(self, work: asyncio.Task[None]) -> None:
+        """Whoever uses the cluster need not wait for a cluster that has failed."""
+        if not work.cancelled() and work.exception() is not None and self._owner is not None:
+            self._failed = True
+            self._owner.cancel("the embedded cluster failed")
+
+    async def _end(self) -> None:
+        if self._work is None:
+            return
+        self._work.cancel()
+        await asyncio.wait([self._work])
+        if self._failed and self._owner is not None:
+            self._owner.uncancel()
+            await self._work  # it raises what went wrong
