@@ -12,7 +12,7 @@ PODS ?= 100
 CASES ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test test-fast test-cluster test-versions agree bench docs testbed cluster lock clean
+.PHONY: help setup demo check format test test-fast test-cluster test-versions agree bench docs testbed cluster lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ $(READY): requirements.lock pyproject.toml
 	@touch $@
 
 setup: $(READY) ## Install everything into .venv
+
+demo: $(READY) ## Start an embedded cluster that is out of balance, and show the plan for it
+	$(BIN)/python examples/demo.py
 
 check: $(READY) ## Lint, types, import rules, generated pages
 	$(BIN)/ruff check
