@@ -6,6 +6,7 @@ autoscaling/v1 Scale of an object, and an object of an object and a Scale.
 
 from __future__ import annotations
 
+from rescheduler.embedded.custom_kind import CustomKind, ScalePaths, at
 from rescheduler.embedded.kinds import Kind
 from rescheduler.embedded.refusals import Fault, Json, conflict, invalid
 from rescheduler.embedded.rules.faults import negative
@@ -17,12 +18,13 @@ _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 def scale_of(kind: Kind, body: Json) -> Json:
     """The Scale of a workload."""
-    metadata = body["metadata"]
-    selector = matcher(body["spec"].get("selector"))
-    status: Json = {"replicas": body.get("status", {}).get("replicas", 0)}
-    if selector is not None:
-        status["selector"] = str(selector)
-    replicas = body["spec"].get("replicas", 1)
+    metadata, paths = body["metadata"], _paths(kind)
+    status: Json = {"replicas": at(body, paths.status) or 0}
+    if selector := _selector(kind, body):
+        status["selector"] = selector
+    replicas = at(body, paths.spec)
+    if replicas is None:
+        replicas = 0 if kind.custom else 1
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
@@ -46,8 +48,26 @@ def rescaled(kind: Kind, body: Json, scale: Json) -> Json:
     faults: list[Fault] = list(negative("spec.replicas", replicas))
     if faults:
         raise invalid(_SCALE, name, faults)
-    body["spec"]["replicas"] = replicas
+    *way, last = _paths(kind).spec.removeprefix(".").split(".")
+    holder = body
+    for step in way:
+        holder = holder.setdefault(step, {})
+    holder[last] = replicas
     return body
 
 
+def _paths(kind: Kind) -> ScalePaths:
+    return kind.scale if isinstance(kind, CustomKind) and kind.scale else _BUILT_IN
+
+
+def _selector(kind: Kind, body: Json) -> str:
+    """Which pods are counted, as text; custom resources say it themselves, in their status."""
+    if kind.custom:
+        path = _paths(kind).selector
+        return str(at(body, path) or "") if path else ""
+    selector = matcher(body["spec"].get("selector"))
+    return "" if selector is None else str(selector)
+
+
+_BUILT_IN = ScalePaths(".spec.replicas", ".status.replicas", "")
 _SCALE = Kind("autoscaling", "v1", "Scale", "scales")

@@ -12,6 +12,7 @@ from rescheduler.embedded.rules.selectors import labels_faults
 
 _ANNOTATIONS_SIZE = 256 * 1024
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+_LOOSE_FINALIZERS = frozenset({"customresourcedefinitions.apiextensions.k8s.io", "poddisruptionbudgets.policy"})
 
 
 def _path_segment(name: str) -> names.Details:
@@ -37,7 +38,7 @@ def metadata_faults(kind: Kind, body: Json, before: Json | None) -> list[Fault]:
     found += labels_faults("metadata.labels", metadata.get("labels") or {})
     found += annotations_faults("metadata.annotations", metadata.get("annotations") or {})
     found += _owners(metadata)
-    found += _finalizers(metadata)
+    found += _finalizers(kind, metadata)
     if before is not None and before["metadata"].get("deletionTimestamp"):
         there = before["metadata"].get("finalizers") or ()
         if new := sorted(set(metadata.get("finalizers") or ()) - set(there)):
@@ -89,11 +90,12 @@ def _owners(metadata: Json) -> Iterator[Fault]:
             managing = managing or this
 
 
-def _finalizers(metadata: Json) -> Iterator[Fault]:
+def _finalizers(kind: Kind, metadata: Json) -> Iterator[Fault]:
     finalizers = metadata.get("finalizers") or ()
+    qualified = not kind.custom and kind.resource not in _LOOSE_FINALIZERS
     for number, each in enumerate(finalizers):
         yield from each_wrong("metadata.finalizers", each, names.label_key(each))
-        if "/" not in each and each not in _STANDARD_FINALIZERS:
+        if qualified and "/" not in each and each not in _STANDARD_FINALIZERS:
             why = "name is neither a standard finalizer name nor is it fully qualified"
             yield wrong(f"metadata.finalizers[{number}]", each, why)
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
