@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import selectors
 from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -26,6 +25,7 @@ from rescheduler.embedded.controllers.base import Controller, Runner
 from rescheduler.embedded.custom_kind import CustomKind
 from rescheduler.embedded.kinds import CORE_EVENT, NAMESPACE, NODE, POD, Kind
 from rescheduler.embedded.refusals import Json
+from tests.support.virtual_time import VirtualLoop
 
 SPACE = "default"
 IMAGE = "hollow:1"
@@ -40,7 +40,7 @@ def at_work(*controllers: Callable[[Api], Controller]) -> Callable[[Scene], Call
 
     def decorate(scene: Scene) -> Callable[[], None]:
         def test() -> None:
-            with asyncio.Runner(loop_factory=_VirtualLoop) as runner:
+            with asyncio.Runner(loop_factory=VirtualLoop) as runner:
                 loop = runner.get_loop()
 
                 def now() -> datetime:
@@ -178,28 +178,6 @@ class Cluster:
         await asyncio.sleep(0)
         while not all(runner.idle for runner in self.runners):  # noqa: ASYNC110  no event says it
             await asyncio.sleep(0.001)  # of virtual time: Runners let a key rest for a moment
-
-
-class _Jumping(selectors.SelectSelector):
-    """Never waits: the time goes on by as much as it would have."""
-
-    now = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        found = super().select(0)
-        if not found:
-            assert timeout is not None, "everybody waits, and nothing will ever happen"
-            self.now += max(timeout, 0.0)
-        return found
-
-
-class _VirtualLoop(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
-        self._jumping = _Jumping()
-        super().__init__(self._jumping)
-
-    def time(self) -> float:
-        return self._jumping.now
 
 
 class _Errors(logging.Handler):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import selectors
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -23,31 +22,10 @@ from rescheduler.embedded.kubelet import Kubelets
 from rescheduler.embedded.kubelet_node import NodeShape, node
 from rescheduler.embedded.refusals import Json
 from rescheduler.embedded.simulation import KUBELET_LABEL, PREFIX
+from tests.support.virtual_time import VirtualLoop
 
 SPACE = "default"
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class _Jumping(selectors.SelectSelector):
-    """Never waits: the time goes on by as much as it would have."""
-
-    now = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        found = super().select(0)
-        if not found:
-            assert timeout is not None, "everybody waits, and nothing will ever happen"
-            self.now += max(timeout, 0.0)
-        return found
-
-
-class _VirtualLoop(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
-        self._jumping = _Jumping()
-        super().__init__(self._jumping)
-
-    def time(self) -> float:
-        return self._jumping.now
 
 
 def in_virtual_time(scene: Callable[[World], Awaitable[None]], nodes: int = 1, shape: NodeShape | None = None) -> None:
@@ -60,7 +38,7 @@ def in_virtual_time(scene: Callable[[World], Awaitable[None]], nodes: int = 1, s
     def now() -> datetime:
         return BEGINNING + timedelta(seconds=loop.time())
 
-    loop = _VirtualLoop()
+    loop = VirtualLoop()
     with asyncio.Runner(loop_factory=lambda: loop) as runner, mock.patch.object(clock, "now", now):
         runner.run(play())
 
