@@ -48,6 +48,13 @@ class Answer:
     owners: Any = None
 
 
+@pytest.fixture(autouse=True)
+def newest(control_plane: ControlPlane) -> None:
+    """What is compared with is v1.37: earlier ones keep other accounts of what a status apply takes over."""
+    if not control_plane.version.startswith("v1.37."):
+        pytest.skip("the embedded apply is that of v1.37")
+
+
 async def test_a_story_of_a_replica_set_goes_the_same_way_on_both(control_plane: ControlPlane) -> None:
     with own_namespace(control_plane.api, "applies-agree") as namespace:
         path = f"/apis/apps/v1/namespaces/{namespace}/replicasets"

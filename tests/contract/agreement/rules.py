@@ -44,6 +44,8 @@ class Ground:
     nodes: Sequence[str]
     namespaces: Sequence[str]
     shelf: storage.Shelf
+    version: str
+    """Of the Kubernetes that is asked."""
 
 
 def fit(ground: Ground, pod: Json) -> None:
@@ -166,9 +168,17 @@ def _pod_term(ground: Ground) -> Json:
             {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]},
             {"matchLabels": {"kubernetes.io/metadata.name": dice.pick(ground.namespaces)}},
         )
+        if _takes_negations_for_all(ground.version):
+            options = tuple(each for each in options if "matchExpressions" not in each)
         # Everybody everywhere would mean the guests too: see `roll`.
         term["namespaceSelector"] = dice.pick(options[1:] if selector == {} else options)
     return term
+
+
+def _takes_negations_for_all(version: str) -> bool:
+    """Before v1.37 the scheduler took a namespaceSelector of the incoming pod that says NotIn or DoesNotExist for one
+    that selects every namespace: it lost the namespaces that it had found, and asked the selector about no labels."""
+    return int(version.split(".")[1]) < 37
 
 
 def spread(ground: Ground, pod: Json) -> None:
