@@ -72,7 +72,8 @@ class Journal:
 
     async def store(self, migration: Migration, progress: Progress) -> Migration:
         """Record progress over the version that was read."""
-        metadata = {"resourceVersion": migration.version, "uid": migration.uid}
+        # The version alone says which object is meant: no other object ever has it, not even one of the same name.
+        metadata = {"resourceVersion": migration.version}
         request = Request(
             "PATCH",
             path_of(KIND, migration.namespace, migration.name, "status"),

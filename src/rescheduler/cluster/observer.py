@@ -1,13 +1,14 @@
 """Looks at everything that one migration touches, straight from the API server and never from the cache.
 
 A cache may be behind, and what a move rests on (is the copy Ready, does the budget still allow it) must be true at the
-moment of acting. The reads go out together, so that a look takes about two round trips.
+moment of acting. The reads go out together, so that a look takes about three round trips.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -35,23 +36,25 @@ class Observer:
     async def look(self, migration: Migration) -> Observation:
         """All that is there now. What the caller knows better (other members, what was refused) is left open."""
         namespace, progress = migration.namespace, migration.progress
-        async with asyncio.TaskGroup() as reads:
+        async with _together() as reads:
             found = reads.create_task(self.find("Pod", namespace, migration.order.pod))
-            marked = reads.create_task(self._pods(namespace, f"{marks.MIGRATION_ID}={migration.name}"))
+            marked = reads.create_task(self._list("Pod", namespace, f"{marks.MIGRATION_ID}={migration.name}"))
             budgets = reads.create_task(self._list("PodDisruptionBudget", namespace))
             services = reads.create_task(self._list("Service", namespace))
             node = reads.create_task(self._node(progress.target or migration.order.target))
-        pod = found.result()
+            known = reads.create_task(self._referred(namespace, progress.controller))
+        pod, controller = found.result(), known.result()
         is_original = pod is not None and progress.uid in ("", pod["metadata"]["uid"])
-        reference = progress.controller or (_reference(pod) if pod is not None and is_original else None)
-        controller = await self._referred(namespace, reference)
-        deployment: Json | None = None
-        siblings: tuple[Json, ...] = ()
-        if controller is not None:
-            async with asyncio.TaskGroup() as reads:
-                above = reads.create_task(self._referred(namespace, _reference(controller)))
-                owned = reads.create_task(self._owned(namespace, controller))
-            deployment, siblings = above.result(), owned.result()
+        if progress.controller is None and pod is not None and is_original:
+            controller = await self._referred(namespace, _reference(pod))
+        # What carries our note is known from the journal, because a rollout may remove the ReplicaSet that led there.
+        above = _reference(controller) if controller is not None else progress.workload
+        async with _together() as reads:
+            owner = reads.create_task(self._referred(namespace, above))
+            owned = reads.create_task(self._owned("Pod", namespace, controller))
+        deployment = owner.result()
+        if deployment is not None and deployment["kind"] != "Deployment":
+            deployment = None
         workload = deployment or controller
         ours = temporary_budget_name(workload) if workload is not None else ""
         tags = labels_of(pod) if pod is not None else {}
@@ -60,7 +63,8 @@ class Observer:
             marked=tuple(marked.result()),
             controller=controller,
             deployment=deployment,
-            siblings=tuple(siblings),
+            replica_sets=await self._owned("ReplicaSet", namespace, deployment),
+            siblings=owned.result(),
             budgets=tuple(b for b in budgets.result() if not _is_ours(b) and _selects(b, tags)),
             temporary_budget=next((b for b in budgets.result() if _is_ours(b) and b["metadata"]["name"] == ours), None),
             services=tuple(services.result()),
@@ -88,20 +92,36 @@ class Observer:
         found = await self.find(reference.kind, namespace, reference.name)
         return found if found is not None and found["metadata"]["uid"] == reference.uid else None
 
-    async def _owned(self, namespace: str, controller: Json) -> tuple[Json, ...]:
-        selector = _selector(controller["spec"].get("selector") or {})
-        pods = await self._pods(namespace, str(selector) if selector is not None else "")
-        uid = controller["metadata"]["uid"]
-        return tuple(pod for pod in pods if (owner := controller_of(pod)) is not None and owner["uid"] == uid)
+    async def _owned(self, kind: str, namespace: str, owner: Json | None) -> tuple[Json, ...]:
+        """What an object manages."""
+        if owner is None:
+            return ()
+        selector = _selector(owner["spec"].get("selector") or {})
+        found = await self._list(kind, namespace, str(selector) if selector is not None else "")
+        uid = owner["metadata"]["uid"]
+        return tuple(each for each in found if (above := controller_of(each)) is not None and above["uid"] == uid)
 
-    async def _pods(self, namespace: str, selector: str) -> list[Json]:
-        return await self._list("Pod", namespace, {"labelSelector": selector} if selector else {})
-
-    async def _list(self, kind: str, namespace: str, params: Mapping[str, str] | None = None) -> list[Json]:
+    async def _list(self, kind: str, namespace: str, selector: str = "") -> list[Json]:
+        params = {"labelSelector": selector} if selector else {}
         answer: Any = msgspec.json.decode(await self._client.get(path_of(kind, namespace), params))
         api_version = answer.get("apiVersion", "")
         # Items of a list do not say what they are.
         return [{"apiVersion": api_version, "kind": kind, **item} for item in answer.get("items") or ()]
+
+
+@asynccontextmanager
+async def _together() -> AsyncGenerator[asyncio.TaskGroup]:
+    """Reads that go out together; if some fail, the first failure is raised as it would be by a read alone."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except* ApiError as failures:
+        raise _first(failures) from None
+
+
+def _first(failures: BaseExceptionGroup[ApiError]) -> ApiError:
+    found = failures.exceptions[0]
+    return _first(found) if isinstance(found, BaseExceptionGroup) else found
 
 
 def _reference(body: Json) -> Reference | None:

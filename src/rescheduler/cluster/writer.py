@@ -12,7 +12,7 @@ import msgspec
 from rescheduler.cluster.client import ApiClient, Request
 from rescheduler.cluster.errors import ApiError
 from rescheduler.cluster.paths import path_of
-from rescheduler.migration.commands import Command, Verb
+from rescheduler.migration.commands import Command, Json, Verb
 from rescheduler.migration.observation import Refused
 
 FIELD_MANAGER = "rescheduler"
@@ -27,6 +27,7 @@ class Writer:
 
     def __init__(self, client: ApiClient, *, dry: bool = False) -> None:
         self._client = client
+        self._dry = dry
         self._params = {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if dry else {})
 
     async def carry_out(self, command: Command) -> Refused | None:
@@ -37,8 +38,8 @@ class Writer:
         request = Request(
             _METHODS[command.verb],
             path,
-            {} if command.verb in (Verb.DELETE, Verb.EVICT) else self._params,
-            msgspec.json.encode(command.body),
+            {} if command.verb is Verb.DELETE else self._params,
+            msgspec.json.encode(self._body(command)),
             _content_type(command),
             answers=refusals,
         )
@@ -51,6 +52,16 @@ class Writer:
                 return None
             return Refused(error.status, error.reason, error.message, str(command))
         return None
+
+    def _body(self, command: Command) -> Json | list[Json]:
+        """As it is sent: where options for a deletion are in the body, the server takes none from the address."""
+        if not self._dry or isinstance(command.body, list):
+            return command.body
+        if command.verb is Verb.DELETE:
+            return command.body | {"dryRun": ["All"]}
+        if command.verb is Verb.EVICT:
+            return command.body | {"deleteOptions": command.body["deleteOptions"] | {"dryRun": ["All"]}}
+        return command.body
 
 
 def _content_type(command: Command) -> str:

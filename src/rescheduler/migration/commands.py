@@ -51,10 +51,13 @@ def patch(body: Json, changes: Json, why: str, subresource: str = "") -> Command
     return Command(Verb.PATCH, body["kind"], metadata["namespace"], metadata["name"], named, subresource, why)
 
 
-def delete(body: Json, why: str) -> Command:
-    """Let this very object go; that it has gone already is no failure."""
+def delete(body: Json, why: str, *, as_seen: bool = False) -> Command:
+    """Let this very object go, or only if nobody has changed it; that it has gone already is no failure."""
     metadata = body["metadata"]
-    options = {"preconditions": {"uid": metadata["uid"]}, "propagationPolicy": "Background"}
+    conditions = {"uid": metadata["uid"]}
+    if as_seen:
+        conditions["resourceVersion"] = metadata["resourceVersion"]
+    options = {"preconditions": conditions, "propagationPolicy": "Background"}
     return Command(Verb.DELETE, body["kind"], metadata["namespace"], metadata["name"], options, why=why)
 
 

@@ -7,7 +7,9 @@ else manages it (so deleting that leaves no copy behind), and carries the marks 
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
+import re
 from collections.abc import Iterable
 
 from rescheduler.migration.commands import Json
@@ -19,13 +21,25 @@ from rescheduler.model.migration import Migration
 API_VERSION = "rescheduler.io/v1alpha1"
 KIND = "PodMigration"
 _LONGEST_NAME = 63  # a pod's name becomes its host name
+_MOVED_BEFORE = re.compile(r"rescheduled-(?P<pod>.+)-(?P<time>[0-9]{10})")
+_OUR_NOTES = "rescheduler.io/"
 _TOKEN_MOUNT = "kube-api-access-"  # noqa: S105  the start of a volume's name
 
 
 def replacement_name(pod: str, now: float) -> str:
-    """`rescheduled-<pod>-<unix time>`, cut to fit."""
-    ending = f"-{int(now)}"
-    start = f"rescheduled-{pod}"[: _LONGEST_NAME - len(ending)].rstrip("-.")
+    """`rescheduled-<pod>-<unix time>`, cut to fit.
+
+    A pod that was moved before is called by the name it had first, and never by the same name twice. What is cut ends
+    in a digest: pods of one workload differ in their last letters, and may be moved in the same second.
+    """
+    first, second = pod, int(now)
+    if found := _MOVED_BEFORE.fullmatch(pod):
+        first, second = found["pod"], max(second, int(found["time"]) + 1)
+    ending = f"-{second}"
+    start, room = f"rescheduled-{first}", _LONGEST_NAME - len(ending)
+    if len(start) > room:
+        ending = f"-{hashlib.sha256(first.encode()).hexdigest()[:6]}{ending}"
+        start = start[: _LONGEST_NAME - len(ending)].rstrip("-.")
     return start + ending
 
 
@@ -75,7 +89,8 @@ def from_pod(scene: Scene) -> Json:
     ours = {marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATION_REASON, marks.MIGRATED_FROM}
     topology = {"topology.kubernetes.io/zone", "topology.kubernetes.io/region"}  # binding puts the node's on the pod
     kept = {key: value for key, value in labels_of(original).items() if key not in ours | topology}
-    notes = {key: value for key, value in notes_of(original).items() if not key.startswith(marks.PREFIX)}
+    told = {marks.MIGRATION_TIME, marks.ORIGINAL_POD, marks.ORIGINAL_POD_NAME}
+    notes = {k: v for k, v in notes_of(original).items() if k not in told and not k.startswith(_OUR_NOTES)}
     return _copy(scene, kept, notes, spec)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Json
 from rescheduler.migration.copies import from_pod, replacement_name
-from rescheduler.migration.observation import Scene, has_ended, is_leaving
+from rescheduler.migration.observation import Scene, has_ended, is_leaving, ready_for
 from rescheduler.migration.steps import CreateCopy, Do, Done, GiveUp, Outlook, Plain, Wait, with_replacement
 from rescheduler.model.migration import Progress
 
@@ -36,9 +36,11 @@ class EvictOriginal(Plain):
         if original is None:
             return Done()
         if copy is None or has_ended(copy) or is_leaving(copy):
-            return GiveUp("the copy is gone")
+            return GiveUp("the copy is gone", retry=not is_leaving(original))
         if is_leaving(original):
             return Wait("the original is ending")
+        if ready_for(copy, scene.now) is None:
+            return Wait("the copy is not Ready any more")
         refused = scene.seen.refused
         if refused is not None and refused.code == 500:
             return GiveUp(refused.message, retry=False)

@@ -23,7 +23,7 @@ from rescheduler.migration.observation import (
     notes_of,
     ready_for,
 )
-from rescheduler.migration.steps import Do, Done, GiveUp, Outlook, Plain, Wait, workload_of
+from rescheduler.migration.steps import Do, Done, GiveUp, Outlook, Plain, Wait, is_observed, rollout, workload_of
 from rescheduler.model import marks
 from rescheduler.model.instant import format_instant
 from rescheduler.model.migration import Progress, Reference
@@ -48,10 +48,14 @@ class Protect(Plain):
             names = ", ".join(sorted(each["metadata"]["name"] for each in scene.seen.budgets))
             return GiveUp(f"budgets {names} all select it, so Kubernetes evicts it never", retry=False)
         workload, controller, ours = workload_of(scene), scene.seen.controller, scene.seen.temporary_budget
+        if controller is not None and (changing := rollout(scene)):
+            return Wait(changing)
+        if ours is not None and not _is_own(ours, scene):
+            return Wait(f"migration {labels_of(ours)[marks.MIGRATION_ID]} is evicting a pod of the same workload")
         if scene.seen.budgets or workload is None or controller is None:
             return Done()
         if ours is not None:
-            return Done() if ours["status"].get("observedGeneration") else Wait("the budget is being reckoned", 1.0)
+            return Done() if is_observed(ours) else Wait("the budget is being reckoned", 1.0)
         if not _spares_one(controller, self._budget):
             return Done()  # with as few replicas it would forbid what it is to make safe
         migration = scene.migration
@@ -75,10 +79,15 @@ class Pause(Plain):
     name = "Pause"
 
     def look(self, scene: Scene) -> Outlook:
-        """Done when it is paused, by us or by its owner."""
+        """Done when its controller knows that it is paused, by us or by its owner."""
         deployment = scene.seen.deployment
-        if not _steerable(scene) or deployment is None or deployment["spec"].get("paused"):
+        if not _steerable(scene) or deployment is None:
             return Done()
+        other = notes_of(deployment).get(marks.PAUSED_BY, scene.migration.name)
+        if other != scene.migration.name:
+            return Wait(f"migration {other} has paused the Deployment")
+        if deployment["spec"].get("paused"):
+            return Done() if is_observed(deployment) else Wait("its controller has not seen the pause yet", 1.0)
         changes = {"metadata": {"annotations": {marks.PAUSED_BY: scene.migration.name}}, "spec": {"paused": True}}
         return Do((commands.patch(deployment, changes, "pause it while its ReplicaSet steers"),))
 
@@ -91,13 +100,16 @@ class Prefer(Plain):
     def look(self, scene: Scene) -> Outlook:
         """Done when the template prefers the target."""
         controller = scene.seen.controller
-        if not _steerable(scene) or controller is None or marks.AFFINITY_BEFORE in notes_of(controller):
+        if not _steerable(scene) or controller is None:
             return Done()
+        if marks.AFFINITY_BEFORE in notes_of(controller):
+            by = _noted(controller)["migration"]
+            return Done() if by == scene.migration.name else Wait(f"migration {by} is steering the ReplicaSet")
         if scene.seen.deployment is not None and not scene.seen.deployment["spec"].get("paused"):
             return GiveUp("the Deployment was resumed by somebody else")
         before = controller["spec"]["template"]["spec"].get("affinity")
         wanted = steered(before, scene.migration.progress)
-        note = {marks.AFFINITY_BEFORE: json.dumps(before)}
+        note = {marks.AFFINITY_BEFORE: json.dumps({"migration": scene.migration.name, "affinity": before})}
         changes = {
             "metadata": {"annotations": note, "resourceVersion": controller["metadata"]["resourceVersion"]},
             "spec": {"template": {"spec": {"affinity": wanted}}},
@@ -112,6 +124,13 @@ class Evict(Plain):
 
     def __init__(self, grace: int) -> None:
         self._grace = grace
+
+    def enter(self, scene: Scene) -> Progress:
+        """Record who is there already, where neither a name nor a preference will tell the new pod."""
+        progress, controller = scene.migration.progress, scene.seen.controller
+        if _steerable(scene) or (controller is not None and controller["kind"] == "StatefulSet"):
+            return progress
+        return replace(progress, bystanders=tuple(sorted(pod["metadata"]["uid"] for pod in scene.seen.siblings)))
 
     def look(self, scene: Scene) -> Outlook:
         """Done when the original goes."""
@@ -153,8 +172,7 @@ class Restore(Plain):
 
     def look(self, scene: Scene) -> Outlook:
         """Done when both are as they were."""
-        todo = restoring(scene)
-        return Do(todo) if todo else Done()
+        return restoring(scene)
 
 
 class MarkRebuilt(Plain):
@@ -202,8 +220,8 @@ class Unprotect(Plain):
 
     def look(self, scene: Scene) -> Outlook:
         """Done when it is gone."""
-        ours = scene.seen.temporary_budget
-        return Do((commands.delete(ours, "it was temporary"),)) if ours is not None else Done()
+        todo = unprotecting(scene)
+        return Do(tuple(todo)) if todo else Done()
 
 
 def temporary_budget_name(workload: Json) -> str:
@@ -224,12 +242,17 @@ def steered(affinity: Json | None, progress: Progress) -> Json:
     return {**affinity, "nodeAffinity": {**nodes, "preferredDuringSchedulingIgnoredDuringExecution": preferred}}
 
 
-def restoring(scene: Scene) -> tuple[commands.Command, ...]:
-    """What brings the template and the Deployment back, as far as it was we who changed them."""
-    controller, deployment = scene.seen.controller, scene.seen.deployment
-    if controller is not None and marks.AFFINITY_BEFORE in notes_of(controller):
+def restoring(scene: Scene) -> Do | Wait | Done:
+    """What brings the template and the Deployment back, as far as it was this migration that changed them.
+
+    A Deployment that is resumed before its controller has the restored template in sight would find no ReplicaSet for
+    its own, and roll out. The ReplicaSet's controller looks through the same informer: what it has seen, both have.
+    """
+    controller, deployment, name = scene.seen.controller, scene.seen.deployment, scene.migration.name
+    noted = _noted(controller) if controller is not None else {}
+    if controller is not None and noted.get("migration") == name:
         metadata = controller["metadata"]
-        before = json.loads(notes_of(controller)[marks.AFFINITY_BEFORE])
+        before = noted["affinity"]
         at = "/spec/template/spec/affinity"
         note = "/metadata/annotations/" + marks.AFFINITY_BEFORE.replace("~", "~0").replace("/", "~1")
         body: list[Json] = [
@@ -240,24 +263,52 @@ def restoring(scene: Scene) -> tuple[commands.Command, ...]:
         ]
         why = "take the preference out again"
         patch = commands.Verb.PATCH
-        return (commands.Command(patch, controller["kind"], metadata["namespace"], metadata["name"], body, why=why),)
-    if deployment is not None and notes_of(deployment).get(marks.PAUSED_BY) == scene.migration.name:
+        return Do((commands.Command(patch, "ReplicaSet", metadata["namespace"], metadata["name"], body, why=why),))
+    if deployment is not None and notes_of(deployment).get(marks.PAUSED_BY) == name:
+        if controller is not None and not is_observed(controller):
+            return Wait("its controller has not seen the restored template yet", 1.0)
         changes = {"metadata": {"annotations": {marks.PAUSED_BY: None}}, "spec": {"paused": None}}
-        return (commands.patch(deployment, changes, "resume it"),)
-    return ()
+        return Do((commands.patch(deployment, changes, "resume it"),))
+    return Done()
+
+
+def unprotecting(scene: Scene) -> list[commands.Command]:
+    """What removes this migration's temporary budget."""
+    ours = scene.seen.temporary_budget
+    if ours is None or is_leaving(ours) or not _is_own(ours, scene):
+        return []
+    return [commands.delete(ours, "it was temporary")]
+
+
+def _is_own(budget: Json, scene: Scene) -> bool:
+    return labels_of(budget).get(marks.MIGRATION_ID) == scene.migration.name
+
+
+def _noted(controller: Json) -> Json:
+    """By whom the template is steered, and what its affinity was."""
+    written = notes_of(controller).get(marks.AFFINITY_BEFORE)
+    found: Json = json.loads(written) if written else {}
+    return found
 
 
 def rebuilt(scene: Scene) -> Json | None:
     """The pod that the controller made in the original's place."""
     progress, seen = scene.migration.progress, scene.seen
-    if seen.pod is not None and progress.uid and seen.pod["metadata"]["uid"] != progress.uid:
-        return seen.pod  # a StatefulSet's: the same name again
-    since = int(progress.started or 0.0)
-    young = [pod for pod in seen.siblings if not is_leaving(pod) and _created(pod) >= since]
-    if _steerable(scene):
-        young = [pod for pod in young if _prefers(pod, progress.target)]
-    others = [pod for pod in young if pod["metadata"]["uid"] != progress.uid]
-    return max(others, key=lambda pod: (_created(pod), pod["metadata"]["name"]), default=None)
+    if seen.controller is not None and seen.controller["kind"] == "StatefulSet":
+        again = seen.pod is not None and seen.pod["metadata"]["uid"] != progress.uid
+        return seen.pod if again else None  # under the same name
+    since = int(progress.started or 0.0)  # Kubernetes writes whole seconds
+    known = {progress.uid, *progress.bystanders}
+    young = [
+        pod
+        for pod in seen.siblings
+        if pod["metadata"]["uid"] not in known
+        and not is_leaving(pod)
+        and _created(pod) >= since
+        and labels_of(pod).get(marks.MIGRATION_ID, scene.migration.name) == scene.migration.name
+        and (not _steerable(scene) or _prefers(pod, progress.target))
+    ]
+    return max(young, key=lambda pod: (_created(pod), pod["metadata"]["name"]), default=None)
 
 
 def replacement(scene: Scene) -> Json | None:

@@ -12,7 +12,7 @@ import json
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.copies import from_template, replacement_name, withheld_labels
-from rescheduler.migration.observation import Scene, is_leaving, labels_of, notes_of
+from rescheduler.migration.observation import Scene, has_ended, is_leaving, labels_of, notes_of, ready_for
 from rescheduler.migration.steps import (
     CreateCopy,
     Do,
@@ -22,6 +22,8 @@ from rescheduler.migration.steps import (
     Plain,
     Wait,
     is_adopted,
+    is_observed,
+    rollout,
     unrest,
     with_replacement,
 )
@@ -49,6 +51,8 @@ class CopyTemplate(CreateCopy):
                 return GiveUp("its ReplicaSet is gone", retry=False)
             if withheld_labels(scene) is None:
                 return GiveUp("every label of its selector is one that a Service or budget goes by", other_method=True)
+            if changing := rollout(scene):
+                return Wait(changing)
         return super().look(scene)
 
 
@@ -86,21 +90,27 @@ class HandOver(Plain):
         if is_adopted(copy, controller):
             if original is None or is_leaving(original):
                 return Done()
-            return self._undecided(scene, controller)
-        if unrest(scene) and not _has_withheld(copy):
-            return Wait(unrest(scene))
-        return Do((self._label(copy),)) if not _has_withheld(copy) else Wait("the ReplicaSet has not adopted the copy")
+            return self._undecided(scene, controller, {original["metadata"]["uid"], copy["metadata"]["uid"]})
+        if is_leaving(copy) or has_ended(copy):
+            return GiveUp("the copy is gone")
+        if _has_withheld(copy):
+            return Wait("the ReplicaSet has not adopted the copy", 1.0)
+        if original is None or is_leaving(original):
+            return GiveUp("the pod is gone, and its ReplicaSet has replaced it", retry=False)
+        reason = unrest(scene) or ("" if ready_for(copy, scene.now) is not None else "the copy is not Ready any more")
+        return Wait(reason) if reason else Do((self._label(copy),))
 
-    def _undecided(self, scene: Scene, controller: Json) -> Outlook:
-        status, wanted = controller.get("status", {}), controller["spec"].get("replicas", 1)
-        active = [pod for pod in scene.seen.siblings if not is_leaving(pod)]
-        seen_all = status.get("observedGeneration") == controller["metadata"].get("generation")
-        if seen_all and len(active) <= wanted:
+    def _undecided(self, scene: Scene, controller: Json, both: set[str]) -> Outlook:
+        # Decided on one list alone: the original was read at another moment, and may have begun to go since.
+        wanted = controller["spec"].get("replicas", 1)
+        active = [pod for pod in scene.seen.siblings if not is_leaving(pod) and not has_ended(pod)]
+        staying = {pod["metadata"]["uid"] for pod in active}
+        if is_observed(controller) and both <= staying and len(active) <= wanted:
             # Scaled up meanwhile, or another pod went: then the copy is one of those wanted, and the original stays.
             return GiveUp(
                 "its workload was scaled meanwhile: the copy was adopted, and nothing was to be removed", retry=False
             )
-        return Wait("the ReplicaSet has not removed the original yet")
+        return Wait("the ReplicaSet has not removed the original yet", 1.0)
 
     def _label(self, copy: Json) -> Command:
         withheld = json.loads(notes_of(copy)[marks.WITHHELD])

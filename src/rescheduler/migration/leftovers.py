@@ -8,17 +8,29 @@ marked as this migration's is left alone.
 from __future__ import annotations
 
 from rescheduler.migration import commands
-from rescheduler.migration.commands import Command, Json
-from rescheduler.migration.eviction import restoring
-from rescheduler.migration.observation import Scene, controller_of, is_leaving, labels_of, notes_of
-from rescheduler.migration.steps import unmarking
+from rescheduler.migration.commands import Command
+from rescheduler.migration.eviction import restoring, unprotecting
+from rescheduler.migration.observation import Scene, controller_of, has_ended, is_leaving, notes_of
+from rescheduler.migration.steps import Do, Done, Wait, letting_stay, unmarking, unmarking_original
 from rescheduler.model import marks
 from rescheduler.model.plan import Method
 
 
-def leftovers(scene: Scene) -> list[Command]:
-    """What is still to be taken back; the most dangerous first."""
-    return [*_cost(scene), *_copy(scene), *restoring(scene), *_budget(scene), *_marks(scene)]
+def leftovers(scene: Scene) -> Do | Wait | Done:
+    """What is still to be taken back, the most dangerous first; Done when nothing of it is left."""
+    restored = restoring(scene)
+    todo = [*_cost(scene), *_copy(scene)]
+    todo += restored.commands if isinstance(restored, Do) else ()
+    todo += [*unprotecting(scene), *unmarking_original(scene), *unmarking(scene)]
+    if todo:
+        return Do(tuple(todo))
+    if isinstance(restored, Wait):
+        return restored
+    if scene.copy is not None and is_leaving(scene.copy) and controller_of(scene.copy) is None:
+        return Wait("the copy is ending", 1.0)
+    if scene.seen.temporary_budget is not None and is_leaving(scene.seen.temporary_budget):
+        return Wait("the temporary budget is being removed", 1.0)
+    return Done()
 
 
 def _cost(scene: Scene) -> list[Command]:
@@ -32,38 +44,13 @@ def _cost(scene: Scene) -> list[Command]:
 
 
 def _copy(scene: Scene) -> list[Command]:
-    copy, migration = scene.copy, scene.migration
+    copy, original = scene.copy, scene.original
     if copy is None or is_leaving(copy):
         return []
-    managed = controller_of(copy) is not None
-    alone = migration.progress.method is Method.COPY and scene.original is None
-    if not managed and not alone:
-        return [commands.delete(copy, "the move is rolled back")]
-    # It has become somebody else's pod, or the only one there is: it stays, and stops being ours.
-    owners = copy["metadata"].get("ownerReferences") or []
-    others = [owner for owner in owners if owner["uid"] != migration.uid]
-    changes: Json = {}
-    if len(others) < len(owners):
-        changes |= {"ownerReferences": others, "resourceVersion": copy["metadata"]["resourceVersion"]}
-    if labels_of(copy).get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS:
-        changes["labels"] = {marks.MIGRATION_STATUS: "completed"}
-    if marks.WITHHELD in notes_of(copy):
-        changes["annotations"] = {marks.WITHHELD: None}
-    return [commands.patch(copy, {"metadata": changes}, "let it stay")] if changes else []
-
-
-def _budget(scene: Scene) -> list[Command]:
-    ours = scene.seen.temporary_budget
-    if ours is None or labels_of(ours).get(marks.MIGRATION_ID) != scene.migration.name:
-        return []
-    return [commands.delete(ours, "it was temporary")]
-
-
-def _marks(scene: Scene) -> list[Command]:
-    found: list[Command] = []
-    name, original = scene.migration.name, scene.original
-    if original is not None and not is_leaving(original) and labels_of(original).get(marks.MIGRATION_ID) == name:
-        gone: Json = dict.fromkeys((marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATION_REASON))
-        changes = {"metadata": {"labels": gone, "annotations": {marks.MIGRATION_TIME: None}}}
-        found.append(commands.patch(original, changes, "take the marks off"))
-    return [*found, *unmarking(scene)]
+    # Without the original, a copy that has a node is the only pod there is; behind its gate it was never one.
+    goes = original is None or is_leaving(original)
+    alone = scene.migration.progress.method is Method.COPY and goes and bool(copy["spec"].get("nodeName"))
+    if controller_of(copy) is None and not (alone and not has_ended(copy)):
+        # If somebody has adopted it since we looked, it is a pod of theirs, and must not go.
+        return [commands.delete(copy, "the move is rolled back", as_seen=True)]
+    return letting_stay(scene, "failed")

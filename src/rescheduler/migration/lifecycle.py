@@ -24,7 +24,7 @@ from rescheduler.migration.eviction import (
 )
 from rescheduler.migration.handoff import AwaitGone, Cheapen, CopyTemplate, HandOver
 from rescheduler.migration.leftovers import leftovers
-from rescheduler.migration.observation import Scene
+from rescheduler.migration.observation import Scene, is_leaving
 from rescheduler.migration.steps import (
     AwaitMembers,
     AwaitReady,
@@ -38,12 +38,14 @@ from rescheduler.migration.steps import (
     Step,
     Ungate,
     Wait,
+    unmarking,
 )
 from rescheduler.model.migration import Phase, Progress
 from rescheduler.model.plan import Method
 
 ROLL_BACK = "RollBack"
-_BEFORE_ROOM = ("", "Mark", "CreateCopy", "Nominate", ROLL_BACK)
+_CLOSING = frozenset({Restore.name, MarkRebuilt.name, Unprotect.name, Finish.name})
+"""Steps that come after the move: they do what rolling back would do, so they have all the time they need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +97,26 @@ class Lifecycle:
         """The names of a method's steps, in order."""
         return [step.name for step in self._steps[method]]
 
+    def held(self, scene: Scene) -> Wait | None:
+        """Why a pending migration is not to begin yet, whatever the cluster looks like."""
+        migration = scene.migration
+        if migration.order.paused:
+            return Wait("paused", self._manner.longest_pause)
+        due = migration.progress.retry_at
+        if due is not None and due > scene.now:
+            return Wait(migration.progress.message, due - scene.now)
+        return None
+
+    def aftermath(self, scene: Scene) -> tuple[Command, ...]:
+        """What is to be cleaned after a migration that is over: notes that the Deployment's controller copied late."""
+        return tuple(unmarking(scene)) if scene.migration.progress.over else ()
+
     def begin(self, scene: Scene, progress: Progress) -> Progress:
         """A migration that may start now, with the method and target that were chosen for it."""
         attempts = progress.attempts + 1
         return replace(
             progress, phase=Phase.IN_PROGRESS, step="", attempts=attempts, started=scene.now, step_started=scene.now,
-            replacement=None, retry_at=None, message="",
+            replacement=None, bystanders=(), retry_at=None, message="",
         )  # fmt: skip
 
     def advance(self, scene: Scene) -> Decision:
@@ -110,8 +126,6 @@ class Lifecycle:
             return Decision(progress)
         if progress.step == ROLL_BACK:
             return self._rolled_back(scene)
-        if scene.migration.order.paused and progress.step == "":
-            return Decision(replace(progress, message="paused"))
         timeout = scene.migration.order.timeout or self._manner.timeout
         overdue = progress.started is not None and scene.now - progress.started > timeout
         return self._walk(scene, self._steps[progress.method], overdue=overdue)
@@ -132,9 +146,13 @@ class Lifecycle:
                     at += 1
                     scene = _entered(scene, steps[at])
                 case Do(commands):
-                    return Decision(replace(progress, message=commands[0].why), commands)
+                    refused, late = scene.seen.refused, overdue and step.name not in _CLOSING
+                    message = f"{commands[0].why}: {refused.message}" if refused else commands[0].why
+                    if late:
+                        return self._give_up(scene, GiveUp(f"timed out in step {step.name}: {message}"))
+                    return Decision(replace(progress, message=message), commands)
                 case Wait(reason, seconds):
-                    if overdue:
+                    if overdue and step.name not in _CLOSING:
                         return self._give_up(scene, GiveUp(f"timed out in step {step.name}: {reason}"))
                     return Decision(replace(progress, message=reason), wait=seconds)
                 case GiveUp() as why:
@@ -149,26 +167,26 @@ class Lifecycle:
 
     def _give_up(self, scene: Scene, why: GiveUp) -> Decision:
         """Record that it is rolled back, and what is to happen after that."""
-        progress = scene.migration.progress
+        progress, original = scene.migration.progress, scene.original
         tried = progress.tried
+        gone = original is None or is_leaving(original)
         if why.other_method and progress.method is not None:
             tried = (*tried, progress.method)
-        again = (why.retry and progress.attempts < self._manner.attempts) or why.other_method
+        again = not gone and ((why.retry and progress.attempts < self._manner.attempts) or why.other_method)
         pause = min(self._manner.first_pause * 2 ** (progress.attempts - 1), self._manner.longest_pause)
         rolled = replace(
             progress, step=ROLL_BACK, step_started=scene.now, message=why.reason, tried=tried,
             retry_at=(scene.now if why.other_method else scene.now + pause) if again else None,
         )  # fmt: skip
-        return Decision(rolled, tuple(leftovers(_with(scene, rolled))), wait=1.0)
+        return Decision(rolled)
 
     def _rolled_back(self, scene: Scene) -> Decision:
         progress = scene.migration.progress
-        if todo := leftovers(scene):
-            return Decision(progress, tuple(todo), wait=1.0)
-        if scene.copy is not None and not scene.copy["metadata"].get("ownerReferences"):
-            pass  # it stays: see leftovers
-        elif scene.copy is not None and "deletionTimestamp" in scene.copy["metadata"]:
-            return Decision(progress, wait=2.0)
+        match leftovers(scene):
+            case Do(commands):
+                return Decision(progress, commands)
+            case Wait(_, seconds):
+                return Decision(progress, wait=seconds)
         if progress.retry_at is not None:
             return Decision(replace(progress, phase=Phase.PENDING, step="", step_started=None))
         return Decision(replace(progress, phase=Phase.FAILED, step="", finished=scene.now))

@@ -34,6 +34,8 @@ class Observation:
     """Every pod of the namespace that carries this migration's id, the original included."""
     controller: Json | None = None
     deployment: Json | None = None
+    replica_sets: tuple[Json, ...] = ()
+    """Every ReplicaSet of the Deployment: its controller copies our notes to them."""
     siblings: tuple[Json, ...] = ()
     """Every pod that the controller owns, the original included."""
     budgets: tuple[Json, ...] = ()

@@ -7,9 +7,9 @@ when its effect is there and ask for the same again when it is not. What it want
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command, Json
@@ -82,10 +82,21 @@ class Plain:
         return scene.migration.progress
 
 
-class Mark(Plain):
+_MARKED_LABELS = (marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATION_REASON)
+
+
+class Mark:
     """Marks the original and its workload, so that people and our guards see that a move is under way."""
 
     name = "Mark"
+
+    def enter(self, scene: Scene) -> Progress:
+        """Record whose annotations are to be cleaned: they outlast the ReplicaSet, when there is a rollout."""
+        workload, progress = workload_of(scene), scene.migration.progress
+        if workload is None:
+            return replace(progress, workload=None)
+        metadata = workload["metadata"]
+        return replace(progress, workload=Reference(workload["kind"], metadata["name"], metadata["uid"]))
 
     def look(self, scene: Scene) -> Outlook:
         """Done when both carry the migration's id."""
@@ -102,8 +113,10 @@ class Mark(Plain):
             marks.MIGRATION_REASON: migration.order.strategy,
         }
         if wanted.items() - labels_of(original).items():
-            when = {marks.MIGRATION_TIME: format_instant(scene.now)}
-            changes = {"metadata": {"labels": wanted, "annotations": when}}
+            notes = {marks.MIGRATION_TIME: format_instant(scene.now)}
+            if marks.MARKS_BEFORE not in notes_of(original) and (before := _marks_before(original)):
+                notes[marks.MARKS_BEFORE] = json.dumps(before)
+            changes = {"metadata": {"labels": wanted, "annotations": notes}}
             todo.append(commands.patch(original, changes, "mark the original"))
         workload = workload_of(scene)
         if workload is not None and notes_of(workload).get(marks.MIGRATION_ID) != migration.name:
@@ -146,7 +159,7 @@ class Nominate(Plain):
     def look(self, scene: Scene) -> Outlook:
         """Done when the nomination is in its status."""
         copy, target = scene.copy, scene.migration.progress.target
-        if copy is None:
+        if copy is None or is_leaving(copy):
             return GiveUp("the copy is gone")
         if copy.get("status", {}).get("nominatedNodeName") == target or copy["spec"].get("nodeName"):
             return Done()
@@ -166,6 +179,8 @@ class AwaitMembers(Plain):
     def look(self, scene: Scene) -> Outlook:
         """Done when all others are here or further."""
         order, members = scene.migration.order, scene.seen.members
+        if scene.original is None or is_leaving(scene.original):
+            return GiveUp("the pod is gone", retry=False)
         if order.members <= 1:
             return Done()
         if lost := next((each for each in members if each.progress.phase is Phase.FAILED), None):
@@ -183,11 +198,13 @@ class Ungate(Plain):
     def look(self, scene: Scene) -> Outlook:
         """Done when the gate is off."""
         copy = scene.copy
-        if copy is None:
+        if copy is None or is_leaving(copy):
             return GiveUp("the copy is gone")
         gates = [gate["name"] for gate in copy["spec"].get("schedulingGates", ())]
         if marks.GATE not in gates:
             return Done()
+        if scene.original is None or is_leaving(scene.original):
+            return GiveUp("the pod is gone", retry=False)  # from here on the copy would be the pod
         at = f"/spec/schedulingGates/{gates.index(marks.GATE)}"
         uid = copy["metadata"]["uid"]
         body = [
@@ -248,20 +265,7 @@ class Finish(Plain):
 
     def look(self, scene: Scene) -> Outlook:
         """Done when nothing of the move is left but its trace."""
-        todo = unmarking(scene)
-        migration, replacement = scene.migration, scene.copy
-        if replacement is not None and not is_leaving(replacement):
-            changes: Json = {}
-            if labels_of(replacement).get(marks.MIGRATION_STATUS) != "completed":
-                changes["labels"] = {marks.MIGRATION_STATUS: "completed"}
-            if marks.WITHHELD in notes_of(replacement):
-                changes["annotations"] = {marks.WITHHELD: None}
-            owners = replacement["metadata"].get("ownerReferences") or []
-            others = [owner for owner in owners if owner["uid"] != migration.uid]
-            if len(others) < len(owners):
-                changes |= {"ownerReferences": others, "resourceVersion": replacement["metadata"]["resourceVersion"]}
-            if changes:
-                todo.append(commands.patch(replacement, {"metadata": changes}, "the move is over"))
+        todo = [*letting_stay(scene, "completed"), *unmarking(scene)]
         return Do(tuple(todo)) if todo else Done()
 
 
@@ -270,22 +274,60 @@ def workload_of(scene: Scene) -> Json | None:
     return scene.seen.deployment or scene.seen.controller
 
 
+def letting_stay(scene: Scene, status: str) -> list[Command]:
+    """What makes the replacement a pod like any other, with nothing but the trace of how it came to be."""
+    pod, changes = scene.copy, dict[str, Any]()
+    if pod is None or is_leaving(pod):
+        return []
+    if labels_of(pod).get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS:
+        changes["labels"] = {marks.MIGRATION_STATUS: status}
+    if marks.WITHHELD in notes_of(pod):
+        changes["annotations"] = {marks.WITHHELD: None}
+    owners = pod["metadata"].get("ownerReferences") or []
+    others = [owner for owner in owners if owner["uid"] != scene.migration.uid]
+    if len(others) < len(owners):
+        changes |= {"ownerReferences": others, "resourceVersion": pod["metadata"]["resourceVersion"]}
+    return [commands.patch(pod, {"metadata": changes}, "it is a pod like any other now")] if changes else []
+
+
 def unmarking(scene: Scene) -> list[Command]:
     """What takes our notes off the workload.
 
-    The Deployment first, because its controller copies what it finds there to its ReplicaSet, and never takes it back.
+    The Deployment first, because its controller copies what it finds there to its ReplicaSets, and never takes it
+    back. It may do so late, from what it saw before: so this is asked again some time after the move.
     """
-    name = scene.migration.name
-    for workload in (scene.seen.deployment, scene.seen.controller):
-        ours = [
-            key
-            for key in (marks.MIGRATION_ID, marks.PAUSED_BY)
-            if workload is not None and notes_of(workload).get(key) == name
-        ]
-        if workload is not None and ours:
-            changes = {"metadata": {"annotations": dict.fromkeys(ours)}}
-            return [commands.patch(workload, changes, "the move is over")]
-    return []
+    seen, name = scene.seen, scene.migration.name
+    if seen.deployment is not None and (todo := _unnoting(seen.deployment, name, (marks.MIGRATION_ID,))):
+        return todo
+    copied = {each["metadata"]["uid"]: each for each in (seen.controller, *seen.replica_sets) if each is not None}
+    keys = (marks.MIGRATION_ID, marks.PAUSED_BY)
+    return [command for each in copied.values() for command in _unnoting(each, name, keys)]
+
+
+def _unnoting(workload: Json, name: str, keys: tuple[str, ...]) -> list[Command]:
+    ours = [key for key in keys if notes_of(workload).get(key) == name]
+    if not ours:
+        return []
+    return [commands.patch(workload, {"metadata": {"annotations": dict.fromkeys(ours)}}, "the move is over")]
+
+
+def unmarking_original(scene: Scene) -> list[Command]:
+    """What gives an original that stays the marks back that it had."""
+    original = scene.original
+    if original is None or is_leaving(original):
+        return []
+    if labels_of(original).get(marks.MIGRATION_ID) != scene.migration.name:
+        return []
+    before: Json = json.loads(notes_of(original).get(marks.MARKS_BEFORE, "{}"))
+    labels = {key: before.get("labels", {}).get(key) for key in _MARKED_LABELS}
+    notes = {marks.MIGRATION_TIME: before.get("annotations", {}).get(marks.MIGRATION_TIME), marks.MARKS_BEFORE: None}
+    return [commands.patch(original, {"metadata": {"labels": labels, "annotations": notes}}, "take the marks off")]
+
+
+def _marks_before(original: Json) -> Json:
+    labels = {key: value for key, value in labels_of(original).items() if key in _MARKED_LABELS}
+    notes = {key: value for key, value in notes_of(original).items() if key == marks.MIGRATION_TIME}
+    return {key: value for key, value in (("labels", labels), ("annotations", notes)) if value}
 
 
 def min_ready_seconds(scene: Scene) -> int:
@@ -294,19 +336,34 @@ def min_ready_seconds(scene: Scene) -> int:
     return int(controller["spec"].get("minReadySeconds") or 0) if controller is not None else 0
 
 
-def unrest(scene: Scene) -> str:
-    """What is going on with the workload that one must not interfere with; empty when it is quiet."""
+def rollout(scene: Scene) -> str:
+    """How the workload is being changed by its owner; empty when it is not."""
     controller, deployment = scene.seen.controller, scene.seen.deployment
     if controller is None:
         return "its controller is gone"
     for each in (controller, deployment):
-        if each is not None and each.get("status", {}).get("observedGeneration") != each["metadata"].get("generation"):
+        if each is not None and not is_observed(each):
             return f"{each['kind']} {each['metadata']['name']} has changes that its controller has not seen yet"
     if deployment is not None:
         status, wanted = deployment.get("status", {}), deployment["spec"].get("replicas", 1)
         if status.get("updatedReplicas", 0) != status.get("replicas", 0) or status.get("replicas", 0) != wanted:
             return f"Deployment {deployment['metadata']['name']} is being rolled out or scaled"
-    mine: Sequence[Json] = [pod for pod in scene.seen.siblings if not is_leaving(pod) and not has_ended(pod)]
+    return ""
+
+
+def is_observed(workload: Json) -> bool:
+    """Whether its controller has seen the newest of it; a Job's does not say."""
+    if workload["kind"] == "Job":
+        return True
+    return bool(workload.get("status", {}).get("observedGeneration") == workload["metadata"].get("generation"))
+
+
+def unrest(scene: Scene) -> str:
+    """What is going on with the workload that a handoff must not interfere with; empty when it is quiet."""
+    controller = scene.seen.controller
+    if controller is None or (changing := rollout(scene)):
+        return "its controller is gone" if controller is None else changing
+    mine = [pod for pod in scene.seen.siblings if not is_leaving(pod) and not has_ended(pod)]
     wanted = controller["spec"].get("replicas", 1)
     if len(mine) != wanted:
         return f"{controller['kind']} {controller['metadata']['name']} has {len(mine)} pods and wants {wanted}"

@@ -20,6 +20,7 @@ SCHEDULING_RETRIES = "scheduling-retries"
 GATE = "rescheduler.io/move"  # scheduling gate: the copy waits until its place is reserved
 WITHHELD = "rescheduler.io/withheld"  # annotation of a copy: the labels it gets when it takes over, as JSON
 COST_BEFORE = "rescheduler.io/deletion-cost-before"  # annotation of an original whose deletion cost we changed
+MARKS_BEFORE = "rescheduler.io/marks-before"  # annotation of an original that had marks of an earlier move, as JSON
 PAUSED_BY = "rescheduler.io/paused-by"  # annotation of a Deployment that we paused: the migration
 AFFINITY_BEFORE = "rescheduler.io/affinity-before"  # annotation of a ReplicaSet whose template we steer by, as JSON
 MANAGED_BY = "app.kubernetes.io/managed-by"  # label of what we make, with the value below

@@ -64,7 +64,11 @@ class Progress:
     source: str = ""
     target: str = ""
     controller: Reference | None = None
+    workload: Reference | None = None
+    """What carries our note: the Deployment, else the controller."""
     replacement: Reference | None = None
+    bystanders: tuple[str, ...] = ()
+    """The UIDs of the pods beside the original, where a new one could not be told from them otherwise."""
     attempts: int = 0
     tried: tuple[Method, ...] = ()
     """Methods that could not go on, so that another one was taken."""

@@ -1,0 +1,172 @@
+"""The journal and the writer against an API server: what is answered when somebody else was there first."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
+from typing import TypeVar
+
+import pytest
+
+from rescheduler.cluster.client import ApiClient
+from rescheduler.cluster.connection import Impersonation
+from rescheduler.cluster.errors import ApiError
+from rescheduler.cluster.journal import Journal, StaleError
+from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.cluster.observer import Observer
+from rescheduler.cluster.writer import Writer
+from rescheduler.migration import commands
+from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.plan import Method
+from tests.support.both_clusters import ClusterUnderTest, Space
+from tests.support.manifests import budget, pod
+from tests.support.migrations import pod_migrations
+
+Answer = TypeVar("Answer")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kind(cluster: ClusterUnderTest) -> Iterator[None]:
+    with pod_migrations(cluster):
+        yield
+
+
+def asked(space: Space, ask: Callable[[ApiClient], Awaitable[Answer]]) -> Answer:
+    options = KubeconfigOptions(space.cluster.kubeconfig, None, Impersonation("", ()))
+    connection = load_connection(options, os.environ)
+
+    async def run() -> Answer:
+        async with ApiClient(connection) as client:
+            return await ask(client)
+
+    return asyncio.run(run())
+
+
+def ordered(space: Space) -> Migration:
+    return Migration(space.name, "m", Order("web", target="n", method=Method.COPY, timeout=90.0, reason="why"))
+
+
+def test_a_migration_is_read_as_it_was_stored(space: Space) -> None:
+    progress = Progress(
+        Phase.IN_PROGRESS,
+        "Evict",
+        Method.EVICT,
+        "uid",
+        "a",
+        "b",
+        Reference("ReplicaSet", "web-1", "r"),
+        Reference("Deployment", "web", "d"),
+        Reference("Pod", "web-2"),
+        ("x", "y"),
+        2,
+        (Method.HANDOFF,),
+        "waits",
+        1_800_000_000.0,
+        1_800_000_001.0,
+        None,
+        1_800_000_002.0,
+    )
+
+    async def ask(client: ApiClient) -> tuple[Migration, Migration | None]:
+        journal = Journal(client)
+        added = await journal.add(ordered(space))
+        assert await journal.add(ordered(space)) == added
+        stored = await journal.store(added, progress)
+        return stored, await journal.read(space.name, "m")
+
+    stored, read = asked(space, ask)
+    assert read == stored
+    assert (read.order, read.progress) == (ordered(space).order, progress)
+
+
+def test_progress_is_stored_only_over_what_was_read(space: Space) -> None:
+    async def ask(client: ApiClient) -> None:
+        journal = Journal(client)
+        first = await journal.add(ordered(space))
+        await journal.store(first, replace(first.progress, message="another leader was here"))
+        with pytest.raises(StaleError):
+            await journal.store(first, replace(first.progress, message="too late"))
+        await journal.remove(first)
+        with pytest.raises(StaleError):
+            await journal.store(first, replace(first.progress, message="it is gone"))
+        second = await journal.add(ordered(space))
+        assert second.uid != first.uid
+        with pytest.raises(StaleError):
+            await journal.store(first, replace(first.progress, message="not this one"))
+
+    asked(space, ask)
+
+
+def test_a_write_never_hits_another_object_of_the_same_name(space: Space, nodes: list[str]) -> None:
+    there = space.runs(pod("web"))
+    other = there | {"metadata": there["metadata"] | {"uid": "00000000-0000-0000-0000-000000000000"}}
+    patch = commands.patch(other, {"metadata": {"labels": {"a": "b"}}}, "try")
+
+    async def ask(client: ApiClient) -> list[int | None]:
+        writer = Writer(client)
+        answers = [await writer.carry_out(each) for each in (patch, commands.delete(other, "try"))]
+        return [refused.code if refused else None for refused in answers]
+
+    codes = asked(space, ask)
+    assert codes == [422, 409]
+    assert space.get("Pod", "web")["metadata"]["uid"] == there["metadata"]["uid"]
+
+
+def test_an_object_that_somebody_changed_is_not_deleted_as_seen(space: Space, nodes: list[str]) -> None:
+    there = space.runs(pod("web"))
+    space.patch("Pod", "web", {"metadata": {"labels": {"a": "b"}}})
+
+    async def ask(client: ApiClient) -> int | None:
+        refused = await Writer(client).carry_out(commands.delete(there, "try", as_seen=True))
+        return refused.code if refused else None
+
+    assert asked(space, ask) == 409
+    assert "deletionTimestamp" not in space.get("Pod", "web")["metadata"]
+
+
+def test_a_dry_writer_changes_nothing(space: Space, nodes: list[str]) -> None:
+    there = space.runs(pod("web"))
+    made = pod("another")
+    made["metadata"]["namespace"] = space.name
+    tried = (
+        commands.create(made, "try"),
+        commands.patch(there, {"metadata": {"labels": {"a": "b"}}}, "try"),
+        commands.evict(there, 0, "try"),
+        commands.delete(there, "try"),
+    )
+
+    async def ask(client: ApiClient) -> list[object]:
+        return [await Writer(client, dry=True).carry_out(each) for each in tried]
+
+    assert asked(space, ask) == [None] * 4
+    still = space.get("Pod", "web")["metadata"]
+    assert (still["uid"], still["labels"]) == (there["metadata"]["uid"], there["metadata"]["labels"])
+    assert "deletionTimestamp" not in still
+    assert space.find("Pod", "another") is None
+
+
+def test_what_is_done_already_is_no_refusal(space: Space, nodes: list[str]) -> None:
+    there = space.runs(pod("web"))
+    space.delete("Pod", "web", gracePeriodSeconds=0)
+    space.gone("Pod", "web")
+    made = budget("web", "web", minAvailable=1)
+    made["metadata"]["namespace"] = space.name
+    again = commands.create(made, "try")
+
+    async def ask(client: ApiClient) -> list[object]:
+        tried = (commands.delete(there, "try"), commands.evict(there, 0, "try"), again, again)
+        return [await Writer(client).carry_out(each) for each in tried]
+
+    assert asked(space, ask) == [None] * 4
+
+
+def test_a_failing_read_is_one_error_and_not_a_group_of_them(space: Space) -> None:
+    nowhere = Migration("", "m", Order("web"))
+
+    async def ask(client: ApiClient) -> None:
+        with pytest.raises(ApiError):
+            await Observer(client).look(replace(nowhere, namespace="a/b"))
+
+    asked(space, ask)

@@ -1,0 +1,259 @@
+"""Moves on real objects: each method does what it promises, takes no shortcut past a budget, and leaves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from rescheduler.model import marks
+from rescheduler.model.migration import Migration, Order, Phase
+from rescheduler.model.plan import Method
+from tests.support.both_clusters import ClusterUnderTest, Space, name_of
+from tests.support.manifests import budget, deployment, job, pod, simulated, stateful_set
+from tests.support.migrations import (
+    QUICK,
+    TRACE,
+    Drive,
+    Fuse,
+    Killed,
+    Moves,
+    audit,
+    fewest_ready,
+    inventory,
+    pod_migrations,
+    settled,
+)
+from tests.testbed.api import Json
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kind(cluster: ClusterUnderTest) -> Iterator[None]:
+    with pod_migrations(cluster):
+        yield
+
+
+@pytest.fixture
+def moves(space: Space) -> Moves:
+    return Moves(space)
+
+
+@pytest.fixture
+def web(space: Space, nodes: list[str]) -> Space:
+    """A Deployment of three that is rolled out, with an affinity of its own."""
+    body = deployment("web", 3)
+    body["spec"]["template"]["spec"]["affinity"] = {}
+    space.create(body)
+    space.rolled_out("web")
+    return space
+
+
+def move(moves: Moves, original: Json, target: str, method: Method | None = None) -> Migration:
+    """Ordered, and driven to its end."""
+    moves.order("m", Order(name_of(original), target=target, method=method))
+    return moves.drive("m")
+
+
+def other_node(nodes: list[str], original: Json) -> str:
+    return next(node for node in nodes if node != original["spec"]["nodeName"])
+
+
+def stopped_at(moves: Moves, step: str) -> None:
+    """Driven until a step is recorded, and not further."""
+    with pytest.raises(Killed):
+        moves.drive("m", Drive(fuse=Fuse(after=f"storing step {step}")))
+
+
+def replacement(space: Space, migration: Migration) -> Json:
+    assert migration.progress.replacement is not None, migration.progress
+    return space.get("Pod", migration.progress.replacement.name)
+
+
+def test_a_handoff_passes_a_budget_that_allows_nothing(web: Space, moves: Moves, nodes: list[str]) -> None:
+    web.create(budget("web", "web", minAvailable=3))
+    web.reaches("PodDisruptionBudget", "web", "counts", lambda pdb: pdb.get("status", {}).get("currentHealthy") == 3)
+    before = settled(web, 3)
+    start = web.api.get(web.path("Pod", labelSelector="app=web"))
+    original = start["items"][0]
+    target = other_node(nodes, original)
+    done = move(moves, original, target, method=Method.HANDOFF)
+    assert (done.progress.phase, done.progress.message) == (Phase.COMPLETED, "")
+    events = web.events(
+        "Pod",
+        start["metadata"]["resourceVersion"],
+        lambda event: event["type"] == "DELETED" and name_of(event["object"]) == name_of(original),
+        labelSelector="app=web",
+    )
+    assert fewest_ready(start["items"], events) == 3
+    moves.late("m")
+    audit(before, settled(web, 3), done)
+    new = replacement(web, done)
+    assert new["spec"]["nodeName"] == target
+    assert {key for key in new["metadata"]["labels"] if key in TRACE} | set(new["metadata"]["annotations"]) >= TRACE
+
+
+def test_the_only_replica_is_handed_off_with_no_moment_of_none(space: Space, moves: Moves, nodes: list[str]) -> None:
+    space.create(budget("one", "one", minAvailable=1))
+    space.create(deployment("one", 1))
+    space.rolled_out("one")
+    before = settled(space, 1)
+    start = space.api.get(space.path("Pod", labelSelector="app=one"))
+    (original,) = start["items"]
+    done = move(moves, original, other_node(nodes, original))
+    assert done.progress.phase is Phase.COMPLETED
+    events = space.events(
+        "Pod",
+        start["metadata"]["resourceVersion"],
+        lambda event: event["type"] == "DELETED",
+        labelSelector="app=one",
+    )
+    assert fewest_ready(start["items"], events) == 1
+    moves.late("m")
+    audit(before, settled(space, 1), done)
+
+
+def test_an_evicted_pod_is_steered_and_all_is_restored(web: Space, moves: Moves, nodes: list[str]) -> None:
+    before = settled(web, 3)
+    original = web.pods("web")[0]
+    target = other_node(nodes, original)
+    done = move(moves, original, target, method=Method.EVICT)
+    assert done.progress.phase is Phase.COMPLETED
+    assert replacement(web, done)["spec"]["nodeName"] == target
+    moves.late("m")
+    audit(before, settled(web, 3), done)
+
+
+def test_an_eviction_waits_for_the_budget(web: Space, moves: Moves, nodes: list[str]) -> None:
+    web.create(budget("web", "web", minAvailable=3))
+    web.reaches("PodDisruptionBudget", "web", "counts", lambda pdb: pdb.get("status", {}).get("currentHealthy") == 3)
+    original = web.pods("web")[0]
+    order = Order(name_of(original), target=other_node(nodes, original), method=Method.EVICT)
+    moves.order("m", order)
+    waiting = Drive(until=lambda migration: "allows no disruption" in migration.progress.message)
+    assert moves.drive("m", waiting).progress.step == "Evict"
+    assert len(web.pods("web")) == 3
+    web.patch("PodDisruptionBudget", "web", {"spec": {"minAvailable": 2}})
+    before = inventory(web)
+    done = moves.drive("m")
+    assert done.progress.phase is Phase.COMPLETED
+    after = settled(web, 3)
+    assert after["PodDisruptionBudget", "web"] == before["PodDisruptionBudget", "web"]
+
+
+def test_a_pod_of_a_stateful_set_comes_back_under_its_name(space: Space, moves: Moves, nodes: list[str]) -> None:
+    space.create(stateful_set("db", 2))
+    space.reaches("StatefulSet", "db", "is ready", lambda each: each.get("status", {}).get("readyReplicas") == 2)
+    before = settled(space, 2)
+    original = space.get("Pod", "db-1")
+    done = move(moves, original, "", method=Method.EVICT)
+    assert done.progress.phase is Phase.COMPLETED
+    assert replacement(space, done)["metadata"]["uid"] != original["metadata"]["uid"]
+    moves.late("m")
+    audit(before, settled(space, 2), done)
+
+
+def test_a_pod_of_a_job_is_made_anew_beside_its_fellow(space: Space, moves: Moves, nodes: list[str]) -> None:
+    space.create(simulated(job("work", parallelism=2, completions=2), completes_in="600"))
+    before = settled(space, 2)
+    original = space.pods("work")[0]
+    done = move(moves, original, other_node(nodes, original), Method.EVICT)
+    assert done.progress.phase is Phase.COMPLETED
+    moves.late("m")
+    audit(before, settled(space, 2), done)
+    assert marks.MIGRATION_ID not in space.get("Job", "work")["metadata"].get("annotations", {})
+
+
+def test_two_moves_that_belong_together_start_when_both_have_their_room(
+    web: Space, moves: Moves, nodes: list[str]
+) -> None:
+    first, second, _ = web.pods("web")
+    for name, original in (("a", first), ("b", second)):
+        target = other_node(nodes, original)
+        moves.order(name, Order(name_of(original), target=target, proposal="p", members=2))
+    stays = Drive(until=lambda migration: "belong together" in migration.progress.message)
+    assert moves.drive("a", stays).progress.step == "AwaitMembers"
+    reserved = Drive(fuse=Fuse(after="storing step Ungate"), members=("a", "b"))
+    with pytest.raises(Killed):
+        moves.drive("b", reserved)
+    assert len(web.list("Pod")) == 5
+    for name in ("a", "b"):
+        assert moves.drive(name, Drive(members=("a", "b"))).progress.phase is Phase.COMPLETED
+        moves.late(name)
+    after = settled(web, 3)
+    assert not [key for key, body in after.items() if key[0] != "Pod" and marks.MIGRATION_ID in body["annotations"]]
+
+
+def test_a_pod_that_nobody_manages_is_copied_first(space: Space, moves: Moves, nodes: list[str]) -> None:
+    space.runs(pod("bare", labels={"team": "a"}))
+    before = settled(space, 1)
+    original = space.get("Pod", "bare")
+    target = other_node(nodes, original)
+    done = move(moves, original, target)
+    assert (done.progress.phase, done.progress.method) == (Phase.COMPLETED, Method.COPY)
+    new = replacement(space, done)
+    assert new["spec"]["nodeName"] == target
+    assert new["metadata"]["name"].startswith("rescheduled-bare-")
+    audit(before, settled(space, 1), done)
+
+
+def test_a_copy_that_the_quota_refuses_is_left_for_an_eviction(web: Space, moves: Moves, nodes: list[str]) -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "3"}}}
+    web.create(quota)
+    web.reaches("ResourceQuota", "q", "counts", lambda each: each.get("status", {}).get("used", {}).get("pods") == "3")
+    before = settled(web, 3)
+    original = web.pods("web")[0]
+    done = move(moves, original, other_node(nodes, original))
+    assert (done.progress.phase, done.progress.tried) == (Phase.COMPLETED, (Method.HANDOFF,))
+    moves.late("m")
+    audit(before, settled(web, 3), done)
+
+
+def test_a_copy_that_lands_elsewhere_is_taken_back_and_tried_again(web: Space, moves: Moves, nodes: list[str]) -> None:
+    before = settled(web, 3)
+    original = web.pods("web")[0]
+    target = other_node(nodes, original)
+    moves.order("m", Order(name_of(original), target=target, method=Method.HANDOFF))
+    with web.cordoned(target):
+        failed = moves.drive("m", Drive(replace(QUICK, attempts=2)))
+    assert (failed.progress.phase, failed.progress.attempts) == (Phase.FAILED, 2)
+    assert f"not on {target}" in failed.progress.message
+    moves.late("m")
+    audit(before, settled(web, 3), failed)
+
+
+def test_notes_that_the_deployments_controller_copies_late_are_removed(
+    web: Space, moves: Moves, nodes: list[str]
+) -> None:
+    before = settled(web, 3)
+    original = web.pods("web")[0]
+    done = move(moves, original, other_node(nodes, original))
+    copied = {"metadata": {"annotations": {marks.MIGRATION_ID: "m", marks.PAUSED_BY: "m"}}}
+    web.patch("ReplicaSet", name_of(web.replica_set("web")), copied)
+    moves.late("m")
+    audit(before, settled(web, 3), done)
+
+
+def test_the_notes_of_another_migration_stay(web: Space, moves: Moves, nodes: list[str]) -> None:
+    original = web.pods("web")[0]
+    moves.order("m", Order(name_of(original), target=other_node(nodes, original), method=Method.HANDOFF))
+    stopped_at(moves, "CreateCopy")
+    web.patch("Deployment", "web", {"metadata": {"annotations": {marks.MIGRATION_ID: "another"}}})
+    done = moves.drive("m")
+    moves.late("m")
+    assert done.progress.phase is Phase.COMPLETED
+    assert web.get("Deployment", "web")["metadata"]["annotations"][marks.MIGRATION_ID] == "another"
+
+
+def test_a_rollout_during_a_handoff_leaves_no_copy_and_no_note(web: Space, moves: Moves, nodes: list[str]) -> None:
+    original = web.pods("web")[0]
+    moves.order("m", Order(name_of(original), target=other_node(nodes, original), method=Method.HANDOFF))
+    stopped_at(moves, "Nominate")
+    changed = {"spec": {"revisionHistoryLimit": 0, "template": {"metadata": {"annotations": {"new": "yes"}}}}}
+    web.patch("Deployment", "web", changed)
+    web.rolled_out("web")
+    done = moves.drive("m")
+    moves.late("m")
+    assert done.progress.phase is Phase.FAILED
+    after = settled(web, 3)
+    assert not [key for key, body in after.items() if marks.MIGRATION_ID in body["labels"] | body["annotations"]]

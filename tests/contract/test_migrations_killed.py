@@ -1,0 +1,100 @@
+"""A process that is killed right after any one of its writes: the next one ends the move or takes all of it back.
+
+Every write counts, to the journal and to the cluster, so every recorded step and every command of it is a place to
+die. Whoever comes after either goes on, or finds the time up and rolls back. The embedded cluster sees all of them,
+the real one a sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from rescheduler.migration.lifecycle import Manner
+from rescheduler.model.migration import Order, Phase
+from rescheduler.model.plan import Method
+from tests.support.both_clusters import ClusterUnderTest, Space, name_of
+from tests.support.manifests import deployment, pod, stateful_set
+from tests.support.migrations import (
+    MIGRATIONS,
+    QUICK,
+    Drive,
+    Fuse,
+    Killed,
+    Moves,
+    audit,
+    pod_migrations,
+    settled,
+)
+from tests.testbed.hollow import NodeShape
+
+TIME_IS_UP = replace(QUICK, timeout=0.0, attempts=1)
+SAMPLED = 7  # on the real cluster: one of so many
+CASES = {
+    "handoff": (Method.HANDOFF, deployment("web", 2)),
+    "evict": (Method.EVICT, deployment("web", 2)),
+    "evict of a StatefulSet": (Method.EVICT, stateful_set("web", 2)),
+    "copy": (Method.COPY, pod("web")),
+}
+ENDS = {"goes on": QUICK, "rolls back": TIME_IS_UP}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kind(cluster: ClusterUnderTest) -> Iterator[None]:
+    with pod_migrations(cluster):
+        yield
+
+
+@pytest.fixture(scope="module")
+def two_nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
+    names = cluster.add_nodes(2, NodeShape(), prefix="killed")
+    yield names
+    cluster.remove_nodes(names)
+
+
+@pytest.fixture
+def every(request: pytest.FixtureRequest) -> int:
+    """Which of the writes are places to die: one of so many."""
+    return SAMPLED if "real" in request.node.name else 1
+
+
+@pytest.mark.parametrize("end", list(ENDS))
+@pytest.mark.parametrize("case", list(CASES))
+def test_whoever_comes_after_a_kill_leaves_nothing_behind(
+    space: Space, two_nodes: list[str], case: str, end: str, every: int
+) -> None:
+    moves, (method, workload) = Moves(space), CASES[case]
+    space.create(workload)
+    phases, writes, burnt = set(), 1, True
+    while burnt:
+        burnt, phase = _killed(moves, Order("", method=method), writes, ENDS[end], two_nodes)
+        phases.add(phase)
+        writes += every
+    assert writes > 12, "so few writes are no move"
+    assert Phase.COMPLETED in phases
+    assert (Phase.FAILED in phases) == (end == "rolls back")
+
+
+def _killed(moves: Moves, order: Order, writes: int, manner: Manner, nodes: list[str]) -> tuple[bool, Phase]:
+    """A move that is killed after so many writes, then ended by another process; if it was killed, and how it ended."""
+    space, name = moves.space, f"m{writes}"
+    pods = 1 if order.method is Method.COPY else 2
+    before = settled(space, pods)
+    original = space.pods("web")[0]
+    target = next(node for node in nodes if node != original["spec"]["nodeName"])
+    moves.order(name, replace(order, pod=name_of(original), target=target))
+    fuse, burnt = Fuse(writes), False
+    try:
+        moves.drive(name, Drive(fuse=fuse))
+    except Killed:
+        burnt = True
+    done = moves.drive(name, Drive(manner))
+    moves.late(name)
+    try:
+        audit(before, settled(space, pods), done)
+    except AssertionError as error:
+        raise AssertionError(f"killed right after {fuse.written[-1]} ({writes}): {error}") from error
+    space.api.delete(f"{MIGRATIONS.format(space.name)}/{name}")
+    return burnt, done.progress.phase

@@ -1,0 +1,294 @@
+"""Migrations on a cluster under test: one that is driven to its end, or killed on the way, and an auditor for after.
+
+Contract tests use it with the product's own journal, observer, writer and lifecycle; what the runtime will decide (may
+it begin, by which method) is decided here in the simplest way. The auditor knows nothing of how a move is made: it
+compares all objects of a namespace with what they were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rescheduler.cluster.client import ApiClient
+from rescheduler.cluster.connection import Impersonation
+from rescheduler.cluster.definition import POD_MIGRATION
+from rescheduler.cluster.journal import Journal
+from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.cluster.observer import Observer
+from rescheduler.cluster.writer import Writer
+from rescheduler.migration.commands import Command
+from rescheduler.migration.lifecycle import Lifecycle, Manner
+from rescheduler.migration.observation import Refused, Scene, controller_of
+from rescheduler.model import marks
+from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.plan import Method
+from rescheduler.runtime.migrator import Admitted, Migrator
+from tests.support.both_clusters import ClusterUnderTest, Space, condition, is_ready, name_of
+from tests.testbed.api import ApiError, Json
+from tests.testbed.processes import until
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+MIGRATIONS = "/apis/rescheduler.io/v1alpha1/namespaces/{}/podmigrations"
+AUDITED = ("Deployment", "ReplicaSet", "StatefulSet", "PodDisruptionBudget", "Service", "Pod")
+QUICK = Manner(grace=1, first_pause=0.0, longest_pause=0.0)
+TRACE = frozenset(
+    {marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATED_FROM, marks.MIGRATION_REASON}
+    | {marks.MIGRATION_TIME, marks.ORIGINAL_POD, marks.ORIGINAL_POD_NAME}
+)
+_ZONES = frozenset({"topology.kubernetes.io/zone", "topology.kubernetes.io/region"})
+_LONGEST = 60.0
+
+
+class Killed(BaseException):
+    """The process is gone, as by SIGKILL: nobody gets to clean up."""
+
+
+@dataclass
+class Fuse:
+    """Ends the process right after its n-th write, be it to the journal or to the cluster, or after a named one."""
+
+    writes: int | None = None
+    after: str = ""
+    written: list[str] = field(default_factory=list)
+
+    def burn(self, what: str) -> None:
+        self.written.append(what)
+        if what == self.after or (self.writes is not None and len(self.written) >= self.writes):
+            raise Killed(f"right after {what}")
+
+
+class _FusedJournal:
+    def __init__(self, journal: Journal, fuse: Fuse) -> None:
+        self._journal, self._fuse = journal, fuse
+
+    async def read(self, namespace: str, name: str) -> Migration | None:
+        return await self._journal.read(namespace, name)
+
+    async def store(self, migration: Migration, progress: Progress) -> Migration:
+        stored = await self._journal.store(migration, progress)
+        self._fuse.burn(f"storing step {progress.step or progress.phase}")
+        return stored
+
+
+class _FusedWriter:
+    def __init__(self, writer: Writer, fuse: Fuse) -> None:
+        self._writer, self._fuse = writer, fuse
+
+    async def carry_out(self, command: Command) -> Refused | None:
+        refused = await self._writer.carry_out(command)
+        self._fuse.burn(str(command))
+        return refused
+
+
+@dataclass(frozen=True)
+class Drive:
+    """One process that works on a migration: how it goes about it, and when it is killed."""
+
+    manner: Manner = QUICK
+    fuse: Fuse = field(default_factory=Fuse)
+    until: Callable[[Migration], bool] = lambda migration: migration.progress.over
+    """When the process has done enough."""
+    members: tuple[str, ...] = ()
+    """The migrations of the proposal, if it is one of several."""
+
+
+class Moves:
+    """The migrations of one namespace."""
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        options = KubeconfigOptions(space.cluster.kubeconfig, None, Impersonation("", ()))
+        self._connection = load_connection(options, os.environ)
+
+    def order(self, name: str, order: Order) -> Migration:
+        """A new migration, not begun."""
+
+        async def add() -> Migration:
+            async with ApiClient(self._connection) as client:
+                return await Journal(client).add(Migration(self.space.name, name, order))
+
+        return asyncio.run(add())
+
+    def drive(self, name: str, drive: Drive | None = None) -> Migration:
+        """Work on a migration until it is over; if the fuse burns, Killed comes out."""
+        return asyncio.run(self._drive(name, drive or Drive()))
+
+    def late(self, name: str) -> None:
+        """Look at it as the runtime does some time after its end, until there is nothing to do."""
+
+        async def look() -> None:
+            async with ApiClient(self._connection) as client:
+                migrator = _migrator(client, Drive())
+                key: tuple[str, str] = (self.space.name, name)
+                wait: float | None = 0.0
+                while wait is not None:
+                    await asyncio.sleep(min(wait, 0.05))
+                    wait = await migrator.work_on(key, lambda: time.time() + 60, _alone)
+
+        asyncio.run(look())
+
+    def read(self, name: str) -> Migration:
+        async def read() -> Migration:
+            async with ApiClient(self._connection) as client:
+                found = await Journal(client).read(self.space.name, name)
+                assert found is not None
+                return found
+
+        return asyncio.run(read())
+
+    async def _drive(self, name: str, drive: Drive) -> Migration:
+        deadline = time.monotonic() + _LONGEST
+        async with ApiClient(self._connection) as client:
+            journal, migrator = Journal(client), _migrator(client, drive)
+            while True:
+                others = [each for each in drive.members if each != name]
+                known = [await journal.read(self.space.name, each) for each in others]
+                members = tuple(each for each in known if each is not None)
+                wait = await migrator.work_on((self.space.name, name), time.time, _these(members))
+                found = await journal.read(self.space.name, name)
+                assert found is not None
+                if drive.until(found):
+                    return found
+                assert time.monotonic() < deadline, f"not over after {_LONGEST} s: {found.progress}"
+                await asyncio.sleep(min(wait or 0.0, 0.05))
+
+
+@contextlib.contextmanager
+def pod_migrations(cluster: ClusterUnderTest) -> Iterator[None]:
+    """The kind PodMigration, served until the end of the block."""
+    cluster.api.post(DEFINITIONS, POD_MIGRATION)
+    path = f"{DEFINITIONS}/{POD_MIGRATION['metadata']['name']}"
+
+    def is_served() -> bool:
+        if condition(cluster.api.get(path), "Established").get("status") != "True":
+            return False
+        try:
+            cluster.api.get(MIGRATIONS.format("default"))
+        except ApiError as error:
+            if error.code not in (404, 429, 503):
+                raise
+            return False
+        return True
+
+    def exists() -> bool:
+        found = cluster.api.get(DEFINITIONS)["items"]
+        return any(name_of(each) == name_of(POD_MIGRATION) for each in found)
+
+    until("PodMigration is served", is_served)
+    try:
+        yield
+    finally:
+        cluster.api.delete(path)
+        until("PodMigration is gone", lambda: not exists())
+
+
+async def admit(scene: Scene) -> Admitted:
+    """By the method that is ordered, or the next one that was not tried."""
+    pod, migration = scene.original, scene.migration
+    if pod is None:
+        return Admitted(None, "the pod is gone", never=True)
+    owner = controller_of(pod)
+    fitting = (Method.COPY,) if owner is None else (Method.HANDOFF, Method.EVICT)
+    wanted = [each for each in (migration.order.method, *fitting) if each and each not in migration.progress.tried]
+    if not wanted:
+        return Admitted(None, migration.progress.message, never=True)
+    begun = replace(
+        migration.progress,
+        method=wanted[0],
+        uid=pod["metadata"]["uid"],
+        source=pod["spec"]["nodeName"],
+        target=migration.order.target,
+        controller=Reference(owner["kind"], owner["name"], owner["uid"]) if owner else None,
+    )
+    return Admitted(begun)
+
+
+Inventory = Mapping[tuple[str, str], Json]
+
+
+def inventory(space: Space) -> Inventory:
+    """All that is in the namespace, less what its controllers write by themselves; pods that are leaving are gone."""
+    return {
+        (kind, name_of(each)): _essence(each)
+        for kind in AUDITED
+        for each in space.list(kind)
+        if "deletionTimestamp" not in each["metadata"]
+    }
+
+
+def settled(space: Space, pods: int) -> Inventory:
+    """The inventory, as soon as so many pods are there, all Ready, and none is leaving."""
+
+    def is_settled() -> Inventory | None:
+        found = space.list("Pod")
+        return inventory(space) if len(found) == pods and all(is_ready(pod) for pod in found) else None
+
+    return until(f"{pods} pods are Ready and no other is there", is_settled)
+
+
+def audit(before: Inventory, after: Inventory, migration: Migration) -> None:
+    """Nothing lost, nothing left: all is as it was, but for a replacement that took the original's place."""
+    original = ("Pod", migration.order.pod)
+    unchanged = {key: body for key, body in before.items() if key != original}
+    changed = {key: (body, after.get(key)) for key, body in unchanged.items() if after.get(key) != body}
+    assert not changed, f"changed or lost: {changed}"
+    new = {key: body for key, body in after.items() if key not in unchanged}
+    if original in new and new[original]["uid"] == before[original]["uid"]:
+        assert migration.progress.phase is Phase.FAILED, "the original is still there"
+        assert new == {original: before[original]}, "rolled back, and yet not as before"
+        return
+    assert len(new) == 1, f"one pod must have taken the original's place: {sorted(new)}"
+    ((kind, name),) = new
+    assert kind == "Pod"
+    assert _likeness(new[kind, name]) == _likeness(before[original]), "the replacement is another kind of pod"
+    status = new[kind, name]["labels"].get(marks.MIGRATION_STATUS)
+    assert status not in marks.RUNNING_MIGRATIONS, f"{name} still says {status}"
+
+
+def fewest_ready(start: list[Json], events: list[Json]) -> int:
+    """The least number of Ready pods there was, replayed from a watch."""
+    pods = {name_of(pod): is_ready(pod) for pod in start}
+    counts = [sum(pods.values())]
+    for event in events:
+        pods[name_of(event["object"])] = event["type"] != "DELETED" and is_ready(event["object"])
+        counts.append(sum(pods.values()))
+    return min(counts)
+
+
+def _these(members: tuple[Migration, ...]) -> Callable[[Migration], tuple[Migration, ...]]:
+    return lambda _: members
+
+
+def _alone(_: Migration) -> tuple[Migration, ...]:
+    return ()
+
+
+def _migrator(client: ApiClient, drive: Drive) -> Migrator:
+    journal, writer = _FusedJournal(Journal(client), drive.fuse), _FusedWriter(Writer(client), drive.fuse)
+    return Migrator(journal, Observer(client), writer, Lifecycle(drive.manner), admit)
+
+
+def _essence(body: Json) -> Json:
+    metadata = body["metadata"]
+    kept: Json = {key: metadata.get(key) or {} for key in ("labels", "annotations", "ownerReferences", "finalizers")}
+    return kept | {"uid": metadata["uid"], "spec": body.get("spec")}
+
+
+def _likeness(pod: Json) -> Any:
+    """What of a pod must be the same in its replacement."""
+    spec = {key: value for key, value in pod["spec"].items() if key not in ("nodeName", "affinity", "hostname")}
+    tokens = {each["name"] for each in spec.get("volumes", ()) if each["name"].startswith("kube-api-access-")}
+    spec["volumes"] = [each for each in spec.get("volumes", ()) if each["name"] not in tokens]
+    spec["containers"] = [
+        each | {"volumeMounts": [mount for mount in each.get("volumeMounts", ()) if mount["name"] not in tokens]}
+        for each in spec["containers"]
+    ]
+    labels = {key: value for key, value in pod["labels"].items() if key not in TRACE | _ZONES}
+    notes = {key: value for key, value in pod["annotations"].items() if key not in TRACE}
+    return labels, notes, pod["ownerReferences"], spec

@@ -1,0 +1,159 @@
+"""Evict and steer: what is changed for it comes back exactly, and nothing is done past a budget."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rescheduler.migration.eviction import Evict, Pause, Prefer, Protect, rebuilt, restoring, steered
+from rescheduler.migration.observation import Refused
+from rescheduler.migration.steps import Do, Done, GiveUp, Wait
+from rescheduler.model import marks
+from rescheduler.model.instant import format_instant
+from rescheduler.model.migration import Reference
+from rescheduler.model.plan import Method
+from tests.unit.migration.scenes import NOW, Json, budget, deployment, leaving, migration, pod, replica_set, scene
+
+EVICT = migration(Method.EVICT)
+OURS = {marks.MANAGED_BY: marks.OURSELVES, marks.MIGRATION_ID: "m"}
+PAUSED = deployment(paused=True, annotations={marks.PAUSED_BY: "m"})
+
+
+def steering(affinity: Any, by: str = "m") -> dict[str, Any]:
+    """The ReplicaSet while a migration steers by it."""
+    note = json.dumps({"migration": by, "affinity": affinity})
+    body = replica_set(annotations={marks.AFFINITY_BEFORE: note})
+    body["spec"]["template"]["spec"]["affinity"] = steered(affinity, EVICT.progress)
+    return body
+
+
+def test_a_preference_is_added_to_those_that_are_there() -> None:
+    before = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}, "podAffinity": {}}
+    after = steered(before, EVICT.progress)
+    terms = after["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert [term["weight"] for term in terms] == [1, 100, 50]
+    assert after["podAffinity"] == {}
+    assert len(before["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("affinity", "change"),
+    [
+        (None, {"op": "remove", "path": "/spec/template/spec/affinity"}),
+        ({}, {"op": "replace", "path": "/spec/template/spec/affinity", "value": {}}),
+        ({"podAffinity": {}}, {"op": "replace", "path": "/spec/template/spec/affinity", "value": {"podAffinity": {}}}),
+    ],
+)
+def test_the_affinity_comes_back_exactly_and_before_the_deployment_is_resumed(affinity: Any, change: Any) -> None:
+    outlook = restoring(scene(EVICT, controller=steering(affinity), deployment=PAUSED))
+    assert isinstance(outlook, Do)
+    (command,) = outlook.commands
+    assert command.kind == "ReplicaSet"
+    assert change in command.body
+    assert {"op": "test", "path": "/metadata/uid", "value": "rs-uid"} in command.body
+
+
+def test_the_deployment_is_resumed_only_when_controllers_have_seen_the_restored_template() -> None:
+    unseen = replica_set(generation=2)
+    assert isinstance(restoring(scene(EVICT, controller=unseen, deployment=PAUSED)), Wait)
+    outlook = restoring(scene(EVICT, deployment=PAUSED))
+    assert isinstance(outlook, Do)
+    assert outlook.commands[0].body == {
+        "metadata": {"annotations": {marks.PAUSED_BY: None}, "uid": "dep-uid"},
+        "spec": {"paused": None},
+    }
+
+
+def test_what_another_migration_or_the_owner_did_is_left() -> None:
+    others = deployment(paused=True, annotations={marks.PAUSED_BY: "another"})
+    assert restoring(scene(EVICT, controller=steering(None, "another"), deployment=others)) == Done()
+    assert restoring(scene(EVICT, deployment=deployment(paused=True))) == Done()
+
+
+def test_a_deployment_that_its_owner_paused_is_not_paused_by_us() -> None:
+    assert Pause().look(scene(EVICT, deployment=deployment(paused=True))) == Done()
+
+
+def test_one_migration_at_a_time_pauses_steers_and_protects() -> None:
+    others = deployment(paused=True, annotations={marks.PAUSED_BY: "another"})
+    assert isinstance(Pause().look(scene(EVICT, deployment=others)), Wait)
+    assert isinstance(Prefer().look(scene(EVICT, controller=steering(None, "another"), deployment=PAUSED)), Wait)
+    theirs = budget("web-rescheduler-pdb", labels=OURS | {marks.MIGRATION_ID: "another"})
+    assert isinstance(Protect({"minAvailable": 1}).look(scene(EVICT, temporary_budget=theirs)), Wait)
+
+
+def test_a_pause_counts_when_the_controller_has_seen_it() -> None:
+    unseen = deployment(paused=True, annotations={marks.PAUSED_BY: "m"}, generation=2)
+    assert isinstance(Pause().look(scene(EVICT, deployment=unseen)), Wait)
+    assert Pause().look(scene(EVICT, deployment=PAUSED)) == Done()
+
+
+def test_a_deployment_that_was_resumed_meanwhile_is_not_steered() -> None:
+    assert isinstance(Prefer().look(scene(EVICT)), GiveUp)
+
+
+def test_a_temporary_budget_is_made_only_where_none_selects_the_pod() -> None:
+    protect = Protect({"minAvailable": 1})
+    made = protect.look(scene(EVICT))
+    assert isinstance(made, Do)
+    assert made.commands[0].name == "web-rescheduler-pdb"
+    assert protect.look(scene(EVICT, budgets=(budget(),))) == Done()
+    outlook = protect.look(scene(EVICT, budgets=(budget("a"), budget("b"))))
+    assert outlook == GiveUp("budgets a, b all select it, so Kubernetes evicts it never", retry=False)
+
+
+def test_a_budget_that_would_forbid_the_only_pod_is_not_made() -> None:
+    assert (
+        Protect({"minAvailable": 1}).look(scene(EVICT, controller=replica_set(1), deployment=deployment(1))) == Done()
+    )
+
+
+def test_a_rollout_is_waited_for() -> None:
+    rolling = deployment()
+    rolling["status"]["updatedReplicas"] = 1
+    assert isinstance(Protect({"minAvailable": 1}).look(scene(EVICT, deployment=rolling)), Wait)
+
+
+def test_no_eviction_is_sent_that_a_budget_forbids() -> None:
+    assert isinstance(Evict(30).look(scene(EVICT, budgets=(budget(allowed=0),))), Wait)
+    assert isinstance(Evict(30).look(scene(EVICT, temporary_budget=budget(allowed=0))), Wait)
+    assert isinstance(Evict(30).look(scene(EVICT, budgets=(budget(),))), Do)
+    assert Evict(30).look(scene(EVICT, pod=leaving(pod()))) == Done()
+
+
+def test_two_budgets_that_only_the_server_saw_end_the_move() -> None:
+    refused = Refused(500, "", "This pod has more than one PodDisruptionBudget")
+    assert Evict(30).look(scene(EVICT, refused=refused)) == GiveUp(refused.message, retry=False)
+
+
+def test_the_rebuilt_pod_is_the_young_one_that_prefers_the_target() -> None:
+    young: Json = {"creationTimestamp": format_instant(NOW)}
+    plain, wanted, theirs = pod("web-c", **young), pod("web-d", **young), pod("web-e", **young)
+    for each in (wanted, theirs):
+        each["spec"]["affinity"] = steered(None, EVICT.progress)
+    theirs["metadata"]["labels"][marks.MIGRATION_ID] = "another"
+    assert rebuilt(scene(EVICT, siblings=(pod("web-b"), plain, theirs))) is None
+    assert rebuilt(scene(EVICT, siblings=(pod("web-b"), plain, wanted, theirs))) is wanted
+
+
+def test_without_a_preference_the_rebuilt_pod_is_none_of_those_that_were_there() -> None:
+    young: Json = {"creationTimestamp": format_instant(NOW)}
+    there, new = pod("web-b", **young), pod("web-c", **young)
+    free = migration(Method.EVICT, target="", bystanders=("web-b-uid",))
+    assert rebuilt(scene(free, siblings=(there,))) is None
+    assert rebuilt(scene(free, siblings=(there, new))) is new
+    entered = Evict(30).enter(scene(replace(free, progress=replace(free.progress, bystanders=())), siblings=(there,)))
+    assert entered.bystanders == ("web-b-uid",)
+
+
+def test_a_pod_of_a_stateful_set_is_rebuilt_under_its_name_only() -> None:
+    owner = replica_set() | {"kind": "StatefulSet"}
+    moving = migration(Method.EVICT, controller=Reference("StatefulSet", "web-1", "rs-uid"))
+    young = pod("web-b", creationTimestamp=format_instant(NOW))
+    assert rebuilt(scene(moving, controller=owner, siblings=(young,), pod=None)) is None
+    again = pod()
+    again["metadata"]["uid"] = "another"
+    assert rebuilt(scene(moving, controller=owner, siblings=(young, again), pod=again)) is again

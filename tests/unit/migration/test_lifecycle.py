@@ -1,0 +1,171 @@
+"""The lifecycle: steps that are done are walked through, all else is recorded, and what fails is rolled back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rescheduler.migration.lifecycle import ROLL_BACK, Lifecycle, Manner
+from rescheduler.migration.observation import Refused
+from rescheduler.model import marks
+from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.plan import Method
+from tests.unit.migration.scenes import NOW, copy_of, deployment, leaving, migration, pod, replica_set, scene
+
+LIFE = Lifecycle()
+MARKED = {marks.MIGRATION_ID: "m", marks.MIGRATION_STATUS: "in-progress", marks.MIGRATION_REASON: "Manual"}
+
+
+def given_up(moving: Migration, life: Lifecycle = LIFE) -> Progress:
+    """Its progress, when the copy has landed on another node."""
+    copy = copy_of()
+    copy["spec"]["nodeName"] = "three"
+    return life.advance(scene(moving, copy)).progress
+
+
+def test_a_begun_migration_records_its_first_step_together_with_its_first_commands() -> None:
+    decision = LIFE.advance(scene(migration()))
+    assert decision.progress.step == "Mark"
+    assert decision.progress.workload == Reference("Deployment", "web", "dep-uid")
+    assert [command.kind for command in decision.commands] == ["Pod", "Deployment"]
+    assert decision.progress.message == "mark the original"
+
+
+def test_steps_whose_effect_is_there_are_walked_through() -> None:
+    moving = migration(step="CreateCopy")
+    decision = LIFE.advance(scene(moving, copy_of()))
+    assert (decision.progress.step, decision.progress.step_started) == ("Cheapen", NOW)
+    assert [command.name for command in decision.commands] == ["web-a"]
+
+
+def test_a_waiting_step_says_why_and_when_to_look_again() -> None:
+    copy = copy_of()
+    del copy["spec"]["nodeName"]
+    decision = LIFE.advance(scene(migration(step="Land"), copy))
+    assert decision.commands == ()
+    assert decision.wait == 5.0
+    assert decision.progress.message == "the scheduler has not bound the copy yet"
+
+
+def test_a_migration_is_completed_when_its_last_step_is_done() -> None:
+    done = copy_of(ownerReferences=[], annotations={marks.ORIGINAL_POD: "web-a-uid"})
+    done["metadata"]["labels"] |= {marks.MIGRATION_STATUS: "completed"}
+    progress = LIFE.advance(scene(migration(step="AwaitGone"), done, pod=None)).progress
+    assert (progress.phase, progress.step, progress.finished, progress.message) == (Phase.COMPLETED, "", NOW, "")
+    done["spec"]["nodeName"] = "three"
+    elsewhere = LIFE.advance(scene(migration(step="AwaitGone"), done, pod=None)).progress
+    assert elsewhere.message == "landed on three, not on two"
+
+
+def test_what_cannot_go_on_is_recorded_as_being_rolled_back_before_anything_is_undone() -> None:
+    progress = given_up(migration(step="Land"))
+    assert (progress.step, progress.retry_at) == (ROLL_BACK, NOW + 10)
+    assert progress.message == "the scheduler put the copy on three, not on two"
+    rolling = migration(step=ROLL_BACK, retry_at=NOW + 10)
+    decision = LIFE.advance(scene(rolling, copy_of()))
+    assert decision.progress == rolling.progress
+    assert [command.name for command in decision.commands] == ["copy"]
+
+
+def test_a_rolled_back_migration_is_pending_again_until_its_attempts_are_spent() -> None:
+    pending = LIFE.advance(scene(migration(step=ROLL_BACK, retry_at=NOW + 10))).progress
+    assert (pending.phase, pending.step, pending.retry_at) == (Phase.PENDING, "", NOW + 10)
+    spent = given_up(migration(step="Land", attempts=3))
+    assert spent.retry_at is None
+    failed = LIFE.advance(scene(migration(step=ROLL_BACK))).progress
+    assert (failed.phase, failed.finished) == (Phase.FAILED, NOW)
+
+
+def test_pauses_between_attempts_grow_up_to_a_limit() -> None:
+    life = Lifecycle(Manner(attempts=9, first_pause=10.0, longest_pause=35.0))
+    found = [given_up(migration(step="Land", attempts=attempt), life).retry_at for attempt in (1, 2, 3, 4)]
+    assert found == [NOW + 10, NOW + 20, NOW + 35, NOW + 35]
+
+
+def test_a_method_that_does_not_fit_is_remembered_and_another_one_tried_at_once() -> None:
+    refused = Refused(403, "Forbidden", "exceeded quota")
+    progress = LIFE.advance(scene(migration(step="CreateCopy", attempts=3), refused=refused)).progress
+    assert (progress.step, progress.tried, progress.retry_at) == (ROLL_BACK, (Method.HANDOFF,), NOW)
+
+
+def test_a_migration_whose_pod_is_gone_is_not_tried_again() -> None:
+    moving = migration(step="HandOver")
+    progress = LIFE.advance(scene(moving, pod=leaving(pod()))).progress
+    assert (progress.step, progress.retry_at) == (ROLL_BACK, None)
+
+
+@pytest.mark.parametrize("timeout", [None, 30.0])
+def test_a_step_that_takes_too_long_is_rolled_back(timeout: float | None) -> None:
+    life = Lifecycle(Manner(timeout=50.0))
+    slow = migration(step="Land", order=Order("web-a", target="two", timeout=timeout))
+    copy = copy_of()
+    del copy["spec"]["nodeName"]
+    progress = life.advance(scene(slow, copy)).progress
+    assert progress.step == ROLL_BACK
+    assert progress.message == "timed out in step Land: the scheduler has not bound the copy yet"
+    patient = replace(slow, order=replace(slow.order, timeout=100.0))
+    assert life.advance(scene(patient, copy)).progress.step == "Land"
+
+
+def test_a_command_that_is_refused_for_ever_times_out_as_well() -> None:
+    refused = Refused(403, "Forbidden", "no patching here")
+    life = Lifecycle(Manner(timeout=50.0))
+    progress = life.advance(scene(migration(step="Mark"), refused=refused)).progress
+    assert progress.message == "timed out in step Mark: mark the original: no patching here"
+
+
+def test_a_move_that_is_made_is_cleaned_up_however_long_it_took() -> None:
+    life = Lifecycle(Manner(timeout=1.0))
+    decision = life.advance(scene(migration(step="Finish"), copy_of(), pod=None))
+    assert (decision.progress.step, len(decision.commands)) == ("Finish", 1)
+
+
+def test_what_was_refused_to_one_step_says_nothing_about_the_next() -> None:
+    noted = deployment(annotations={marks.MIGRATION_ID: "m"})
+    refused = Refused(422, "Invalid", "of the mark")
+    found = scene(migration(step="Mark"), pod=pod(labels=MARKED), deployment=noted, refused=refused)
+    decision = LIFE.advance(found)
+    assert decision.progress.step == "CreateCopy"
+    assert len(decision.commands) == 1
+
+
+def test_rolling_back_waits_for_what_it_cannot_hurry() -> None:
+    paused = deployment(paused=True, annotations={marks.PAUSED_BY: "m"})
+    rolling = migration(Method.EVICT, ROLL_BACK)
+    decision = LIFE.advance(scene(rolling, controller=replica_set(generation=2), deployment=paused))
+    assert (decision.progress, decision.commands, decision.wait) == (rolling.progress, (), 1.0)
+
+
+def test_beginning_counts_the_attempt_and_forgets_the_last_one() -> None:
+    before = Progress(attempts=1, replacement=Reference("Pod", "old"), retry_at=NOW, tried=(Method.HANDOFF,))
+    begun = LIFE.begin(scene(migration()), replace(before, method=Method.EVICT))
+    assert (begun.phase, begun.attempts, begun.started) == (Phase.IN_PROGRESS, 2, NOW)
+    assert (begun.replacement, begun.retry_at, begun.tried) == (None, None, (Method.HANDOFF,))
+
+
+def test_paused_and_waiting_migrations_do_not_begin() -> None:
+    pending = Migration("shop", "m", Order("web-a"), Progress())
+    assert LIFE.held(scene(pending)) is None
+    paused = LIFE.held(scene(replace(pending, order=Order("web-a", paused=True))))
+    assert paused is not None
+    assert paused.reason == "paused"
+    waiting = LIFE.held(scene(replace(pending, progress=Progress(retry_at=NOW + 7, message="no room"))))
+    assert waiting is not None
+    assert (waiting.reason, waiting.seconds) == ("no room", 7.0)
+    assert LIFE.held(scene(replace(pending, progress=Progress(retry_at=NOW)))) is None
+
+
+def test_late_notes_are_cleaned_after_the_end_and_not_before() -> None:
+    noted = replica_set(annotations={marks.MIGRATION_ID: "m"})
+    assert LIFE.aftermath(scene(migration(step="Land"), controller=noted)) == ()
+    over = migration(phase=Phase.COMPLETED)
+    assert [command.kind for command in LIFE.aftermath(scene(over, controller=noted))] == ["ReplicaSet"]
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_every_method_marks_first_and_finishes_last(method: Method) -> None:
+    steps = LIFE.steps(method)
+    assert (steps[0], steps[-1]) == ("Mark", "Finish")
+    assert len(set(steps)) == len(steps)
+    assert "AwaitMembers" in steps

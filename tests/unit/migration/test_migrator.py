@@ -1,0 +1,168 @@
+"""The driver of one migration: it records before it acts, and no refusal or foreign hand makes it spin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from rescheduler.cluster.errors import ApiError
+from rescheduler.cluster.journal import StaleError
+from rescheduler.migration.commands import Command
+from rescheduler.migration.lifecycle import Lifecycle, Manner
+from rescheduler.migration.observation import Observation, Refused, Scene
+from rescheduler.model import marks
+from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.model.plan import Method
+from rescheduler.runtime.migrator import Admitted, Migrator
+from tests.unit.migration.scenes import NOW, migration, pod, replica_set, scene
+
+KEY = ("shop", "m")
+PENDING = Migration("shop", "m", Order("web-a", target="two"), Progress(), "m-uid", "1")
+
+
+@dataclass
+class Stage:
+    """A journal, a cluster that never changes, and a writer that answers as it is told; all in one log."""
+
+    kept: Migration | None
+    seen: Observation
+    answers: list[Refused | None] = field(default_factory=list)
+    admitted: Admitted = field(default_factory=lambda: Admitted(None, "the limit is reached", 7.0))
+    failure: Exception | None = None
+    log: list[str] = field(default_factory=list)
+
+    async def read(self, _namespace: str, _name: str) -> Migration | None:
+        return self.kept
+
+    async def store(self, migration: Migration, progress: Progress) -> Migration:
+        if self.failure is not None:
+            raise self.failure
+        self.log.append(f"store {progress.step or progress.phase}")
+        self.kept = replace(migration, progress=progress)
+        return self.kept
+
+    async def look(self, _migration: Migration) -> Observation:
+        return self.seen
+
+    async def carry_out(self, command: Command) -> Refused | None:
+        self.log.append(f"{command.verb} {command.kind}")
+        return self.answers.pop(0) if self.answers else None
+
+    async def admit(self, _scene: Scene) -> Admitted:
+        return self.admitted
+
+    async def work(self) -> float | None:
+        migrator = Migrator(self, self, self, Lifecycle(Manner()), self.admit)
+        return await migrator.work_on(KEY, lambda: NOW, lambda _: ())
+
+
+def stage(moving: Migration | None, **seen: object) -> Stage:
+    return Stage(moving, scene(moving or migration(), **seen).seen)
+
+
+async def test_a_migration_that_is_gone_needs_no_further_look() -> None:
+    assert await stage(None).work() is None
+
+
+async def test_a_step_is_stored_before_its_commands_are_carried_out() -> None:
+    found = stage(migration())
+    await found.work()
+    assert found.log[:3] == ["store Mark", "patch Pod", "patch Deployment"]
+
+
+async def test_commands_that_have_no_effect_are_not_repeated_without_end() -> None:
+    found = stage(migration())
+    assert await found.work() == 5.0
+    assert found.log == ["store Mark", "patch Pod", "patch Deployment"]
+
+
+@pytest.mark.parametrize("code", [409, 429])
+async def test_what_passes_by_itself_is_looked_at_again_soon(code: int) -> None:
+    found = stage(migration())
+    found.answers = [Refused(code, "", "later")]
+    assert await found.work() == 1.0
+    assert found.log == ["store Mark", "patch Pod"]
+
+
+async def test_a_refusal_is_looked_at_again_once_and_then_left_for_later() -> None:
+    found = stage(migration())
+    found.answers = [Refused(422, "Invalid", "metadata.uid: field is immutable")] * 9
+    assert await found.work() == 5.0
+    assert found.log == ["store Mark", "patch Pod", "store Mark", "patch Pod"]
+    assert found.kept is not None
+    assert found.kept.progress.message == "mark the original: metadata.uid: field is immutable"
+
+
+async def test_the_step_sees_how_it_was_refused() -> None:
+    labels = {marks.MIGRATION_ID: "m", marks.MIGRATION_STATUS: "in-progress", marks.MIGRATION_REASON: "Manual"}
+    found = stage(migration(step="CreateCopy"), pod=pod(labels=labels))
+    found.answers = [Refused(403, "Forbidden", "exceeded quota")]
+    await found.work()
+    assert found.log[:4] == ["store CreateCopy", "create Pod", "store RollBack", "patch Pod"]
+    assert found.kept is not None
+    assert found.kept.progress.tried == (Method.HANDOFF,)
+
+
+async def test_a_journal_that_somebody_else_wrote_to_is_read_again_later() -> None:
+    found = stage(migration())
+    found.failure = StaleError("shop/m: the object has been modified")
+    assert await found.work() == 1.0
+    assert found.log == []
+
+
+async def test_errors_without_an_answer_are_the_callers() -> None:
+    found = stage(migration())
+    found.failure = ApiError(None, "Unreachable", "nobody is there", "/")
+    with pytest.raises(ApiError):
+        await found.work()
+    assert found.log == []
+
+
+async def test_a_migration_that_may_not_begin_says_why_once() -> None:
+    found = stage(PENDING)
+    assert await found.work() == 7.0
+    assert await found.work() == 7.0
+    assert found.log == ["store Pending"]
+    assert found.kept is not None
+    assert found.kept.progress.message == "the limit is reached"
+
+
+async def test_a_migration_that_can_never_begin_has_failed() -> None:
+    found = stage(PENDING)
+    found.admitted = Admitted(None, "the pod is gone", never=True)
+    await found.work()
+    assert found.kept is not None
+    assert (found.kept.progress.phase, found.kept.progress.finished) == (Phase.FAILED, NOW)
+
+
+async def test_a_paused_migration_is_not_even_asked_about() -> None:
+    found = stage(replace(PENDING, order=Order("web-a", paused=True)))
+    found.admitted = Admitted(migration().progress)
+    assert await found.work() == 300.0
+    assert found.kept is not None
+    assert (found.kept.progress.phase, found.kept.progress.message) == (Phase.PENDING, "paused")
+
+
+async def test_the_next_attempt_waits_for_its_time() -> None:
+    found = stage(replace(PENDING, progress=Progress(retry_at=NOW + 20, message="no room")))
+    found.admitted = Admitted(migration().progress)
+    assert await found.work() == 20.0
+    assert found.log == []
+
+
+async def test_an_admitted_migration_begins_and_goes_on_at_once() -> None:
+    found = stage(PENDING)
+    found.admitted = Admitted(replace(migration().progress, attempts=0))
+    await found.work()
+    assert found.log[:3] == ["store InProgress", "store Mark", "patch Pod"]
+
+
+async def test_a_migration_that_is_over_is_looked_at_once_more_for_late_notes() -> None:
+    noted = replica_set(annotations={marks.MIGRATION_ID: "m"})
+    over = migration(phase=Phase.COMPLETED, finished=NOW - 60)
+    found = stage(over, controller=noted)
+    assert await found.work() == 1.0
+    assert found.log == ["patch ReplicaSet"]
+    assert await stage(over).work() is None
+    assert await stage(migration(phase=Phase.COMPLETED, finished=NOW - 2)).work() == 3.0

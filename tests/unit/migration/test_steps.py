@@ -1,0 +1,222 @@
+"""The steps that copies go through: each says Done when its effect is there, and nothing is done at a bad moment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rescheduler.migration.commands import Verb
+from rescheduler.migration.copying import CopyPod, EvictOriginal
+from rescheduler.migration.handoff import CHEAPEST, AwaitGone, Cheapen, CopyTemplate, HandOver
+from rescheduler.migration.observation import Refused
+from rescheduler.migration.steps import (
+    AwaitMembers,
+    AwaitReady,
+    Do,
+    Done,
+    Finish,
+    GiveUp,
+    Land,
+    Mark,
+    Nominate,
+    Ungate,
+    Wait,
+)
+from rescheduler.model import marks
+from rescheduler.model.instant import format_instant
+from rescheduler.model.migration import Order, Phase, Reference
+from rescheduler.model.plan import Method
+from tests.unit.migration.scenes import NOW, budget, copy_of, deployment, leaving, migration, pod, replica_set, scene
+
+MOVING = migration()
+COPYING = migration(Method.COPY)
+MEMBERS = AwaitMembers(frozenset({"AwaitMembers", "Land"}))
+
+
+def adopted() -> dict[str, Any]:
+    body = copy_of(ownerReferences=[{"kind": "ReplicaSet", "uid": "rs-uid", "controller": True}])
+    body["metadata"]["labels"] |= {"pod-template-hash": "1"}
+    return body
+
+
+def test_a_pod_that_another_migration_moves_is_waited_for() -> None:
+    busy = pod(labels={marks.MIGRATION_ID: "another", marks.MIGRATION_STATUS: "in-progress"})
+    assert isinstance(Mark().look(scene(MOVING, pod=busy)), Wait)
+
+
+def test_marking_is_done_when_pod_and_workload_carry_the_id() -> None:
+    outlook = Mark().look(scene(MOVING))
+    assert isinstance(outlook, Do)
+    assert [command.kind for command in outlook.commands] == ["Pod", "Deployment"]
+    labels = {marks.MIGRATION_ID: "m", marks.MIGRATION_STATUS: "in-progress", marks.MIGRATION_REASON: "Manual"}
+    noted = deployment(annotations={marks.MIGRATION_ID: "m"})
+    assert Mark().look(scene(MOVING, pod=pod(labels=labels), deployment=noted)) == Done()
+
+
+def test_whose_annotations_are_to_be_cleaned_is_recorded_first() -> None:
+    assert Mark().enter(scene(MOVING)).workload == Reference("Deployment", "web", "dep-uid")
+    assert Mark().enter(scene(MOVING, deployment=None)).workload == Reference("ReplicaSet", "web-1", "rs-uid")
+    assert Mark().enter(scene(COPYING)).workload is None
+
+
+def test_the_copys_name_is_recorded_once() -> None:
+    fresh = migration(replacement=None)
+    assert CopyTemplate().enter(scene(fresh)).replacement == Reference("Pod", "rescheduled-web-a-1800000000")
+    assert CopyTemplate().enter(scene(MOVING)).replacement == Reference("Pod", "copy")
+    assert CopyPod().enter(scene(migration(Method.COPY, replacement=None))).replacement is not None
+
+
+@pytest.mark.parametrize("code", [400, 403, 422])
+def test_a_copy_that_is_refused_is_left_for_another_method(code: int) -> None:
+    refused = Refused(code, "Forbidden", "exceeded quota")
+    outlook = CopyTemplate().look(scene(MOVING, refused=refused))
+    assert outlook == GiveUp("a copy is refused: exceeded quota", other_method=True)
+
+
+def test_no_copy_is_made_during_a_rollout_or_without_a_label_to_withhold() -> None:
+    assert isinstance(CopyTemplate().look(scene(MOVING)), Do)
+    assert isinstance(CopyTemplate().look(scene(MOVING, controller=replica_set(generation=2))), Wait)
+    bare = replica_set()
+    bare["spec"] |= {"selector": {"matchLabels": {"app": "web"}}}
+    service = {"kind": "Service", "spec": {"selector": {"app": "web"}}}
+    outlook = CopyTemplate().look(scene(MOVING, controller=bare, services=(service,)))
+    assert isinstance(outlook, GiveUp)
+    assert outlook.other_method
+    gone = CopyTemplate().look(scene(MOVING, controller=None))
+    assert gone == GiveUp("its ReplicaSet is gone", retry=False)
+
+
+def test_room_is_reserved_by_a_nomination() -> None:
+    gated = copy_of()
+    del gated["spec"]["nodeName"]
+    outlook = Nominate().look(scene(MOVING, gated))
+    assert isinstance(outlook, Do)
+    assert (outlook.commands[0].subresource, outlook.commands[0].name) == ("status", "copy")
+    gated["status"]["nominatedNodeName"] = "two"
+    assert Nominate().look(scene(MOVING, gated)) == Done()
+
+
+def test_only_our_gate_is_taken_off_and_not_when_the_pod_is_gone() -> None:
+    gated = copy_of()
+    gated["spec"]["schedulingGates"] = [{"name": "theirs"}, {"name": marks.GATE}]
+    outlook = Ungate().look(scene(MOVING, gated))
+    assert isinstance(outlook, Do)
+    assert {"op": "remove", "path": "/spec/schedulingGates/1"} in outlook.commands[0].body
+    assert Ungate().look(scene(MOVING, gated, pod=None)) == GiveUp("the pod is gone", retry=False)
+    assert Ungate().look(scene(MOVING, copy_of())) == Done()
+
+
+def test_a_copy_that_lands_elsewhere_is_given_up() -> None:
+    copy = copy_of()
+    assert Land().look(scene(MOVING, copy)) == Done()
+    copy["spec"]["nodeName"] = "three"
+    assert Land().look(scene(MOVING, copy)) == GiveUp("the scheduler put the copy on three, not on two")
+    del copy["spec"]["nodeName"]
+    assert isinstance(Land().look(scene(MOVING, copy)), Wait)
+
+
+def test_a_copy_must_be_ready_for_as_long_as_its_workload_asks() -> None:
+    patient = replica_set()
+    patient["spec"]["minReadySeconds"] = 30
+    copy = copy_of()
+    copy["status"]["conditions"][0]["lastTransitionTime"] = format_instant(NOW - 29)
+    assert AwaitReady().look(scene(MOVING, copy, controller=patient)) == Wait("the copy must be Ready for 30 s", 2.0)
+    assert AwaitReady().look(scene(MOVING, copy)) == Done()
+    copy["status"] = {"phase": "Failed", "reason": "OutOfcpu"}
+    assert AwaitReady().look(scene(MOVING, copy)) == GiveUp("the copy ended on two: OutOfcpu")
+
+
+@pytest.mark.parametrize("step", [CopyTemplate(), Nominate(), Ungate(), Land(), AwaitReady(), HandOver()])
+def test_a_copy_that_somebody_deletes_is_noticed(step: Any) -> None:
+    if not isinstance(step, CopyTemplate):
+        assert isinstance(step.look(scene(MOVING)), GiveUp)
+    if not isinstance(step, Land):
+        assert isinstance(step.look(scene(MOVING, leaving(copy_of()))), GiveUp)
+
+
+def test_moves_that_belong_together_wait_for_each_other_and_fall_together() -> None:
+    two = migration(order=Order("web-a", proposal="p", members=2))
+    ready = replace(two, name="other", progress=replace(two.progress, step="Land"))
+    behind = replace(two, name="other", progress=replace(two.progress, step="Nominate"))
+    done = replace(two, name="other", progress=replace(two.progress, phase=Phase.COMPLETED, step=""))
+    failed = replace(two, name="other", progress=replace(two.progress, phase=Phase.FAILED, message="no room"))
+    assert isinstance(MEMBERS.look(scene(two)), Wait)
+    assert isinstance(MEMBERS.look(scene(two, members=(behind,))), Wait)
+    assert MEMBERS.look(scene(two, members=(ready,))) == Done()
+    assert MEMBERS.look(scene(two, members=(done,))) == Done()
+    assert MEMBERS.look(scene(two, members=(failed,))) == GiveUp(
+        "shop/other, which belongs to it, failed: no room", retry=False
+    )
+    assert MEMBERS.look(scene(two, members=(ready,), pod=None)) == GiveUp("the pod is gone", retry=False)
+
+
+def test_the_original_is_made_cheap_only_when_every_pod_of_its_workload_is_ready() -> None:
+    outlook = Cheapen().look(scene(MOVING, copy_of()))
+    assert isinstance(outlook, Do)
+    unready = (pod(), pod("web-b", ready=False))
+    assert isinstance(Cheapen().look(scene(MOVING, copy_of(), siblings=unready)), Wait)
+    assert isinstance(Cheapen().look(scene(MOVING, copy_of(), siblings=(pod(),))), Wait)
+    cheap = pod(annotations={marks.DELETION_COST: CHEAPEST})
+    assert Cheapen().look(scene(MOVING, copy_of(), pod=cheap)) == Done()
+    assert Cheapen().look(scene(MOVING, copy_of(), pod=None)) == GiveUp(
+        "the pod is gone, and its ReplicaSet has replaced it", retry=False
+    )
+
+
+def test_the_withheld_label_is_given_when_all_is_quiet_and_the_copy_ready() -> None:
+    outlook = HandOver().look(scene(MOVING, copy_of()))
+    assert isinstance(outlook, Do)
+    assert isinstance(outlook.commands[0].body, dict)
+    assert outlook.commands[0].body["metadata"]["labels"] == {"pod-template-hash": "1"}
+    assert isinstance(HandOver().look(scene(MOVING, copy_of(), siblings=(pod(),))), Wait)
+    unready = copy_of()
+    unready["status"]["conditions"][0]["status"] = "False"
+    assert isinstance(HandOver().look(scene(MOVING, unready)), Wait)
+    labelled = copy_of()
+    labelled["metadata"]["labels"] |= {"pod-template-hash": "1"}
+    assert isinstance(HandOver().look(scene(MOVING, labelled)), Wait)
+    assert isinstance(HandOver().look(scene(MOVING, copy_of(), pod=None)), GiveUp)
+
+
+def test_a_handoff_is_over_when_the_copy_is_adopted_and_the_original_goes() -> None:
+    assert HandOver().look(scene(MOVING, adopted(), pod=leaving(pod()))) == Done()
+    three = (pod(), pod("web-b"), adopted())
+    assert isinstance(HandOver().look(scene(MOVING, adopted(), siblings=three)), Wait)
+    begins_to_go = (leaving(pod()), pod("web-b"), adopted())
+    assert isinstance(HandOver().look(scene(MOVING, adopted(), siblings=begins_to_go)), Wait)
+    scaled = HandOver().look(scene(MOVING, adopted(), siblings=three, controller=replica_set(3)))
+    assert isinstance(scaled, GiveUp)
+    assert not scaled.retry
+    assert AwaitGone().look(scene(MOVING, adopted(), pod=None)) == Done()
+    assert isinstance(AwaitGone().look(scene(MOVING, adopted(), pod=leaving(pod()))), Wait)
+
+
+def test_the_original_of_a_copy_is_evicted_only_while_the_copy_is_ready_and_the_budget_allows_it() -> None:
+    evict = EvictOriginal(30)
+    outlook = evict.look(scene(COPYING, copy_of()))
+    assert isinstance(outlook, Do)
+    assert outlook.commands[0].verb is Verb.EVICT
+    assert isinstance(evict.look(scene(COPYING, copy_of(), budgets=(budget(allowed=0),))), Wait)
+    unready = copy_of()
+    unready["status"]["conditions"][0]["status"] = "False"
+    assert isinstance(evict.look(scene(COPYING, unready)), Wait)
+    assert isinstance(evict.look(scene(COPYING)), GiveUp)
+    assert evict.look(scene(COPYING, copy_of(), pod=None)) == Done()
+
+
+def test_a_finished_replacement_keeps_its_trace_and_nothing_else() -> None:
+    outlook = Finish().look(scene(MOVING, copy_of(), pod=None))
+    assert isinstance(outlook, Do)
+    assert isinstance(outlook.commands[0].body, dict)
+    assert outlook.commands[0].body["metadata"] == {
+        "labels": {marks.MIGRATION_STATUS: "completed"},
+        "annotations": {marks.WITHHELD: None},
+        "ownerReferences": [],
+        "resourceVersion": "7",
+        "uid": "copy-uid",
+    }
+    done = copy_of(ownerReferences=[], annotations={marks.ORIGINAL_POD: "web-a-uid"})
+    done["metadata"]["labels"] |= {marks.MIGRATION_STATUS: "completed"}
+    assert Finish().look(scene(MOVING, done, pod=None)) == Done()
