@@ -7,7 +7,6 @@ a user can cause comes out as InputError, DumpError, ClusterError or ConfigError
 from __future__ import annotations
 
 import asyncio
-import gc
 import io
 import os
 import sys
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 
 from rescheduler.cluster.decode import Collector
 from rescheduler.cluster.dump import DumpReader
+from rescheduler.cluster.first_sync import uncollected
 from rescheduler.cluster.record import Recorder
 from rescheduler.cluster.resources import RESOURCES, Resource
 from rescheduler.cluster.split import split
@@ -100,7 +100,7 @@ def strategies(policy: Policy) -> list[Strategy[Settings]]:
 
 def read(source: Files | Live, now: float | None, progress: Progress) -> ClusterSnapshot:
     """The cluster as it is, or as it was dumped; `now` replaces the time that ages are reckoned from."""
-    with _uncollected():
+    with uncollected():
         collector, taken_at = _collected(source, Collector, progress)
         snapshot = collector.snapshot(taken_at if now is None else now)
     if not snapshot.nodes:
@@ -218,19 +218,6 @@ class _PageSink(Generic[Into]):
                 self.collector.add(resource.kind, part, self._source)
                 count += 1
         self._progress(count)
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """No garbage collection while rows are made by the hundred thousand: none of them is garbage. Freeze them after."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        if enabled:
-            gc.enable()
 
 
 def _without_nodes(source: Files | Live) -> str:

@@ -6,6 +6,7 @@ shares its rows with the cache (rows never change), so that it costs one pointer
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,9 @@ import msgspec
 from rescheduler.cluster.decode import rank_later, ranked, strays, tainted_by_unreadable_pods
 from rescheduler.cluster.reading import Bytes, Reader, Reading, table_of
 from rescheduler.model.snapshot import ClusterSnapshot, Rows
+
+_log = logging.getLogger(__name__)
+_READS = 100_000
 
 Changed = Callable[[str, Any], None]
 """Told the kind and the key of what has changed or gone."""
@@ -26,6 +30,7 @@ class Cache:
         self._source = source
         self._rows = Rows()
         self._reader = Reader()
+        self._reads = 0
         self._kinds: set[str] = set()
         self._warnings: dict[tuple[str, Any], str] = {}
         self._priority_classes: dict[str, int] = {}
@@ -73,12 +78,20 @@ class Cache:
 
     def read(self, kind: str, raw: Bytes) -> Reading:
         """What an object says, without taking it."""
-        return self._reader.read(kind, raw, self._source)
+        self._reads += 1
+        if self._reads > max(_READS, 4 * len(self._rows.pods)):
+            # A reader remembers what pods have in common, also those that are long gone: now and then it starts anew.
+            self._reader, self._reads = Reader(), 0
+        try:
+            return self._reader.read(kind, raw, self._source)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            return Reading(None, None, warning=f"{self._source}: a {kind} that is not JSON is left out: {error}")
 
     def put(self, kind: str, raw: Bytes) -> Reading:
         """Take a new or changed object."""
         reading = self.read(kind, raw)
-        if reading.key is None:
+        if reading.key is None:  # no API server gives out such a thing, so it's not worth a memory of its own
+            _log.warning("%s", reading.warning)
             return reading
         table = self._table(kind)
         if reading.row is not None:
@@ -103,7 +116,8 @@ class Cache:
 
     def drop_others(self, kind: str, kept: set[Any]) -> None:
         """Forget what a new list no longer has."""
-        for key in self._keys(kind) - kept:
+        nonsense = {key for warned, key in self._warnings if warned == kind}  # of which there may be no row
+        for key in (self._keys(kind) | nonsense) - kept:
             self.drop(kind, key)
 
     def _table(self, kind: str) -> dict[Any, Any]:
@@ -166,5 +180,5 @@ def _version(raw: Bytes) -> str:
     """The version of an object of which nothing else may make sense."""
     try:
         return msgspec.json.decode(raw, type=_Versioned).metadata.resource_version
-    except msgspec.ValidationError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return ""

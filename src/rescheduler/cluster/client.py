@@ -180,15 +180,20 @@ class ApiClient:
     async def stream(self, request: Request, silence: float) -> AsyncGenerator[bytes, None]:
         """The body of an answer that does not end, as it comes. Not retried: the caller knows where to go on from.
 
-        A server that says nothing at all for `silence` seconds is taken for gone.
+        The first chunk is empty: the server has agreed, and what it has to say may come much later. A server that says
+        nothing at all for `silence` seconds is taken for gone.
         """
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
         credential = await self._auth.current()
         for may_renew in (True, False):
             try:
                 async with self._answer(request, credential, limits) as response:
-                    async for chunk in response.content.iter_any():
-                        yield chunk
+                    try:
+                        yield b""
+                        async for chunk in response.content.iter_any():
+                            yield chunk
+                    finally:
+                        _hang_up(response)
                     return
             except ApiError as error:  # a 401 comes before the first chunk or never
                 renewed = await self._auth.renewed(credential) if may_renew and error.status == 401 else None
@@ -232,3 +237,10 @@ class ApiClient:
                 yield response
         except (aiohttp.ClientError, OSError) as error:
             raise error_from_exception(error, request.path, self._connection) from error
+
+
+def _hang_up(response: aiohttp.ClientResponse) -> None:
+    """Whoever leaves a stream in the middle cuts it: TLS's farewell would outlive the client, and maybe its loop."""
+    connection = response.connection  # None when the answer was read to its end
+    if connection is not None and connection.transport is not None:
+        connection.transport.abort()

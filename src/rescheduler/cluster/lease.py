@@ -2,13 +2,15 @@
 
 `runtime` runs it. Whoever leads renews; if he cannot for `renew_deadline`, he must stop acting at once, before anybody
 else may believe the lease to be free. How old a renewal is, is measured by our own clock from when we saw it change, so
-that clocks of different machines need not agree.
+that clocks of different machines need not agree. A process that was frozen cannot stop in time: so it asks `may_act`
+before every write.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,10 +21,12 @@ import msgspec
 
 from rescheduler.cluster.client import ApiClient, Request
 from rescheduler.cluster.errors import ApiError, ClusterError
+from rescheduler.cluster.failures import NOT_KUBERNETES
 from rescheduler.cluster.paths import path_of
 
 _log = logging.getLogger(__name__)
 _JITTER = 0.2
+_RELEASES = 3  # a renewal that was on its way when we were told to go may still come between
 Json = dict[str, Any]
 
 
@@ -37,16 +41,41 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True)
 class LeaseName:
-    """Which lease, and who we are in it."""
+    """Which lease, and who we are in it. No two processes, not even one after the other, share an identity."""
 
     namespace: str
     name: str
     identity: str
 
 
+class _Meta(msgspec.Struct):
+    resource_version: str = msgspec.field(name="resourceVersion")
+
+
+class _Spec(msgspec.Struct):
+    holder: str | None = msgspec.field(name="holderIdentity", default=None)
+    seconds: int | None = msgspec.field(name="leaseDurationSeconds", default=None)
+    acquired: str | None = msgspec.field(name="acquireTime", default=None)
+    transitions: int | None = msgspec.field(name="leaseTransitions", default=None)
+
+
+class _Lease(msgspec.Struct):
+    metadata: _Meta
+    spec: _Spec | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A lease as it was read: `whole` is written back with everything in it that is not ours to know."""
+
+    whole: Json
+    version: str
+    spec: _Spec
+
+
 @dataclass
 class Election:
-    """Takes part in the election. `leading` is set while we lead; `lost` when we did and do not any more."""
+    """Takes part in the election. `leading` is set while we lead; `run` returns when we did and do not any more."""
 
     client: ApiClient
     lease: LeaseName
@@ -55,78 +84,111 @@ class Election:
     holder: str = ""
     on_new_leader: Callable[[str], None] = lambda _: None
     _seen: tuple[str, float] = ("", 0.0)
-    _renewed: float = 0.0
+    _renewed: float = -math.inf
 
     async def run(self) -> None:
         """Try to lead until we do, then renew until that fails: returns when the lead is lost."""
-        clock = asyncio.get_running_loop().time
         while True:
+            started = _clock()
             held = await self._try()
-            now = clock()
-            if held:
-                self._renewed = now
+            if held and _clock() - started < self.times.renew_deadline:
+                self._renewed = started  # for others it began later, so we stop before they start
                 self.leading.set()
-            elif self.leading.is_set() and now - self._renewed >= self.times.renew_deadline:
-                _log.error("lease %s could not be renewed for %.0f s: we stop", self.lease.name, now - self._renewed)
+            if self._is_lost():
                 self.leading.clear()
                 return
-            elif self.leading.is_set() and self.holder != self.lease.identity:
-                _log.error("lease %s is held by %s now: we stop", self.lease.name, self.holder)
-                self.leading.clear()
-                return
-            pause = self.times.retry_period
-            await asyncio.sleep(pause if held else pause * (1 + _JITTER * random.random()))  # noqa: S311 - spread only
+            pause = self.times.retry_period * (1 if held else 1 + _JITTER * random.random())  # noqa: S311  spread only
+            await asyncio.sleep(min(pause, self._left()) if self.leading.is_set() else pause)
+
+    def may_act(self) -> bool:
+        """Whether nobody else can believe to lead at this moment. True only within `renew_deadline` of a renewal."""
+        return self.leading.is_set() and self._left() > 0
 
     async def release(self) -> None:
-        """Give the lease up, so that the next one need not wait for it to run out."""
+        """Give the lease up, so that the next one need not wait for it to run out. Nothing of ours may act any more.
+
+        `run` must have ended. A server that cannot be reached is no error: then the lease runs out.
+        """
         if not self.leading.is_set():
             return
         self.leading.clear()
-        found = await self._read()
-        if found is not None and found["spec"].get("holderIdentity") == self.lease.identity:
-            found["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _micro_time()}
-            await self._write("PUT", found)
+        try:
+            async with asyncio.timeout(self.times.renew_deadline):
+                for _ in range(_RELEASES):
+                    if await self._released():
+                        return
+        except (ClusterError, TimeoutError) as error:
+            _log.warning("lease %s could not be released: %s", self.lease.name, str(error) or "no answer in time")
+
+    def _left(self) -> float:
+        """For how many seconds we still may act."""
+        return self._renewed + self.times.renew_deadline - _clock()
+
+    def _is_lost(self) -> bool:
+        if not self.leading.is_set():
+            return False
+        if self._left() <= 0:
+            _log.error("lease %s could not be renewed for %g s: we stop", self.lease.name, self.times.renew_deadline)
+            return True
+        if self.holder != self.lease.identity:
+            _log.error("lease %s is held by %s now: we stop", self.lease.name, self.holder or "nobody")
+            return True
+        return False
 
     async def _try(self) -> bool:
         """One attempt to take or keep the lease; a failure to reach the server is a failed attempt."""
+        limit = self.times.renew_deadline / 2
+        if self.leading.is_set():
+            limit = min(limit, self._left())
+            if limit <= 0:
+                return False  # too late, even if nobody has taken it yet
         try:
-            async with asyncio.timeout(self.times.renew_deadline / 2):
+            async with asyncio.timeout(limit):
                 return await self._attempt()
         except (ClusterError, TimeoutError) as error:
-            _log.warning("lease %s: %s; tried again", self.lease.name, error)
+            _log.warning("lease %s: %s; tried again", self.lease.name, str(error) or "no answer in time")
             return False
 
     async def _attempt(self) -> bool:
-        clock = asyncio.get_running_loop().time
         found = await self._read()
         if found is None:
             metadata = {"name": self.lease.name, "namespace": self.lease.namespace}
             body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
-            return await self._write("POST", body | {"spec": self._spec({})})
-        spec = found.get("spec") or {}
-        version = found["metadata"]["resourceVersion"]
-        if version != self._seen[0]:
-            self._seen = (version, clock())
-        self._note(spec.get("holderIdentity") or "")
-        mine = self.holder == self.lease.identity
-        fresh = clock() - self._seen[1] < float(spec.get("leaseDurationSeconds") or self.times.duration)
-        if self.holder and not mine and fresh:
-            return False
-        return await self._write("PUT", found | {"spec": self._spec(spec)})
+            return await self._write("POST", body | {"spec": self._spec(None)})
+        if found.version != self._seen[0]:
+            self._seen = (found.version, _clock())
+        self._note(found.spec.holder or "")
+        if self.holder != self.lease.identity:
+            fresh = _clock() - self._seen[1] < (found.spec.seconds or self.times.duration)
+            if self.leading.is_set() or (self.holder and fresh):
+                return False  # a leader never takes the lease again that others may have had meanwhile
+        return await self._write("PUT", found.whole | {"spec": self._spec(found)})
 
-    def _spec(self, before: Json) -> Json:
+    async def _released(self) -> bool:
+        """Whether it is free, or not ours to free."""
+        found = await self._read()
+        if found is None or found.spec.holder != self.lease.identity:
+            return True
+        spec = found.whole["spec"] | {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _micro_time()}
+        return await self._write("PUT", found.whole | {"spec": spec})
+
+    def _spec(self, found: _Found | None) -> Json:
         now = _micro_time()
-        changes = before.get("holderIdentity") != self.lease.identity
-        return {
-            **before,
+        ours = {
             "holderIdentity": self.lease.identity,
-            "leaseDurationSeconds": int(self.times.duration),
+            "leaseDurationSeconds": math.ceil(self.times.duration),
             "renewTime": now,
-            "acquireTime": now if changes else before.get("acquireTime", now),
-            "leaseTransitions": int(before.get("leaseTransitions") or 0) + (1 if changes and before else 0),
         }
+        if found is None:
+            return ours | {"acquireTime": now, "leaseTransitions": 0}
+        transitions = found.spec.transitions or 0
+        if found.spec.holder == self.lease.identity:
+            ours |= {"acquireTime": found.spec.acquired or now, "leaseTransitions": transitions}
+        else:
+            ours |= {"acquireTime": now, "leaseTransitions": transitions + 1}
+        return (found.whole.get("spec") or {}) | ours
 
-    async def _read(self) -> Json | None:
+    async def _read(self) -> _Found | None:
         path = path_of("Lease", self.lease.namespace, self.lease.name)
         try:
             answer = await self.client.send(Request("GET", path, answers=frozenset({404})))
@@ -134,8 +196,7 @@ class Election:
             if error.status != 404:
                 raise
             return None
-        found: Json = msgspec.json.decode(answer)
-        return found
+        return _found(answer, path)
 
     async def _write(self, method: str, body: Json) -> bool:
         """Whether nobody was faster."""
@@ -149,9 +210,9 @@ class Election:
             if error.status != 409:
                 raise
             return False
-        written: Json = msgspec.json.decode(answer)
-        self._seen = (written["metadata"]["resourceVersion"], asyncio.get_running_loop().time())
-        self._note(written["spec"].get("holderIdentity") or "")
+        written = _found(answer, path)
+        self._seen = (written.version, _clock())
+        self._note(written.spec.holder or "")
         return True
 
     def _note(self, holder: str) -> None:
@@ -159,6 +220,19 @@ class Election:
             self.holder = holder
             if holder:
                 self.on_new_leader(holder)
+
+
+def _found(answer: bytes, path: str) -> _Found:
+    try:
+        lean, whole = msgspec.json.decode(answer, type=_Lease), msgspec.json.decode(answer, type=Json)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ApiError(None, NOT_KUBERNETES, f"a lease does not decode: {error}", path) from error
+    return _Found(whole, lean.metadata.resource_version, lean.spec or _Spec())
+
+
+def _clock() -> float:
+    """Monotonic, and it goes on while a process is stopped."""
+    return asyncio.get_running_loop().time()
 
 
 def _micro_time() -> str:

@@ -19,10 +19,10 @@ import msgspec
 from rescheduler.cluster.backoff import Backoff
 from rescheduler.cluster.client import ApiClient
 from rescheduler.cluster.errors import ApiError, ClusterError
-from rescheduler.cluster.failures import BROKEN_OFF
+from rescheduler.cluster.failures import BROKEN_OFF, NOT_KUBERNETES
 from rescheduler.cluster.resources import Resource
 from rescheduler.cluster.split import split
-from rescheduler.cluster.watch import Event, watch
+from rescheduler.cluster.watch import Event, decoded, watch
 
 _log = logging.getLogger(__name__)
 _SHORTEST, _LONGEST = 300, 600  # seconds of one watch, as client-go's: servers can shed load, and we spread ours
@@ -48,11 +48,14 @@ class Sink(Protocol):
 
 class _Meta(msgspec.Struct):
     resource_version: str = msgspec.field(name="resourceVersion", default="")
-    annotations: dict[str, str] = {}
+    annotations: dict[str, str] | None = None
 
 
 class _Bookmark(msgspec.Struct):
     metadata: _Meta
+
+
+_bookmark = msgspec.json.Decoder(_Bookmark)
 
 
 class Reflector:
@@ -122,7 +125,7 @@ class Reflector:
         params = {**params, "timeoutSeconds": str(seconds)}
         clock = asyncio.get_running_loop().time
         started, heard = clock(), False
-        async with aclosing(watch(self._client, self._resource.path, params)) as events:
+        async with aclosing(watch(self._client, self._resource.path, params, self._opened)) as events:
             async for event in events:
                 self._take(event)
                 heard = True
@@ -136,9 +139,9 @@ class Reflector:
             case "DELETED":
                 version = self._sink.drop(event.object)
             case "BOOKMARK":
-                metadata = msgspec.json.decode(event.object, type=_Bookmark).metadata
+                metadata = decoded(_bookmark, event.object, self._resource.path).metadata
                 version = metadata.resource_version
-                if not self._version and metadata.annotations.get(_LIST_ENDS) == "true":
+                if not self._version and (metadata.annotations or {}).get(_LIST_ENDS) == "true":
                     self._complete(version)
             case other:
                 raise ApiError(None, "UnknownEvent", f"a watch event of type {other!r}", self._resource.path)
@@ -146,7 +149,14 @@ class Reflector:
             self._version = version or self._version
             self._healthy()
 
+    def _opened(self) -> None:
+        """The copy is as new as it can be, or soon will be; whether the server keeps its word only events show."""
+        if self._version:
+            self.failure = ""
+
     def _complete(self, version: str) -> None:
+        if not version:
+            raise ApiError(None, NOT_KUBERNETES, "a list without a version cannot be followed", self._resource.path)
         self._sink.complete()
         self._version = version
         self.synced.set()

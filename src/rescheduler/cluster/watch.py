@@ -6,8 +6,9 @@ event may be larger than any line that a stream reader accepts.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
+from typing import TypeVar
 
 import msgspec
 
@@ -32,7 +33,9 @@ class _Failure(msgspec.Struct):
     message: str = ""
 
 
+T = TypeVar("T")
 _event = msgspec.json.Decoder(Event)
+_failure = msgspec.json.Decoder(_Failure)
 
 
 class Lines:
@@ -53,22 +56,30 @@ class Lines:
         return [line for line in (first, *lines) if line]
 
 
-async def watch(client: ApiClient, path: str, params: Mapping[str, str]) -> AsyncGenerator[Event, None]:
-    """The events of a watch until the server ends it; an ERROR event is raised as the ApiError that it tells of."""
+async def watch(
+    client: ApiClient, path: str, params: Mapping[str, str], opened: Callable[[], None]
+) -> AsyncGenerator[Event, None]:
+    """The events of a watch until the server ends it; an ERROR event is raised as the ApiError that it tells of.
+
+    `opened` is called when the server has agreed to tell: the first event may be a minute away.
+    """
     lines = Lines()
     request = Request("GET", path, {**params, "watch": "true", "allowWatchBookmarks": "true"})
     async with aclosing(client.stream(request, SILENCE)) as chunks:
         async for chunk in chunks:
+            if not chunk:
+                opened()
             for line in lines.feed(chunk):
-                event = _decoded(line, path)
+                event = decoded(_event, line, path)
                 if event.type == "ERROR":
-                    failure = msgspec.json.decode(event.object, type=_Failure)
+                    failure = decoded(_failure, event.object, path)
                     raise ApiError(failure.code, failure.reason, failure.message, path)
                 yield event
 
 
-def _decoded(line: bytes, path: str) -> Event:
+def decoded(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw, path: str) -> T:
+    """A part of the protocol, not of the cluster: if it makes no sense, whoever answers is no API server."""
     try:
-        return _event.decode(line)
-    except msgspec.MsgspecError as error:
+        return decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ApiError(None, NOT_KUBERNETES, f"a watch event does not decode: {error}", path) from error

@@ -1,0 +1,223 @@
+"""`python -m tests.bench.watching`: first sync, events per second and memory of the watches' copy of a cluster.
+
+A scripted stream in this process gives the reflector of pods what an API server would: a streamed list, then changes.
+Times are CPU time, and the floor is what msgspec alone needs to decode the same events into our lean structs. What is
+measured runs in a process of its own, which reads the stream from a file, so that its peak of memory is its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import platform
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from rescheduler.cluster import wire
+from rescheduler.cluster.cache import Cache
+from rescheduler.cluster.client import ApiClient, Request
+from rescheduler.cluster.first_sync import first_sync
+from rescheduler.cluster.reflector import Reflector
+from rescheduler.cluster.resources import RESOURCES
+from rescheduler.cluster.watch import Event, Lines
+from tests.bench.skewed import nodes_of, objects, workloads_of
+
+CHUNK = 65536  # what aiohttp reads at once
+CHANGES = 30_000
+KINDS = {resource.kind: resource for resource in RESOURCES}
+FED = ("Pod", "Node", "Namespace", "Deployment", "ReplicaSet", "DaemonSet", "PodDisruptionBudget")
+Figures = dict[str, float]
+
+
+def main() -> None:
+    """Generate, measure, print."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.watching", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=1_000)
+    parser.add_argument("--pods", type=int, default=30_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--measure", help=argparse.SUPPRESS)  # the folder of a stream: what the child process does
+    options = parser.parse_args()
+    if options.measure:
+        print(json.dumps(asyncio.run(measured(Path(options.measure)))))
+        return
+    print(f"{platform.machine()}, Python {platform.python_version()}, seed {options.seed}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="rescheduler-bench-") as folder:
+        print(f"… generating {options.nodes:,} nodes and {options.pods:,} pods", file=sys.stderr, flush=True)
+        write_streams(Path(folder), options.nodes, options.pods, options.seed)
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.bench.watching", "--measure", folder],
+            stdout=subprocess.PIPE,
+            check=True,
+            text=True,
+        )
+    report(json.loads(done.stdout))
+
+
+def write_streams(folder: Path, nodes: int, pods: int, seed: int) -> None:
+    """A file a kind, each a streamed list of it, and the file of the pods' changes."""
+    rng = random.Random(seed)
+    planned = nodes_of(nodes, pods, rng)
+    files = {kind: (folder / kind).open("wb") for kind in FED}
+    changing: list[bytes] = []
+    try:
+        for text in objects(planned, workloads_of(planned, rng)):
+            body = json.loads(text)
+            line = _event("ADDED", body)
+            files[body["kind"]].write(line)
+            if body["kind"] == "Pod" and rng.random() < CHANGES / pods:
+                changing.append(_event("MODIFIED", _changed(body, rng)))
+        for out in files.values():
+            annotations = {"k8s.io/initial-events-end": "true"}
+            out.write(_event("BOOKMARK", {"metadata": {"resourceVersion": "2000", "annotations": annotations}}))
+    finally:
+        for out in files.values():
+            out.close()
+    rng.shuffle(changing)
+    (folder / "changes").write_bytes(b"".join(changing))
+
+
+def _changed(pod: dict[str, object], rng: random.Random) -> dict[str, object]:
+    """What most events are: a condition turned, or a move to another node."""
+    changed: dict[str, object] = json.loads(json.dumps(pod))
+    cast("dict[str, str]", changed["metadata"])["resourceVersion"] = str(rng.randrange(3_000, 1_000_000))
+    conditions = cast("dict[str, list[dict[str, str]]]", changed["status"])["conditions"]
+    for condition in conditions:
+        condition["status"] = rng.choice(("True", "False"))
+    return changed
+
+
+def _event(kind: str, body: object) -> bytes:
+    """As an API server writes it, without blanks."""
+    return json.dumps({"type": kind, "object": body}, separators=(",", ":")).encode() + b"\n"
+
+
+class Script:
+    """Stands for the client: each kind's stream is its file; the pods' goes on with the changes when asked to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.go_on = asyncio.Event()
+        self.told = asyncio.Event()
+        self._folder = folder
+
+    async def stream(self, request: Request, silence: float) -> AsyncGenerator[bytes, None]:
+        kind = next(kind for kind in FED if KINDS[kind].path == request.path)
+        yield b""
+        for chunk in chunks(self._folder / kind):
+            yield chunk
+            await asyncio.sleep(0)  # as a socket, it lets the other kinds go on
+        if kind == "Pod":
+            await self.go_on.wait()
+            for chunk in chunks(self._folder / "changes"):
+                yield chunk
+                await asyncio.sleep(0)
+            self.told.set()
+        await asyncio.Event().wait()
+
+
+def chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as stream:
+        while chunk := stream.read(CHUNK):
+            yield chunk
+
+
+async def measured(folder: Path) -> Figures:
+    """The copy first, because its peak of memory is measured; then the floor."""
+    script, cache = Script(folder), Cache("the benchmark")
+    reflectors = [Reflector(cast("ApiClient", script), KINDS[kind], cache.sink(kind)) for kind in FED]
+    before = _peak_mb()
+    started = time.process_time()
+    tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]
+    await first_sync(reflectors)
+    synced = time.process_time() - started
+    started = time.process_time()
+    script.go_on.set()
+    await script.told.wait()
+    changed = time.process_time() - started
+    after = _peak_mb()
+    seconds: list[float] = []
+    for _ in range(3):
+        started = time.process_time()
+        snapshot = cache.snapshot(0.0)
+        seconds.append(time.process_time() - started)
+    peak = _peak_mb()
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    gc.disable()
+    return {
+        "nodes": len(snapshot.nodes),
+        "pods": len(snapshot.pods),
+        "stream_mb": sum((folder / kind).stat().st_size for kind in FED) / 1e6,
+        "sync": synced,
+        "sync_floor": sum(_decoded(folder / kind, kind)[0] for kind in FED),
+        "events": _decoded(folder / "changes", "Pod")[1],
+        "changes": changed,
+        "changes_floor": _decoded(folder / "changes", "Pod")[0],
+        "snapshot": min(seconds),
+        "imports_mb": before,
+        "watching_mb": after,
+        "peak_mb": peak,
+    }
+
+
+def _decoded(path: Path, kind: str) -> tuple[float, int]:
+    """Seconds of decoding alone, without the cutting into lines, and how many events there are."""
+    structs = {"Pod": wire.Pod, "Node": wire.Node, "Namespace": wire.Namespace}
+    budget, workload = wire.PodDisruptionBudget, wire.Workload
+    decoder = msgspec.json.Decoder(structs.get(kind, budget if kind == "PodDisruptionBudget" else workload))
+    envelope = msgspec.json.Decoder(Event)
+    spent, count, lines = 0.0, 0, Lines()
+    for chunk in chunks(path):
+        whole = lines.feed(chunk)
+        started = time.process_time()
+        for line in whole:
+            event = envelope.decode(line)
+            if event.type != "BOOKMARK":
+                decoder.decode(event.object)
+        spent += time.process_time() - started
+        count += len(whole)
+    return spent, count
+
+
+def _peak_mb() -> float:
+    """Of this program alone: what getrusage tells begins with the size of the process that started us."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
+
+def report(found: Figures) -> None:
+    """Each figure with its ratio."""
+    print(f"{found['nodes']:,.0f} nodes, {found['pods']:,.0f} pods, {found['stream_mb']:,.0f} MB of events")
+    _line("first sync ÷ decoding alone", _ratio(found["sync"], found["sync_floor"]))
+    _line("  pods a second", f"{found['pods'] / found['sync']:,.0f}")
+    _line("changes ÷ decoding alone", _ratio(found["changes"], found["changes_floor"]))
+    _line("  events a second", f"{found['events'] / found['changes']:,.0f}")
+    _line("snapshot ÷ decoding alone", _ratio(found["snapshot"], found["sync_floor"]))
+    _line(
+        "peak memory, watching",
+        f"{found['watching_mb']:,.0f} MB, of which {found['imports_mb']:,.0f} were there before",
+    )
+    verdict = "met" if found["peak_mb"] <= 1000 else "MISSED"
+    _line("peak memory, snapshots included", f"{found['peak_mb']:,.0f} MB  (goal ≤ 1,000 MB: {verdict})")
+
+
+def _ratio(spent: float, floor: float) -> str:
+    return f"{spent:.2f} s ÷ {floor:.2f} s = {spent / floor:.2f}"
+
+
+def _line(name: str, figure: str) -> None:
+    print(f"  {name:<40} {figure}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
