@@ -1,8 +1,8 @@
 """The wait for the first whole copy of a cluster, without garbage collection: none of what is read then is garbage.
 
-`runtime` waits here after it has started its reflectors; `app` reads files and lists in the same way. What was read is frozen afterwards: the collector would only
-walk over it, again and again, and find nothing. The collector is off for the whole process meanwhile, so the wait is
-for the beginning of a process.
+`runtime` waits here after it has started its reflectors; `app` reads files and lists in the same way. What was read is
+frozen afterwards: the collector would only walk over it, again and again, and find nothing. The collector is off for
+the whole process meanwhile, so this is for the beginning of a process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The kinds that the planner reads, and where the API server lists them: one row a kind.
 
-From the Kubernetes API reference to `live.py` (lists) and the reflectors (watches). A kind that is added here is listed,
-and appears in the RBAC rules that a refusal names, without any other change in this package.
+From the Kubernetes API reference to `live.py` (lists) and the reflectors (watches). A kind that is added here is
+listed, and appears in the RBAC rules that a refusal names, without any other change in this package.
 """
 
 from dataclasses import dataclass
