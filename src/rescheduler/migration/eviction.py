@@ -126,11 +126,17 @@ class Evict(Plain):
         self._grace = grace
 
     def enter(self, scene: Scene) -> Progress:
-        """Record who is there already, where neither a name nor a preference will tell the new pod."""
+        """Record who is there already and could be mistaken for the new pod.
+
+        A StatefulSet's has its name. Where the template steers, only a pod that was led to the same target, by a move
+        that ended within the same second, looks like it.
+        """
         progress, controller = scene.migration.progress, scene.seen.controller
-        if _steerable(scene) or (controller is not None and controller["kind"] == "StatefulSet"):
+        if controller is not None and controller["kind"] == "StatefulSet":
             return progress
-        return replace(progress, bystanders=tuple(sorted(pod["metadata"]["uid"] for pod in scene.seen.siblings)))
+        steers = _steerable(scene)
+        alike = (pod for pod in scene.seen.siblings if not steers or _prefers(pod, progress.target))
+        return replace(progress, bystanders=tuple(sorted(pod["metadata"]["uid"] for pod in alike)))
 
     def look(self, scene: Scene) -> Outlook:
         """Done when the original goes."""

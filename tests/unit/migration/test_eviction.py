@@ -149,6 +149,14 @@ def test_without_a_preference_the_rebuilt_pod_is_none_of_those_that_were_there()
     assert entered.bystanders == ("web-b-uid",)
 
 
+def test_a_pod_that_was_led_to_the_same_target_a_moment_ago_is_not_taken_for_the_rebuilt_one() -> None:
+    before = pod("web-b", creationTimestamp=format_instant(NOW))
+    before["spec"]["affinity"] = steered(None, EVICT.progress)
+    entered = Evict(30).enter(scene(EVICT, siblings=(before, pod("web-c"))))
+    assert entered.bystanders == ("web-b-uid",)
+    assert rebuilt(scene(replace(EVICT, progress=entered), siblings=(before, pod("web-c")))) is None
+
+
 def test_a_pod_of_a_stateful_set_is_rebuilt_under_its_name_only() -> None:
     owner = replica_set() | {"kind": "StatefulSet"}
     moving = migration(Method.EVICT, controller=Reference("StatefulSet", "web-1", "rs-uid"))
