@@ -31,7 +31,7 @@ def started() -> Iterator[tuple[subprocess.Popen[str], str]]:
     with process.stdout as told:
         lines = [told.readline().strip() for _ in range(3)]
         yield process, lines[1].removeprefix("export KUBECONFIG=")
-        process.kill()
+        process.terminate()
         process.wait()
 
 
