@@ -58,6 +58,8 @@ class Manner:
     attempts: int = 3
     first_pause: float = 10.0
     longest_pause: float = 300.0
+    restore_after: float = 300.0
+    """At the latest so long after an eviction everything that steered it is taken back."""
 
 
 @dataclass(frozen=True, slots=True)

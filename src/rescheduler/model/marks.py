@@ -23,6 +23,7 @@ COST_BEFORE = "rescheduler.io/deletion-cost-before"  # annotation of an original
 MARKS_BEFORE = "rescheduler.io/marks-before"  # annotation of an original that had marks of an earlier move, as JSON
 PAUSED_BY = "rescheduler.io/paused-by"  # annotation of a Deployment that we paused: the migration
 AFFINITY_BEFORE = "rescheduler.io/affinity-before"  # annotation of a ReplicaSet whose template we steer by, as JSON
+CORDONED = "rescheduler.io/cordoned"  # annotation of a node that we cordoned: since when
 MANAGED_BY = "app.kubernetes.io/managed-by"  # label of what we make, with the value below
 OURSELVES = "rescheduler"
 

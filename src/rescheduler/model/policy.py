@@ -33,6 +33,16 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Concurrency:
+    """How many migrations may be under way at once; None is no limit. A node counts as source and as target."""
+
+    total: int | None = 20
+    per_node: int | None = 4
+    per_namespace: int | None = None
+    per_workload: int | None = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Allowances:
     """What is left alone unless the operator says that it may be moved."""
 

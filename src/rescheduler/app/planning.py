@@ -1,14 +1,9 @@
-"""The composition root: the only place that wires configuration, readers, strategies and the planner together.
-
-The commands call it with plain values and get models back; it knows nothing of flags, terminals and exit codes. What
-a user can cause comes out as InputError, DumpError, ClusterError or ConfigErrors, whose text is a sentence for people.
-"""
+"""Looking and planning: configuration, readers, strategies and the planner, wired for `plan`, `explain`, `snapshot`."""
 
 from __future__ import annotations
 
 import asyncio
 import io
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 
+from rescheduler.app.connecting import Live
 from rescheduler.cluster.decode import Collector
 from rescheduler.cluster.dump import DumpReader
 from rescheduler.cluster.first_sync import uncollected
@@ -70,17 +66,6 @@ class Files:
             return sum(Path(path).stat().st_size for path in self.paths) if STDIN not in self.paths else None
         except OSError:
             return None
-
-
-@dataclass(frozen=True, slots=True)
-class Live:
-    """The cluster that a kubeconfig leads to."""
-
-    kubeconfig: str | None = None
-    context: str | None = None
-    user: str = ""
-    groups: tuple[str, ...] = ()
-    request_timeout: float | None = None
 
 
 def configuration(file: str | None, overrides: Mapping[str, object]) -> Configuration:
@@ -174,14 +159,9 @@ async def _listed(live: Live, afresh: Callable[[], Into], progress: Progress) ->
     """List everything; from the start when a list began anew, so that all of it is one state."""
     # aiohttp takes longer to import than a small dump takes to plan: only those who talk to a cluster pay for it.
     from rescheduler.cluster.client import ApiClient  # noqa: PLC0415 - as said above
-    from rescheduler.cluster.connection import Impersonation  # noqa: PLC0415 - the same
-    from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection  # noqa: PLC0415 - the same
     from rescheduler.cluster.live import list_everything  # noqa: PLC0415 - the same
 
-    options = KubeconfigOptions(
-        Path(live.kubeconfig) if live.kubeconfig else None, live.context, Impersonation(live.user, live.groups)
-    )
-    connection = load_connection(options, os.environ)
+    connection = live.connection()
     async with ApiClient(connection, request_timeout=live.request_timeout) as client:
         for _ in range(_LISTINGS):
             sink = _PageSink(afresh(), connection.source, progress)

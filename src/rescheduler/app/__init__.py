@@ -1,0 +1,37 @@
+"""The composition root: the only place that wires configuration, readers, planner and loops together.
+
+The commands call it with plain values and get models back; it knows nothing of flags, terminals and exit codes. What
+a user can cause comes out as InputError, DumpError, ClusterError or ConfigErrors, whose text is a sentence for people.
+"""
+
+from __future__ import annotations
+
+from rescheduler.app.connecting import Live
+from rescheduler.app.planning import (
+    KUBECTL_DUMP,
+    STDIN,
+    Files,
+    InputError,
+    Progress,
+    configuration,
+    explanation,
+    plan,
+    read,
+    record,
+    strategies,
+)
+
+__all__ = [
+    "KUBECTL_DUMP",
+    "STDIN",
+    "Files",
+    "InputError",
+    "Live",
+    "Progress",
+    "configuration",
+    "explanation",
+    "plan",
+    "read",
+    "record",
+    "strategies",
+]

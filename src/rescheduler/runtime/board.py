@@ -1,0 +1,149 @@
+"""All migrations as they are known now: from their watch, and from what we have just written ourselves.
+
+The loops ask it who moves what, so that no pod is moved twice and limits are kept. Our own writes are put here at once,
+because the watch tells of them a moment later, and a limit that is reckoned without them would be overrun.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from rescheduler.cluster.journal_format import JournalError, decoded
+from rescheduler.model.migration import Migration
+
+_log = logging.getLogger(__name__)
+
+Key = tuple[str, str]
+"""Namespace and name."""
+Bytes = bytes | memoryview | msgspec.Raw
+Changed = Callable[[Key], None]
+
+
+class Board:
+    """The migrations by key, by proposal, and by the pods that they are about."""
+
+    def __init__(self) -> None:
+        self._migrations: dict[Key, Migration] = {}
+        self._about: defaultdict[Key, set[Key]] = defaultdict(set)
+        self._proposals: defaultdict[tuple[str, str], set[Key]] = defaultdict(set)
+        self._listeners: list[Changed] = []
+
+    def listen(self, listener: Changed) -> None:
+        """Be told the keys of migrations that have changed or gone."""
+        self._listeners.append(listener)
+
+    def get(self, key: Key) -> Migration | None:
+        """One migration."""
+        return self._migrations.get(key)
+
+    def all(self) -> Iterator[Migration]:
+        """Every migration, in no order; the board may change meanwhile."""
+        yield from list(self._migrations.values())
+
+    def active(self) -> Iterator[Migration]:
+        """Those that are not over."""
+        return (each for each in self.all() if not each.progress.over)
+
+    def about(self, pod: Key) -> frozenset[Key]:
+        """The migrations whose original or replacement has this namespace and name."""
+        return frozenset(self._about.get(pod, ()))
+
+    def members(self, migration: Migration) -> tuple[Migration, ...]:
+        """The other migrations of its proposal."""
+        if migration.order.members <= 1:
+            return ()
+        mine = (migration.namespace, migration.name)
+        keys = self._proposals.get(("", migration.order.proposal), set())
+        return tuple(self._migrations[key] for key in sorted(keys) if key != mine)
+
+    def put(self, migration: Migration) -> None:
+        """Take a migration, unless a newer state of it is known."""
+        key = (migration.namespace, migration.name)
+        known = self._migrations.get(key)
+        if known is not None and known.uid == migration.uid and _order(known.version) > _order(migration.version):
+            return
+        self._unlink(key)
+        self._migrations[key] = migration
+        for pod in _pods(migration):
+            self._about[pod].add(key)
+        if migration.order.members > 1:
+            self._proposals["", migration.order.proposal].add(key)
+        if known is None or known.version != migration.version:
+            self._tell(key)
+
+    def drop(self, key: Key) -> None:
+        """Forget a migration."""
+        self._unlink(key)
+        if self._migrations.pop(key, None) is not None:
+            self._tell(key)
+
+    def _unlink(self, key: Key) -> None:
+        known = self._migrations.get(key)
+        if known is None:
+            return
+        for pod in _pods(known):
+            self._about[pod].discard(key)
+            if not self._about[pod]:
+                del self._about[pod]
+        if known.order.members > 1:
+            self._proposals["", known.order.proposal].discard(key)
+
+    def _tell(self, key: Key) -> None:
+        for listener in self._listeners:
+            listener(key)
+
+
+class BoardSink:
+    """The way of watched PodMigrations onto the board, as `reflector.Sink` wants it."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._listed: set[Key] | None = None
+
+    def begin(self) -> None:
+        """A whole new state follows."""
+        self._listed = set()
+
+    def put(self, raw: Bytes) -> str:
+        """A migration is there, or has changed; one that makes no sense is told of and left out."""
+        body = msgspec.json.decode(raw)
+        metadata = body["metadata"]
+        key = (str(metadata["namespace"]), str(metadata["name"]))
+        if self._listed is not None:
+            self._listed.add(key)
+        try:
+            self._board.put(decoded(body))
+        except JournalError as error:
+            _log.warning("%s; it is left alone", error)
+            self._board.drop(key)
+        return str(metadata.get("resourceVersion", ""))
+
+    def drop(self, raw: Bytes) -> str:
+        """A migration is gone."""
+        metadata = msgspec.json.decode(raw)["metadata"]
+        self._board.drop((metadata["namespace"], metadata["name"]))
+        return str(metadata.get("resourceVersion", ""))
+
+    def complete(self) -> None:
+        """The new state is whole: what it does not have is gone."""
+        if self._listed is not None:
+            for each in self._board.all():
+                if (each.namespace, each.name) not in self._listed:
+                    self._board.drop((each.namespace, each.name))
+            self._listed = None
+
+
+def _pods(migration: Migration) -> set[Key]:
+    names = {migration.order.pod}
+    if migration.progress.replacement is not None:
+        names.add(migration.progress.replacement.name)
+    return {(migration.namespace, name) for name in names}
+
+
+def _order(version: str) -> int:
+    """Versions of one object are numbers that grow, as Kubernetes promises since v1.35 and always kept."""
+    return int(version) if version.isdecimal() else 0
