@@ -19,9 +19,14 @@ from rescheduler import __version__
 from rescheduler.cli import messages
 
 _COMMANDS = {
+    "run": ("run:run", "Run the controller: watch the cluster, plan, and move pods."),
     "plan": ("plan:plan", "Show which pods should move where, and why."),
     "explain": ("explain:explain", "Say why a pod is moved or isn't, and what each node says to it."),
     "snapshot": ("snapshot:snapshot", "Record what `plan -f` reads, without secrets."),
+    "apply": ("apply:apply", "Order the moves of a reviewed plan."),
+    "move": ("move:move", "Move one pod to another node."),
+    "migrations": ("migrations:migrations", "Show the moves that are ordered, under way and over."),
+    "maintenance": ("maintenance:maintenance", "Empty nodes for work on them, and take them back."),
     "config": ("config:config_group", "Check and show configurations."),
     "completion": ("completion:completion", "Print the completion script of a shell."),
     "version": ("version:version", "Print the version."),

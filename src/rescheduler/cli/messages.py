@@ -17,6 +17,9 @@ from rescheduler.cli.output.terminal import plain
 UNREADABLE = 1
 USAGE = 2
 TO_MOVE = 3
+REFUSED = 4
+FAILED = 5
+TIMED_OUT = 6
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 
@@ -26,6 +29,9 @@ Exit codes:
   1    the cluster or a file could not be read, or the API server refused
   2    wrong usage or configuration
   3    plan --exit-code: there is something to move
+  4    apply, move, maintenance start: some of it is refused; the reason is told
+  5    a move that was waited for has failed
+  6    --timeout was over before what was waited for was done
   130  interrupted"""
 
 _WARNINGS = 10

@@ -1,7 +1,8 @@
 """The flags that several commands share, in groups; each group comes to the command as one dataclass.
 
-They follow kubectl's habits. `input_options` says where the cluster is read from, `policy_options` what the operator
-wants, over the file of `--config`; both are checked here, and a wrong one is a usage error.
+They follow kubectl's habits. `input_options` says where the cluster is read from, `access_options` which live cluster
+is meant where no file will do, `policy_options` what the operator wants, over the file of `--config`; all are checked
+here, and a wrong one is a usage error.
 """
 
 from __future__ import annotations
@@ -48,6 +49,30 @@ class Inputs:
             raise click.UsageError(f"{given[0]} is for the live cluster and -f reads a file: give one of the two.")
         if self.files.count(STDIN) > 1:
             raise click.UsageError("-f - can be given only once: standard input can be read only once.")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Which live cluster, and as whom."""
+
+    kubeconfig: str | None
+    context: str | None
+    as_user: str | None
+    as_groups: tuple[str, ...]
+    request_timeout: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Whether to wait until what was ordered is done, and how many seconds at most; None is no limit."""
+
+    wait: bool
+    timeout: float | None
+
+    def check(self) -> None:
+        """Refuse a time-out for what is not waited for."""
+        if self.timeout is not None and not self.wait:
+            raise click.UsageError("--timeout says how long to wait, and nothing is waited for: give --wait, too.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +132,11 @@ def _timeout(text: str) -> float:
     return seconds
 
 
+def _limited(text: str) -> float | None:
+    """The same, with None for no limit."""
+    return _timeout(text) or None
+
+
 def _instant(text: str) -> float:
     """An RFC 3339 time."""
     try:
@@ -147,6 +177,21 @@ def gathered(name: str, into: type[Group], options: Sequence[Option]) -> Option:
     return decorate
 
 
+_access: Sequence[Option] = (
+    click.option("--kubeconfig", metavar="FILE", type=click.Path(), help="The kubeconfig of the live cluster."),
+    click.option("--context", metavar="NAME", help="The kubeconfig's context to use."),
+    click.option("--as", "as_user", metavar="USER", help="Act as this user."),
+    click.option("--as-group", "as_groups", multiple=True, metavar="GROUP", help="… and group; may be repeated."),
+    click.option(
+        "--request-timeout",
+        type=_timeout,
+        metavar="DURATION",
+        help="How long one request to the API server may take, such as 30s; 0 is no limit.",
+    ),
+)
+
+access_options = gathered("access", Access, _access)
+
 input_options = gathered(
     "inputs",
     Inputs,
@@ -161,16 +206,7 @@ input_options = gathered(
             help="Read the cluster from what `kubectl get … -A -o json|yaml` or `rescheduler snapshot` wrote, gzipped "
             "or not; - is standard input. May be repeated. Without it, the live cluster is read.",
         ),
-        click.option("--kubeconfig", metavar="FILE", type=click.Path(), help="The kubeconfig of the live cluster."),
-        click.option("--context", metavar="NAME", help="The kubeconfig's context to use."),
-        click.option("--as", "as_user", metavar="USER", help="Act as this user."),
-        click.option("--as-group", "as_groups", multiple=True, metavar="GROUP", help="… and group; may be repeated."),
-        click.option(
-            "--request-timeout",
-            type=_timeout,
-            metavar="DURATION",
-            help="How long one request to the API server may take, such as 30s; 0 is no limit.",
-        ),
+        *_access,
     ],
 )
 
@@ -222,6 +258,32 @@ policy_options = gathered(
         _limit("--per-workload", "limits.perWorkload: moves of one workload."),
     ],
 )
+
+config_option = click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(),
+    help="The controller's configuration, which says what is never moved; - is standard input.",
+)
+
+
+def waiting_options(until: str, *, wait: bool) -> Option:
+    """`--wait` and `--timeout`; `wait` is what is done where neither is given."""
+    return gathered(
+        "waiting",
+        Waiting,
+        [
+            click.option("--wait/--no-wait", default=wait, show_default=True, help=f"Wait until {until}."),
+            click.option(
+                "--timeout",
+                type=_limited,
+                default="0",
+                metavar="DURATION",
+                help="How long to wait, such as 5m; 0, the default, is no limit. What was ordered goes on after it.",
+            ),
+        ],
+    )
+
 
 now_option = click.option(
     "--now",

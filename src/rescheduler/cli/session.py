@@ -15,7 +15,7 @@ import click
 
 from rescheduler import app
 from rescheduler.cli import messages
-from rescheduler.cli.options import STDIN, Inputs, Wanted
+from rescheduler.cli.options import STDIN, Access, Inputs, Wanted
 from rescheduler.cli.progress import reading
 from rescheduler.cluster.dump import DumpError
 from rescheduler.cluster.errors import ClusterError
@@ -65,12 +65,17 @@ def source_of(inputs: Inputs, configured_kubeconfig: str = "") -> app.Files | ap
     """Files where any are named, else the live cluster; the configuration's kubeconfig counts where no flag does."""
     if inputs.files:
         return app.Files(inputs.files)
+    return live_of(inputs, configured_kubeconfig)
+
+
+def live_of(access: Access | Inputs, configured_kubeconfig: str = "") -> app.Live:
+    """The live cluster that the flags mean."""
     return app.Live(
-        kubeconfig=inputs.kubeconfig or configured_kubeconfig or None,
-        context=inputs.context,
-        user=inputs.as_user or "",
-        groups=inputs.as_groups,
-        request_timeout=inputs.request_timeout or None,
+        kubeconfig=access.kubeconfig or configured_kubeconfig or None,
+        context=access.context,
+        user=access.as_user or "",
+        groups=access.as_groups,
+        request_timeout=access.request_timeout or None,
     )
 
 

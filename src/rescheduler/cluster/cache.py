@@ -49,6 +49,13 @@ class Cache:
         """What is known of one object; None when it is not there."""
         return self._table(kind).get(key)
 
+    def rows(self, kind: str) -> list[Any]:
+        """All that is known of a kind, in no order; the cache may change meanwhile."""
+        table = self._table(kind)
+        if table is self._rows.workloads or table is self._rows.usage:  # several kinds in one table
+            return [row for row in table.values() if row.kind == kind]
+        return list(table.values())
+
     def count(self, kind: str) -> int:
         """How many objects of a kind are known."""
         return len(self._keys(kind))
@@ -80,8 +87,10 @@ class Cache:
         """What an object says, without taking it."""
         self._reads += 1
         if self._reads > max(_READS, 4 * len(self._rows.pods)):
-            # A reader remembers what pods have in common, also those that are long gone: now and then it starts anew.
-            self._reader, self._reads = Reader(), 0
+            # A reader remembers what pods have in common, also of those that are long gone. To look through what it
+            # remembers takes as long as some reads do, so it's done once in very many.
+            self._reader.forget_all_but(self._rows.pods.values())
+            self._reads = 0
         try:
             return self._reader.read(kind, raw, self._source)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -6,7 +6,7 @@ with them, and cookies are not kept.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -18,10 +18,12 @@ from multidict import CIMultiDict
 
 from rescheduler import __version__
 from rescheduler.cluster.auth import Authenticator, impersonation_headers
-from rescheduler.cluster.backoff import Backoff, may_retry
+from rescheduler.cluster.backoff import READS, Backoff, may_retry
 from rescheduler.cluster.connection import Connection, Credential
+from rescheduler.cluster.connector import Connector
 from rescheduler.cluster.errors import ApiError
 from rescheduler.cluster.failures import error_from_answer, error_from_exception, not_kubernetes
+from rescheduler.cluster.pacing import Pace
 from rescheduler.cluster.tls import TlsContexts
 
 CONNECT_SECONDS = 10.0
@@ -65,14 +67,26 @@ class _ListHead(msgspec.Struct):
 
 
 class ApiClient:
-    """One per API server; an async context manager. Safe for concurrent use."""
+    """One per API server; an async context manager. Safe for concurrent use.
+
+    `may_write` is asked before each try of a request that changes anything; where it says no, FencedError is raised
+    and nothing is sent. `pace` says how fast requests may follow each other; a watch is one request.
+    """
 
     def __init__(
-        self, connection: Connection, *, request_timeout: float | None = None, backoff: Backoff | None = None
+        self,
+        connection: Connection,
+        *,
+        request_timeout: float | None = None,
+        backoff: Backoff | None = None,
+        may_write: Callable[[], bool] = lambda: True,
+        pace: Pace | None = None,
     ) -> None:
         self._connection = connection
         self._request_timeout = request_timeout
         self._backoff = backoff or Backoff()
+        self._may_write = may_write
+        self._pace = pace
         self._auth = Authenticator(connection)
         self._tls = TlsContexts(connection)
         self._headers = CIMultiDict(
@@ -87,6 +101,7 @@ class ApiClient:
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
+            connector=Connector(self._may_write),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS),
         )
@@ -115,7 +130,7 @@ class ApiClient:
 
     async def send(self, request: Request) -> bytes:
         """The body of the answer, or an ApiError. `request_timeout` bounds all tries and the waits between them."""
-        credential = await self._auth.current()  # a login may take a person's time: it is not the server's
+        credential = await self._turn()  # a login may take a person's time: it is not the server's
         last: ApiError | None = None
         failures = 0
         may_renew = True
@@ -134,7 +149,7 @@ class ApiClient:
                     if not retry or not self._backoff.allows(failures, last.retry_after):
                         raise last
                     await self._backoff.pause(failures, last.retry_after)
-                    credential = await self._auth.current()
+                    credential = await self._turn()
         except TimeoutError as error:
             # Where a try has failed before the time was up, its reason tells more than the clock.
             raise last or error_from_exception(error, request.path, self._connection) from error
@@ -184,22 +199,25 @@ class ApiClient:
         nothing at all for `silence` seconds is taken for gone.
         """
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
-        credential = await self._auth.current()
+        credential = await self._turn()
         for may_renew in (True, False):
             try:
                 async with self._answer(request, credential, limits) as response:
-                    try:
-                        yield b""
-                        async for chunk in response.content.iter_any():
-                            yield chunk
-                    finally:
-                        _hang_up(response)
+                    yield b""
+                    async for chunk in response.content.iter_any():
+                        yield chunk
                     return
             except ApiError as error:  # a 401 comes before the first chunk or never
                 renewed = await self._auth.renewed(credential) if may_renew and error.status == 401 else None
                 if renewed is None:
                     raise
                 credential = renewed
+
+    async def _turn(self) -> Credential:
+        """Waits until it is our turn; the credential is the one of then."""
+        if self._pace is not None:
+            await self._pace.turn()
+        return await self._auth.current()
 
     async def _try(self, request: Request, credential: Credential) -> bytes:
         async with self._answer(request, credential) as response:
@@ -230,6 +248,7 @@ class ApiClient:
                 ssl=context if context is not None else True,
                 server_hostname=self._connection.tls_server_name,
                 timeout=limits or self._session.timeout,
+                middlewares=() if request.method in READS else (_once,),
             ) as response:
                 if response.status >= 300:
                     body = await response.read()
@@ -239,8 +258,11 @@ class ApiClient:
             raise error_from_exception(error, request.path, self._connection) from error
 
 
-def _hang_up(response: aiohttp.ClientResponse) -> None:
-    """Whoever leaves a stream in the middle cuts it: TLS's farewell would outlive the client, and maybe its loop."""
-    connection = response.connection  # None when the answer was read to its end
-    if connection is not None and connection.transport is not None:
-        connection.transport.abort()
+async def _once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """For writes: aiohttp would repeat a PUT or a DELETE that broke off, and when that is right is for us to say."""
+    try:
+        return await send(request)
+    except aiohttp.ClientConnectorError:
+        raise
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise aiohttp.ClientConnectionError(str(error)) from error  # which it does not take for a reason

@@ -1,8 +1,8 @@
 """The errors of the cluster package: each `str()` is a sentence for the user that says what to do.
 
 From every module here, to the command line and the loops, which print them as they are. `ApiError` is the only one
-that a request raises for what the server said, or for its silence; `KubeconfigError` and `AuthError` come before a
-request is sent. All are `ClusterError`, so a command catches one type.
+that a request raises for what the server said, or for its silence; `KubeconfigError`, `AuthError` and `FencedError`
+come before a request is sent. All are `ClusterError`, so a command catches one type.
 """
 
 
@@ -16,6 +16,10 @@ class KubeconfigError(ClusterError):
 
 class AuthError(ClusterError):
     """Credentials that could not be obtained or loaded: a missing file, a failing exec plugin, a broken certificate."""
+
+
+class FencedError(ClusterError):
+    """A write that was not sent, because we may not act any more: somebody else may lead by now."""
 
 
 class ApiError(ClusterError):

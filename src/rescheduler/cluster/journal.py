@@ -6,6 +6,8 @@ written meanwhile (a person who paused it, another leader), storing is refused a
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -27,8 +29,9 @@ class StaleError(Exception):
 class Journal:
     """The migrations of one cluster."""
 
-    def __init__(self, client: ApiClient) -> None:
+    def __init__(self, client: ApiClient, now: Callable[[], float] = time.time) -> None:
         self._client = client
+        self._now = now
 
     async def add(self, migration: Migration) -> Migration:
         """Store a new migration; one that is there under the same name already is given back as it is."""
@@ -78,7 +81,7 @@ class Journal:
             "PATCH",
             path_of(KIND, migration.namespace, migration.name, "status"),
             {"fieldManager": FIELD_MANAGER},
-            msgspec.json.encode({"metadata": metadata, "status": status_of(progress)}),
+            msgspec.json.encode({"metadata": metadata, "status": status_of(migration, progress, self._now())}),
             "application/merge-patch+json",
             answers=frozenset({404, 409}),
         )

@@ -1,16 +1,21 @@
 """PodMigration objects to and from migrations: the journal's written form.
 
 What a person writes by hand is checked by the CRD's schema in the API server; what arrives here all the same and makes
-no sense is a JournalError that names the field. Times are written as Kubernetes writes them, durations as Go does.
+no sense is a JournalError that names the field. Times are written as Kubernetes writes them, in whole seconds, and
+durations as Go does.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from rescheduler.cluster import journal_wire as wire
+from rescheduler.cluster.conditions import conditions_of
 from rescheduler.model.duration import DurationError, format_duration, parse_duration
 from rescheduler.model.instant import InstantError, format_instant, parse_instant
-from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.migration import Condition, Migration, Order, Progress, Reference
 from rescheduler.model.plan import Method
 
 Json = dict[str, Any]
@@ -19,25 +24,33 @@ KIND = "PodMigration"
 
 
 class JournalError(ValueError):
-    """A PodMigration that makes no sense; the message names the field."""
+    """A PodMigration that makes no sense; the message names the object and the field."""
 
 
 def decoded(body: Json) -> Migration:
     """The migration that an object tells of."""
-    metadata = body["metadata"]
-    spec, status = body.get("spec") or {}, body.get("status") or {}
     try:
+        found = msgspec.convert(body, wire.PodMigration)
+        meta, status = found.metadata, found.status
         return Migration(
-            metadata["namespace"],
-            metadata["name"],
-            _order(spec),
+            meta.namespace,
+            meta.name,
+            _order(found.spec),
             _progress(status),
-            metadata.get("uid", ""),
-            metadata.get("resourceVersion", ""),
-            _instant(metadata.get("creationTimestamp")),
+            meta.uid,
+            meta.resource_version,
+            _instant(meta.creation_timestamp, "metadata.creationTimestamp"),
+            meta.generation,
+            tuple(
+                Condition(each.type, each.status, _instant(each.last_transition_time, "status.conditions"))
+                for each in status.conditions
+            ),
         )
-    except (DurationError, InstantError, ValueError) as error:
-        raise JournalError(f"PodMigration {metadata['namespace']}/{metadata['name']}: {error}") from error
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$")
+        raise _complaint(body, where.strip(".`"), what) from error
+    except _FieldError as error:
+        raise _complaint(body, error.path, str(error)) from error
 
 
 def new_object(migration: Migration) -> Json:
@@ -46,7 +59,7 @@ def new_object(migration: Migration) -> Json:
     spec: Json = {
         "pod": {"name": order.pod, "uid": order.uid},
         "target": order.target,
-        "method": order.method.value if order.method else "auto",
+        "method": order.method.value if order.method else wire.AUTO,
         "strategy": order.strategy,
         "reason": order.reason,
         "paused": order.paused,
@@ -66,8 +79,8 @@ def new_object(migration: Migration) -> Json:
     }
 
 
-def status_of(progress: Progress) -> Json:
-    """The status that tells of progress, as a merge patch: what has no value is null, so that it goes."""
+def status_of(migration: Migration, progress: Progress, now: float) -> Json:
+    """The status that tells of a migration's new progress, as a merge patch: what has no value is null, so it goes."""
     status: Json = {
         "phase": progress.phase.value,
         "step": progress.step,
@@ -86,68 +99,102 @@ def status_of(progress: Progress) -> Json:
         "stepTime": _stamp(progress.step_started),
         "completionTime": _stamp(progress.finished),
         "retryTime": _stamp(progress.retry_at),
+        "observedGeneration": migration.generation,
+        "conditions": conditions_of(migration, progress, now),
     }
-    return {key: None if value in ("", []) else value for key, value in status.items()}
+    return _without_empty(status)
 
 
-def _order(spec: Json) -> Order:
-    proposal = spec.get("proposal") or {}
-    pod = spec.get("pod") or {}
-    if not pod.get("name"):
-        raise JournalError("spec.pod.name: required")
+def _order(spec: wire.Spec) -> Order:
+    proposal = spec.proposal or wire.Proposal("")
+    if not spec.pod.name:
+        raise _FieldError("spec.pod.name", "is empty")
     return Order(
-        pod["name"],
-        pod.get("uid", ""),
-        spec.get("target", ""),
-        _method(spec.get("method", "auto")),
-        spec.get("strategy", "Manual"),
-        spec.get("reason", ""),
-        proposal.get("name", ""),
-        int(proposal.get("members", 1)),
-        bool(spec.get("paused", False)),
-        parse_duration(spec["timeout"]) if spec.get("timeout") else None,
+        spec.pod.name,
+        spec.pod.uid,
+        spec.target,
+        _method(spec.method, "spec.method"),
+        spec.strategy,
+        spec.reason,
+        proposal.name,
+        proposal.members,
+        spec.paused,
+        _duration(spec.timeout, "spec.timeout"),
     )
 
 
-def _progress(status: Json) -> Progress:
+def _progress(status: wire.Status) -> Progress:
     return Progress(
-        Phase(status.get("phase", Phase.PENDING)),
-        status.get("step", ""),
-        _method(status.get("method", "auto")),
-        status.get("podUID", ""),
-        status.get("source", ""),
-        status.get("target", ""),
-        _reference(status.get("controller")),
-        _reference(status.get("workload")),
-        _reference(status.get("replacement")),
-        tuple(status.get("bystanders", ())),
-        int(status.get("attempts", 0)),
-        tuple(Method(method) for method in status.get("triedMethods", ())),
-        status.get("message", ""),
-        _instant(status.get("startTime")),
-        _instant(status.get("stepTime")),
-        _instant(status.get("completionTime")),
-        _instant(status.get("retryTime")),
+        status.phase,
+        status.step,
+        _method(status.method, "status.method"),
+        status.pod_uid,
+        status.source,
+        status.target,
+        _reference(status.controller),
+        _reference(status.workload),
+        _reference(status.replacement),
+        status.bystanders,
+        status.attempts,
+        status.tried_methods,
+        status.message,
+        _instant(status.start_time, "status.startTime"),
+        _instant(status.step_time, "status.stepTime"),
+        _instant(status.completion_time, "status.completionTime"),
+        _instant(status.retry_time, "status.retryTime"),
     )
 
 
-def _method(text: str) -> Method | None:
-    return None if text in ("", "auto") else Method(text)
+class _FieldError(ValueError):
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(message)
+        self.path = path
 
 
-def _reference(found: Json | None) -> Reference | None:
-    return Reference(found.get("kind", ""), found.get("name", ""), found.get("uid", "")) if found else None
+def _complaint(body: Json, path: str, what: str) -> JournalError:
+    metadata = body.get("metadata")
+    named = metadata if isinstance(metadata, dict) else {}
+    title = f"{KIND} {named.get('namespace', '')}/{named.get('name', '')}"
+    return JournalError(": ".join(part for part in (title, path, what) if part))
+
+
+def _method(text: str, path: str) -> Method | None:
+    if text in ("", wire.AUTO):
+        return None
+    try:
+        return Method(text)
+    except ValueError:
+        known = ", ".join((wire.AUTO, *Method))
+        raise _FieldError(path, f"{text!r} is not one of {known}") from None
+
+
+def _duration(text: str, path: str) -> float | None:
+    try:
+        return parse_duration(text) if text else None
+    except DurationError as error:
+        raise _FieldError(path, str(error)) from error
+
+
+def _instant(text: str, path: str) -> float | None:
+    try:
+        return parse_instant(text) if text else None
+    except InstantError as error:
+        raise _FieldError(path, str(error)) from error
+
+
+def _reference(found: wire.Reference | None) -> Reference | None:
+    return Reference(found.kind, found.name, found.uid) if found else None
 
 
 def _reference_object(reference: Reference | None) -> Json | None:
     if reference is None:
         return None
-    found = {"kind": reference.kind, "name": reference.name, "uid": reference.uid}
-    return {key: value for key, value in found.items() if value}
+    # A merge patch would leave the UID of the object that was referred to before, if it were not taken away.
+    return _without_empty({"kind": reference.kind, "name": reference.name, "uid": reference.uid})
 
 
-def _instant(text: str | None) -> float | None:
-    return parse_instant(text) if text else None
+def _without_empty(fields: Json) -> Json:
+    return {key: None if value in ("", []) else value for key, value in fields.items()}
 
 
 def _stamp(seconds: float | None) -> str | None:

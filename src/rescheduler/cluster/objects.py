@@ -34,6 +34,7 @@ def node(found: wire.Node, meta: wire.Meta) -> Node:
         unschedulable=bool(spec.unschedulable),
         ready=all(ready),
         deleting=meta.deletion_timestamp is not None,
+        cordoned=marks.CORDONED in our_annotations(meta.annotations),
     )
 
 
@@ -83,7 +84,13 @@ def budget(found: wire.PodDisruptionBudget, meta: wire.Meta) -> DisruptionBudget
         max_unavailable=spec.max_unavailable,
         allowed=allowed,
         always_evict_unhealthy=spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
+        migration=_made_for(sections.string_map(meta.labels, "metadata.labels")),
     )
+
+
+def _made_for(labels: Labels) -> str:
+    """Of a temporary budget, its migration."""
+    return labels.get(marks.MIGRATION_ID, "") if labels.get(marks.MANAGED_BY) == marks.OURSELVES else ""
 
 
 def claim(found: wire.PersistentVolumeClaim, meta: wire.Meta) -> Claim:

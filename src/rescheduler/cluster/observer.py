@@ -51,7 +51,8 @@ class Observer:
         above = _reference(controller) if controller is not None else progress.workload
         async with _together() as reads:
             owner = reads.create_task(self._referred(namespace, above))
-            owned = reads.create_task(self._owned("Pod", namespace, controller))
+            owned = reads.create_task(self.owned("Pod", namespace, controller))
+            namesake = reads.create_task(self._namesake(migration, marked.result()))
         deployment = owner.result()
         if deployment is not None and deployment["kind"] != "Deployment":
             deployment = None
@@ -61,9 +62,10 @@ class Observer:
         return Observation(
             pod=pod,
             marked=tuple(marked.result()),
+            namesake=namesake.result(),
             controller=controller,
             deployment=deployment,
-            replica_sets=await self._owned("ReplicaSet", namespace, deployment),
+            replica_sets=await self.owned("ReplicaSet", namespace, deployment),
             siblings=owned.result(),
             budgets=tuple(b for b in budgets.result() if not _is_ours(b) and _selects(b, tags)),
             temporary_budget=next((b for b in budgets.result() if _is_ours(b) and b["metadata"]["name"] == ours), None),
@@ -82,6 +84,13 @@ class Observer:
         body: Json = msgspec.json.decode(answer)
         return body
 
+    async def _namesake(self, migration: Migration, marked: list[Json]) -> Json | None:
+        """Who has the copy's name, where there is none that is marked as the copy."""
+        wanted = migration.progress.replacement
+        if wanted is None or wanted.uid or any(pod["metadata"]["name"] == wanted.name for pod in marked):
+            return None
+        return await self.find("Pod", migration.namespace, wanted.name)
+
     async def _node(self, name: str) -> Json | None:
         return await self.find("Node", "", name) if name else None
 
@@ -92,7 +101,7 @@ class Observer:
         found = await self.find(reference.kind, namespace, reference.name)
         return found if found is not None and found["metadata"]["uid"] == reference.uid else None
 
-    async def _owned(self, kind: str, namespace: str, owner: Json | None) -> tuple[Json, ...]:
+    async def owned(self, kind: str, namespace: str, owner: Json | None) -> tuple[Json, ...]:
         """What an object manages."""
         if owner is None:
             return ()

@@ -6,7 +6,7 @@ of its sections and built once; what is left per pod is a handful of look-ups.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from msgspec import Raw
 
@@ -20,7 +20,10 @@ from rescheduler.model.selector import Labels
 from rescheduler.model.shape import HostPort, Requests, Shape
 
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-_MARKED = (marks.PREFIX.encode(), b'"scheduling-ret', b'"kubernetes.io/config.', marks.SELECTED_NODE.encode())
+_MARKED = (
+    *(marks.PREFIX.encode(), f'"{marks.OWN_PREFIX}'.encode(), b'"scheduling-ret', b'"kubernetes.io/config.'),
+    marks.SELECTED_NODE.encode(),
+)
 _INLINE_DISKS = (
     *("aws_elastic_block_store", "azure_disk", "cinder", "fc", "flex_volume", "gce_persistent_disk"),
     *("iscsi", "portworx_volume", "rbd", "vsphere_volume"),
@@ -71,6 +74,21 @@ class PodDecoder:
             nominated=self._shared(status.nominated_node_name or ""),
             annotations=our_annotations(meta.annotations),
         )
+
+    def forget_all_but(self, rows: Collection[Pod]) -> None:
+        """Remember only what these rows share; a pod to come that has it in common with them gets the same object."""
+        used = {id(part) for row in rows for part in (row.shape, row.labels, row.owner)}
+        self._labels.keep(lambda _, labels: id(labels) in used)
+        self._owner.keep(lambda _, owner: id(owner) in used)
+        self._shapes = {key: shape for key, shape in self._shapes.items() if id(shape) in used}
+        texts = {text for key in self._shapes for text in key if isinstance(text, bytes)}
+        for sections_of_shapes in (self._affinity, self._tolerations, self._spread, self._node_selector):
+            sections_of_shapes.keep(lambda text, _: text in texts)
+        self._held.clear()  # equal requests are one object, whatever they were read from
+        requests = {*(shape.requests for shape in self._shapes.values()), *(row.held for row in rows)}
+        self._requests = {each: self._requests[each] for each in requests if each in self._requests}
+        strings = {text for row in rows for text in (row.namespace, row.node, row.phase, row.nominated)}
+        self._strings = {text: self._strings[text] for text in strings if text in self._strings}
 
     def _shared(self, text: str) -> str:
         return self._strings.setdefault(text, text)

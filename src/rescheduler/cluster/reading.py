@@ -7,7 +7,7 @@ makes its node no target, because what it holds there is unknown), and a warning
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -79,6 +79,10 @@ class Reader:
             node = decoded.spec.node_name if isinstance(decoded, wire.Pod) and decoded.spec is not None else None
             return _broken(kind, meta, source, (str(error), node or ""))
         return Reading(key, row, meta.resource_version or "", title_of(kind, meta), "", priority_class)
+
+    def forget_all_but(self, pods: Collection[Pod]) -> None:
+        """Remember only the parts of these pods."""
+        self._pods.forget_all_but(pods)
 
     def _row(self, kind: str, decoded: Any, meta: wire.Meta) -> tuple[object, str]:
         match kind:

@@ -62,6 +62,10 @@ class SectionCache(Generic[T]):
             self._known[key] = self._parse(raw, self._path)
         return self._known[key]
 
+    def keep(self, wanted: Callable[[bytes, T], bool]) -> None:
+        """Forget every text and what it says that is not wanted any more."""
+        self._known = {text: said for text, said in self._known.items() if wanted(text, said)}
+
 
 def string_map(raw: Raw, path: str) -> dict[str, str]:
     """Labels, annotations, node selectors."""

@@ -1,7 +1,8 @@
 """A configuration that has been read and found sound: what the rest of the program gets.
 
-`load`, `with_overrides` and `defaults` (in `loader`) make it. The planner takes `policy()`; the runtime takes the
-interval, leader election and connection from `fields`; `config show` prints `effective_yaml()`.
+`load`, `with_overrides` and `defaults` (in `loader`) make it. The planner takes `policy()`, the migrations'
+lifecycle `manner()` and their admission `concurrency()`; the runtime takes the interval, leader election and connection
+from `fields`; `config show` prints `effective_yaml()`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from dataclasses import dataclass, field
 from rescheduler.config.document import dump_document
 from rescheduler.config.forms import NATIVE_KIND, NATIVE_VERSION
 from rescheduler.config.schema import Fields
-from rescheduler.model.policy import Allowances, Limits, Policy, Thresholds
+from rescheduler.migration.lifecycle import Manner
+from rescheduler.model.policy import Allowances, Concurrency, Limits, Policy, Thresholds
 from rescheduler.model.selector import EVERYTHING, parse_selector
 from rescheduler.planning.settings import Settings
 
@@ -56,6 +58,29 @@ class Configuration:
             min_pod_age=fields.min_pod_age,
             cool_down=fields.cool_down,
             migration_method=fields.migration_method,
+        )
+
+    def manner(self) -> Manner:
+        """How moves are carried out."""
+        migration = self.fields.migration
+        return Manner(
+            grace=int(migration.eviction_grace_period),
+            budget=migration.temporary_budget.model_dump(by_alias=True, exclude_none=True),
+            timeout=migration.timeout,
+            attempts=migration.attempts,
+            first_pause=migration.retry_delay,
+            longest_pause=migration.max_retry_delay,
+            restore_after=migration.restore_after,
+        )
+
+    def concurrency(self) -> Concurrency:
+        """How many migrations may be under way at once."""
+        limits = self.fields.migration.concurrency
+        return Concurrency(
+            total=limits.total,
+            per_node=limits.per_node,
+            per_namespace=limits.per_namespace,
+            per_workload=limits.per_workload,
         )
 
     def effective(self) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The types that configuration fields have: durations, percentages, counts, names and selectors.
+"""The types that configuration fields have: durations, percentages, counts, shares, names and selectors.
 
 `schema` builds its models from them. Each checks a value as the file gave it and raises ValueError with the sentence
 that the user reads; each also carries a JSON schema, from which `reference` takes what it says about a field's type.
@@ -16,6 +16,8 @@ from rescheduler.model.duration import format_duration, parse_duration
 from rescheduler.model.selector import SelectorError, parse_selector
 
 UNLIMITED = "unlimited"
+_MAX_INT32 = 2**31 - 1
+_PERCENTAGE = re.compile(r"([0-9]{1,9})%", re.ASCII)
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
@@ -42,6 +44,18 @@ Duration = Annotated[float, _duration_of_at_least("0s"), _PRINTED, _duration_sch
 Period = Annotated[float, _duration_of_at_least("1s"), _PRINTED, _duration_schema("1s")]
 """At least a second: cycles any shorter would give the API server little rest, and a Lease counts whole seconds."""
 ShortPeriod = Annotated[float, _duration_of_at_least("100ms"), _PRINTED, _duration_schema("100ms")]
+
+
+def _check_whole_seconds(seconds: float) -> float:
+    if not seconds.is_integer():
+        raise ValueError(f"{format_duration(seconds)} is not a whole number of seconds")
+    return seconds
+
+
+WholeSeconds = Annotated[
+    float, _duration_of_at_least("0s"), AfterValidator(_check_whole_seconds), _PRINTED, _duration_schema("0s")
+]
+"""What Kubernetes counts in whole seconds, such as the time that a pod has to end."""
 
 Percent = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
 
@@ -77,6 +91,35 @@ Count = Annotated[int | None, _count_of_at_least(0), PlainSerializer(_print_coun
 """How many; None is no limit, which the file writes as `unlimited`, because null there means "not given"."""
 
 PositiveCount = Annotated[int | None, _count_of_at_least(1), PlainSerializer(_print_count), _count_schema(1)]
+
+
+_SHARE = "an integer of at least 0 or a percentage such as 25%"
+
+
+def _check_share(value: object) -> int | str:
+    if isinstance(value, str) and (percent := _PERCENTAGE.fullmatch(value)):
+        if int(percent[1]) > 100:
+            raise ValueError(f"{shown(value)} is not between 0% and 100%")
+        return f"{int(percent[1])}%"
+    if isinstance(value, float):
+        raise ValueError(not_an_integer(value, _SHARE))  # noqa: TRY004 - the same
+    if isinstance(value, str) and value.strip("0123456789"):
+        raise ValueError(f"{shown(value)} is not {_SHARE}")
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(wrong_type(value, _SHARE))  # noqa: TRY004 - the same
+    if value < 0:
+        raise ValueError(f"{value} is not {_SHARE}")
+    if value > _MAX_INT32:
+        raise ValueError(f"{value} is not at most {_MAX_INT32}")
+    return value
+
+
+Share = Annotated[
+    int | str,
+    PlainValidator(_check_share),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "format": "percentage"}]}),
+]
+"""How many of a workload's pods, as disruption budgets say it: a number, or per cent of those there should be."""
 
 
 def _check_namespace(name: str) -> str:

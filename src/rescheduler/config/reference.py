@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel
@@ -30,6 +30,10 @@ limits:
   perNodeIn: 5
   perWorkload: 1
 coolDown: 15m
+migration:
+  timeout: 5m
+  temporaryBudget: {{maxUnavailable: 25%}}
+  concurrency: {{perNode: 2}}
 """
 
 SEED_EXAMPLE = f"""\
@@ -83,10 +87,7 @@ in force.
 def reference_markdown(known: Mapping[str, type[Settings]]) -> str:
     """The whole reference: each section's fields, each strategy's settings, an example of each form."""
     parts = [_INTRODUCTION, "## Fields\n", _table(Fields, {})]
-    for name, info in fields_by_name(Fields).items():
-        section = nested_model(info)
-        if section is not None:
-            parts += [f"## {name}\n", f"{inspect.getdoc(section)}\n", _table(section, {})]
+    parts += _sections(Fields, "##", "")
     parts += ["## strategies\n", _strategies_introduction()]
     for name, model in sorted(known.items()):
         inherited = {field: f"that of the field `{field}`" for field in INHERITED}
@@ -97,6 +98,15 @@ def reference_markdown(known: Mapping[str, type[Settings]]) -> str:
     parts += ["## Examples\n", "The native form:\n", f"```yaml\n{NATIVE_EXAMPLE}```\n"]
     parts += ["The scheduler form:\n", f"```yaml\n{SEED_EXAMPLE}```\n"]
     return "\n".join(parts)
+
+
+def _sections(model: type[BaseModel], heading: str, path: str) -> Iterator[str]:
+    """The sections of a model, and theirs below them."""
+    for name, info in fields_by_name(model).items():
+        section = nested_model(info)
+        if section is not None:
+            yield from (f"{heading} {path}{name}\n", f"{inspect.getdoc(section)}\n", _table(section, {}))
+            yield from _sections(section, f"{heading}#", f"{path}{name}.")
 
 
 def _strategies_introduction() -> str:

@@ -23,7 +23,9 @@ from rescheduler.config.fields import (
     Percent,
     Period,
     PositiveCount,
+    Share,
     ShortPeriod,
+    WholeSeconds,
 )
 from rescheduler.model.duration import format_duration
 from rescheduler.model.policy import MigrationMethod
@@ -57,6 +59,84 @@ class AllowFields(Section):
         default=False,
         description="Move the only pod of a workload even where it cannot be handed off and is gone for a while.",
     )
+
+
+class TemporaryBudgetFields(Section):
+    """The PodDisruptionBudget that guards a workload while a pod of it is evicted, where it has none of its own.
+
+    Give one of the two fields; `minAvailable: 1` holds where neither is given.
+    """
+
+    min_available: Share | None = Field(default=None, description="Pods that must stay available.")
+    max_unavailable: Share | None = Field(default=None, description="Pods that may be unavailable.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_at_least_stays_where_nothing_is_said(cls, data: object) -> object:
+        return {"minAvailable": 1} if data == {} else data
+
+    @model_validator(mode="after")
+    def _not_both(self) -> Self:
+        if self.min_available is not None and self.max_unavailable is not None:
+            raise FieldError("maxUnavailable", "cannot be given beside minAvailable: leave one of them out")
+        return self
+
+
+class ConcurrencyFields(Section):
+    """How many migrations may be under way at once; the others wait."""
+
+    total: PositiveCount = Field(default=20, description="In the whole cluster.")
+    per_node: PositiveCount = Field(default=4, description="Away from or onto one node.")
+    per_namespace: PositiveCount = Field(default=None, description="In one namespace.")
+    per_workload: PositiveCount = Field(
+        default=1,
+        description="Of one workload (Deployment, StatefulSet and so on).",
+    )
+
+
+class MigrationFields(Section):
+    """How moves are carried out, and what happens when one does not come to its end."""
+
+    timeout: Period = Field(
+        default=600.0, description="A move that takes longer is rolled back; a PodMigration may say its own."
+    )
+    attempts: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=3, description="How often a move is begun before it counts as failed; 1 never retries."
+    )
+    retry_delay: ShortPeriod = Field(
+        default=10.0, description="How long a move that was rolled back waits before it is tried again."
+    )
+    max_retry_delay: ShortPeriod = Field(
+        default=300.0, description="That wait doubles with each attempt, up to this one."
+    )
+    eviction_grace_period: WholeSeconds = Field(
+        default=30.0, description="How long an evicted pod has to end by itself, in whole seconds."
+    )
+    temporary_budget: TemporaryBudgetFields = Field(
+        default=TemporaryBudgetFields(), description="The disruption budget of workloads that have none; see below."
+    )
+    restore_after: Period = Field(
+        default=300.0,
+        description="After an eviction, whatever was changed to steer the new pod is taken back when that pod is "
+        "there, and at the latest after this time.",
+    )
+    keep_finished: Duration = Field(
+        default=3600.0, description="How long a PodMigration that is over is kept, for people to look at."
+    )
+    shutdown_grace_period: Duration = Field(
+        default=20.0,
+        description="How long a controller that is told to stop goes on to bring moves to a safe point.",
+    )
+    concurrency: ConcurrencyFields = Field(
+        default=ConcurrencyFields(), description="How many moves at once; see below."
+    )
+
+    @model_validator(mode="after")
+    def _waits_do_not_shrink(self) -> Self:
+        if self.max_retry_delay < self.retry_delay:
+            text, than = format_duration(self.max_retry_delay), format_duration(self.retry_delay)
+            raise FieldError("maxRetryDelay", f"{text} is shorter than retryDelay ({than})")
+        return self
 
 
 class LeaderElectionFields(Section):
@@ -138,6 +218,7 @@ class PlanningFields(Section):
         description="How pods are moved: `handoff` starts the replacement first, `evict` evicts the pod first, "
         "`auto` picks the gentlest way that fits each pod.",
     )
+    migration: MigrationFields = Field(default=MigrationFields(), description="How moves are carried out; see below.")
     strategies: dict[str, dict[str, object]] = Field(
         default={}, description="Settings of single strategies, by the strategy's name; see below."
     )

@@ -35,7 +35,8 @@ class Command:
     why: str = ""
 
     def __str__(self) -> str:
-        return f"{self.verb} {self.kind} {self.namespace}/{self.name}: {self.why}"
+        where = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.verb} {self.kind} {where}: {self.why}"
 
 
 def create(body: Json, why: str) -> Command:
@@ -48,7 +49,8 @@ def patch(body: Json, changes: Json, why: str, subresource: str = "") -> Command
     """Change this very object by a merge patch: of another UID it is a conflict."""
     metadata = body["metadata"]
     named = {**changes, "metadata": {**changes.get("metadata", {}), "uid": metadata["uid"]}}
-    return Command(Verb.PATCH, body["kind"], metadata["namespace"], metadata["name"], named, subresource, why)
+    namespace = metadata.get("namespace", "")  # a node has none
+    return Command(Verb.PATCH, body["kind"], namespace, metadata["name"], named, subresource, why)
 
 
 def delete(body: Json, why: str, *, as_seen: bool = False) -> Command:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from rescheduler.migration import commands
-from rescheduler.migration.commands import Json
+from rescheduler.migration.budgets import forbidding
+from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.copies import from_pod, replacement_name
 from rescheduler.migration.observation import Scene, has_ended, is_leaving, ready_for
-from rescheduler.migration.steps import CreateCopy, Do, Done, GiveUp, Outlook, Plain, Wait, with_replacement
+from rescheduler.migration.preconditions import unfit_target
+from rescheduler.migration.steps import CreateCopy, Do, Done, GiveUp, Outlook, Plain, Wait, ending, with_replacement
 from rescheduler.model.migration import Progress
 
 
@@ -38,13 +40,26 @@ class EvictOriginal(Plain):
         if copy is None or has_ended(copy) or is_leaving(copy):
             return GiveUp("the copy is gone", retry=not is_leaving(original))
         if is_leaving(original):
-            return Wait("the original is ending")
+            return ending(original)
         if ready_for(copy, scene.now) is None:
             return Wait("the copy is not Ready any more")
         refused = scene.seen.refused
         if refused is not None and refused.code == 500:
             return GiveUp(refused.message, retry=False)
-        for budget in scene.seen.budgets:
-            if budget.get("status", {}).get("disruptionsAllowed", 0) < 1 and not has_ended(original):
-                return Wait(f"budget {budget['metadata']['name']} allows no disruption now")
+        if unfit := unfit_target(scene):
+            return GiveUp(unfit)
+        if spent := forbidding(scene, scene.seen.budgets):
+            return Wait(spent)
+        if todo := _setting_free(scene, copy):
+            return Do(todo)
         return Do((commands.evict(original, self._grace, "its copy has taken over"),))
+
+
+def _setting_free(scene: Scene, copy: Json) -> tuple[Command, ...]:
+    """What keeps the copy from going with its migration: from the eviction on it is the only pod there is."""
+    owners = copy["metadata"].get("ownerReferences") or []
+    others = [owner for owner in owners if owner["uid"] != scene.migration.uid]
+    if len(others) == len(owners):
+        return ()
+    changes = {"ownerReferences": others, "resourceVersion": copy["metadata"]["resourceVersion"]}
+    return (commands.patch(copy, {"metadata": changes}, "it must outlive its migration"),)

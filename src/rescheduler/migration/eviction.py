@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from rescheduler.migration import commands
+from rescheduler.migration.budgets import contradicting, forbidding
 from rescheduler.migration.commands import Json
 from rescheduler.migration.copies import owner_reference
 from rescheduler.migration.observation import (
@@ -23,12 +24,12 @@ from rescheduler.migration.observation import (
     notes_of,
     ready_for,
 )
+from rescheduler.migration.preconditions import unfit_target, unready_fellow
+from rescheduler.migration.steering import noted, prefers, restoring, steerable, steered
 from rescheduler.migration.steps import Do, Done, GiveUp, Outlook, Plain, Wait, is_observed, rollout, workload_of
 from rescheduler.model import marks
 from rescheduler.model.instant import format_instant
 from rescheduler.model.migration import Progress, Reference
-
-HOSTNAME = "kubernetes.io/hostname"
 
 
 class Protect(Plain):
@@ -44,12 +45,13 @@ class Protect(Plain):
         """Done when exactly one budget selects the pod: two would forbid every eviction."""
         if scene.original is None or is_leaving(scene.original):
             return GiveUp("the pod is gone", retry=False)
-        if len(scene.seen.budgets) > 1:
-            names = ", ".join(sorted(each["metadata"]["name"] for each in scene.seen.budgets))
-            return GiveUp(f"budgets {names} all select it, so Kubernetes evicts it never", retry=False)
+        if too_many := contradicting(scene):
+            return GiveUp(too_many, retry=False)
+        if unfit := unfit_target(scene):
+            return GiveUp(unfit)
         workload, controller, ours = workload_of(scene), scene.seen.controller, scene.seen.temporary_budget
-        if controller is not None and (changing := rollout(scene)):
-            return Wait(changing)
+        if controller is not None and (busy := rollout(scene) or unready_fellow(scene)):
+            return Wait(busy)
         if ours is not None and not _is_own(ours, scene):
             return Wait(f"migration {labels_of(ours)[marks.MIGRATION_ID]} is evicting a pod of the same workload")
         if scene.seen.budgets or workload is None or controller is None:
@@ -81,13 +83,15 @@ class Pause(Plain):
     def look(self, scene: Scene) -> Outlook:
         """Done when its controller knows that it is paused, by us or by its owner."""
         deployment = scene.seen.deployment
-        if not _steerable(scene) or deployment is None:
+        if not steerable(scene) or deployment is None:
             return Done()
         other = notes_of(deployment).get(marks.PAUSED_BY, scene.migration.name)
         if other != scene.migration.name:
             return Wait(f"migration {other} has paused the Deployment")
         if deployment["spec"].get("paused"):
             return Done() if is_observed(deployment) else Wait("its controller has not seen the pause yet", 1.0)
+        if unfit := unfit_target(scene):
+            return GiveUp(unfit)
         changes = {"metadata": {"annotations": {marks.PAUSED_BY: scene.migration.name}}, "spec": {"paused": True}}
         return Do((commands.patch(deployment, changes, "pause it while its ReplicaSet steers"),))
 
@@ -100,10 +104,10 @@ class Prefer(Plain):
     def look(self, scene: Scene) -> Outlook:
         """Done when the template prefers the target."""
         controller = scene.seen.controller
-        if not _steerable(scene) or controller is None:
+        if not steerable(scene) or controller is None:
             return Done()
         if marks.AFFINITY_BEFORE in notes_of(controller):
-            by = _noted(controller)["migration"]
+            by = noted(controller)["migration"]
             return Done() if by == scene.migration.name else Wait(f"migration {by} is steering the ReplicaSet")
         if scene.seen.deployment is not None and not scene.seen.deployment["spec"].get("paused"):
             return GiveUp("the Deployment was resumed by somebody else")
@@ -134,8 +138,8 @@ class Evict(Plain):
         progress, controller = scene.migration.progress, scene.seen.controller
         if controller is not None and controller["kind"] == "StatefulSet":
             return progress
-        steers = _steerable(scene)
-        alike = (pod for pod in scene.seen.siblings if not steers or _prefers(pod, progress.target))
+        steers = steerable(scene)
+        alike = (pod for pod in scene.seen.siblings if not steers or prefers(pod, progress.target))
         return replace(progress, bystanders=tuple(sorted(pod["metadata"]["uid"] for pod in alike)))
 
     def look(self, scene: Scene) -> Outlook:
@@ -146,9 +150,11 @@ class Evict(Plain):
         refused = scene.seen.refused
         if refused is not None and refused.code == 500:
             return GiveUp(refused.message, retry=False)
-        for budget in (*scene.seen.budgets, *((scene.seen.temporary_budget,) if scene.seen.temporary_budget else ())):
-            if budget.get("status", {}).get("disruptionsAllowed", 0) < 1 and not has_ended(original):
-                return Wait(f"budget {budget['metadata']['name']} allows no disruption now")
+        if unfit := unfit_target(scene):
+            return GiveUp(unfit)
+        own = (scene.seen.temporary_budget,) if scene.seen.temporary_budget else ()
+        if spent := forbidding(scene, (*scene.seen.budgets, *own)) or unready_fellow(scene):
+            return Wait(spent)
         return Do((commands.evict(original, self._grace, "have its controller make it anew"),))
 
 
@@ -157,11 +163,24 @@ class AwaitRebuilt(Plain):
 
     name = "AwaitRebuilt"
 
+    def __init__(self, restore_after: float) -> None:
+        self._restore_after = restore_after
+
     def look(self, scene: Scene) -> Outlook:
-        """Done when it is there."""
+        """Done when it is there; if it does not come in time, what steered it is taken back while we go on waiting."""
         if scene.seen.controller is None:
             return GiveUp("its controller is gone", retry=False)
-        return Done() if rebuilt(scene) is not None else Wait("its controller has not made another pod yet")
+        if rebuilt(scene) is not None:
+            return Done()
+        waiting = "its controller has not made another pod yet"
+        if scene.in_step >= self._restore_after:
+            restored = restoring(scene)
+            if not isinstance(restored, Done):
+                return restored
+            waiting += "; what steered it is taken back"
+        if scene.original is not None and is_leaving(scene.original):
+            return Wait(f"the original is ending, and {waiting}", patient=True)
+        return Wait(waiting)
 
 
 class Restore(Plain):
@@ -236,48 +255,6 @@ def temporary_budget_name(workload: Json) -> str:
     return str(workload["metadata"]["name"])[: 253 - len(ending)].rstrip("-.") + ending
 
 
-def steered(affinity: Json | None, progress: Progress) -> Json:
-    """An affinity with a preference for the target and one against the source; weights cannot be negative."""
-    terms = [
-        {"weight": 100, "preference": _hostname("In", progress.target)},
-        {"weight": 50, "preference": _hostname("NotIn", progress.source)},
-    ]
-    affinity = affinity or {}
-    nodes = affinity.get("nodeAffinity") or {}
-    preferred = [*(nodes.get("preferredDuringSchedulingIgnoredDuringExecution") or ()), *terms]
-    return {**affinity, "nodeAffinity": {**nodes, "preferredDuringSchedulingIgnoredDuringExecution": preferred}}
-
-
-def restoring(scene: Scene) -> Do | Wait | Done:
-    """What brings the template and the Deployment back, as far as it was this migration that changed them.
-
-    A Deployment that is resumed before its controller has the restored template in sight would find no ReplicaSet for
-    its own, and roll out. The ReplicaSet's controller looks through the same informer: what it has seen, both have.
-    """
-    controller, deployment, name = scene.seen.controller, scene.seen.deployment, scene.migration.name
-    noted = _noted(controller) if controller is not None else {}
-    if controller is not None and noted.get("migration") == name:
-        metadata = controller["metadata"]
-        before = noted["affinity"]
-        at = "/spec/template/spec/affinity"
-        note = "/metadata/annotations/" + marks.AFFINITY_BEFORE.replace("~", "~0").replace("/", "~1")
-        body: list[Json] = [
-            {"op": "test", "path": "/metadata/uid", "value": metadata["uid"]},
-            {"op": "test", "path": note, "value": notes_of(controller)[marks.AFFINITY_BEFORE]},
-            {"op": "remove", "path": at} if before is None else {"op": "replace", "path": at, "value": before},
-            {"op": "remove", "path": note},
-        ]
-        why = "take the preference out again"
-        patch = commands.Verb.PATCH
-        return Do((commands.Command(patch, "ReplicaSet", metadata["namespace"], metadata["name"], body, why=why),))
-    if deployment is not None and notes_of(deployment).get(marks.PAUSED_BY) == name:
-        if controller is not None and not is_observed(controller):
-            return Wait("its controller has not seen the restored template yet", 1.0)
-        changes = {"metadata": {"annotations": {marks.PAUSED_BY: None}}, "spec": {"paused": None}}
-        return Do((commands.patch(deployment, changes, "resume it"),))
-    return Done()
-
-
 def unprotecting(scene: Scene) -> list[commands.Command]:
     """What removes this migration's temporary budget."""
     ours = scene.seen.temporary_budget
@@ -290,20 +267,16 @@ def _is_own(budget: Json, scene: Scene) -> bool:
     return labels_of(budget).get(marks.MIGRATION_ID) == scene.migration.name
 
 
-def _noted(controller: Json) -> Json:
-    """By whom the template is steered, and what its affinity was."""
-    written = notes_of(controller).get(marks.AFFINITY_BEFORE)
-    found: Json = json.loads(written) if written else {}
-    return found
-
-
 def rebuilt(scene: Scene) -> Json | None:
     """The pod that the controller made in the original's place."""
     progress, seen = scene.migration.progress, scene.seen
     if seen.controller is not None and seen.controller["kind"] == "StatefulSet":
         again = seen.pod is not None and seen.pod["metadata"]["uid"] != progress.uid
         return seen.pod if again else None  # under the same name
-    since = int(progress.started or 0.0)  # Kubernetes writes whole seconds
+    led = seen.controller is not None and noted(seen.controller).get("migration") == scene.migration.name
+    # Where the preference was taken back before a pod came, any pod that is made after the eviction is the one.
+    begun = progress.step_started if steerable(scene) and not led else progress.started
+    since = int(begun or 0.0)  # Kubernetes writes whole seconds
     known = {progress.uid, *progress.bystanders}
     young = [
         pod
@@ -312,7 +285,7 @@ def rebuilt(scene: Scene) -> Json | None:
         and not is_leaving(pod)
         and _created(pod) >= since
         and labels_of(pod).get(marks.MIGRATION_ID, scene.migration.name) == scene.migration.name
-        and (not _steerable(scene) or _prefers(pod, progress.target))
+        and (not led or prefers(pod, progress.target))
     ]
     return max(young, key=lambda pod: (_created(pod), pod["metadata"]["name"]), default=None)
 
@@ -324,27 +297,11 @@ def replacement(scene: Scene) -> Json | None:
     return next((pod for pod in pods if known and pod["metadata"]["uid"] == known.uid), None)
 
 
-def _steerable(scene: Scene) -> bool:
-    """Whether the new pod can be led by its ReplicaSet's template."""
-    controller = scene.seen.controller
-    return controller is not None and controller["kind"] == "ReplicaSet" and bool(scene.migration.progress.target)
-
-
 def _spares_one(controller: Json, budget: Json) -> bool:
     """Whether a budget leaves room for one eviction, given how many pods there shall be."""
     wanted = controller["spec"].get("replicas", 1)
     least = budget.get("minAvailable")
     return not isinstance(least, int) or wanted > least
-
-
-def _hostname(operator: str, node: str) -> Json:
-    return {"matchExpressions": [{"key": HOSTNAME, "operator": operator, "values": [node]}]}
-
-
-def _prefers(pod: Json, target: str) -> bool:
-    nodes = (pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}
-    wanted = _hostname("In", target)
-    return any(t["preference"] == wanted for t in nodes.get("preferredDuringSchedulingIgnoredDuringExecution") or ())
 
 
 def _created(pod: Json) -> float:

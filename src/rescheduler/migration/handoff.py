@@ -13,6 +13,7 @@ from rescheduler.migration import commands
 from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.copies import from_template, replacement_name, withheld_labels
 from rescheduler.migration.observation import Scene, has_ended, is_leaving, labels_of, notes_of, ready_for
+from rescheduler.migration.preconditions import unfit_target
 from rescheduler.migration.steps import (
     CreateCopy,
     Do,
@@ -21,6 +22,7 @@ from rescheduler.migration.steps import (
     Outlook,
     Plain,
     Wait,
+    ending,
     is_adopted,
     is_observed,
     rollout,
@@ -70,6 +72,8 @@ class Cheapen(Plain):
             return Wait(reason)
         if notes_of(original).get(marks.DELETION_COST) == CHEAPEST:
             return Done()
+        if unfit := unfit_target(scene):
+            return GiveUp(unfit)
         before = notes_of(original).get(marks.DELETION_COST, "")
         notes = {marks.DELETION_COST: CHEAPEST, marks.COST_BEFORE: before}
         return Do((commands.patch(original, {"metadata": {"annotations": notes}}, "have the original go first"),))
@@ -97,6 +101,8 @@ class HandOver(Plain):
             return Wait("the ReplicaSet has not adopted the copy", 1.0)
         if original is None or is_leaving(original):
             return GiveUp("the pod is gone, and its ReplicaSet has replaced it", retry=False)
+        if unfit := unfit_target(scene):
+            return GiveUp(unfit)
         reason = unrest(scene) or ("" if ready_for(copy, scene.now) is not None else "the copy is not Ready any more")
         return Wait(reason) if reason else Do((self._label(copy),))
 
@@ -126,7 +132,7 @@ class AwaitGone(Plain):
         """Done when it is gone."""
         if scene.original is None:
             return Done()
-        return Wait("the original is ending") if is_leaving(scene.original) else GiveUp("the original stays after all")
+        return ending(scene.original) if is_leaving(scene.original) else GiveUp("the original stays after all")
 
 
 def _has_withheld(copy: Json) -> bool:

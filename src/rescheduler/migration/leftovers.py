@@ -1,25 +1,27 @@
 """What a migration has left in the cluster, and how each of it is taken back.
 
 Rolling back is removing leftovers until there are none: it goes by what is there, not by what should have been done,
-so it is right after a crash at any moment. The janitor uses it for migrations whose controller died. Whatever is not
-marked as this migration's is left alone.
+so it is right after a crash at any moment. Whatever is not marked as this migration's is left alone. For migrations
+that are gone there is `orphans`.
 """
 
 from __future__ import annotations
 
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command
-from rescheduler.migration.eviction import restoring, unprotecting
-from rescheduler.migration.observation import Scene, controller_of, has_ended, is_leaving, notes_of
-from rescheduler.migration.steps import Do, Done, Wait, letting_stay, unmarking, unmarking_original
-from rescheduler.model import marks
+from rescheduler.migration.eviction import unprotecting
+from rescheduler.migration.marking import letting_stay, restored_cost, unmarking, unmarking_original
+from rescheduler.migration.observation import Scene, controller_of, has_ended, is_leaving
+from rescheduler.migration.steering import restoring
+from rescheduler.migration.steps import Do, Done, Wait
 from rescheduler.model.plan import Method
 
 
 def leftovers(scene: Scene) -> Do | Wait | Done:
     """What is still to be taken back, the most dangerous first; Done when nothing of it is left."""
     restored = restoring(scene)
-    todo = [*_cost(scene), *_copy(scene)]
+    # Its cost first: without the copy, a scaling down would hit the original.
+    todo = [*(restored_cost(scene.original) if scene.original is not None else ()), *_copy(scene)]
     todo += restored.commands if isinstance(restored, Do) else ()
     todo += [*unprotecting(scene), *unmarking_original(scene), *unmarking(scene)]
     if todo:
@@ -31,16 +33,6 @@ def leftovers(scene: Scene) -> Do | Wait | Done:
     if scene.seen.temporary_budget is not None and is_leaving(scene.seen.temporary_budget):
         return Wait("the temporary budget is being removed", 1.0)
     return Done()
-
-
-def _cost(scene: Scene) -> list[Command]:
-    """The original must not stay the first to be deleted: before the copy goes, or a scaling down would hit it."""
-    original = scene.original
-    if original is None or is_leaving(original) or marks.COST_BEFORE not in notes_of(original):
-        return []
-    before = notes_of(original)[marks.COST_BEFORE] or None
-    notes = {marks.DELETION_COST: before, marks.COST_BEFORE: None}
-    return [commands.patch(original, {"metadata": {"annotations": notes}}, "give it its deletion cost back")]
 
 
 def _copy(scene: Scene) -> list[Command]:

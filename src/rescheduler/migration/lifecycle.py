@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from rescheduler.migration.budgets import CheckBudgets
 from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.copying import CopyPod, EvictOriginal
 from rescheduler.migration.eviction import (
@@ -24,21 +25,19 @@ from rescheduler.migration.eviction import (
 )
 from rescheduler.migration.handoff import AwaitGone, Cheapen, CopyTemplate, HandOver
 from rescheduler.migration.leftovers import leftovers
+from rescheduler.migration.marking import Finish, Mark, unmarking
 from rescheduler.migration.observation import Scene, is_leaving
 from rescheduler.migration.steps import (
     AwaitMembers,
     AwaitReady,
     Do,
     Done,
-    Finish,
     GiveUp,
     Land,
-    Mark,
     Nominate,
     Step,
     Ungate,
     Wait,
-    unmarking,
 )
 from rescheduler.model.migration import Phase, Progress
 from rescheduler.model.plan import Method
@@ -83,16 +82,16 @@ class Lifecycle:
             Method.HANDOFF: (*rest, Cheapen(), HandOver(), AwaitGone(), Finish()),
             Method.COPY: (*rest, EvictOriginal(manner.grace), Finish()),
             Method.EVICT: (
-                Protect(manner.budget), Pause(), Prefer(), Evict(manner.grace), AwaitRebuilt(), Restore(),
-                MarkRebuilt(), AwaitRebuiltReady(), Unprotect(), Finish(),
+                Protect(manner.budget), Pause(), Prefer(), Evict(manner.grace), AwaitRebuilt(manner.restore_after),
+                Restore(), MarkRebuilt(), AwaitRebuiltReady(), Unprotect(), Finish(),
             ),
         }  # fmt: skip
         reserved = frozenset({AwaitMembers.name, *(step.name for steps in after_room.values() for step in steps)})
         members = AwaitMembers(reserved)
         self._steps: dict[Method, tuple[Step, ...]] = {
             Method.HANDOFF: (Mark(), CopyTemplate(), *copied, members, *after_room[Method.HANDOFF]),
-            Method.COPY: (Mark(), CopyPod(), *copied, members, *after_room[Method.COPY]),
-            Method.EVICT: (Mark(), members, *after_room[Method.EVICT]),
+            Method.COPY: (CheckBudgets(spare=1), Mark(), CopyPod(), *copied, members, *after_room[Method.COPY]),
+            Method.EVICT: (CheckBudgets(spare=0), Mark(), members, *after_room[Method.EVICT]),
         }
 
     def steps(self, method: Method) -> list[str]:
@@ -132,6 +131,18 @@ class Lifecycle:
         overdue = progress.started is not None and scene.now - progress.started > timeout
         return self._walk(scene, self._steps[progress.method], overdue=overdue)
 
+    def cancel(self, scene: Scene, reason: str) -> Decision:
+        """Give a migration up now, whatever it is doing: what was begun is rolled back, and nothing is tried again."""
+        progress = scene.migration.progress
+        if progress.over:
+            return Decision(progress)
+        if progress.phase is Phase.PENDING:
+            failed = replace(progress, phase=Phase.FAILED, message=reason, finished=scene.now, retry_at=None)
+            return Decision(failed)
+        if progress.step == ROLL_BACK:
+            return Decision(replace(progress, message=reason, retry_at=None))
+        return self._give_up(scene, GiveUp(reason, retry=False))
+
     def _walk(self, scene: Scene, steps: tuple[Step, ...], *, overdue: bool) -> Decision:
         """On through all steps that are done, to the first that is not."""
         names = [step.name for step in steps]
@@ -153,8 +164,8 @@ class Lifecycle:
                     if late:
                         return self._give_up(scene, GiveUp(f"timed out in step {step.name}: {message}"))
                     return Decision(replace(progress, message=message), commands)
-                case Wait(reason, seconds):
-                    if overdue and step.name not in _CLOSING:
+                case Wait(reason, seconds, patient):
+                    if overdue and not patient and step.name not in _CLOSING:
                         return self._give_up(scene, GiveUp(f"timed out in step {step.name}: {reason}"))
                     return Decision(replace(progress, message=reason), wait=seconds)
                 case GiveUp() as why:

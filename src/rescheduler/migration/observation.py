@@ -32,6 +32,8 @@ class Observation:
     """The pod of the order's name, whoever that is now."""
     marked: tuple[Json, ...] = ()
     """Every pod of the namespace that carries this migration's id, the original included."""
+    namesake: Json | None = None
+    """Whoever has the name that the copy shall have, looked for while there is no copy."""
     controller: Json | None = None
     deployment: Json | None = None
     replica_sets: tuple[Json, ...] = ()

@@ -7,9 +7,8 @@ when its effect is there and ask for the same again when it is not. What it want
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command, Json
@@ -23,8 +22,8 @@ from rescheduler.migration.observation import (
     notes_of,
     ready_for,
 )
+from rescheduler.migration.preconditions import unfit_target
 from rescheduler.model import marks
-from rescheduler.model.instant import format_instant
 from rescheduler.model.migration import Phase, Progress, Reference
 
 
@@ -46,6 +45,8 @@ class Wait:
 
     reason: str
     seconds: float = 5.0
+    patient: bool = False
+    """Past the time-out, too: the move is made, and undoing it would be wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,49 +83,6 @@ class Plain:
         return scene.migration.progress
 
 
-_MARKED_LABELS = (marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATION_REASON)
-
-
-class Mark:
-    """Marks the original and its workload, so that people and our guards see that a move is under way."""
-
-    name = "Mark"
-
-    def enter(self, scene: Scene) -> Progress:
-        """Record whose annotations are to be cleaned: they outlast the ReplicaSet, when there is a rollout."""
-        workload, progress = workload_of(scene), scene.migration.progress
-        if workload is None:
-            return replace(progress, workload=None)
-        metadata = workload["metadata"]
-        return replace(progress, workload=Reference(workload["kind"], metadata["name"], metadata["uid"]))
-
-    def look(self, scene: Scene) -> Outlook:
-        """Done when both carry the migration's id."""
-        original, migration = scene.original, scene.migration
-        if original is None or is_leaving(original):
-            return GiveUp("the pod is gone", retry=False)
-        other = labels_of(original).get(marks.MIGRATION_ID)
-        if other != migration.name and labels_of(original).get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS:
-            return Wait(f"migration {other} is moving the pod")
-        todo: list[Command] = []
-        wanted = {
-            marks.MIGRATION_ID: migration.name,
-            marks.MIGRATION_STATUS: "in-progress",
-            marks.MIGRATION_REASON: migration.order.strategy,
-        }
-        if wanted.items() - labels_of(original).items():
-            notes = {marks.MIGRATION_TIME: format_instant(scene.now)}
-            if marks.MARKS_BEFORE not in notes_of(original) and (before := _marks_before(original)):
-                notes[marks.MARKS_BEFORE] = json.dumps(before)
-            changes = {"metadata": {"labels": wanted, "annotations": notes}}
-            todo.append(commands.patch(original, changes, "mark the original"))
-        workload = workload_of(scene)
-        if workload is not None and notes_of(workload).get(marks.MIGRATION_ID) != migration.name:
-            note = {"metadata": {"annotations": {marks.MIGRATION_ID: migration.name}}}
-            todo.append(commands.patch(workload, note, "note the move on the workload"))
-        return Do(tuple(todo)) if todo else Done()
-
-
 class CreateCopy:
     """Makes the replacement, behind its gate. Subclasses say what it is made from."""
 
@@ -144,6 +102,12 @@ class CreateCopy:
             return GiveUp("the copy is being deleted by somebody else") if is_leaving(scene.copy) else Done()
         if scene.original is None or is_leaving(scene.original):
             return GiveUp("the pod is gone", retry=False)
+        if (other := scene.seen.namesake) is not None:
+            if labels_of(other).get(marks.MIGRATION_ID) == scene.migration.name:
+                return Wait("the copy is being made", 1.0)
+            return GiveUp(f"a pod that is not ours is called {other['metadata']['name']}")  # the next try: another name
+        if unfit := unfit_target(scene):
+            return GiveUp(unfit)
         refused = scene.seen.refused
         if refused is not None and refused.code in (400, 403, 422):
             # Quota, a policy or a webhook does not let a second instance in beside the first.
@@ -205,6 +169,8 @@ class Ungate(Plain):
             return Done()
         if scene.original is None or is_leaving(scene.original):
             return GiveUp("the pod is gone", retry=False)  # from here on the copy would be the pod
+        if unfit := unfit_target(scene):
+            return GiveUp(unfit)
         at = f"/spec/schedulingGates/{gates.index(marks.GATE)}"
         uid = copy["metadata"]["uid"]
         body = [
@@ -258,76 +224,9 @@ class AwaitReady(Plain):
         return Wait(f"the copy must be Ready for {wanted} s", left) if left > 0 else Done()
 
 
-class Finish(Plain):
-    """Takes the marks of a running move off and leaves those that tell of a finished one on the replacement."""
-
-    name = "Finish"
-
-    def look(self, scene: Scene) -> Outlook:
-        """Done when nothing of the move is left but its trace."""
-        todo = [*letting_stay(scene, "completed"), *unmarking(scene)]
-        return Do(tuple(todo)) if todo else Done()
-
-
 def workload_of(scene: Scene) -> Json | None:
     """What people think of as the pod's workload: the Deployment, else whoever manages the pod."""
     return scene.seen.deployment or scene.seen.controller
-
-
-def letting_stay(scene: Scene, status: str) -> list[Command]:
-    """What makes the replacement a pod like any other, with nothing but the trace of how it came to be."""
-    pod, changes = scene.copy, dict[str, Any]()
-    if pod is None or is_leaving(pod):
-        return []
-    if labels_of(pod).get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS:
-        changes["labels"] = {marks.MIGRATION_STATUS: status}
-    if marks.WITHHELD in notes_of(pod):
-        changes["annotations"] = {marks.WITHHELD: None}
-    owners = pod["metadata"].get("ownerReferences") or []
-    others = [owner for owner in owners if owner["uid"] != scene.migration.uid]
-    if len(others) < len(owners):
-        changes |= {"ownerReferences": others, "resourceVersion": pod["metadata"]["resourceVersion"]}
-    return [commands.patch(pod, {"metadata": changes}, "it is a pod like any other now")] if changes else []
-
-
-def unmarking(scene: Scene) -> list[Command]:
-    """What takes our notes off the workload.
-
-    The Deployment first, because its controller copies what it finds there to its ReplicaSets, and never takes it
-    back. It may do so late, from what it saw before: so this is asked again some time after the move.
-    """
-    seen, name = scene.seen, scene.migration.name
-    if seen.deployment is not None and (todo := _unnoting(seen.deployment, name, (marks.MIGRATION_ID,))):
-        return todo
-    copied = {each["metadata"]["uid"]: each for each in (seen.controller, *seen.replica_sets) if each is not None}
-    keys = (marks.MIGRATION_ID, marks.PAUSED_BY)
-    return [command for each in copied.values() for command in _unnoting(each, name, keys)]
-
-
-def _unnoting(workload: Json, name: str, keys: tuple[str, ...]) -> list[Command]:
-    ours = [key for key in keys if notes_of(workload).get(key) == name]
-    if not ours:
-        return []
-    return [commands.patch(workload, {"metadata": {"annotations": dict.fromkeys(ours)}}, "the move is over")]
-
-
-def unmarking_original(scene: Scene) -> list[Command]:
-    """What gives an original that stays the marks back that it had."""
-    original = scene.original
-    if original is None or is_leaving(original):
-        return []
-    if labels_of(original).get(marks.MIGRATION_ID) != scene.migration.name:
-        return []
-    before: Json = json.loads(notes_of(original).get(marks.MARKS_BEFORE, "{}"))
-    labels = {key: before.get("labels", {}).get(key) for key in _MARKED_LABELS}
-    notes = {marks.MIGRATION_TIME: before.get("annotations", {}).get(marks.MIGRATION_TIME), marks.MARKS_BEFORE: None}
-    return [commands.patch(original, {"metadata": {"labels": labels, "annotations": notes}}, "take the marks off")]
-
-
-def _marks_before(original: Json) -> Json:
-    labels = {key: value for key, value in labels_of(original).items() if key in _MARKED_LABELS}
-    notes = {key: value for key, value in notes_of(original).items() if key == marks.MIGRATION_TIME}
-    return {key: value for key, value in (("labels", labels), ("annotations", notes)) if value}
 
 
 def min_ready_seconds(scene: Scene) -> int:
@@ -370,7 +269,18 @@ def unrest(scene: Scene) -> str:
     waiting = sorted(pod["metadata"]["name"] for pod in mine if ready_for(pod, scene.now) is None)
     if waiting:
         return f"{waiting[0]} is not Ready, and would be deleted in the original's place"
+    others = (pod for pod in mine if pod["metadata"]["uid"] != scene.migration.progress.uid)
+    cheap = sorted(pod["metadata"]["name"] for pod in others if marks.COST_BEFORE in notes_of(pod))
+    if cheap:
+        return f"{cheap[0]} is being handed off, and would be deleted in the original's place"
     return ""
+
+
+def ending(original: Json) -> Wait:
+    """The wait for an original that goes; only its finalizers or its kubelet can hurry it, and the move is made."""
+    held = ", ".join(original["metadata"].get("finalizers") or ())
+    by = f", held by its finalizers: {held}" if held else ""
+    return Wait(f"the move is made; the original is ending{by}", patient=True)
 
 
 def is_adopted(pod: Json, controller: Json | None) -> bool:

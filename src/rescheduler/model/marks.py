@@ -17,6 +17,7 @@ ORIGINAL_POD_NAME = PREFIX + "original-pod-name"
 SCHEDULING_RETRIES = "scheduling-retries"
 
 # What we put on objects while a move is under way, so that whoever comes after us can tell what is ours and undo it.
+OWN_PREFIX = "rescheduler.io/"
 GATE = "rescheduler.io/move"  # scheduling gate: the copy waits until its place is reserved
 WITHHELD = "rescheduler.io/withheld"  # annotation of a copy: the labels it gets when it takes over, as JSON
 COST_BEFORE = "rescheduler.io/deletion-cost-before"  # annotation of an original whose deletion cost we changed
@@ -45,5 +46,5 @@ _OTHERS = (SCHEDULING_RETRIES, "scheduling-retires", MIRROR, STATIC_SOURCE, SELE
 
 
 def ours(key: str) -> bool:
-    """Whether planning reads this annotation; all others are left out of recordings and of memory."""
-    return key.startswith(PREFIX) or key in _OTHERS
+    """Whether planning or the janitor reads this annotation; all others are left out of recordings and of memory."""
+    return key.startswith((PREFIX, OWN_PREFIX)) or key in _OTHERS

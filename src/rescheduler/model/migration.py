@@ -85,6 +85,15 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """What `status.conditions` said when it was read: a new state must know since when the old one held."""
+
+    type: str
+    status: str
+    since: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Migration:
     """One move being carried out. Its name is the migration-id that everything of it is marked with."""
 
@@ -95,6 +104,9 @@ class Migration:
     uid: str = ""
     version: str = ""
     created: float | None = None
+    generation: int = 0
+    """Counts the changes of its order."""
+    conditions: tuple[Condition, ...] = ()
 
     @property
     def full_name(self) -> str:

@@ -30,6 +30,8 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     ready: bool = True
     deleting: bool = False
     problem: str = ""
+    cordoned: bool = False
+    """Whether it carries our note that we cordoned it; whether it still is, `unschedulable` tells."""
 
     @property
     def control_plane(self) -> bool:
@@ -115,6 +117,8 @@ class DisruptionBudget(msgspec.Struct, frozen=True, gc=False):
     max_unavailable: int | str | None = None
     allowed: int | None = None
     always_evict_unhealthy: bool = False
+    migration: str = ""
+    """The migration that it was made for, if it is a temporary one of ours."""
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):

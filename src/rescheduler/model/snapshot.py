@@ -44,6 +44,8 @@ class ClusterSnapshot:
     kinds: frozenset[str] = frozenset()
     taken_at: float | None = None
     warnings: tuple[str, ...] = ()
+    spoken_for: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Pods that no new move is planned for, and why: a migration of theirs is under way, or has just failed."""
 
 
 @dataclass(slots=True)

@@ -52,7 +52,9 @@ def deleting(pod: Pod, context: Context) -> str:
 
 
 def migrating(pod: Pod, context: Context) -> str:
-    """Pods that a migration is moving already."""
+    """Pods that a migration is moving already, or failed to move a short while ago."""
+    if why := context.snapshot.spoken_for.get((pod.namespace, pod.name)):
+        return why
     status = pod.labels.get(marks.MIGRATION_STATUS, "")
     return (
         f"migration {pod.labels.get(marks.MIGRATION_ID, '')} is {status}" if status in marks.RUNNING_MIGRATIONS else ""

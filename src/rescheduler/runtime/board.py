@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any
 
 import msgspec
 
@@ -20,7 +21,8 @@ _log = logging.getLogger(__name__)
 Key = tuple[str, str]
 """Namespace and name."""
 Bytes = bytes | memoryview | msgspec.Raw
-Changed = Callable[[Key], None]
+Changed = Callable[[Key, bool], None]
+"""Told which migration has changed or gone, and whether it was we who wrote it."""
 
 
 class Board:
@@ -29,11 +31,12 @@ class Board:
     def __init__(self) -> None:
         self._migrations: dict[Key, Migration] = {}
         self._about: defaultdict[Key, set[Key]] = defaultdict(set)
-        self._proposals: defaultdict[tuple[str, str], set[Key]] = defaultdict(set)
+        self._proposals: defaultdict[str, set[Key]] = defaultdict(set)
+        self._owners: defaultdict[str, set[Key]] = defaultdict(set)
         self._listeners: list[Changed] = []
 
     def listen(self, listener: Changed) -> None:
-        """Be told the keys of migrations that have changed or gone."""
+        """Be told of migrations that change or go."""
         self._listeners.append(listener)
 
     def get(self, key: Key) -> Migration | None:
@@ -52,49 +55,61 @@ class Board:
         """The migrations whose original or replacement has this namespace and name."""
         return frozenset(self._about.get(pod, ()))
 
+    def of_owner(self, uid: str) -> frozenset[Key]:
+        """The migrations that are not over of pods that this controller or workload owns."""
+        return frozenset(self._owners.get(uid, ()))
+
     def members(self, migration: Migration) -> tuple[Migration, ...]:
         """The other migrations of its proposal."""
         if migration.order.members <= 1:
             return ()
         mine = (migration.namespace, migration.name)
-        keys = self._proposals.get(("", migration.order.proposal), set())
+        keys = self._proposals.get(migration.order.proposal, set())
         return tuple(self._migrations[key] for key in sorted(keys) if key != mine)
 
-    def put(self, migration: Migration) -> None:
-        """Take a migration, unless a newer state of it is known."""
+    def put(self, migration: Migration, *, ours: bool = False) -> None:
+        """Take a migration, unless a newer state of it is known; `ours` if we have just written it."""
         key = (migration.namespace, migration.name)
         known = self._migrations.get(key)
         if known is not None and known.uid == migration.uid and _order(known.version) > _order(migration.version):
             return
         self._unlink(key)
         self._migrations[key] = migration
-        for pod in _pods(migration):
-            self._about[pod].add(key)
-        if migration.order.members > 1:
-            self._proposals["", migration.order.proposal].add(key)
+        for index, entry in self._entries(migration):
+            index[entry].add(key)
         if known is None or known.version != migration.version:
-            self._tell(key)
+            self._tell(key, ours=ours)
 
     def drop(self, key: Key) -> None:
         """Forget a migration."""
         self._unlink(key)
         if self._migrations.pop(key, None) is not None:
-            self._tell(key)
+            self._tell(key, ours=False)
 
     def _unlink(self, key: Key) -> None:
         known = self._migrations.get(key)
         if known is None:
             return
-        for pod in _pods(known):
-            self._about[pod].discard(key)
-            if not self._about[pod]:
-                del self._about[pod]
-        if known.order.members > 1:
-            self._proposals["", known.order.proposal].discard(key)
+        for index, entry in self._entries(known):
+            index[entry].discard(key)
+            if not index[entry]:
+                del index[entry]
 
-    def _tell(self, key: Key) -> None:
+    def _entries(self, migration: Migration) -> Iterator[tuple[defaultdict[Any, set[Key]], Hashable]]:
+        """Where a migration can be found."""
+        progress, order = migration.progress, migration.order
+        yield self._about, (migration.namespace, order.pod)
+        if progress.replacement is not None and progress.replacement.name != order.pod:
+            yield self._about, (migration.namespace, progress.replacement.name)
+        if order.members > 1:
+            yield self._proposals, order.proposal
+        owners = () if progress.over else (progress.controller, progress.workload)
+        for uid in {owner.uid for owner in owners if owner is not None}:
+            yield self._owners, uid
+
+    def _tell(self, key: Key, *, ours: bool) -> None:
         for listener in self._listeners:
-            listener(key)
+            listener(key, ours)
 
 
 class BoardSink:
@@ -135,13 +150,6 @@ class BoardSink:
                 if (each.namespace, each.name) not in self._listed:
                     self._board.drop((each.namespace, each.name))
             self._listed = None
-
-
-def _pods(migration: Migration) -> set[Key]:
-    names = {migration.order.pod}
-    if migration.progress.replacement is not None:
-        names.add(migration.progress.replacement.name)
-    return {(migration.namespace, name) for name in names}
 
 
 def _order(version: str) -> int:

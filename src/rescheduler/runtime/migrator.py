@@ -6,18 +6,21 @@ when to be called again. Errors that it has no answer to are the caller's, who t
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import structlog
+
 from rescheduler.cluster.journal import StaleError
-from rescheduler.migration.commands import Command
+from rescheduler.migration.commands import Command, Verb
 from rescheduler.migration.lifecycle import Decision, Lifecycle
 from rescheduler.migration.observation import Observation, Refused, Scene
 from rescheduler.model.migration import Migration, Phase, Progress
+from rescheduler.runtime.turns import Turns
 
-_log = logging.getLogger(__name__)
+_log = structlog.stdlib.get_logger(__name__)
 _LOOKS = 50  # decisions for one migration in a row; more would mean that it goes round in a circle
 _PAUSE = 1.0  # after what passes by itself: a conflict, a spent budget, a journal entry that somebody else has changed
 _REFUSED_PAUSE = 5.0  # after a refusal that looking again did not cure
@@ -55,6 +58,8 @@ class Admitted:
     reason: str = ""
     wait: float = 5.0
     never: bool = False
+    known: Progress | None = None
+    """What is known of one that may not begin yet, so that it can be told and counted while it waits."""
 
 
 Admit = Callable[[Scene], Awaitable[Admitted]]
@@ -71,13 +76,14 @@ class Migrator:
         self._writer = writer
         self._lifecycle = lifecycle
         self._admit = admit
+        self._turns = Turns()
 
     async def work_on(self, key: Key, now: Callable[[], float], members: Members) -> float | None:
         """Take a migration as far as it goes now; the answer is in how many seconds to look again, if at all."""
         try:
             return await self._work_on(key, now, members)
         except StaleError as error:
-            _log.info("%s; looked at again later", error)
+            _log.info("changed by somebody else meanwhile; looked at again", migration="/".join(key), why=str(error))
             return _PAUSE
 
     async def _work_on(self, key: Key, now: Callable[[], float], members: Members) -> float | None:
@@ -95,8 +101,11 @@ class Migrator:
                 decision = await self._admitted(scene)
             else:
                 decision = self._lifecycle.advance(scene)
+            begins = migration.progress.phase is Phase.PENDING and decision.progress.phase is Phase.IN_PROGRESS
             if decision.progress != migration.progress:
-                migration = await self._journal.store(migration, decision.progress)
+                migration = await self._store(migration, decision.progress)
+            if begins:
+                return 0.0  # whoever calls knows now whose pod it is, and has moves of one controller take turns
             if migration.progress.over:
                 return _LATE
             if not decision.commands:
@@ -106,13 +115,13 @@ class Migrator:
                 continue
             wanted = [migration.progress.step, *(str(command) for command in decision.commands)]
             if wanted == done and refused is None:
-                _log.warning("%s/%s: %s: it was done, and nothing came of it", *key, decision.commands[0])
+                _log.warning("it was done, and nothing came of it", migration="/".join(key), done=wanted[1])
                 return _REFUSED_PAUSE
             done = wanted
-            again, refused = refused is not None, await self._act(decision.commands)
+            again, refused = refused is not None, await self._act(scene, decision.commands)
             if refused is not None and (again or refused.code in _PASSING):
                 return _PAUSE if refused.code in _PASSING else _REFUSED_PAUSE
-        _log.warning("%s/%s: still not at rest after %d decisions; looked at later", *key, _LOOKS)
+        _log.warning("still not at rest; looked at later", migration="/".join(key), decisions=_LOOKS)
         return _REFUSED_PAUSE
 
     async def _admitted(self, scene: Scene) -> Decision:
@@ -123,7 +132,7 @@ class Migrator:
         admitted = await self._admit(scene)
         if admitted.progress is not None:
             return Decision(self._lifecycle.begin(scene, admitted.progress))
-        told = replace(progress, message=admitted.reason)
+        told = replace(admitted.known or progress, message=admitted.reason)
         if admitted.never:
             return Decision(replace(told, phase=Phase.FAILED, finished=scene.now))
         return Decision(told, wait=admitted.wait)
@@ -132,16 +141,41 @@ class Migrator:
         """One more look at what a migration that is over touched."""
         todo = self._lifecycle.aftermath(scene)
         if todo:
-            await self._act(todo)
+            await self._act(scene, todo)
             return _PAUSE
         left = (scene.migration.progress.finished or 0.0) + _LATE - scene.now
         return left if left > 0 else None
 
-    async def _act(self, commands: tuple[Command, ...]) -> Refused | None:
+    async def _store(self, migration: Migration, progress: Progress) -> Migration:
+        before = migration.progress
+        stored = await self._journal.store(migration, progress)
+        if (progress.phase, progress.step) != (before.phase, before.step):
+            _log.info(
+                "migration " + (f"in step {progress.step}" if progress.step else f"is {progress.phase.value}"),
+                migration=migration.full_name,
+                pod=f"{migration.namespace}/{migration.order.pod}",
+                source=progress.source,
+                target=progress.target,
+                method=progress.method.value if progress.method else None,
+                message=progress.message or None,
+            )
+        return stored
+
+    async def _act(self, scene: Scene, commands: tuple[Command, ...]) -> Refused | None:
         for command in commands:
-            _log.info("%s", command)
-            refused = await self._writer.carry_out(command)
+            async with self._turn(scene, command):
+                refused = await self._writer.carry_out(command)
+            told = {"migration": scene.migration.full_name, "command": str(command)}
             if refused is not None:
-                _log.info("%s: refused: %s %s", command, refused.code, refused.message)
+                _log.info("refused", **told, code=refused.code, why=refused.message)
                 return refused
+            _log.debug("done", **told)
         return None
+
+    def _turn(self, scene: Scene, command: Command) -> AbstractAsyncContextManager[None]:
+        """Evictions against one disruption budget go one after the other, against different ones together."""
+        if command.verb is not Verb.EVICT:
+            return nullcontext()
+        own = (scene.seen.temporary_budget,) if scene.seen.temporary_budget is not None else ()
+        budgets: list[Hashable] = [budget["metadata"]["uid"] for budget in (*scene.seen.budgets, *own)]
+        return self._turns.take(budgets)

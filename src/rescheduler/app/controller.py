@@ -1,0 +1,161 @@
+"""The controller, put together: what `rescheduler run` runs.
+
+Two clients talk to the API server: one for everything, which writes only while we lead, and one of its own for the
+lease, so that a renewal never waits behind other requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import time
+import uuid
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+
+import structlog
+
+from rescheduler.app.connecting import Live
+from rescheduler.app.planning import plan
+from rescheduler.cluster.client import ApiClient
+from rescheduler.cluster.connection import Connection
+from rescheduler.cluster.installation import install
+from rescheduler.cluster.journal import Journal
+from rescheduler.cluster.lease import Election, LeaseName, LeaseTimes
+from rescheduler.cluster.observer import Observer
+from rescheduler.cluster.pacing import Pace
+from rescheduler.cluster.writer import Writer
+from rescheduler.config import Configuration
+from rescheduler.migration.lifecycle import Lifecycle
+from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.policy import Policy
+from rescheduler.runtime.admission import Admission, Judge
+from rescheduler.runtime.board import Board, Key
+from rescheduler.runtime.carrier import Carrier
+from rescheduler.runtime.controller import Controller
+from rescheduler.runtime.cycle import Cycle, order
+from rescheduler.runtime.duties import Duty
+from rescheduler.runtime.logbook import Logbook
+from rescheduler.runtime.migrator import Migrator
+from rescheduler.runtime.slots import Slots
+from rescheduler.runtime.watching import Watching
+
+_log = structlog.stdlib.get_logger(__name__)
+Work = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """How the controller is to run."""
+
+    live: Live
+    config: Configuration
+    once: bool = False
+    """Carry one plan out, and end."""
+
+
+async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase]:
+    """Run until asked to stop, or with `once` until one plan is carried out; how many moves of it ended how."""
+    connection, timeout = running.live.connection(), running.live.request_timeout
+    async with ApiClient(connection, request_timeout=timeout) as own:
+        await install(own)
+        election = election_of(running.config, connection, own)
+        async with ApiClient(
+            connection,
+            request_timeout=timeout,
+            may_write=election.may_act if election is not None else lambda: True,
+            pace=_pace(running.config),
+        ) as client:
+            parts = _Parts(running, connection, client, election)
+            await parts.controller(stop).run(stop)
+            return parts.outcome
+
+
+def election_of(config: Configuration, connection: Connection, client: ApiClient) -> Election | None:
+    """Our part in the election; None where the configuration says that there is nobody else."""
+    wanted = config.fields.leader_election
+    if not wanted.leader_elect:
+        return None
+    lease = LeaseName(
+        wanted.resource_namespace or connection.namespace,
+        wanted.resource_name,
+        f"{platform.node()}_{uuid.uuid4()}",
+    )
+    return Election(client, lease, LeaseTimes(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period))
+
+
+def _pace(config: Configuration) -> Pace | None:
+    wanted = config.fields.client_connection
+    if wanted.qps is None:
+        return None
+    return Pace(wanted.qps, wanted.burst or max(1, round(wanted.qps)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What the controller is made of."""
+
+    running: Running
+    connection: Connection
+    client: ApiClient
+    election: Election | None
+    outcome: Counter[Phase] = field(default_factory=Counter)
+
+    def controller(self, stop: asyncio.Event) -> Controller:
+        """All of it, wired."""
+        config, client = self.running.config, self.client
+        manner, policy = config.manner(), config.policy()
+        watching = Watching(client, self.connection.source)
+        board = watching.board
+        logbook = Logbook(Journal(client), board, _untold)
+        admission = Admission(
+            board, Judge(watching.snapshot, board, policy), Slots(board, config.concurrency()), manner.timeout
+        )
+        migrator = Migrator(logbook, Observer(client), Writer(client), Lifecycle(manner), admission.admit)
+        interval = config.fields.rescheduling_interval
+        return Controller(
+            watching=watching,
+            election=self.election,
+            admission=admission,
+            carrier=Carrier(migrator, admission, board, watching.cache),
+            first=[],
+            duties=[Duty("plan", interval, self._planning(watching, logbook, policy, stop))],
+            grace=config.fields.migration.shutdown_grace_period,
+        )
+
+    def _planning(self, watching: Watching, logbook: Logbook, policy: Policy, stop: asyncio.Event) -> Work:
+        cycle = cycle_of(watching, policy)
+
+        async def plan_and_order() -> None:
+            if stale := watching.stale():
+                _log.warning("nothing is planned on what may be out of date", why=stale)
+                return
+            ordered = await order(await cycle.plan(), logbook, time.time())
+            if self.running.once:
+                self.outcome.update(await _until_over(watching.board, ordered))
+                stop.set()
+
+        return plan_and_order
+
+
+def cycle_of(watching: Watching, policy: Policy) -> Cycle:
+    """The plan loop's work."""
+    return Cycle(watching.snapshot, lambda snapshot: plan(snapshot, policy), watching.board, policy.cool_down)
+
+
+async def _until_over(board: Board, ordered: Iterable[Migration]) -> Counter[Phase]:
+    """Wait until these migrations are over; how they ended. One that is deleted meanwhile has failed."""
+    changed = asyncio.Event()
+    board.listen(lambda key, ours: changed.set())
+    keys: list[Key] = [(each.namespace, each.name) for each in ordered]
+    while True:
+        changed.clear()
+        found = [board.get(key) for key in keys]
+        if all(each is None or each.progress.over for each in found):
+            return Counter(Phase.FAILED if each is None else each.progress.phase for each in found)
+        await changed.wait()
+
+
+async def _untold(before: Migration, after: Migration) -> None:
+    """Nobody is told."""

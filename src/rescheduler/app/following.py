@@ -1,0 +1,225 @@
+"""Following what others do: objects of a live cluster as they change, for commands that wait or watch.
+
+A follower lists, then watches, and goes on after cut watches as the controller's own copies do; it tells of each change
+once. Waiting for migrations is on top of that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+import msgspec
+
+from rescheduler.app.connecting import Live
+from rescheduler.app.planning import InputError
+from rescheduler.cluster.client import ApiClient
+from rescheduler.cluster.journal_format import JournalError, decoded
+from rescheduler.cluster.lookup import Lookup, NotFoundError
+from rescheduler.cluster.paths import path_of
+from rescheduler.cluster.reflector import Reflector
+from rescheduler.cluster.resources import Resource
+from rescheduler.migration.commands import Json
+from rescheduler.model.migration import Migration
+
+Key = tuple[str, str]
+"""Namespace and name."""
+Bytes = bytes | memoryview | msgspec.Raw
+
+KIND = "PodMigration"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An object as it is now, or as it was last when it is gone."""
+
+    body: Json
+    gone: bool = False
+
+    @property
+    def key(self) -> Key:
+        """Which object."""
+        metadata = self.body["metadata"]
+        return metadata.get("namespace", ""), metadata["name"]
+
+
+Tell = Callable[[Change], None]
+Settled = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is followed: a kind, in one namespace or all, and of it what a label or field selector chooses."""
+
+    kind: str
+    namespace: str = ""
+    selection: tuple[tuple[str, str], ...] = ()
+
+    def resource(self) -> Resource:
+        """Where it is listed and watched."""
+        query = f"?{urlencode(self.selection)}" if self.selection else ""
+        return Resource(self.kind, "", path_of(self.kind, self.namespace) + query)
+
+
+class Follower:
+    """A sink for a reflector that tells of what is new; the first state is told when it is whole, in order."""
+
+    def __init__(self, tell: Tell, settled: Settled = lambda: None) -> None:
+        self._tell = tell
+        self._settled = settled
+        self._known: dict[Key, Json] = {}
+        self._listed: dict[Key, Json] | None = None
+
+    def begin(self) -> None:
+        """A whole new state follows."""
+        self._listed = {}
+
+    def put(self, raw: Bytes) -> str:
+        """An object is there, or has changed."""
+        change = Change(msgspec.json.decode(raw))
+        if self._listed is not None:
+            self._listed[change.key] = change.body
+        else:
+            self._take(change)
+        return _version(change.body)
+
+    def drop(self, raw: Bytes) -> str:
+        """An object is gone."""
+        change = Change(msgspec.json.decode(raw), gone=True)
+        if self._listed is not None:
+            self._listed.pop(change.key, None)
+        elif self._known.pop(change.key, None) is not None:
+            self._tell(change)
+        return _version(change.body)
+
+    def complete(self) -> None:
+        """The new state is whole: what it does not have is gone."""
+        listed, self._listed = self._listed or {}, None
+        for key in sorted(self._known.keys() - listed.keys()):
+            self._tell(Change(self._known.pop(key), gone=True))
+        for _, body in sorted(listed.items()):
+            self._take(Change(body))
+        self._settled()
+
+    def _take(self, change: Change) -> None:
+        known = self._known.get(change.key)
+        self._known[change.key] = change.body
+        if known is None or _version(known) != _version(change.body):
+            self._tell(change)
+
+
+async def follow(client: ApiClient, followed: Mapping[Part, Follower], enough: asyncio.Event) -> None:
+    """Follow until there is enough; what a follower raises comes out."""
+    tasks = [asyncio.create_task(Reflector(client, part.resource(), sink).run()) for part, sink in followed.items()]
+    end = asyncio.create_task(enough.wait())
+    try:
+        done, _ = await asyncio.wait([*tasks, end], return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            await task
+    finally:
+        for task in (*tasks, end):
+            task.cancel()
+        await asyncio.gather(*tasks, end, return_exceptions=True)
+
+
+def list_migrations(live: Live, part: Part, name: str | None = None) -> list[Json]:
+    """PodMigrations as they are, by namespace and name; one that is named must be there."""
+
+    async def listing() -> list[Json]:
+        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
+            return await _listed(client, part, name)
+
+    return asyncio.run(listing())
+
+
+def watch_migrations(live: Live, part: Part, follower: Follower, name: str | None = None) -> None:
+    """Tell of PodMigrations for ever; one that is named must be there to begin with."""
+
+    async def watching() -> None:
+        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
+            await _listed(client, part, name)  # what is not there is told of now, and not tried again and again
+            await follow(client, {part: follower}, asyncio.Event())
+
+    asyncio.run(watching())
+
+
+async def _listed(client: ApiClient, part: Part, name: str | None = None) -> list[Json]:
+    found = await Lookup(client).migrations(part.namespace, dict(part.selection))
+    if name is not None and not found:
+        others = await Lookup(client).names(KIND, part.namespace)
+        raise NotFoundError(KIND, part.namespace, name, [each for each in others if each != name])
+    return sorted(found, key=lambda body: Change(body).key)
+
+
+Noticed = Callable[[Migration], None]
+
+
+def await_migrations(
+    live: Live, keys: Sequence[Key], noticed: Noticed, timeout: float | None
+) -> dict[Key, Migration | None]:
+    """Wait until these are over, telling of each change; None is one that was deleted. TimeoutError when it is late."""
+    vigil = _Vigil(keys, noticed)
+
+    async def waiting() -> None:
+        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
+            async with asyncio.timeout(timeout):
+                await follow(client, {_part(keys): Follower(vigil.tell, vigil.listed)}, vigil.enough)
+
+    asyncio.run(waiting())
+    return vigil.ended
+
+
+class _Vigil:
+    """Waits for the end of some migrations."""
+
+    def __init__(self, keys: Sequence[Key], noticed: Noticed) -> None:
+        self._keys = frozenset(keys)
+        self._noticed = noticed
+        self._seen: set[Key] = set()
+        self.ended: dict[Key, Migration | None] = {}
+        self.enough = asyncio.Event()
+
+    def tell(self, change: Change) -> None:
+        """One of them has changed, or another one."""
+        if change.key not in self._keys:
+            return
+        self._seen.add(change.key)
+        if change.gone:
+            self.ended.setdefault(change.key, None)
+        else:
+            migration = _migration(change.body)
+            self._noticed(migration)
+            if migration.progress.over:
+                self.ended[change.key] = migration
+        self._look()
+
+    def listed(self) -> None:
+        """All that are there have been told: the others went before we looked."""
+        for key in self._keys - self._seen:
+            self.ended.setdefault(key, None)
+        self._look()
+
+    def _look(self) -> None:
+        if len(self.ended) == len(self._keys):
+            self.enough.set()
+
+
+def _part(keys: Sequence[Key]) -> Part:
+    """The least that has them all."""
+    namespaces = {namespace for namespace, _ in keys}
+    if len(keys) == 1:
+        return Part(KIND, keys[0][0], (("fieldSelector", f"metadata.name={keys[0][1]}"),))
+    return Part(KIND, namespaces.pop() if len(namespaces) == 1 else "")
+
+
+def _migration(body: Json) -> Migration:
+    try:
+        return decoded(body)
+    except JournalError as error:
+        raise InputError(str(error)) from error
+
+
+def _version(body: Json) -> str:
+    return str(body["metadata"].get("resourceVersion", ""))

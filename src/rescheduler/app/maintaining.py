@@ -1,0 +1,166 @@
+"""Maintenance of nodes, for `maintenance`: the mark that says so, how far emptying has come, and waiting for it.
+
+Moving the pods away is the controller's work; here nodes are only marked and looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rescheduler.app.connecting import Live
+from rescheduler.app.following import Change, Follower, Key, Part, follow
+from rescheduler.cluster.client import ApiClient
+from rescheduler.cluster.errors import ApiError
+from rescheduler.cluster.lookup import Lookup, NotFoundError
+from rescheduler.cluster.paths import path_of
+from rescheduler.cluster.writer import Writer
+from rescheduler.migration.commands import Command, Json, Verb
+from rescheduler.migration.observation import controller_of, has_ended, labels_of, notes_of
+from rescheduler.model import marks
+from rescheduler.model.policy import Policy
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.emptying import NodeOutlook, outlooks
+from rescheduler.planning.settings import Settings
+from rescheduler.strategies.node_maintenance import NodeMaintenance
+
+STRATEGY = NodeMaintenance.name
+
+
+class Cordon(StrEnum):
+    """Whether new pods are kept off a node, and by whom."""
+
+    NONE = "no"
+    OURS = "by rescheduler"
+    OTHERS = "by others"
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A node, and whether its mark had to be changed."""
+
+    node: str
+    changed: bool
+
+
+def mark(live: Live, names: Sequence[str], *, maintenance: bool, dry: bool) -> list[Marked]:
+    """Label these nodes for maintenance, or take the label off; all of them must be there before any is touched."""
+
+    async def marking() -> list[Marked]:
+        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
+            nodes = await _nodes(client, names)
+            writer = Writer(client, dry=dry)
+            return [Marked(_name(node), await _mark(writer, node, maintenance=maintenance)) for node in nodes]
+
+    return asyncio.run(marking())
+
+
+async def _mark(writer: Writer, node: Json, *, maintenance: bool) -> bool:
+    if (labels_of(node).get(marks.MAINTENANCE) == "true") == maintenance:
+        return False
+    labels = {marks.MAINTENANCE: "true" if maintenance else None}
+    body = {"metadata": {"uid": node["metadata"]["uid"], "labels": labels}}
+    refused = await writer.carry_out(Command(Verb.PATCH, "Node", "", _name(node), body, why="mark for maintenance"))
+    if refused is not None:
+        raise ApiError(refused.code, refused.reason, refused.message, path_of("Node", "", _name(node)))
+    return True
+
+
+def under_maintenance(live: Live, names: Sequence[str]) -> tuple[dict[str, Cordon], list[str]]:
+    """How the marked nodes are cordoned, all or those of these names; and the named ones that are not marked."""
+
+    async def looking() -> list[Json]:
+        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
+            return await _nodes(client, names)
+
+    nodes = asyncio.run(looking())
+    marked = [node for node in nodes if labels_of(node).get(marks.MAINTENANCE) == "true"]
+    others = [_name(node) for node in nodes if node not in marked] if names else []
+    return {_name(node): _cordon(node) for node in marked}, others
+
+
+async def _nodes(client: ApiClient, names: Sequence[str]) -> list[Json]:
+    """The nodes of these names, each once and in their order, or all."""
+    found = {_name(node): node for node in await Lookup(client).every("Node")}
+    for name in names:
+        if name not in found:
+            raise NotFoundError("Node", "", name, list(found))
+    return [found[name] for name in dict.fromkeys(names or sorted(found))]
+
+
+def outlook(snapshot: ClusterSnapshot, policy: Policy, nodes: Collection[str]) -> list[NodeOutlook]:
+    """What is left on these nodes, as the controller would see it."""
+    return outlooks(snapshot, policy, NodeMaintenance(Settings()), nodes)
+
+
+Noticed = Callable[[dict[str, int]], None]
+"""Told how many pods are left to move, by node."""
+
+
+class Emptying:
+    """Waits until nodes hold only what belongs there, and pods that cannot go (`barred`)."""
+
+    def __init__(self, live: Live, nodes: Sequence[str], barred: Collection[Key], noticed: Noticed) -> None:
+        self._live = live
+        self._barred = frozenset(barred)
+        self._noticed = noticed
+        self._listed: set[str] = set()
+        self._enough = asyncio.Event()
+        self.left: dict[str, set[Key]] = {node: set() for node in nodes}
+        """What is on the nodes and does not belong there."""
+
+    def wait(self, timeout: float | None) -> None:
+        """TimeoutError when it takes longer."""
+
+        async def waiting() -> None:
+            live = self._live
+            async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
+                async with asyncio.timeout(timeout):
+                    await follow(client, {_pods_on(node): self._follower(node) for node in self.left}, self._enough)
+
+        asyncio.run(waiting())
+
+    def _follower(self, node: str) -> Follower:
+        def tell(change: Change) -> None:
+            before = len(self.left[node])
+            if change.gone or has_ended(change.body) or _at_home(change.body):
+                self.left[node].discard(change.key)
+            else:
+                self.left[node].add(change.key)
+            if node in self._listed and len(self.left[node]) != before:
+                self._look()
+
+        def listed() -> None:
+            self._listed.add(node)
+            self._look()
+
+        return Follower(tell, listed)
+
+    def _look(self) -> None:
+        if len(self._listed) < len(self.left):
+            return
+        self._noticed({node: len(pods) for node, pods in self.left.items()})
+        if not set().union(*self.left.values()) - self._barred:
+            self._enough.set()
+
+
+def _pods_on(node: str) -> Part:
+    return Part("Pod", "", (("fieldSelector", f"spec.nodeName={node}"),))
+
+
+def _at_home(pod: Json) -> bool:
+    """As `planning.emptying` has it of rows."""
+    owner = controller_of(pod)
+    return marks.MIRROR in notes_of(pod) or (owner is not None and owner["kind"] in ("DaemonSet", "Node"))
+
+
+def _cordon(node: Json) -> Cordon:
+    if not node["spec"].get("unschedulable"):
+        return Cordon.NONE
+    return Cordon.OURS if marks.CORDONED in notes_of(node) else Cordon.OTHERS
+
+
+def _name(body: Json) -> str:
+    return str(body["metadata"]["name"])

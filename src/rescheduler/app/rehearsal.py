@@ -1,0 +1,60 @@
+"""`rescheduler run --dry-run`: watches and plans as the controller does, tells what it would move, writes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from rescheduler.app.controller import Running, cycle_of
+from rescheduler.cluster.client import ApiClient, Request
+from rescheduler.cluster.errors import ApiError
+from rescheduler.model.plan import Move
+from rescheduler.runtime.controller import before, beside
+from rescheduler.runtime.duties import Duty
+from rescheduler.runtime.watching import MIGRATIONS, WATCHED, Watching
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+async def rehearse(running: Running, stop: asyncio.Event) -> None:
+    """Plan until asked to stop, or with `once` a single time."""
+    connection = running.live.connection()
+    async with ApiClient(connection, request_timeout=running.live.request_timeout) as client:
+        known = (*WATCHED, MIGRATIONS) if await _is_served(client) else WATCHED
+        watching = Watching(client, connection.source, known)
+        cycle = cycle_of(watching, running.config.policy())
+
+        async def tell() -> None:
+            for move in (await cycle.plan()).moves:
+                _tell(move)
+            if running.once:
+                stop.set()
+
+        async with beside(watching.run()) as following:
+            if await before(watching.synced(), stop, following):
+                duty = Duty("plan", running.config.fields.rescheduling_interval, tell)
+                await before(duty.run(), stop, following)
+
+
+def _tell(move: Move) -> None:
+    _log.info(
+        "would move",
+        pod=f"{move.namespace}/{move.pod}",
+        source=move.source,
+        target=move.target,
+        method=move.method.value,
+        strategy=move.strategy,
+        reason=move.reason,
+    )
+
+
+async def _is_served(client: ApiClient) -> bool:
+    """Whether the cluster knows migrations; it need not, where nothing is moved."""
+    try:
+        await client.send(Request("GET", MIGRATIONS.path, {"limit": "1"}, answers=frozenset({404})))
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        return False
+    return True

@@ -1,0 +1,161 @@
+"""`rescheduler apply`: a plan that people have reviewed becomes migrations, as far as it still holds.
+
+`app.orders` holds it against the cluster and orders the moves; with --wait `app.following` follows them to their end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+from rescheduler import app
+from rescheduler.app import orders, presence
+from rescheduler.app.following import await_migrations
+from rescheduler.app.orders import Entry, Outcome
+from rescheduler.cli import messages
+from rescheduler.cli.options import STDIN, Access, Waiting, access_options, config_option, gathered, waiting_options
+from rescheduler.cli.output.documents import FORMATS, document_text
+from rescheduler.cli.output.entries import Ended, entry_line, entry_names, result_document
+from rescheduler.cli.session import failures, live_of, reading_from
+from rescheduler.cli.watching import MigrationProgress, progress
+from rescheduler.model.migration import Phase
+
+_GO_ON = "the moves go on. Watch them with `rescheduler migrations -A -w`, cancel one with `kubectl delete pmig NAME`"
+
+
+@dataclass(frozen=True, slots=True)
+class Applying:
+    """Which plan, how much of it, and what is shown."""
+
+    file: str
+    namespace: str | None
+    config: str | None
+    dry_run: bool
+    output: str | None
+
+    def check(self) -> None:
+        """Refuse what cannot be."""
+        if self.file == self.config == STDIN:
+            raise click.UsageError("--config - and -f - cannot both be standard input.")
+
+
+_applying = gathered(
+    "applying",
+    Applying,
+    [
+        click.option(
+            "-f",
+            "--filename",
+            "file",
+            metavar="FILE",
+            type=click.Path(),
+            required=True,
+            help="The plan: what `rescheduler plan -o json` or `-o yaml` wrote; - is standard input.",
+        ),
+        click.option("-n", "--namespace", metavar="NAMESPACE", help="Apply only this namespace's moves."),
+        config_option,
+        click.option("--dry-run", is_flag=True, help="Check everything and order nothing."),
+        click.option(
+            "-o",
+            "--output",
+            type=click.Choice([*FORMATS, "name"]),
+            help="json and yaml are a contract (docs/plan-format.md); name prints the migrations that there are now.",
+        ),
+    ],
+)
+
+
+@click.command("apply", epilog=messages.EXIT_CODES)
+@access_options
+@_applying
+@waiting_options("all moves are over", wait=False)
+@messages.verbose_option
+def apply(access: Access, applying: Applying, waiting: Waiting) -> None:
+    """Order the moves of a reviewed plan.
+
+    Each move is held against the cluster as it is now, and refused with the reason if its pod or node is no longer what
+    the plan saw, if it is being moved already, or if it may or can not be moved any more. Moves that stand or fall
+    together are refused together. The others become PodMigrations, which the controller carries out. Applying the same
+    plan again orders nothing twice.
+
+    \b
+    Examples:
+      rescheduler plan -o json > plan.json
+      rescheduler apply -f plan.json --dry-run
+      rescheduler apply -f plan.json --wait --timeout 15m
+    """
+    applying.check()
+    waiting.check()
+    with failures():
+        plan = orders.read_plan(applying.file)
+        config = app.configuration(applying.config, {})
+        live = live_of(access, config.fields.client_connection.kubeconfig)
+        with reading_from(live) as advance:
+            snapshot = app.read(live, None, advance)
+        part = orders.Part(applying.namespace, applying.dry_run)
+        entries = orders.apply_plan(live, plan, snapshot, config.policy(), part)
+        _print_lines(entries, applying)
+        if not entries:
+            messages.note(
+                "the plan has no move" + (f" in namespace {applying.namespace}" if applying.namespace else "")
+            )
+        ordered = any(entry.outcome is Outcome.CREATED for entry in entries) and not applying.dry_run
+        if ordered and (absent := presence.absence(live, config.fields.leader_election.resource_name)):
+            messages.warn([f"{absent}; the moves wait until one does (`rescheduler run`)"])
+        followed = waiting.wait and not applying.dry_run
+        ended, late = _followed(live, entries, waiting.timeout) if followed else ({}, False)
+    if applying.output in FORMATS:
+        messages.emit(document_text(result_document(entries, ended), applying.output))
+    if late:
+        raise messages.Failure(f"not all are over yet; {_GO_ON}", code=messages.TIMED_OUT)
+    _end(entries, ended)
+
+
+def _print_lines(entries: Sequence[Entry], applying: Applying) -> None:
+    """Lines on stdout; where that is for names or a document, refusals are told on stderr."""
+    refused = [entry for entry in entries if entry.migration is None]
+    if applying.output is None:
+        messages.emit("".join(f"{entry_line(entry, dry=applying.dry_run)}\n" for entry in entries))
+        return
+    if applying.output == "name":
+        messages.emit("".join(f"{name}\n" for name in entry_names(entries)))
+    messages.warn(entry_line(entry, dry=applying.dry_run) for entry in refused)
+
+
+def _followed(live: app.Live, entries: Sequence[Entry], timeout: float | None) -> tuple[Ended, bool]:
+    """How the migrations ended, told as they go on; or how they stand when the time is over."""
+    keys = [(e.migration.namespace, e.migration.name) for e in entries if e.migration is not None]
+    if not keys:
+        return {}, False
+    try:
+        with progress() as line:
+            told = MigrationProgress(line, len(keys))
+            return await_migrations(live, keys, told.noticed, timeout), False
+    except TimeoutError:
+        return dict(told.known), True
+    except KeyboardInterrupt:
+        messages.note(f"interrupted; {_GO_ON}")
+        raise
+
+
+def _end(entries: Sequence[Entry], ended: Ended) -> None:
+    """The exit code: a move that failed weighs more than one that was refused."""
+    if ended:
+        completed = sum(one is not None and one.progress.phase is Phase.COMPLETED for one in ended.values())
+        messages.note(f"{completed} of {len(ended)} moves are completed")
+        if completed < len(ended):
+            lost = [f"{key[0]}/{key[1]}: {_fate(ended, key)}" for key in sorted(ended) if _fate(ended, key)]
+            raise messages.Failure(*lost, code=messages.FAILED)
+    if any(entry.outcome is Outcome.REFUSED for entry in entries):
+        raise click.exceptions.Exit(messages.REFUSED)
+
+
+def _fate(ended: Ended, key: tuple[str, str]) -> str:
+    """What went wrong with a migration; empty when nothing did."""
+    one = ended[key]
+    if one is None:
+        return "deleted before it was over"
+    failed = one.progress.phase is Phase.FAILED
+    return f"pod {one.order.pod} was not moved: {one.progress.message}" if failed else ""

@@ -1,0 +1,29 @@
+"""`rescheduler crds`: the kinds of ours, for those who install them themselves.
+
+The controller installs them when it may; where it may not, an administrator pipes this to `kubectl apply -f -`.
+"""
+
+from __future__ import annotations
+
+import click
+
+from rescheduler.cli.messages import emit, verbose_option
+from rescheduler.cli.output.documents import FORMATS, document_text
+
+
+@click.command("crds")
+@click.option("-o", "--output", type=click.Choice(FORMATS), default="yaml", show_default=True, help="In which form.")
+@verbose_option
+def crds(output: str) -> None:
+    """Print the CustomResourceDefinition of PodMigration.
+
+    `rescheduler run` installs it by itself where it may. Where it may not, somebody who may does so with this.
+
+    \b
+    Examples:
+      rescheduler crds | kubectl apply -f -     install or update it
+      rescheduler crds | kubectl delete -f -    remove it, and with it all PodMigrations
+    """
+    from rescheduler.cluster.definition import POD_MIGRATION  # noqa: PLC0415 - help and completion do without it
+
+    emit(document_text(POD_MIGRATION, output).encode())

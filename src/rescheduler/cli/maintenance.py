@@ -1,0 +1,188 @@
+"""`rescheduler maintenance`: nodes that are to become empty and stay so, until the work on them is done.
+
+`app.maintaining` marks nodes and looks at them; the controller's strategy NodeMaintenance does the rest.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+import click
+
+from rescheduler import app
+from rescheduler.app import maintaining, presence
+from rescheduler.cli import messages
+from rescheduler.cli.options import Access, Waiting, access_options, config_option, waiting_options
+from rescheduler.cli.output.documents import FORMATS, document_text
+from rescheduler.cli.output.maintenance import status_document, status_lines, told_of
+from rescheduler.cli.output.terminal import Terminal, plain
+from rescheduler.cli.session import failures, live_of, reading_from
+from rescheduler.cli.watching import progress
+from rescheduler.config import Configuration
+from rescheduler.planning.emptying import NodeOutlook
+
+_dry_run = click.option("--dry-run", is_flag=True, help="Have the server check it, and change nothing.")
+
+
+@click.group("maintenance")
+def maintenance() -> None:
+    """Empty nodes for work on them, and take them back.
+
+    A node under maintenance carries the label `scheduler.alpha.kubernetes.io/maintenance: "true"`. A controller with
+    NodeMaintenance among its enabledStrategies cordons it and moves its pods away. Without the label it is uncordoned.
+    """
+
+
+@maintenance.command("start", epilog=messages.EXIT_CODES)
+@click.argument("nodes", metavar="NODE...", nargs=-1, required=True)
+@access_options
+@config_option
+@_dry_run
+@waiting_options("only pods of DaemonSets and of the node itself are left", wait=True)
+@messages.verbose_option
+def start(nodes: tuple[str, ...], access: Access, config: str | None, waiting: Waiting, *, dry_run: bool) -> None:
+    """Empty nodes and keep them empty.
+
+    Marks the nodes, and shows how many pods are left until they are empty. Pods that cannot be moved are named with the
+    reason; when only such pods are left, it ends with exit code 4. Ctrl-C only ends the waiting.
+
+    \b
+    Examples:
+      rescheduler maintenance start node-7
+      rescheduler maintenance start node-7 node-8 --timeout 30m
+    """
+    waiting.check()
+    with failures():
+        configured = app.configuration(config, {})
+        live = live_of(access, configured.fields.client_connection.kubeconfig)
+        for node in maintaining.mark(live, nodes, maintenance=True, dry=dry_run):
+            _say(node, "under maintenance", dry=dry_run)
+        if dry_run:
+            return
+        _warn_if_idle(live, configured, known=config is not None)
+        if waiting.wait:
+            _wait(live, list(dict.fromkeys(nodes)), configured, waiting.timeout)
+
+
+@maintenance.command("stop", epilog=messages.EXIT_CODES)
+@click.argument("nodes", metavar="NODE...", nargs=-1, required=True)
+@access_options
+@_dry_run
+@messages.verbose_option
+def stop(nodes: tuple[str, ...], access: Access, *, dry_run: bool) -> None:
+    """Let nodes take pods again.
+
+    Takes the mark off. The controller then uncordons the node, if it was the one who cordoned it.
+
+    \b
+    Examples:
+      rescheduler maintenance stop node-7
+    """
+    with failures():
+        for node in maintaining.mark(live_of(access), nodes, maintenance=False, dry=dry_run):
+            _say(node, "no longer under maintenance", dry=dry_run)
+
+
+@maintenance.command("status", epilog=messages.EXIT_CODES)
+@click.argument("nodes", metavar="[NODE]...", nargs=-1)
+@access_options
+@config_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "wide", *FORMATS, "name"]),
+    default="table",
+    show_default=True,
+    help="wide says why pods are refused; json and yaml name every pod.",
+)
+@click.option("--no-headers", is_flag=True, help="Leave the headers of the table out.")
+@messages.verbose_option
+def status(nodes: tuple[str, ...], access: Access, **flags: str | bool | None) -> None:
+    """Show nodes under maintenance, and what is left on them.
+
+    TO MOVE are the pods that are still to go, REFUSED those that will not until somebody changes something, STAYING
+    those of DaemonSets and of the node itself.
+
+    \b
+    Examples:
+      rescheduler maintenance status
+      rescheduler maintenance status node-7 -o wide
+    """
+    output = str(flags["output"])
+    with failures():
+        configured = app.configuration(str(flags["config"]) if flags["config"] else None, {})
+        live = live_of(access, configured.fields.client_connection.kubeconfig)
+        cordons, others = maintaining.under_maintenance(live, nodes)
+        looked = _outlook(live, configured, list(cordons)) if cordons and output != "name" else []
+    for name in others:
+        messages.note(f"node {name} is not under maintenance")
+    if output in FORMATS:
+        messages.emit(document_text(status_document(looked, cordons), output))
+    elif output == "name":
+        messages.emit("".join(f"node/{plain(name)}\n" for name in cordons))
+    elif cordons:
+        how = {"wide": output == "wide", "headers": not flags["no_headers"]}
+        messages.emit("".join(f"{line}\n" for line in status_lines(looked, cordons, Terminal.of(sys.stdout), **how)))
+    elif not nodes:
+        messages.note("no node is under maintenance")
+
+
+def _say(node: maintaining.Marked, what: str, *, dry: bool) -> None:
+    said = what if node.changed else f"{what} already" if what.startswith("under") else "not under maintenance"
+    messages.emit(plain(f"node/{node.node} {said}{' (dry run)' if dry and node.changed else ''}") + "\n")
+
+
+def _warn_if_idle(live: app.Live, configured: Configuration, *, known: bool) -> None:
+    """Say why nothing may happen, as far as that can be known."""
+    if absent := presence.absence(live, configured.fields.leader_election.resource_name):
+        messages.warn([f"{absent}; nothing is moved until one does (`rescheduler run`)"])
+    if known and maintaining.STRATEGY not in configured.fields.enabled_strategies:
+        messages.warn([f"{maintaining.STRATEGY} is not among the configuration's enabledStrategies: nothing is moved"])
+
+
+def _outlook(live: app.Live, configured: Configuration, nodes: Sequence[str]) -> list[NodeOutlook]:
+    with reading_from(live) as advance:
+        snapshot = app.read(live, None, advance)
+    return maintaining.outlook(snapshot, configured.policy(), nodes)
+
+
+def _wait(live: app.Live, nodes: list[str], configured: Configuration, timeout: float | None) -> None:
+    """Wait until the nodes are empty; what cannot go is named at once, and does not keep anybody waiting."""
+    barred = [pod for node in _outlook(live, configured, nodes) for pod in node.barred]
+    messages.warn(f"{told_of(pod)}; it will stay" for pod in barred)
+    try:
+        with progress() as line:
+
+            def noticed(left: dict[str, int]) -> None:
+                told = ", ".join(f"{node}: {_pods(count)} left" for node, count in left.items())
+                line.change(told)
+                line.state(told)
+
+            emptying = maintaining.Emptying(live, nodes, [(pod.namespace, pod.pod) for pod in barred], noticed)
+            emptying.wait(timeout)
+    except TimeoutError:
+        stuck = [told_of(pod) for node in _outlook(live, configured, nodes) for pod in node.remaining]
+        raise messages.Failure("not empty yet; the controller goes on", *stuck[:10], code=messages.TIMED_OUT) from None
+    except KeyboardInterrupt:
+        messages.note("interrupted; the controller goes on. `rescheduler maintenance status` shows how far it is")
+        raise
+    _conclude(emptying.left)
+
+
+def _conclude(left: dict[str, set[tuple[str, str]]]) -> None:
+    for node, pods in left.items():
+        if not pods:
+            messages.emit(plain(f"node/{node} is empty") + "\n")
+    staying = [f"{node} keeps {_listed(pods)}, which cannot be moved" for node, pods in left.items() if pods]
+    if staying:
+        raise messages.Failure(*staying, code=messages.REFUSED)
+
+
+def _listed(pods: Iterable[tuple[str, str]]) -> str:
+    names = [f"{namespace}/{name}" for namespace, name in sorted(pods)]
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _pods(count: int) -> str:
+    return f"{count} pod{'' if count == 1 else 's'}"

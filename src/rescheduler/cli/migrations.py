@@ -1,0 +1,172 @@
+"""`rescheduler migrations`: the PodMigrations of a cluster, as a table, and as they go on with -w.
+
+`app.following` lists and watches them; `output.migrations` makes rows of them.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+
+import click
+
+from rescheduler import app
+from rescheduler.app.following import KIND, Change, Follower, Part, list_migrations, watch_migrations
+from rescheduler.cli import messages
+from rescheduler.cli.options import Access, access_options, gathered
+from rescheduler.cli.output.documents import FORMATS, document_text
+from rescheduler.cli.output.migrations import RESOURCE, Json, Layout, Stream, migration_lines, phase_of, row
+from rescheduler.cli.output.terminal import Terminal, plain
+from rescheduler.cli.session import failures, live_of
+from rescheduler.cli.watching import warnings_as_messages
+from rescheduler.model.migration import Phase
+from rescheduler.model.selector import SelectorError, parse_selector
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """Which migrations are shown, and how."""
+
+    namespace: str | None
+    all_namespaces: bool
+    selector: str | None
+    phases: tuple[str, ...]
+    output: str
+    no_headers: bool
+    watch: bool
+
+    def part(self, live: app.Live, name: str | None) -> Part:
+        """What is listed and followed; -A wins over -n, as in kubectl."""
+        if self.selector:
+            try:
+                parse_selector(self.selector)
+            except SelectorError as error:
+                raise click.UsageError(f"-l: {error}") from None
+        namespace = "" if self.all_namespaces else self.namespace or live.connection().namespace
+        chosen = {"fieldSelector": f"metadata.name={name}" if name else "", "labelSelector": self.selector or ""}
+        return Part(KIND, namespace, tuple((key, value) for key, value in chosen.items() if value))
+
+    def wants(self, body: Json) -> bool:
+        """Whether it is in one of the wanted phases."""
+        return not self.phases or phase_of(body).lower() in self.phases
+
+    def layout(self) -> Layout:
+        """How rows look."""
+        return Layout(self.all_namespaces, wide=self.output == "wide", headers=not self.no_headers)
+
+
+_showing = gathered(
+    "showing",
+    Showing,
+    [
+        click.option("-n", "--namespace", metavar="NAMESPACE", help="Show this namespace's; else the context's."),
+        click.option("-A", "--all-namespaces", is_flag=True, help="Show all namespaces."),
+        click.option("-l", "--selector", metavar="SELECTOR", help="Show only those with these labels (a=b,c)."),
+        click.option(
+            "--phase",
+            "phases",
+            multiple=True,
+            type=click.Choice([phase.value.lower() for phase in Phase], case_sensitive=False),
+            help="Show only those in this phase; may be repeated.",
+        ),
+        click.option(
+            "-o",
+            "--output",
+            type=click.Choice(["table", "wide", *FORMATS, "name"]),
+            default="table",
+            show_default=True,
+            help="wide has more columns; json and yaml are the objects themselves.",
+        ),
+        click.option("--no-headers", is_flag=True, help="Leave the headers of the table out."),
+        click.option("-w", "--watch", is_flag=True, help="Then go on and show each change, until interrupted."),
+    ],
+)
+
+
+@click.command("migrations", epilog=messages.EXIT_CODES)
+@click.argument("name", required=False)
+@access_options
+@_showing
+@messages.verbose_option
+def migrations(name: str | None, access: Access, showing: Showing) -> None:
+    """Show the moves that are ordered, under way and over.
+
+    The same as `kubectl get pmig`, with the time that each is old and what it waits for. Those that are over are kept
+    for `migration.keepFinished` of the configuration.
+
+    \b
+    Examples:
+      rescheduler migrations -A
+      rescheduler migrations -n shop -w
+      rescheduler migrations -A --phase failed -o wide
+      rescheduler migrations web-0-5f0c1a2b -n shop -o yaml
+    """
+    live = live_of(access)
+    with failures():
+        part = showing.part(live, name)
+        if showing.watch:
+            watcher = _Watcher(showing)
+            with warnings_as_messages():
+                watch_migrations(live, part, Follower(watcher.tell, watcher.settled), name)
+        found = list_migrations(live, part, name)
+    shown = [body for body in found if showing.wants(body)]
+    if showing.output in FORMATS:
+        messages.emit(_document(shown, showing.output, alone=name is not None))
+    elif showing.output == "name":
+        messages.emit("".join(f"{plain(_name(body))}\n" for body in shown))
+    elif shown:
+        lines = migration_lines(shown, showing.layout(), time.time(), Terminal.of(sys.stdout))
+        messages.emit("".join(f"{line}\n" for line in lines))
+    else:
+        messages.note(_none(part))
+
+
+class _Watcher:
+    """Writes changes as they come; what is there already comes first, at once, so that columns fit."""
+
+    def __init__(self, showing: Showing) -> None:
+        self._showing = showing
+        self._stream = Stream(showing.layout())
+        self._first: list[Change] | None = []
+
+    def tell(self, change: Change) -> None:
+        """One of them has changed."""
+        if not self._showing.wants(change.body):
+            return
+        if self._first is not None:
+            self._first.append(change)
+        else:
+            self._write([change])
+
+    def settled(self) -> None:
+        """What is there has been told."""
+        first, self._first = self._first, None
+        self._write(first or [])
+
+    def _write(self, changes: list[Change]) -> None:
+        form = self._showing.output
+        if form in FORMATS:
+            opening = "---\n" if form == "yaml" else ""
+            messages.emit("".join(opening + document_text(change.body, form) for change in changes))
+        elif form == "name":
+            messages.emit("".join(f"{plain(_name(change.body))}\n" for change in changes))
+        else:
+            layout, now = self._showing.layout(), time.time()
+            rows = [row(change.body, layout, now, gone=change.gone) for change in changes]
+            messages.emit("".join(f"{line}\n" for line in self._stream.lines(rows)))
+
+
+def _document(bodies: list[Json], form: str, *, alone: bool) -> str:
+    if alone and bodies:
+        return document_text(bodies[0], form)
+    return document_text({"apiVersion": "v1", "kind": "List", "items": bodies}, form)
+
+
+def _name(body: Json) -> str:
+    return f"{RESOURCE}/{body['metadata']['name']}"
+
+
+def _none(part: Part) -> str:
+    where = f"in namespace {part.namespace}" if part.namespace else "in any namespace"
+    return f"no such migrations {where}" if part.selection else f"no migrations {where}"

@@ -1,0 +1,169 @@
+"""`rescheduler move`: one pod, ordered to another node by hand, and followed until it is there.
+
+`app.by_hand` looks and orders; `app.following` waits; what happens meanwhile is told on stderr.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from rescheduler import app
+from rescheduler.app import by_hand, presence
+from rescheduler.app.following import await_migrations
+from rescheduler.cli import messages
+from rescheduler.cli.options import Access, Waiting, access_options, config_option, gathered, waiting_options
+from rescheduler.cli.output.documents import FORMATS, document_text
+from rescheduler.cli.output.migrations import RESOURCE
+from rescheduler.cli.session import failures, live_of, reading_from
+from rescheduler.cli.watching import MigrationProgress, progress
+from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.plan import Method
+from rescheduler.model.policy import Policy
+
+_POD_KINDS = ("pod", "pods", "po")
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """What is ordered, and what of it is shown."""
+
+    namespace: str | None
+    target: str | None
+    method: str
+    reason: str
+    config: str | None
+    dry_run: bool
+    output: str | None
+
+    def wish(self, pod: str, live: app.Live) -> by_hand.Wish:
+        """The move that is meant; POD may be POD, pod/POD or NAMESPACE/POD."""
+        before, _, name = pod.rpartition("/")
+        named = "" if before in _POD_KINDS else before
+        if not name or "/" in named:
+            raise click.UsageError(f"{pod!r} is not POD, pod/POD or NAMESPACE/POD")
+        if named and self.namespace and named != self.namespace:
+            raise click.UsageError(f"{pod} names namespace {named}, and -n names {self.namespace}: give one of the two")
+        namespace = named or self.namespace or live.connection().namespace
+        method = None if self.method == "auto" else Method(self.method)
+        return by_hand.Wish(namespace, name, self.target or "", method, self.reason)
+
+
+_ordering = gathered(
+    "ordering",
+    Ordering,
+    [
+        click.option("-n", "--namespace", metavar="NAMESPACE", help="The pod's namespace; else the context's."),
+        click.option("--to", "target", metavar="NODE", help="The node to move it to; else the best one is chosen."),
+        click.option(
+            "--method",
+            type=click.Choice(["auto", *Method]),
+            default="auto",
+            show_default=True,
+            help="How it is moved; auto is the gentlest way that fits.",
+        ),
+        click.option("--reason", metavar="TEXT", default="", help="Why, for those who look at the migration later."),
+        config_option,
+        click.option("--dry-run", is_flag=True, help="Only say what would be done, as things are now."),
+        click.option(
+            "-o",
+            "--output",
+            type=click.Choice([*FORMATS, "name"]),
+            help="Print the migration instead of words about it.",
+        ),
+    ],
+)
+
+
+@click.command("move", epilog=messages.EXIT_CODES)
+@click.argument("pod")
+@access_options
+@_ordering
+@waiting_options("the pod is there, or the move has failed", wait=True)
+@messages.verbose_option
+def move(pod: str, access: Access, ordering: Ordering, waiting: Waiting) -> None:
+    """Move one pod to another node.
+
+    Makes a PodMigration, which the controller carries out by the same rules as its own moves, and follows it step by
+    step on stderr. Ctrl-C only ends the following: the move goes on. `--no-wait` doesn't follow it at all.
+
+    \b
+    Examples:
+      rescheduler move web-6d5f9c-x2x9z -n shop
+      rescheduler move web-6d5f9c-x2x9z -n shop --to node-7 --reason "noisy neighbour"
+      rescheduler move shop/web-6d5f9c-x2x9z --dry-run
+    """
+    waiting.check()
+    with failures():
+        config = app.configuration(ordering.config, {})
+        live = live_of(access, config.fields.client_connection.kubeconfig)
+        try:
+            wanted = by_hand.checked(live, ordering.wish(pod, live))
+        except by_hand.RefusedError as refused:
+            raise messages.Failure(str(refused), code=messages.REFUSED) from None
+        if ordering.dry_run:
+            _rehearse(live, wanted, config.policy(), ordering.output)
+            return
+        migration = by_hand.order(live, wanted)
+        if absent := presence.absence(live, config.fields.leader_election.resource_name):
+            messages.warn([f"{absent}; the move waits until one does (`rescheduler run`)"])
+        if not ordering.output:
+            messages.emit(f"{RESOURCE}/{migration.name} created\n")
+        ended = _followed(live, migration, waiting.timeout) if waiting.wait else migration
+        if ended is None:
+            raise messages.Failure("the migration was deleted before it was over", code=messages.FAILED)
+        if ordering.output:
+            _print(by_hand.stored(live, migration), migration, ordering.output)
+        if waiting.wait:
+            _conclude(live, ended, quiet=bool(ordering.output))
+
+
+def _rehearse(live: app.Live, migration: Migration, policy: Policy, output: str | None) -> None:
+    """Say what the controller would answer now."""
+    with reading_from(live) as advance:
+        snapshot = app.read(live, None, advance)
+    ruling = by_hand.ruling(snapshot, policy, migration)
+    title = f"pod {migration.namespace}/{migration.order.pod}"
+    if ruling.method is None:
+        until = "; the move would wait for that to change" if ruling.passing else ""
+        raise messages.Failure(f"{title} would not be moved now: {ruling.reason}{until}", code=messages.REFUSED)
+    if output:
+        _print(by_hand.draft(migration), migration, output)
+    else:
+        messages.emit(f"{title} would be moved to {ruling.target} by {ruling.method} (dry run)\n")
+
+
+def _followed(live: app.Live, migration: Migration, timeout: float | None) -> Migration | None:
+    """The migration as it ended, told step by step; None if somebody deleted it."""
+    key = (migration.namespace, migration.name)
+    try:
+        with progress() as line:
+            return await_migrations(live, [key], MigrationProgress(line, 1).noticed, timeout)[key]
+    except TimeoutError:
+        raise messages.Failure(_goes_on(migration, "not over yet"), code=messages.TIMED_OUT) from None
+    except KeyboardInterrupt:
+        messages.note(_goes_on(migration, "interrupted"))
+        raise
+
+
+def _goes_on(migration: Migration, why: str) -> str:
+    name, namespace = migration.name, migration.namespace
+    return (
+        f"{why}; the move goes on. Watch it with `rescheduler migrations {name} -n {namespace} -w`, "
+        f"cancel it with `kubectl delete pmig {name} -n {namespace}`"
+    )
+
+
+def _conclude(live: app.Live, ended: Migration, *, quiet: bool) -> None:
+    made, title = ended.progress, f"pod {ended.namespace}/{ended.order.pod}"
+    if made.phase is Phase.FAILED:
+        raise messages.Failure(f"{title} was not moved: {made.message or 'no reason is given'}", code=messages.FAILED)
+    if not quiet:
+        replacement = f" as {made.replacement.name}" if made.replacement is not None else ""
+        where = by_hand.landing(live, ended)
+        messages.emit(f"{title} moved from {made.source} to {where}{replacement}\n")
+
+
+def _print(body: dict[str, object], migration: Migration, form: str) -> None:
+    messages.emit(f"{RESOURCE}/{migration.name}\n" if form == "name" else document_text(body, form))

@@ -1,0 +1,56 @@
+"""What became of a plan's entries, as `apply` shows it: lines like kubectl's, names, or a document.
+
+The document, kind PlanResult, is a contract (docs/plan-format.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rescheduler.app.orders import Entry, Outcome
+from rescheduler.cli.output.migrations import RESOURCE
+from rescheduler.cli.output.terminal import plain
+from rescheduler.model.migration import Migration
+from rescheduler.model.plan_format import API_VERSION
+
+Ended = Mapping[tuple[str, str], Migration | None]
+"""Migrations that were waited for; None is one that was deleted."""
+
+
+def entry_line(entry: Entry, *, dry: bool) -> str:
+    """One line for one entry."""
+    move = entry.move
+    if entry.migration is None:
+        return plain(f"pod/{move.pod} -n {move.namespace} refused: {entry.reason}")
+    said = f"{entry.outcome} (dry run)" if dry and entry.outcome is Outcome.CREATED else str(entry.outcome)
+    return plain(f"{RESOURCE}/{entry.migration.name} {said}")
+
+
+def entry_names(entries: Sequence[Entry]) -> list[str]:
+    """The names of the migrations that there are now."""
+    return [plain(f"{RESOURCE}/{entry.migration.name}") for entry in entries if entry.migration is not None]
+
+
+def result_document(entries: Sequence[Entry], ended: Ended) -> dict[str, object]:
+    """All there is to say, as plain values."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "PlanResult",
+        "entries": [_row(entry, ended) for entry in entries],
+    }
+
+
+def _row(entry: Entry, ended: Ended) -> dict[str, object]:
+    move, migration = entry.move, entry.migration
+    last = ended.get((migration.namespace, migration.name), migration) if migration is not None else None
+    return {
+        "namespace": move.namespace,
+        "pod": move.pod,
+        "from": move.source,
+        "to": move.target,
+        "outcome": entry.outcome.value,
+        "reason": entry.reason,
+        "migration": migration.name if migration is not None else "",
+        "phase": last.progress.phase.value if last is not None else "",
+        "message": last.progress.message if last is not None else "",
+    }

@@ -1,0 +1,104 @@
+"""`rescheduler run`: the controller. It watches, plans, and moves pods until it is told to end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from dataclasses import dataclass
+
+import click
+
+from rescheduler import app
+from rescheduler.cli import messages
+from rescheduler.cli.options import Access, Wanted, access_options, gathered, policy_options
+from rescheduler.cli.session import failures
+from rescheduler.model.migration import Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How the controller runs."""
+
+    once: bool
+    dry_run: bool
+    leader_elect: bool | None
+    log_format: str
+
+
+_manners = gathered(
+    "manners",
+    Manners,
+    [
+        click.option("--once", is_flag=True, help="Make one plan, carry it out, and end."),
+        click.option("--dry-run", is_flag=True, help="Say what would be moved, and change nothing."),
+        click.option(
+            "--leader-elect/--no-leader-elect",
+            default=None,
+            help="leaderElection.leaderElect: act only as the leader of several replicas.",
+        ),
+        click.option(
+            "--log-format",
+            type=click.Choice(["text", "json"]),
+            default="text",
+            show_default=True,
+            help="How log lines are written to stderr; -v tells every command.",
+        ),
+    ],
+)
+
+
+@click.command("run", epilog=messages.EXIT_CODES)
+@access_options
+@policy_options
+@_manners
+@messages.verbose_option
+def run(access: Access, wanted: Wanted, manners: Manners) -> None:
+    """Run the controller: watch the cluster, plan, and move pods.
+
+    Every reschedulingInterval a plan is made; its moves become PodMigrations (kubectl get pmig), and are carried out
+    within the limits of the configuration. Of several replicas one acts. SIGTERM and SIGINT end it: nothing new is
+    begun, and what is under way is finished or left so that the next one goes on.
+
+    \b
+    Examples:
+      rescheduler run --config rescheduler.yaml
+      rescheduler run --once                     one plan, carried out
+      rescheduler run --dry-run                  what it would do, for as long as it runs
+    """
+    from rescheduler.app.controller import Running, run_controller  # noqa: PLC0415 - it takes a while to import
+    from rescheduler.app.rehearsal import rehearse  # noqa: PLC0415 - the same
+    from rescheduler.runtime.controller import LeadLostError  # noqa: PLC0415 - the same
+    from rescheduler.runtime.logs import LogFormat, configure  # noqa: PLC0415 - the same
+
+    configure(LogFormat(manners.log_format), verbose=messages.verbose())
+    elect = {} if manners.leader_elect is None else {"leaderElection.leaderElect": manners.leader_elect}
+    with failures():
+        config = app.configuration(wanted.config, {**wanted.overrides(), **elect})
+        live = app.Live(
+            kubeconfig=access.kubeconfig or config.fields.client_connection.kubeconfig or None,
+            context=access.context,
+            user=access.as_user or "",
+            groups=access.as_groups,
+            request_timeout=access.request_timeout or None,
+        )
+        running = Running(live, config, once=manners.once)
+
+        async def live_and_end() -> int:
+            stop = asyncio.Event()
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, stop.set)
+            if manners.dry_run:
+                await rehearse(running, stop)
+                return 0
+            outcome = await run_controller(running, stop)
+            return outcome[Phase.FAILED]
+
+        try:
+            failed = asyncio.run(live_and_end())
+        except LeadLostError as error:
+            raise messages.Failure(str(error)) from None
+    if failed:
+        raise messages.Failure(
+            f"{failed} of the plan's moves failed; rescheduler migrations shows why", code=messages.FAILED
+        )

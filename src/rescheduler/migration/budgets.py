@@ -1,0 +1,67 @@
+"""Disruption budgets, looked at before an eviction as the Eviction API itself will look at them.
+
+Methods that evict ask twice: before they mark anything (`CheckBudgets`), so that a move that cannot be made now leaves
+no trace, and right before they evict. What the server says to the eviction counts in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rescheduler.migration.commands import Json
+from rescheduler.migration.observation import Scene, has_ended, is_leaving, ready_for
+from rescheduler.migration.steps import Done, GiveUp, Outlook, Plain, Wait
+
+
+class CheckBudgets(Plain):
+    """Waits, with nothing done yet, until the pod's disruption budget would let it go."""
+
+    name = "CheckBudgets"
+
+    def __init__(self, spare: int) -> None:
+        self._spare = spare
+        """How many more healthy pods there will be by then: a copy counts for the budget, too."""
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when no budget stands in the way."""
+        if scene.original is None or is_leaving(scene.original):
+            return GiveUp("the pod is gone", retry=False)
+        if too_many := contradicting(scene):
+            return GiveUp(too_many, retry=False)
+        spent = forbidding(scene, scene.seen.budgets, self._spare)
+        return Wait(spent) if spent else Done()
+
+
+def contradicting(scene: Scene) -> str:
+    """That several budgets select the pod: Kubernetes then evicts it never, whatever they allow."""
+    if len(scene.seen.budgets) <= 1:
+        return ""
+    names = ", ".join(sorted(each["metadata"]["name"] for each in scene.seen.budgets))
+    return f"budgets {names} all select it, so Kubernetes evicts it never"
+
+
+def forbidding(scene: Scene, budgets: Iterable[Json], spare: int = 0) -> str:
+    """Which budget does not let the original go now; empty when none does."""
+    original = scene.original
+    if original is None or has_ended(original):
+        return ""
+    healthy = ready_for(original, scene.now) is not None
+    for budget in budgets:
+        if not (_allows(budget, spare) or (not healthy and _allows_unhealthy(budget))):
+            return f"budget {budget['metadata']['name']} allows no disruption now"
+    return ""
+
+
+def _allows(budget: Json, spare: int) -> bool:
+    status = budget.get("status", {})
+    if status.get("disruptionsAllowed", 0) >= 1:
+        return True
+    return bool(spare and status.get("currentHealthy", 0) + spare > status.get("desiredHealthy", 0))
+
+
+def _allows_unhealthy(budget: Json) -> bool:
+    """A pod that is not Ready counts for nothing, so it may go while enough others are healthy, or always."""
+    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget.get("status", {})
+    return bool(0 < status.get("desiredHealthy", 0) <= status.get("currentHealthy", 0))

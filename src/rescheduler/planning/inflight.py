@@ -1,0 +1,63 @@
+"""The cluster as it will be when the migrations under way have ended: what a new plan is made on.
+
+Between two cycles moves are half done: an original still weighs on its node while its copy weighs on the target. A plan
+made on that would move the same load twice. So originals are put where they are going, and neither they nor pods whose
+migration failed a short while ago are planned again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import msgspec
+
+from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.objects import Pod
+from rescheduler.model.snapshot import ClusterSnapshot
+
+_Key = tuple[str, str]
+
+
+def as_settled(snapshot: ClusterSnapshot, migrations: Iterable[Migration], rest: float) -> ClusterSnapshot:
+    """The snapshot with migrations under way carried out; failed ones are left in peace for `rest` seconds."""
+    spoken_for: dict[_Key, str] = {}
+    going: dict[_Key, Migration] = {}
+    for each in migrations:
+        key = (each.namespace, each.order.pod)
+        if not each.progress.over:
+            going[key] = each
+            spoken_for[key] = f"migration {each.name} is {each.progress.phase.value}"
+        elif each.progress.phase is Phase.FAILED and key not in going and _lately(each, snapshot.taken_at, rest):
+            spoken_for.setdefault(key, f"migration {each.name} failed: {each.progress.message}")
+    if not spoken_for:
+        return snapshot
+    pods = snapshot.pods
+    if going:
+        there = {pod.name: pod for pod in pods if pod.name in _replacements(going.values())}
+        pods = tuple(moved for pod in pods if (moved := _moved(pod, going, there)) is not None)
+    return replace(snapshot, pods=pods, spoken_for=spoken_for)
+
+
+def _moved(pod: Pod, going: dict[_Key, Migration], there: dict[str, Pod]) -> Pod | None:
+    """The pod as it will be: on its target, or gone because its replacement is there already."""
+    migration = going.get((pod.namespace, pod.name))
+    if migration is None:
+        return pod
+    progress, order = migration.progress, migration.order
+    if (progress.uid or order.uid or pod.uid) != pod.uid:
+        return pod
+    copy = there.get(progress.replacement.name) if progress.replacement is not None else None
+    if copy is not None and copy.uid != pod.uid and copy.namespace == pod.namespace:
+        return None
+    target = progress.target or order.target
+    return msgspec.structs.replace(pod, node=target) if target and pod.node else pod
+
+
+def _replacements(migrations: Iterable[Migration]) -> frozenset[str]:
+    return frozenset(each.progress.replacement.name for each in migrations if each.progress.replacement is not None)
+
+
+def _lately(migration: Migration, now: float | None, rest: float) -> bool:
+    finished = migration.progress.finished
+    return now is not None and finished is not None and now - finished < rest

@@ -1,0 +1,137 @@
+"""Whether one pod may be moved now, by which method and to which node: asked for orders, just before they begin.
+
+A plan is some seconds old when its moves begin, and people order moves without a plan. Both are judged here on the
+newest state by the planner's own rules, one after the other, so that what has been ruled counts for the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rescheduler.model.objects import Pod
+from rescheduler.model.plan import Method
+from rescheduler.model.policy import Limits, MigrationMethod, Policy
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.planner import Planner
+from rescheduler.planning.strategy import Proposal
+
+_UNLIMITED = Limits(total=None)
+PASSING = frozenset({"Migrating", "DisruptionBudget", "WorkloadAtOnce", "NoTarget"})
+"""Guards whose objection may be gone a little later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """Moved by this method to this node; or, for a reason, not now or not at all."""
+
+    method: Method | None = None
+    target: str = ""
+    reason: str = ""
+    passing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked for: a pod, and maybe where to and how."""
+
+    namespace: str
+    pod: str
+    uid: str = ""
+    target: str = ""
+    method: Method | None = None
+    tried: tuple[Method, ...] = ()
+    by_hand: bool = False
+
+
+class Rulings:
+    """Rules on orders in one snapshot; make a new one when the cluster has moved on."""
+
+    def __init__(self, snapshot: ClusterSnapshot, policy: Policy) -> None:
+        # The plan has kept its limits and has let workloads rest: its moves must not stand in each other's way now.
+        judged = replace(policy, limits=_UNLIMITED, cool_down=0.0, min_pod_age=0.0)
+        # Whoever orders a move by hand knows which namespace he is in.
+        by_hand = replace(judged, excluded_namespaces=frozenset(), excluded_pods=None)
+        self._policies = {False: judged, True: by_hand}
+        self._snapshot = snapshot
+        self._planners: dict[tuple[bool, MigrationMethod], Planner] = {}
+        self._moved: dict[int, tuple[Wanted, Ruling]] = {}
+        """What has been ruled may begin: its move is laid in, and the same order gets the same answer."""
+        self._positions = {(pod.namespace, pod.name): index for index, pod in enumerate(snapshot.pods)}
+
+    def rule(self, wanted: Wanted) -> Ruling:
+        """Judge one order; if it may begin, its move is laid in for those that follow."""
+        position = self._positions.get((wanted.namespace, wanted.pod))
+        if position is None:
+            return Ruling(reason=f"there is no pod {wanted.namespace}/{wanted.pod}")
+        pod = self._snapshot.pods[position]
+        if wanted.uid and pod.uid != wanted.uid:
+            return Ruling(reason=f"{pod.full_name} is another pod by now")
+        if wanted.target == pod.node and pod.node:
+            return Ruling(reason=f"it is on {pod.node} already")
+        if position in self._moved:
+            before, ruling = self._moved[position]
+            return ruling if before == wanted else Ruling(reason="another order moves it already", passing=True)
+        found = self._method(pod, wanted)
+        if isinstance(found, Ruling):
+            return found
+        return self._place(position, wanted, self._planner(wanted, found))
+
+    def _method(self, pod: Pod, wanted: Wanted) -> MigrationMethod | Ruling:
+        """Which method the planner is to be held to; the ordered one must fit the pod."""
+        if wanted.method is Method.COPY and pod.owner is not None:
+            return Ruling(reason=f"{pod.owner.kind} {pod.owner.name} manages it: a copy would be one too many")
+        if wanted.method in (Method.HANDOFF, Method.EVICT) and pod.owner is None:
+            return Ruling(reason=f"nobody manages it, so {wanted.method.value} would lose it: only a copy can move it")
+        if set(wanted.tried) >= {Method.HANDOFF, Method.EVICT} or Method.COPY in wanted.tried:
+            return Ruling(reason="no method is left to try")
+        if Method.HANDOFF in wanted.tried:
+            if wanted.method is Method.HANDOFF:
+                return Ruling(reason="handoff is the method ordered, and it did not work")
+            return MigrationMethod.EVICT
+        if wanted.method is Method.HANDOFF:
+            return MigrationMethod.HANDOFF
+        if wanted.method is Method.EVICT:
+            return MigrationMethod.EVICT
+        return self._policies[wanted.by_hand].migration_method
+
+    def _planner(self, wanted: Wanted, method: MigrationMethod) -> Planner:
+        key = (wanted.by_hand, method)
+        if key not in self._planners:
+            policy = replace(self._policies[wanted.by_hand], migration_method=method)
+            self._planners[key] = Planner(self._snapshot, policy)
+            for position, (_, ruling) in self._moved.items():
+                _lay_in(self._planners[key], position, ruling.target)
+        return self._planners[key]
+
+    def _place(self, position: int, wanted: Wanted, planner: Planner) -> Ruling:
+        cost = None
+        if wanted.target:
+            index = planner.columns.node_index.get(wanted.target)
+            if index is None:
+                return Ruling(reason=f"there is no node {wanted.target}")
+            cost = np.full(len(planner.columns.nodes), np.inf)
+            cost[index] = 0.0
+        decision = planner.decide("order", Proposal.one(position, "", cost, insist=True))
+        if decision.moves:
+            move = decision.moves[0]
+            if move.method in wanted.tried:
+                return Ruling(reason=f"{move.method.value} is the method chosen for it, and it did not work")
+            ruling = Ruling(move.method, move.target)
+            self._moved[position] = (wanted, ruling)
+            for other in self._planners.values():
+                if other is not planner:
+                    _lay_in(other, position, move.target)
+            return ruling
+        if decision.rejection is None:
+            return Ruling(reason="nothing says why", passing=True)
+        guard, reason = decision.rejection.guard, decision.rejection.reason
+        return Ruling(reason=f"{guard}: {reason}", passing=guard in PASSING)
+
+
+def _lay_in(planner: Planner, position: int, target: str) -> None:
+    """Have a planner know of a move that another one has decided."""
+    planner.whatif.remove(position, int(planner.whatif.at[position]))
+    planner.whatif.place(position, planner.columns.node_index[target])
+    planner.view.moved.add(position)

@@ -1,0 +1,173 @@
+"""May a pending migration begin now, by which method and to which node? Asked by the migrator just before it begins.
+
+A plan is seconds old by then, or a person has ordered the move: so the pod, its workload and its node are judged on the
+newest state, by the same rules as a plan. What may pass (a spent budget, a rollout, a full node, a limit) makes it
+wait, for as long as its time-out says; what will not pass ends it, with the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from rescheduler.migration.commands import Json
+from rescheduler.migration.observation import Scene, controller_of, is_leaving
+from rescheduler.migration.steps import rollout
+from rescheduler.model.migration import Migration, Phase, Progress, Reference
+from rescheduler.model.policy import Policy
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.inflight import as_settled
+from rescheduler.planning.rulings import Ruling, Rulings, Wanted
+from rescheduler.runtime.board import Board
+from rescheduler.runtime.migrator import Admitted
+from rescheduler.runtime.slots import Slots
+
+MANUAL = "Manual"
+_SOON = 1.0
+_LATER = 5.0
+_FRESH = 1.0  # seconds that a judgement's picture of the cluster may be old
+_SHARE = 5.0  # … and it may be older where drawing it takes long: at most a fifth of the time goes into that
+
+TakeSnapshot = Callable[[], ClusterSnapshot]
+
+
+class Judge:
+    """Keeps a picture of the cluster to rule on, drawn anew when it is too old."""
+
+    def __init__(self, take_snapshot: TakeSnapshot, board: Board, policy: Policy) -> None:
+        self._take_snapshot = take_snapshot
+        self._board = board
+        self._policy = policy
+        self._rulings: Rulings | None = None
+        self._drawn = 0.0
+        self._took = 0.0
+        self._drawing = asyncio.Lock()
+
+    async def rule(self, wanted: Wanted) -> Ruling:
+        """Judge one order."""
+        async with self._drawing:
+            clock = asyncio.get_running_loop().time
+            if self._rulings is None or clock() - self._drawn > max(_FRESH, _SHARE * self._took):
+                started = clock()
+                under_way = [each for each in self._board.active() if each.progress.phase is Phase.IN_PROGRESS]
+                snapshot = as_settled(self._take_snapshot(), under_way, 0.0)
+                # The first ruling lays out the columns, which takes long in a large cluster: not in the event loop.
+                self._rulings = Rulings(snapshot, self._policy)
+                ruling = await asyncio.to_thread(self._rulings.rule, wanted)
+                self._drawn, self._took = clock(), clock() - started
+                return ruling
+            return await asyncio.to_thread(self._rulings.rule, wanted)
+
+
+class Admission:
+    """Admits pending migrations, one decision at a time."""
+
+    def __init__(self, board: Board, judge: Judge, slots: Slots, timeout: float) -> None:
+        self._board = board
+        self._judge = judge
+        self._slots = slots
+        self._timeout = timeout
+        self.open = True
+        """Whether new migrations begin at all; not while the process is ending."""
+
+    async def admit(self, scene: Scene) -> Admitted:
+        """The answer for one pending migration."""
+        migration, pod = scene.migration, scene.seen.pod
+        if not self.open:
+            return Admitted(None, "the controller is ending; the next one goes on", _LATER)
+        if pod is None:
+            return Admitted(None, "the pod is gone", never=True)
+        if scene.original is None:
+            return Admitted(None, "another pod has its name by now", never=True)
+        if is_leaving(pod):
+            return Admitted(None, "the pod is being deleted", never=True)
+        progress = _told(scene, pod)
+        if rival := self._rival(migration):
+            return self._later(scene, progress, f"migration {rival} is moving the pod")
+        if objection := self._slots.objection(migration, progress):
+            return self._queued(scene, progress, objection)
+        if scene.seen.controller is not None and (changing := rollout(scene)):
+            return self._later(scene, progress, changing)
+        wanted = _wanted(migration)
+        if wanted.target and scene.seen.target is None:
+            return Admitted(None, f"there is no node {wanted.target}", never=True)
+        return self._ruled(scene, progress, await self._judge.rule(wanted))
+
+    def _ruled(self, scene: Scene, progress: Progress, ruling: Ruling) -> Admitted:
+        migration = scene.migration
+        if ruling.method is None:
+            if ruling.passing:
+                return self._later(scene, progress, ruling.reason)
+            return Admitted(None, ruling.reason, never=True)
+        if not self.open:
+            return Admitted(None, "the controller is ending; the next one goes on", _LATER)
+        progress = replace(progress, method=ruling.method, target=ruling.target)
+        if objection := self._slots.objection(migration, progress):  # now that the target is known, and time has passed
+            return self._queued(scene, progress, objection)
+        self._slots.grant(migration, progress)
+        return Admitted(progress)
+
+    def _rival(self, migration: Migration) -> str:
+        """Another migration that has begun to move the same pod."""
+        for key in sorted(self._board.about((migration.namespace, migration.order.pod))):
+            other = self._board.get(key)
+            if other is not None and other.name != migration.name and other.progress.phase is Phase.IN_PROGRESS:
+                return other.name
+        return ""
+
+    def still_waits(self, migration: Migration) -> bool:
+        """Whether a pending migration would only be told again what it has been told."""
+        return self.open and self._slots.still_waits(migration) and not self._is_late(migration, time.time())
+
+    def _queued(self, scene: Scene, progress: Progress, reason: str) -> Admitted:
+        """It waits in line: a plan grows stale meanwhile, an order of a person does not."""
+        if scene.migration.order.strategy == MANUAL:
+            return Admitted(None, reason, _SOON, known=_known(scene, progress))
+        return self._later(scene, progress, reason, _SOON)
+
+    def _later(self, scene: Scene, progress: Progress, reason: str, wait: float = _LATER) -> Admitted:
+        if self._is_late(scene.migration, scene.now):
+            return Admitted(None, f"it could not begin in time: {reason}", never=True)
+        return Admitted(None, reason, wait, known=_known(scene, progress))
+
+    def _is_late(self, migration: Migration, now: float) -> bool:
+        timeout = migration.order.timeout or self._timeout
+        return now - max(migration.created or now, migration.progress.retry_at or 0.0) > timeout
+
+
+def _wanted(migration: Migration) -> Wanted:
+    order, progress = migration.order, migration.progress
+    return Wanted(
+        migration.namespace,
+        order.pod,
+        progress.uid or order.uid,
+        order.target,
+        order.method,
+        progress.tried,
+        by_hand=order.strategy == MANUAL,
+    )
+
+
+def _told(scene: Scene, pod: Json) -> Progress:
+    """What the pod itself tells: which one it is, where it is and whose."""
+    controller = controller_of(pod)
+    workload = scene.seen.deployment or scene.seen.controller
+    return replace(
+        scene.migration.progress,
+        uid=pod["metadata"]["uid"],
+        source=pod["spec"].get("nodeName", ""),
+        target=scene.migration.order.target,
+        controller=Reference(controller["kind"], controller["name"], controller["uid"]) if controller else None,
+        workload=_reference(workload) if workload is not None else None,
+    )
+
+
+def _known(scene: Scene, progress: Progress) -> Progress:
+    """What is told of one that waits: not which pod it is, because only when it begins that is settled."""
+    return replace(scene.migration.progress, source=progress.source, target=progress.target, workload=progress.workload)
+
+
+def _reference(body: Json) -> Reference:
+    return Reference(body["kind"], body["metadata"]["name"], body["metadata"]["uid"])

@@ -1,0 +1,153 @@
+"""Carries migrations out: workers take keys from a queue and have the migrator work on them.
+
+What may bring a migration on puts its key into the queue: a change of its object, of its pods, of a pod of the same
+controller, of another member of its proposal; else time does. Moves of one controller take turns. An error ends
+nothing but the attempt: it is told, and tried again ever more slowly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import structlog
+
+from rescheduler.cluster.cache import Cache
+from rescheduler.cluster.errors import ClusterError
+from rescheduler.cluster.kinds import WORKLOADS
+from rescheduler.migration.copying import EvictOriginal
+from rescheduler.migration.eviction import AwaitRebuilt, Evict, Pause, Prefer, Restore
+from rescheduler.migration.handoff import Cheapen, HandOver
+from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.objects import Pod, Workload
+from rescheduler.runtime.admission import Admission
+from rescheduler.runtime.board import Board, Key
+from rescheduler.runtime.migrator import Migrator
+from rescheduler.runtime.queue import WorkQueue
+from rescheduler.runtime.slots import is_in_line
+from rescheduler.runtime.turns import Turns
+
+_log = structlog.stdlib.get_logger(__name__)
+WORKERS = 24
+_IN_LINE = 5.0  # seconds between looks at what waits its turn; whoever ends calls the others, too
+_LATELY = 60.0  # seconds; what ended before has been looked at after its end, or is the janitor's
+DELICATE = frozenset(
+    step.name for step in (Cheapen, HandOver, EvictOriginal, Pause, Prefer, Evict, AwaitRebuilt, Restore)
+)
+"""Steps in which a move is better not left for long: something is paused, steered, or about to be replaced."""
+
+
+class Carrier:
+    """The workers and their queue."""
+
+    def __init__(self, migrator: Migrator, admission: Admission, board: Board, cache: Cache) -> None:
+        self._migrator = migrator
+        self._admission = admission
+        self._board = board
+        self._queue: WorkQueue[Key] = WorkQueue()
+        self._turns = Turns()
+        self._cache = cache
+        self._closing = False
+        self._stirred = asyncio.Event()
+        """Set whenever a migration has changed or a worker is done."""
+        board.listen(self._migration_changed)
+        cache.listen(self._object_changed)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        for migration in self._board.all():
+            finished = migration.progress.finished
+            if not migration.progress.over or (finished is not None and time.time() - finished < _LATELY):
+                self._queue.add((migration.namespace, migration.name))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(WORKERS):
+                    group.create_task(self._work())
+        finally:
+            self._queue.close()
+
+    async def park(self, grace: float) -> None:
+        """Bring what is in a delicate step to a better one, for at most `grace` seconds; then let the workers end.
+
+        Nothing is lost by what is left in the middle: every step is recorded, and the next leader goes on from there.
+        """
+        try:
+            async with asyncio.timeout(grace):
+                await self._until(lambda: not any(each.progress.step in DELICATE for each in self._board.active()))
+        except TimeoutError:
+            _log.warning("some moves are left in the middle; the next leader goes on with them")
+        self._closing = True
+        await self._until(lambda: self._queue.idle)
+
+    async def _until(self, reached: Callable[[], bool]) -> None:
+        """Wait for something that only the board or a worker can bring about."""
+        while not reached():
+            self._stirred.clear()
+            await self._stirred.wait()
+
+    async def _work(self) -> None:
+        while True:
+            key = await self._queue.take()
+            try:
+                again = None if self._closing else await self._carry(key)
+            except ClusterError as error:
+                self._failed(key, str(error))
+            except Exception as error:  # noqa: BLE001 - one bad object never stops the loop
+                _log.exception("a bug of ours, or an object that makes no sense", migration="/".join(key))
+                self._failed(key, f"{type(error).__name__}: {error}")
+            else:
+                self._queue.done(key, again)
+            self._stirred.set()
+
+    async def _carry(self, key: Key) -> float | None:
+        waiting = self._board.get(key)
+        if waiting is not None and self._admission.still_waits(waiting):
+            return _IN_LINE
+        async with self._turns.take(self._shared(self._board.get(key))):
+            return await self._migrator.work_on(key, time.time, self._board.members)
+
+    def _shared(self, migration: Migration | None) -> tuple[str, ...]:
+        """What only one migration at a time may work on."""
+        if migration is None or migration.progress.controller is None:
+            return ()
+        return (migration.progress.controller.uid,) if migration.progress.phase is Phase.IN_PROGRESS else ()
+
+    def _failed(self, key: Key, why: str) -> None:
+        delay = self._queue.failed(key)
+        when = "when something changes" if delay is None else f"in {delay:.1f} s"
+        _log.warning("could not go on", migration="/".join(key), why=why, again=when)
+
+    def _migration_changed(self, key: Key, ours: bool) -> None:  # noqa: FBT001 - as the board tells it
+        self._stirred.set()
+        migration = self._board.get(key)
+        if not ours and migration is not None:
+            self._queue.add(key)
+        if migration is not None:
+            for member in self._board.members(migration):
+                self._queue.add((member.namespace, member.name))
+        if migration is None or migration.progress.over:
+            self._call_next()
+
+    def _call_next(self) -> None:
+        """A turn may be free: those that wait are looked at, the longest waiting first."""
+        waiting = [each for each in self._board.active() if is_in_line(each)]
+        for each in sorted(waiting, key=lambda one: (one.created or 0.0, one.namespace, one.name)):
+            if not self._admission.still_waits(each):
+                self._queue.add((each.namespace, each.name))
+
+    def _object_changed(self, kind: str, key: Any) -> None:
+        if kind == "Pod":
+            pod: Pod | None = self._cache.row(kind, key)
+            self._concerns(self._board.about(key))
+            if pod is not None and pod.owner is not None:
+                self._concerns(self._board.of_owner(pod.owner.uid))
+        elif kind in WORKLOADS:
+            workload: Workload | None = self._cache.row(kind, key)
+            if workload is not None:
+                self._concerns(self._board.of_owner(workload.uid))
+
+    def _concerns(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            self._queue.add(key)

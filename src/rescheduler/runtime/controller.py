@@ -1,0 +1,124 @@
+"""The controller's life: know the cluster, become the leader, do a leader's duties, and end without leaving a mess.
+
+`app` puts its parts together. Everybody watches; only the leader acts. When the lead is lost everything stops at once
+and the process ends, so that its successor finds nobody beside it. Asked to end, it begins nothing new, brings what is
+in a delicate step to a better one, and gives the lease up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from rescheduler.cluster.lease import Election
+from rescheduler.runtime.admission import Admission
+from rescheduler.runtime.carrier import Carrier
+from rescheduler.runtime.duties import Duty
+from rescheduler.runtime.watching import Watching
+
+_log = structlog.stdlib.get_logger(__name__)
+
+
+class LeadLostError(Exception):
+    """Somebody else leads, or may: nothing may be done any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """The parts of a running controller."""
+
+    watching: Watching
+    election: Election | None
+    """None where there is only one replica."""
+    admission: Admission
+    carrier: Carrier
+    first: Sequence[Duty]
+    """Done once, in this order, when the lead is taken: before anything is moved."""
+    duties: Sequence[Duty]
+    grace: float
+    """Seconds for which moves in a delicate step are waited for at the end."""
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Live until asked to stop; LeadLostError if the lead is lost."""
+        async with beside(self.watching.run()) as following:
+            if not await before(self.watching.synced(), stop, following):
+                return
+            async with self._leading(stop, following) as lost:
+                if not stop.is_set():
+                    await self._lead(stop, following, lost)
+
+    async def _lead(self, stop: asyncio.Event, *others: asyncio.Future[Any]) -> None:
+        for duty in self.first:
+            if not await before(duty.once(), stop, *others):
+                return
+        async with beside(self.carrier.run()) as carrying:
+            async with beside(_all(duty.run() for duty in self.duties)) as on_duty:
+                await before(stop.wait(), stop, carrying, on_duty, *others)
+            _log.info("ending: nothing new is begun", grace=self.grace)
+            self.admission.open = False
+            await before(self.carrier.park(self.grace), None, carrying, *others)
+
+    @asynccontextmanager
+    async def _leading(
+        self, stop: asyncio.Event, following: asyncio.Future[Any]
+    ) -> AsyncGenerator[asyncio.Future[Any]]:
+        """Be the leader in the block, or find `stop` set; what it gives ends when the lead is lost."""
+        if self.election is None:
+            yield asyncio.get_running_loop().create_future()
+            return
+        election = self.election
+        async with beside(_until_lost(election)) as lost:
+            _log.info("waiting to become the leader", lease=election.lease.name, identity=election.lease.identity)
+            if await before(election.leading.wait(), stop, lost, following):
+                _log.info("leading", lease=election.lease.name, identity=election.lease.identity)
+            yield lost
+        await election.release()
+
+
+async def _until_lost(election: Election) -> None:
+    await election.run()
+    raise LeadLostError(f"lease {election.lease.name} is lost")
+
+
+async def _all(works: Any) -> None:
+    async with asyncio.TaskGroup() as group:
+        for work in works:
+            group.create_task(work)
+
+
+@asynccontextmanager
+async def beside(work: Coroutine[Any, Any, None]) -> AsyncGenerator[asyncio.Task[None]]:
+    """Something that goes on beside the block, and ends with it."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # whoever waited for it has heard of it already
+
+
+async def before(work: Awaitable[Any], stop: asyncio.Event | None, *others: asyncio.Future[Any]) -> bool:
+    """Whether work was done before we were asked to stop; if one of the others ends first, its error is raised."""
+    doing = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(stop.wait()) if stop is not None else None
+    mine = [doing] if stopping is None else [doing, stopping]
+    try:
+        done, _ = await asyncio.wait([*mine, *others], return_when=asyncio.FIRST_COMPLETED)
+        for other in others:
+            if other in done:
+                other.result()  # an error, or something that should never end has
+                raise RuntimeError("a part of the controller has ended by itself")
+        if doing in done:
+            doing.result()
+        return doing in done and (stop is None or not stop.is_set())
+    finally:
+        for task in mine:
+            task.cancel()
+        await asyncio.wait(mine)

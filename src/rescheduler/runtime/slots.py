@@ -1,0 +1,94 @@
+"""How many migrations may be under way at once: in all, per node, per namespace and per workload.
+
+`admission` asks before a migration begins. What was granted counts at once, although the board tells of it only when it
+is stored; so two that are looked at together cannot both take the last slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rescheduler.model.migration import Migration, Phase, Progress
+from rescheduler.model.policy import Concurrency
+from rescheduler.runtime.board import Board, Key
+
+_IN_LINE = "it waits its turn"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What a migration under way takes."""
+
+    namespace: str
+    workload: str
+    nodes: frozenset[str]
+    proposal: str
+
+
+class Slots:
+    """The slots that are taken, by the board and by what has just been granted."""
+
+    def __init__(self, board: Board, concurrency: Concurrency) -> None:
+        self._board = board
+        self._concurrency = concurrency
+        self._granted: dict[Key, Slot] = {}
+
+    def objection(self, migration: Migration, progress: Progress) -> str:
+        """Which limit keeps a migration from beginning with this progress; empty when none does."""
+        wanted = slot(migration, progress)
+        taken = list(self._taken((migration.namespace, migration.name)))
+        if wanted.proposal and any(each.proposal == wanted.proposal for each in taken):
+            return ""  # those that it belongs to have begun, and wait for it
+        limits = self._concurrency
+        per_node = (
+            (limits.per_node, _count(node in each.nodes for each in taken), f"perNode, {node}")
+            for node in sorted(wanted.nodes)
+        )
+        counts = (
+            (limits.total, len(taken), "total"),
+            (limits.per_namespace, _count(each.namespace == wanted.namespace for each in taken), "perNamespace"),
+            (limits.per_workload, _count(each.workload == wanted.workload for each in taken), "perWorkload"),
+            *per_node,
+        )
+        for limit, count, name in counts:
+            if limit is not None and count >= limit:
+                return f"{_IN_LINE}: {limit} under way (migration.concurrency.{name})"
+        return ""
+
+    def still_waits(self, migration: Migration) -> bool:
+        """Whether nothing has changed for a migration that waits its turn: asked often, so it costs no request."""
+        return is_in_line(migration) and self.objection(migration, migration.progress) == migration.progress.message
+
+    def grant(self, migration: Migration, progress: Progress) -> None:
+        """Count it from now on."""
+        self._granted[migration.namespace, migration.name] = slot(migration, progress)
+
+    def _taken(self, apart: Key) -> Iterable[Slot]:
+        for key, granted in list(self._granted.items()):
+            known = self._board.get(key)
+            if known is None or known.progress.phase is not Phase.PENDING:
+                del self._granted[key]  # the board tells of it, or it is gone
+            elif key != apart:
+                yield granted
+        for each in self._board.active():
+            if each.progress.phase is Phase.IN_PROGRESS and (each.namespace, each.name) != apart:
+                yield slot(each, each.progress)
+
+
+def is_in_line(migration: Migration) -> bool:
+    """Whether it has been told to wait its turn."""
+    return migration.progress.phase is Phase.PENDING and migration.progress.message.startswith(_IN_LINE)
+
+
+def slot(migration: Migration, progress: Progress) -> Slot:
+    """What a migration takes with this progress."""
+    owner = progress.workload or progress.controller
+    workload = f"{migration.namespace}/{owner or migration.order.pod}"
+    nodes = frozenset(node for node in (progress.source, progress.target) if node)
+    proposal = migration.order.proposal if migration.order.members > 1 else ""
+    return Slot(migration.namespace, workload, nodes, proposal)
+
+
+def _count(matches: Iterable[bool]) -> int:
+    return sum(matches)

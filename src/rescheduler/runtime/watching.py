@@ -1,0 +1,71 @@
+"""Follows the cluster: one reflector a kind, into the cache that is planned on and onto the board of migrations.
+
+Every replica watches, leader or not. `synced` waits for the first whole state; `stale` tells what is not up to date,
+because on that nothing is planned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import structlog
+
+from rescheduler.cluster.cache import Cache
+from rescheduler.cluster.client import ApiClient
+from rescheduler.cluster.first_sync import first_sync
+from rescheduler.cluster.reflector import Reflector, Sink
+from rescheduler.cluster.resources import RESOURCES, Resource
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.runtime.board import Board, BoardSink
+
+_log = structlog.stdlib.get_logger(__name__)
+_TOLD_EVERY = 10.0
+MIGRATIONS = Resource("PodMigration", "rescheduler.io/v1alpha1", "/apis/rescheduler.io/v1alpha1/podmigrations")
+# Measured usage cannot be watched, only asked for; nothing plans by it yet.
+WATCHED = tuple(resource for resource in RESOURCES if not resource.optional)
+
+
+class Watching:
+    """The copy of the cluster and what keeps it up to date."""
+
+    def __init__(self, client: ApiClient, source: str, resources: Sequence[Resource] = (*WATCHED, MIGRATIONS)) -> None:
+        self.cache = Cache(source)
+        self.board = Board()
+        self._reflectors = {
+            resource.plural: Reflector(client, resource, self._sink(resource)) for resource in resources
+        }
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._reflectors.values():
+                group.create_task(reflector.run())
+
+    async def synced(self) -> None:
+        """Wait until everything has been read once, and say what is being waited for."""
+        started = time.monotonic()
+        syncing = asyncio.ensure_future(first_sync(self._reflectors.values()))
+        try:
+            while not (await asyncio.wait([syncing], timeout=_TOLD_EVERY))[0]:
+                for plural, reflector in self._reflectors.items():
+                    if not reflector.synced.is_set():
+                        _log.info("waiting for the first list", kind=plural, why=reflector.failure or "being read")
+            await syncing
+        finally:
+            syncing.cancel()
+        nodes, pods = self.cache.count("Node"), self.cache.count("Pod")
+        _log.info("the cluster is known", nodes=nodes, pods=pods, seconds=round(time.monotonic() - started, 3))
+
+    def stale(self) -> str:
+        """Which kinds are not up to date, and why; empty when all are."""
+        failing = [f"{plural}: {each.failure}" for plural, each in self._reflectors.items() if each.failure]
+        return "; ".join(failing)
+
+    def snapshot(self) -> ClusterSnapshot:
+        """The cluster as it is known now."""
+        return self.cache.snapshot(time.time())
+
+    def _sink(self, resource: Resource) -> Sink:
+        return BoardSink(self.board) if resource is MIGRATIONS else self.cache.sink(resource.kind)
