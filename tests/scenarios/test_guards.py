@@ -15,7 +15,11 @@ from rescheduler.model.instant import format_instant
 from rescheduler.model.objects import Owner, Pod
 from rescheduler.model.plan import Plan
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.cycle import make_plan
 from rescheduler.planning.guards import GUARDS
+from rescheduler.planning.settings import Settings
+from rescheduler.planning.strategy import Proposal, Proposals, Strategy
+from rescheduler.planning.view import View
 from tests.support.builders import (
     KINDS,
     NOW,
@@ -30,13 +34,28 @@ from tests.support.builders import (
     statefulset,
     volume,
 )
-from tests.support.planning import MAINTENANCE, PolicyOptions, planned, without_clock
+from tests.support.planning import PolicyOptions, policy_of, without_clock
 
 Rows = Row | list[Row]
-STAGE = [node("a", maintenance=True), node("b")]
+STAGE = [node("a"), node("b")]
 STATUS, ID = marks.MIGRATION_STATUS, marks.MIGRATION_ID
 HOW = marks.MIGRATION_METHOD
 LONELY: PolicyOptions = {"allow": ["single_replica"]}
+
+
+class Leaving(Strategy[Settings]):
+    """Wants everything off node a."""
+
+    name = "Leaving"
+    order = 0
+
+    def propose(self, view: View) -> Proposals:
+        for position in view.pods_on(0):
+            yield Proposal.one(position, "it is to leave", insist=True)
+
+
+def leaving(snapshot: ClusterSnapshot, options: PolicyOptions) -> Plan:
+    return make_plan(snapshot, policy_of(options), [Leaving(Settings())])
 
 
 def on_stage(*rows: Rows, kinds: Iterable[str] = KINDS) -> ClusterSnapshot:
@@ -58,7 +77,7 @@ def born(created: float | None) -> Pod:
 
 def only_kept(snapshot: ClusterSnapshot, options: PolicyOptions) -> tuple[str, str] | None:
     """The guard and reason that keep the one pod of node a in place; None when it moves."""
-    plan: Plan = planned(snapshot, MAINTENANCE, **options)
+    plan = leaving(snapshot, options)
     assert len(plan.moves) + len(plan.rejections) == 1
     return None if plan.moves else (plan.rejections[0].guard, plan.rejections[0].reason)
 
@@ -212,7 +231,7 @@ def test_every_guard_has_a_case() -> None:
 
 
 def test_finished_pods_are_nobodys_business() -> None:
-    plan = planned(on_stage(pod("done", on="a", phase="Succeeded"), pod("lost", on="a", phase="Failed")), MAINTENANCE)
+    plan = leaving(on_stage(pod("done", on="a", phase="Succeeded"), pod("lost", on="a", phase="Failed")), {})
     assert (plan.moves, plan.rejections) == ((), ())
 
 

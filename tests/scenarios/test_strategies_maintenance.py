@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rescheduler.model import marks
+from rescheduler.model.instant import format_instant
 from rescheduler.model.snapshot import ClusterSnapshot
 from tests.support.builders import (
     PodOptions,
@@ -18,6 +20,7 @@ from tests.support.builders import (
     spread,
     statefulset,
 )
+from tests.support.builders.rows import NOW
 from tests.support.planning import MAINTENANCE, carried_out, moves_of, planned, rejected, rejection_of
 
 A, B, C = node("a", maintenance=True), node("b"), node("c")
@@ -50,6 +53,12 @@ def test_only_the_label_true_means_maintenance(label: str | None, leaves: bool) 
     labels = {} if label is None else {"scheduler.alpha.kubernetes.io/maintenance": label}
     plan = planned(cluster(node("a", labels=labels), B, pod("p", on="a")), MAINTENANCE)
     assert bool(plan.moves) is leaves
+
+
+def test_a_workload_that_was_moved_a_moment_ago_leaves_all_the_same() -> None:
+    just_now = {marks.MIGRATION_TIME: format_instant(NOW - 5)}
+    plan = planned(cluster(A, B, pod("p", on="a", annotations=just_now)), MAINTENANCE, cool_down=600)
+    assert [(move.pod, move.target) for move in plan.moves] == [("p", "b")]
 
 
 TARGETS = [

@@ -29,6 +29,8 @@ class Context:
     snapshot: ClusterSnapshot
     workloads: Workloads
     methods: Methods
+    under_maintenance: frozenset[str] = frozenset()
+    """Nodes that an operator wants empty."""
 
 
 Guard = Callable[[Pod, Context], str]
@@ -102,8 +104,10 @@ def young(pod: Pod, context: Context) -> str:
 
 
 def resting(pod: Pod, context: Context) -> str:
-    """Pods of workloads that were moved less than coolDown ago."""
+    """Pods of workloads that were moved less than coolDown ago, unless their node is to be emptied."""
     now, rest = context.snapshot.taken_at, context.policy.cool_down
+    if pod.node in context.under_maintenance:
+        return ""  # rest keeps pods from being moved to and fro; a node that is emptied takes none back
     moved = context.workloads.last_moves.get(context.workloads.key(pod)) if now is not None else None
     if now is None or moved is None:
         return ""
