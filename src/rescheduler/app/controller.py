@@ -20,6 +20,7 @@ from rescheduler.app.connecting import Live
 from rescheduler.app.planning import plan
 from rescheduler.cluster.client import ApiClient
 from rescheduler.cluster.connection import Connection
+from rescheduler.cluster.events import Recorder
 from rescheduler.cluster.installation import install
 from rescheduler.cluster.journal import Journal
 from rescheduler.cluster.lease import Election, LeaseName, LeaseTimes
@@ -36,12 +37,18 @@ from rescheduler.runtime.carrier import Carrier
 from rescheduler.runtime.controller import Controller
 from rescheduler.runtime.cycle import Cycle, order
 from rescheduler.runtime.duties import Duty
+from rescheduler.runtime.herald import Herald
+from rescheduler.runtime.janitor import Janitor
 from rescheduler.runtime.logbook import Logbook
+from rescheduler.runtime.maintenance import Cordons
 from rescheduler.runtime.migrator import Migrator
 from rescheduler.runtime.slots import Slots
+from rescheduler.runtime.sweeping import Sweeper
 from rescheduler.runtime.watching import Watching
+from rescheduler.strategies.node_maintenance import NodeMaintenance
 
 _log = structlog.stdlib.get_logger(__name__)
+_CORDONS_EVERY = 10.0  # seconds; changes of nodes call for it sooner
 Work = Callable[[], Awaitable[None]]
 
 
@@ -67,7 +74,8 @@ async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase
             may_write=election.may_act if election is not None else lambda: True,
             pace=_pace(running.config),
         ) as client:
-            parts = _Parts(running, connection, client, election)
+            identity = election.lease.identity if election is not None else platform.node()
+            parts = _Parts(running, connection, client, election, Recorder(client, identity, time.time))
             await parts.controller(stop).run(stop)
             return parts.outcome
 
@@ -100,6 +108,7 @@ class _Parts:
     connection: Connection
     client: ApiClient
     election: Election | None
+    recorder: Recorder
     outcome: Counter[Phase] = field(default_factory=Counter)
 
     def controller(self, stop: asyncio.Event) -> Controller:
@@ -108,19 +117,28 @@ class _Parts:
         manner, policy = config.manner(), config.policy()
         watching = Watching(client, self.connection.source)
         board = watching.board
-        logbook = Logbook(Journal(client), board, _untold)
-        admission = Admission(
-            board, Judge(watching.snapshot, board, policy), Slots(board, config.concurrency()), manner.timeout
-        )
-        migrator = Migrator(logbook, Observer(client), Writer(client), Lifecycle(manner), admission.admit)
-        interval = config.fields.rescheduling_interval
+        journal, observer, writer = Journal(client), Observer(client), Writer(client)
+        herald = Herald(self.recorder)
+        logbook = Logbook(journal, board, herald.hear)
+        judge = Judge(watching.snapshot, board, policy)
+        admission = Admission(board, judge, Slots(board, config.concurrency()), manner.timeout)
+        migrator = Migrator(logbook, observer, writer, Lifecycle(manner), admission.admit)
+        carrier = Carrier(migrator, admission, board, watching.cache)
+        sweeper = Sweeper(watching.cache, observer, writer)
+        janitor = Janitor(board, journal, sweeper, config.fields.migration.keep_finished, carrier.in_hand)
+        empties = NodeMaintenance.name in policy.enabled_strategies
+        cordons = Cordons(watching.cache, observer, writer, cordons=empties)
+        keeping = Duty("cordons", _CORDONS_EVERY, lambda: cordons.keep(time.time()))
+        watching.cache.listen(lambda kind, key: keeping.called.set() if kind == "Node" else None)
+        planning = self._planning(watching, logbook, policy, stop)
         return Controller(
             watching=watching,
             election=self.election,
             admission=admission,
-            carrier=Carrier(migrator, admission, board, watching.cache),
-            first=[],
-            duties=[Duty("plan", interval, self._planning(watching, logbook, policy, stop))],
+            carrier=carrier,
+            first=[Duty("clean up", 0.0, lambda: janitor.sweep(time.time())), keeping],
+            duties=[herald, janitor, keeping, Duty("plan", config.fields.rescheduling_interval, planning)],
+            last=[Duty("tell the rest", 0.0, herald.flush)],
             grace=config.fields.migration.shutdown_grace_period,
         )
 
@@ -155,7 +173,3 @@ async def _until_over(board: Board, ordered: Iterable[Migration]) -> Counter[Pha
         if all(each is None or each.progress.over for each in found):
             return Counter(Phase.FAILED if each is None else each.progress.phase for each in found)
         await changed.wait()
-
-
-async def _untold(before: Migration, after: Migration) -> None:
-    """Nobody is told."""

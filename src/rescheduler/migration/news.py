@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from rescheduler.model.instant import format_instant
 from rescheduler.model.migration import Migration, Phase, Progress, Reference
-from rescheduler.model.plan import Method
 
 _API_VERSIONS = {
     "Pod": "v1",
@@ -102,7 +101,7 @@ def _why(migration: Migration) -> str:
 
 def _again(progress: Progress) -> str:
     if progress.method in progress.tried:
-        return "; tried by another method" if len(progress.tried) < len(Method) else ""
+        return "; another method is tried"
     return f"; tried again at {format_instant(progress.retry_at)}" if progress.retry_at is not None else ""
 
 

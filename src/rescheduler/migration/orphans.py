@@ -23,7 +23,7 @@ Texts = Mapping[str, str]
 
 
 def names_on_pod(labels: Texts, notes: Texts) -> frozenset[str]:
-    """Whose marks of a running move a pod carries, from its row or itself; "" where only the mark is left, not the name.
+    """Whose marks of a running move a pod carries; "" where there is a mark, but no name any more.
 
     What a finished move leaves on its replacement is a trace for people, and no mark of a running one.
     """

@@ -81,6 +81,10 @@ class Carrier:
         self._closing = True
         await self._until(lambda: self._queue.idle)
 
+    def in_hand(self, key: Key) -> bool:
+        """Whether a worker works on a migration just now."""
+        return self._queue.is_busy(key)
+
     async def _until(self, reached: Callable[[], bool]) -> None:
         """Wait for something that only the board or a worker can bring about."""
         while not reached():

@@ -8,10 +8,10 @@ in a delicate step to a better one, and gives the lease up.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
@@ -28,6 +28,12 @@ class LeadLostError(Exception):
     """Somebody else leads, or may: nothing may be done any more."""
 
 
+class Loop(Protocol):
+    """Something that a leader does for as long as he leads."""
+
+    async def run(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Controller:
     """The parts of a running controller."""
@@ -39,7 +45,9 @@ class Controller:
     carrier: Carrier
     first: Sequence[Duty]
     """Done once, in this order, when the lead is taken: before anything is moved."""
-    duties: Sequence[Duty]
+    duties: Sequence[Loop]
+    last: Sequence[Duty]
+    """Done once, when everything else has come to rest."""
     grace: float
     """Seconds for which moves in a delicate step are waited for at the end."""
 
@@ -62,6 +70,8 @@ class Controller:
             _log.info("ending: nothing new is begun", grace=self.grace)
             self.admission.open = False
             await before(self.carrier.park(self.grace), None, carrying, *others)
+        for duty in self.last:
+            await before(duty.once(), None, *others)
 
     @asynccontextmanager
     async def _leading(
@@ -85,7 +95,7 @@ async def _until_lost(election: Election) -> None:
     raise LeadLostError(f"lease {election.lease.name} is lost")
 
 
-async def _all(works: Any) -> None:
+async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
     async with asyncio.TaskGroup() as group:
         for work in works:
             group.create_task(work)

@@ -5,13 +5,13 @@ It has the journal's own interface, so that the migrator knows nothing of the bo
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from rescheduler.cluster.journal import Journal
 from rescheduler.model.migration import Migration, Progress
 from rescheduler.runtime.board import Board
 
-Tell = Callable[[Migration, Migration], Awaitable[None]]
+Tell = Callable[[Migration, Migration], None]
 """Told a migration as it was and as it is."""
 
 
@@ -40,5 +40,5 @@ class Logbook:
         """Record progress, then tell of it."""
         stored = await self._journal.store(migration, progress)
         self._board.put(stored, ours=True)
-        await self._tell(migration, stored)
+        self._tell(migration, stored)
         return stored

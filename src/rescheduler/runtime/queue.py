@@ -93,6 +93,10 @@ class WorkQueue(Generic[K]):
         """How often in a row working on a key has failed."""
         return self._failures.get(key, 0)
 
+    def is_busy(self, key: K) -> bool:
+        """Whether somebody works on a key just now."""
+        return key in self._busy
+
     @property
     def idle(self) -> bool:
         """Whether nothing is due and nobody works; appointments may be open."""

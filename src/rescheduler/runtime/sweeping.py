@@ -15,6 +15,7 @@ from typing import Protocol
 import structlog
 
 from rescheduler.cluster.cache import Cache
+from rescheduler.cluster.errors import ClusterError
 from rescheduler.migration import orphans
 from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.observation import Refused, notes_of
@@ -73,7 +74,9 @@ class Sweeper:
         for marked in list(found(self._cache)):
             try:
                 done += await self._settle(marked, fate)
-            except Exception:  # one object that nobody foresaw must not keep all others as they are
+            except ClusterError as error:
+                _log.warning("the next sweep tries again", object=_title(marked), why=str(error))
+            except Exception:  # noqa: BLE001  an object that nobody foresaw must not keep all others as they are
                 _log.exception("what a dead migration left could not be put right", object=_title(marked))
         return done
 
