@@ -104,8 +104,7 @@ one file: see [CONTRIBUTING](../CONTRIBUTING.md).
 """
 
 _CONFIGURATION = """\
-This version plans when it is asked to and carries nothing out. `reschedulingInterval`, `leaderElection`,
-`clientConnection.qps` and `clientConnection.burst` are checked and shown, but nothing uses them yet.
+`rescheduler run` uses all of it; commands that only look use what says which pods move where, and the kubeconfig.
 """
 
 _GUARDS = """\

@@ -19,10 +19,6 @@ from tests.support.cut_proxy import CutProxy, cut_proxy
 from tests.support.manifests import lease
 from tests.testbed.api import Json
 
-# On the real cluster a TLS connection of our client may outlive its event loop, which pytest reports as a leak in some
-# later test; until that is mended these run on the embedded one alone.
-pytestmark = pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
-
 TIMES = LeaseTimes(duration=3.0, renew_deadline=2.0, retry_period=0.1)
 NEVER = LeaseTimes(duration=3600.0, renew_deadline=1800.0, retry_period=0.1)
 SECONDS = 60.0

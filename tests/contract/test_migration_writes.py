@@ -24,10 +24,6 @@ from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.manifests import budget, pod
 from tests.support.migrations import pod_migrations
 
-# On the real cluster a TLS connection of our client may outlive its event loop, which pytest reports as a leak in some
-# later test; until that is mended these run on the embedded one alone.
-pytestmark = pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
-
 Answer = TypeVar("Answer")
 
 

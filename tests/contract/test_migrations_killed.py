@@ -30,10 +30,6 @@ from tests.support.migrations import (
 )
 from tests.testbed.hollow import NodeShape
 
-# On the real cluster a TLS connection of our client may outlive its event loop, which pytest reports as a leak in some
-# later test; until that is mended these run on the embedded one alone.
-pytestmark = pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
-
 TIME_IS_UP = replace(QUICK, timeout=0.0, attempts=1)
 SAMPLED = 7  # on the real cluster: one of so many
 CASES = {

@@ -32,10 +32,6 @@ from tests.support.cut_proxy import CutProxy, cut_proxy
 from tests.support.manifests import budget, deployment, pod
 from tests.testbed.hollow import NodeShape
 
-# On the real cluster a TLS connection of our client may outlive its event loop, which pytest reports as a leak in some
-# later test; until that is mended these run on the embedded one alone.
-pytestmark = pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
-
 WATCHED = tuple(resource for resource in RESOURCES if not resource.optional)
 SECONDS = 30.0
 

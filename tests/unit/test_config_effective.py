@@ -22,6 +22,7 @@ _durations = st.integers(1000, 10**9).map(lambda milliseconds: format_duration(m
 _percents = st.one_of(st.integers(1, 100), st.floats(0, 100, exclude_min=True))
 _counts = st.one_of(st.just("unlimited"), st.integers(1, 2**31))
 _namespaces = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True)
+_shares = st.one_of(st.integers(0, 2**31 - 1), st.integers(0, 100).map("{}%".format))
 _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=100)
 
 
@@ -46,6 +47,18 @@ _files = _some(
     coolDown=_durations,
     allow=_some(jobs=st.booleans(), localStorage=st.booleans(), singleReplica=st.booleans()),
     migrationMethod=st.sampled_from(["auto", "handoff", "evict"]),
+    migration=_some(
+        timeout=_durations,
+        attempts=st.integers(1, 100),
+        retryDelay=st.just("1s"),
+        maxRetryDelay=st.integers(10, 10**6).map("{}s".format),
+        evictionGracePeriod=st.integers(0, 10**6).map("{}s".format),
+        temporaryBudget=st.one_of(_some(minAvailable=_shares), _some(maxUnavailable=_shares)),
+        restoreAfter=_durations,
+        keepFinished=_durations,
+        shutdownGracePeriod=_durations,
+        concurrency=_some(total=_counts, perNode=_counts, perNamespace=_counts, perWorkload=_counts),
+    ),
     strategies=_some(
         LoadBalancing=_some(imbalanceThreshold=_percents, maxRounds=st.integers(1, 9)),
         ResourceOptimization=_some(cpuThreshold=_percents, order=st.lists(_texts)),
@@ -62,6 +75,7 @@ def test_the_effective_configuration_loads_again_to_the_same(data: dict[str, obj
     again = loaded(config.effective_yaml())
     assert again == config
     assert again.policy() == config.policy()
+    assert again.manner() == config.manner()
     assert again.effective_yaml() == config.effective_yaml()
 
 
@@ -97,6 +111,11 @@ def test_flags_go_over_the_file_and_reach_the_strategies() -> None:
     assert policy.enabled_strategies == ("NodeMaintenance",)
     assert policy.limits.per_node_in == 3
     assert config.kind == "KubeSchedulerConfiguration"
+
+
+def test_a_flag_for_another_field_leaves_the_temporary_budget_as_it_is() -> None:
+    config = loaded(native("migration: {temporaryBudget: {maxUnavailable: 25%}}"))
+    assert with_overrides(config, {"cpuThreshold": 70.0}).manner() == config.manner()
 
 
 def test_a_strategys_own_setting_in_the_file_stays_under_a_flag_for_the_field() -> None:
@@ -147,14 +166,20 @@ def test_the_defaults_need_the_strategies_that_they_enable() -> None:
         defaults({})
 
 
+def _sections_of(model: type[BaseModel]) -> list[type[BaseModel]]:
+    own = [section for info in fields_by_name(model).values() if (section := nested_model(info))]
+    return own + [deeper for section in own for deeper in _sections_of(section)]
+
+
 def test_every_field_is_in_the_reference_with_a_description() -> None:
     text = reference_markdown(KNOWN)
-    models: list[type[BaseModel]] = [Fields, *KNOWN.values()]
-    models += [section for info in fields_by_name(Fields).values() if (section := nested_model(info))]
+    models: list[type[BaseModel]] = [Fields, *KNOWN.values(), *_sections_of(Fields)]
     for model in models:
         for name, info in fields_by_name(model).items():
             assert info.description
             assert f"| `{name}` |" in text
+    assert "### migration.temporaryBudget\n" in text
+    assert "| `minAvailable` | integer, at least 0, or percentage |" in text
     assert "| `minPodAge` | duration | `1m0s` |" in text
     assert "| `cpuThreshold` | number, above 0, at most 100 | that of the field `cpuThreshold` |" in text
     assert "| `maxRounds` | integer, at least 1, at most 9 | `5` | Rounds \\| tries. |" in text

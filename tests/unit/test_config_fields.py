@@ -6,7 +6,8 @@ import pytest
 from pydantic import Field
 
 from rescheduler.config import Configuration, defaults
-from rescheduler.model.policy import Limits, MigrationMethod, Policy
+from rescheduler.migration.lifecycle import Manner
+from rescheduler.model.policy import Concurrency, Limits, MigrationMethod, Policy
 from rescheduler.planning.settings import Settings
 from tests.support.configs import KNOWN, errors_of, loaded, native
 
@@ -14,6 +15,7 @@ _COUNT = "an integer of at least 0 or the word unlimited"
 _POSITIVE = "an integer of at least 1 or the word unlimited"
 _UNKNOWN = "is not a known field"
 _STRATEGIES = "known: LoadBalancing, NodeMaintenance, ResourceOptimization"
+_SHARE = "an integer of at least 0 or a percentage such as 25%"
 _QUOTES = "expected a string: put it in quotes"
 
 
@@ -94,6 +96,35 @@ def test_the_default_policy_is_the_policy_of_the_model() -> None:
         ("allow: {jobs: 1}", "allow.jobs: 1 is a number, expected true or false"),
         ("migrationMethod: evcit", 'migrationMethod: "evcit" is not one of auto, handoff, evict, did you mean evict?'),
         ("migrationMethod: 3", "migrationMethod: 3 is not one of auto, handoff, evict"),
+        ("migration: {timeout: 0s}", "migration.timeout: 0s is not at least 1s"),
+        ("migration: {attempts: 0}", "migration.attempts: 0 is not between 1 and 100"),
+        ("migration: {attempts: 2.0}", "migration.attempts: 2.0 is not an integer: write 2"),
+        ("migration: {retryDelay: 10m}", "migration.maxRetryDelay: 5m0s is shorter than retryDelay (10m0s)"),
+        (
+            "migration: {evictionGracePeriod: 1500ms}",
+            "migration.evictionGracePeriod: 1.5s is not a whole number of seconds",
+        ),
+        ("migration: {evictionGracePeriod: -1s}", "migration.evictionGracePeriod: -1s is not at least 0s"),
+        ("migration: {keepFinished: -1s}", "migration.keepFinished: -1s is not at least 0s"),
+        ("migration: {concurrency: {perNode: 0}}", f"migration.concurrency.perNode: 0 is not {_POSITIVE}"),
+        *(
+            (f"migration: {{temporaryBudget: {value}}}", f"migration.temporaryBudget{error}")
+            for value, error in (
+                ("1", ": 1 is a number, expected a mapping"),
+                ("[]", ": is a list, expected a mapping"),
+                ("{minAvailable: 101%}", '.minAvailable: "101%" is not between 0% and 100%'),
+                ("{minAvailable: 2.5}", f".minAvailable: 2.5 is not {_SHARE}"),
+                ("{minAvailable: -1}", f".minAvailable: -1 is not {_SHARE}"),
+                ("{minAvailable: half}", f'.minAvailable: "half" is not {_SHARE}'),
+                ("{minAvailable: '1'}", f'.minAvailable: "1" is a string, expected {_SHARE}: write 1, without quotes'),
+                ("{maxUnavailable: true}", f".maxUnavailable: true is a boolean, expected {_SHARE}"),
+                ("{maxUnavailable: 2147483648}", ".maxUnavailable: 2147483648 is not at most 2147483647"),
+                (
+                    "{maxUnavailable: 1, minAvailable: 1}",
+                    ".maxUnavailable: cannot be given beside minAvailable: leave one of them out",
+                ),
+            )
+        ),
         (
             "leaderElection: {leaseDuration: 10s}",
             "leaderElection.renewDeadline: 10s is not shorter than leaseDuration (10s)",
@@ -223,6 +254,41 @@ def test_all_else_that_planning_is_told_reaches_the_policy() -> None:
     assert (policy.min_pod_age, policy.cool_down) == (0, 5400)
     assert (policy.allow.jobs, policy.allow.local_storage, policy.allow.single_replica) == (True, False, True)
     assert policy.migration_method is MigrationMethod.EVICT
+
+
+def test_the_default_manner_and_concurrency_are_those_of_the_model() -> None:
+    config = defaults(KNOWN)
+    assert config.manner() == Manner()
+    assert config.concurrency() == Concurrency()
+
+
+def test_all_that_migrations_are_told_reaches_them() -> None:
+    config = loaded(
+        native(
+            "migration:\n  {timeout: 1m, attempts: 1, retryDelay: 1s, maxRetryDelay: 2s, evictionGracePeriod: 0s,\n"
+            "   restoreAfter: 3s, keepFinished: 0s, shutdownGracePeriod: 5s,\n"
+            "   concurrency: {total: 1, perNode: 2, perNamespace: 3, perWorkload: unlimited}}\n"
+        )
+    )
+    assert config.manner() == Manner(0, {"minAvailable": 1}, 60, 1, 1, 2, 3)
+    assert config.concurrency() == Concurrency(1, 2, 3, None)
+    assert (config.fields.migration.keep_finished, config.fields.migration.shutdown_grace_period) == (0, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "budget"),
+    [
+        ("{}", {"minAvailable": 1}),
+        ("{minAvailable: null}", {"minAvailable": 1}),
+        ("{minAvailable: 0}", {"minAvailable": 0}),
+        ("{minAvailable: 050%}", {"minAvailable": "50%"}),
+        ("{maxUnavailable: 25%}", {"maxUnavailable": "25%"}),
+    ],
+)
+def test_a_temporary_budget_says_one_thing_and_one_pod_at_least_where_it_says_nothing(
+    text: str, budget: dict[str, object]
+) -> None:
+    assert loaded(native(f"migration: {{temporaryBudget: {text}}}")).manner().budget == budget
 
 
 @pytest.mark.parametrize("text", ["''", "' '"])

@@ -27,6 +27,8 @@ _COMMANDS = {
     "move": ("move:move", "Move one pod to another node."),
     "migrations": ("migrations:migrations", "Show the moves that are ordered, under way and over."),
     "maintenance": ("maintenance:maintenance", "Empty nodes for work on them, and take them back."),
+    "cleanup": ("cleanup:cleanup", "Undo all that is ours in the cluster, before an uninstall."),
+    "crds": ("crds:crds", "Print the CustomResourceDefinition of PodMigration."),
     "config": ("config:config_group", "Check and show configurations."),
     "completion": ("completion:completion", "Print the completion script of a shell."),
     "version": ("version:version", "Print the version."),

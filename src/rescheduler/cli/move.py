@@ -58,7 +58,7 @@ _ordering = gathered(
         click.option("--to", "target", metavar="NODE", help="The node to move it to; else the best one is chosen."),
         click.option(
             "--method",
-            type=click.Choice(["auto", *Method]),
+            type=click.Choice(["auto", *(each.value for each in Method)]),
             default="auto",
             show_default=True,
             help="How it is moved; auto is the gentlest way that fits.",

@@ -84,6 +84,11 @@ class Observer:
         body: Json = msgspec.json.decode(answer)
         return body
 
+    async def budget(self, namespace: str, name: str) -> Json | None:
+        """One disruption budget, if it is there; found by a list, because that is what we have the right to."""
+        listed = await self._list("PodDisruptionBudget", namespace)
+        return next((each for each in listed if each["metadata"]["name"] == name), None)
+
     async def _namesake(self, migration: Migration, marked: list[Json]) -> Json | None:
         """Who has the copy's name, where there is none that is marked as the copy."""
         wanted = migration.progress.replacement

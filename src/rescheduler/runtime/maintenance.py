@@ -34,13 +34,25 @@ class Writer(Protocol):
 
 
 class Cordons:
-    """The cordons of one cluster. Without `cordons` none is put up, because nobody empties nodes."""
+    """The cordons of one cluster. Without `cordons` none is put up, because nobody empties nodes.
 
-    def __init__(self, cache: Cache, finder: Finder, writer: Writer, *, cordons: bool) -> None:
+    `tell` hears of each that was changed.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        finder: Finder,
+        writer: Writer,
+        *,
+        cordons: bool,
+        tell: Callable[[Command], None] = lambda _: None,
+    ) -> None:
         self._cache = cache
         self._finder = finder
         self._writer = writer
         self._cordons = cordons
+        self._tell = tell
 
     async def keep(self, now: float) -> int:
         """Put up and take down what is to be; how many were changed."""
@@ -70,6 +82,7 @@ class Cordons:
         refused = await self._writer.carry_out(command)
         if refused is None:
             _log.info(command.why, node=name)
+            self._tell(command)
         elif refused.code not in _OVERTAKEN:  # somebody was faster: looked at again by the next call
             _log.warning("the cordon of a node was refused", node=name, command=str(command), why=refused.message)
         return refused is None

@@ -82,6 +82,8 @@ class WorkQueue(Generic[K]):
         failures = self._failures.get(key, 0) + 1
         self._failures[key] = failures
         delay = self._retries.delay(failures)
+        if delay is None and key in self._again:
+            delay = self._retries.longest  # something has changed: nobody would tell of it again
         # What changed meanwhile is no reason to try at once: a change that we make ourselves would defeat the pause.
         self._again.discard(key)
         self._free(key)

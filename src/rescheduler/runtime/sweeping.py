@@ -26,7 +26,7 @@ from rescheduler.model.migration import Phase
 _log = structlog.stdlib.get_logger(__name__)
 _LOOKS = 20  # at one object in a row: controllers must see a restored template before its Deployment is resumed
 # Deployments before what they own: what is on them is copied down, and they put their ReplicaSets right themselves.
-WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job")
+WORKLOADS = ("Deployment", "ReplicaSet", "StatefulSet", "Job")
 WATCHED = ("Pod", *WORKLOADS, "PodDisruptionBudget", "Node")
 """The kinds whose rows are needed."""
 
@@ -48,6 +48,7 @@ class Observer(Protocol):
     """Who reads objects as they are now."""
 
     async def find(self, kind: str, namespace: str, name: str) -> Json | None: ...
+    async def budget(self, namespace: str, name: str) -> Json | None: ...
     async def owned(self, kind: str, namespace: str, owner: Json | None) -> tuple[Json, ...]: ...
 
 
@@ -80,13 +81,20 @@ class Sweeper:
                 _log.exception("what a dead migration left could not be put right", object=_title(marked))
         return done
 
-    async def preview(self, fate: Fate) -> list[Command]:
-        """The first thing that would be done about each object; nothing is."""
+    async def preview(self, fate: Fate) -> tuple[list[Command], list[str]]:
+        """The first thing that would be done about each object, and why nothing can be about others; nothing is."""
         todo: list[Command] = []
+        stuck: list[str] = []
         for marked in list(found(self._cache)):
-            outlook = await self._decided(marked, fate)
-            todo += outlook.commands if isinstance(outlook, Do) else ()
-        return todo
+            try:
+                match await self._decided(marked, fate):
+                    case Do(commands):
+                        todo += commands
+                    case Wait(reason):
+                        stuck.append(f"{_title(marked)}: {reason}")
+            except (ValueError, KeyError, TypeError) as error:
+                stuck.append(f"{_title(marked)}: a mark on it makes no sense: {error!r}")
+        return todo, stuck
 
     async def _settle(self, marked: Marked, fate: Fate) -> int:
         done = 0
@@ -112,7 +120,7 @@ class Sweeper:
 
     async def _decided(self, marked: Marked, fate: Fate) -> Do | Wait | Done:
         """What the object needs, as it is now."""
-        body = await self._observer.find(marked.kind, marked.namespace, marked.name)
+        body = await self._read(marked)
         if body is None:
             return Done()
         fates = {name: await fate(marked, name) for name in sorted(orphans.names_on(body))}
@@ -127,6 +135,11 @@ class Sweeper:
         else:
             return orphans.of_workload(body, await self._sets(body), dead.keys())
         return Do(tuple(todo)) if todo else Done()
+
+    async def _read(self, marked: Marked) -> Json | None:
+        if marked.kind == "PodDisruptionBudget":
+            return await self._observer.budget(marked.namespace, marked.name)
+        return await self._observer.find(marked.kind, marked.namespace, marked.name)
 
     async def _original(self, pod: Json) -> Json | None:
         """The very pod that a copy was made from, if it is still there."""

@@ -80,6 +80,17 @@ def budget(name: str = "web", *, allowed: int = 1, **more: Any) -> Json:
     }
 
 
+def node(name: str = "two", *, ready: bool = True, **more: Any) -> Json:
+    metadata = {"name": name, "uid": f"{name}-uid", "resourceVersion": "7"} | more
+    status = {"conditions": [{"type": "Ready", "status": str(ready)}]}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {}, "status": status}
+
+
+def stateful_set(replicas: int = 2) -> Json:
+    """In the place of the ReplicaSet, and the owner of the same pods."""
+    return replica_set(replicas) | {"kind": "StatefulSet"}
+
+
 def migration(method: Method = Method.HANDOFF, step: str = "", *, order: Order | None = None, **more: Any) -> Migration:
     """In progress, in a step, begun a minute ago."""
     known: Json = {
@@ -107,6 +118,7 @@ def scene(moving: Migration, *copies: Json, **seen: Any) -> Scene:
         "controller": replica_set() if moving.progress.method is not Method.COPY else None,
         "deployment": deployment() if moving.progress.method is not Method.COPY else None,
         "siblings": tuple(each for each in (original, pod("web-b")) if each is not None),
+        "target": node(),
     }
     return Scene(moving, Observation(**(there | seen)), NOW)
 

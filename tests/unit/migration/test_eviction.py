@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from rescheduler.migration.eviction import Evict, Pause, Prefer, Protect, rebuilt, restoring, steered
+from rescheduler.migration.eviction import AwaitRebuilt, Evict, Pause, Prefer, Protect, rebuilt
+from rescheduler.migration.lifecycle import Lifecycle, Manner
 from rescheduler.migration.observation import Refused
+from rescheduler.migration.steering import restoring, steered
 from rescheduler.migration.steps import Do, Done, GiveUp, Wait
 from rescheduler.model import marks
 from rescheduler.model.instant import format_instant
@@ -135,8 +137,9 @@ def test_the_rebuilt_pod_is_the_young_one_that_prefers_the_target() -> None:
     for each in (wanted, theirs):
         each["spec"]["affinity"] = steered(None, EVICT.progress)
     theirs["metadata"]["labels"][marks.MIGRATION_ID] = "another"
-    assert rebuilt(scene(EVICT, siblings=(pod("web-b"), plain, theirs))) is None
-    assert rebuilt(scene(EVICT, siblings=(pod("web-b"), plain, wanted, theirs))) is wanted
+    leads = steering(None)
+    assert rebuilt(scene(EVICT, siblings=(pod("web-b"), plain, theirs), controller=leads)) is None
+    assert rebuilt(scene(EVICT, siblings=(pod("web-b"), plain, wanted, theirs), controller=leads)) is wanted
 
 
 def test_without_a_preference_the_rebuilt_pod_is_none_of_those_that_were_there() -> None:
@@ -154,7 +157,8 @@ def test_a_pod_that_was_led_to_the_same_target_a_moment_ago_is_not_taken_for_the
     before["spec"]["affinity"] = steered(None, EVICT.progress)
     entered = Evict(30).enter(scene(EVICT, siblings=(before, pod("web-c"))))
     assert entered.bystanders == ("web-b-uid",)
-    assert rebuilt(scene(replace(EVICT, progress=entered), siblings=(before, pod("web-c")))) is None
+    found = scene(replace(EVICT, progress=entered), siblings=(before, pod("web-c")), controller=steering(None))
+    assert rebuilt(found) is None
 
 
 def test_a_pod_of_a_stateful_set_is_rebuilt_under_its_name_only() -> None:
@@ -165,3 +169,48 @@ def test_a_pod_of_a_stateful_set_is_rebuilt_under_its_name_only() -> None:
     again = pod()
     again["metadata"]["uid"] = "another"
     assert rebuilt(scene(moving, controller=owner, siblings=(young, again), pod=again)) is again
+
+
+def waiting(seconds: float, **more: Any) -> Any:
+    """An eviction that has been waiting for its new pod for so long."""
+    return migration(Method.EVICT, "AwaitRebuilt", started=NOW - seconds, step_started=NOW - seconds, **more)
+
+
+def test_what_steers_is_taken_back_in_time_though_no_new_pod_has_come() -> None:
+    step = AwaitRebuilt(300.0)
+    steered_by_us: Json = {"pod": None, "controller": steering(None), "deployment": PAUSED}
+    assert isinstance(step.look(scene(waiting(299.0), **steered_by_us)), Wait)
+    restores = step.look(scene(waiting(300.0), **steered_by_us))
+    assert isinstance(restores, Do)
+    assert [command.kind for command in restores.commands] == ["ReplicaSet"]
+    resumes = step.look(scene(waiting(301.0), pod=None, deployment=PAUSED))
+    assert isinstance(resumes, Do)
+    assert [command.kind for command in resumes.commands] == ["Deployment"]
+    assert step.look(scene(waiting(302.0), pod=None)) == Wait(
+        "its controller has not made another pod yet; what steered it is taken back"
+    )
+
+
+def test_a_pod_that_comes_after_that_is_the_rebuilt_one_though_nothing_led_it() -> None:
+    late = pod("web-c", creationTimestamp=format_instant(NOW))
+    moving = waiting(310.0)
+    assert rebuilt(scene(moving, pod=None, siblings=(pod("web-b"), late))) is late
+    earlier = pod("web-c", creationTimestamp=format_instant(NOW - 311))
+    assert rebuilt(scene(moving, pod=None, siblings=(pod("web-b"), earlier))) is None
+    assert rebuilt(scene(moving, pod=None, siblings=(pod("web-b"), late), controller=steering(None))) is None
+
+
+def test_a_pod_that_never_comes_ends_the_move_with_nothing_left_to_restore() -> None:
+    life = Lifecycle(Manner(timeout=600.0, restore_after=300.0))
+    decision = life.advance(scene(waiting(601.0), pod=None, siblings=()))
+    assert (decision.progress.step, decision.progress.retry_at) == ("RollBack", None)
+    assert decision.progress.message.startswith("timed out in step AwaitRebuilt: its controller has not made")
+
+
+def test_an_original_that_hangs_in_its_end_is_waited_for() -> None:
+    life = Lifecycle(Manner(timeout=600.0, restore_after=300.0))
+    decision = life.advance(scene(waiting(9999.0), pod=leaving(pod()), siblings=()))
+    assert decision.progress.step == "AwaitRebuilt"
+    assert decision.progress.message == (
+        "the original is ending, and its controller has not made another pod yet; what steered it is taken back"
+    )

@@ -7,8 +7,9 @@ from typing import Any
 
 from rescheduler.migration.commands import Command, Verb
 from rescheduler.migration.leftovers import leftovers
+from rescheduler.migration.marking import Mark, unmarking
 from rescheduler.migration.observation import Scene
-from rescheduler.migration.steps import Do, Done, Mark, Wait, unmarking
+from rescheduler.migration.steps import Do, Done, Wait
 from rescheduler.model import marks
 from rescheduler.model.plan import Method
 from tests.unit.migration.scenes import Json, budget, copy_of, deployment, leaving, migration, pod, replica_set, scene

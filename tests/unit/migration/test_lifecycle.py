@@ -164,8 +164,27 @@ def test_late_notes_are_cleaned_after_the_end_and_not_before() -> None:
 
 
 @pytest.mark.parametrize("method", list(Method))
-def test_every_method_marks_first_and_finishes_last(method: Method) -> None:
+def test_every_method_marks_before_it_changes_anything_and_finishes_last(method: Method) -> None:
     steps = LIFE.steps(method)
-    assert (steps[0], steps[-1]) == ("Mark", "Finish")
+    assert next(step for step in steps if step != "CheckBudgets") == "Mark"
+    assert steps[-1] == "Finish"
     assert len(set(steps)) == len(steps)
     assert "AwaitMembers" in steps
+
+
+def test_a_migration_that_is_cancelled_is_rolled_back_and_not_tried_again() -> None:
+    cancelled = LIFE.cancel(scene(migration(step="Land"), copy_of()), "cleanup")
+    assert (cancelled.progress.step, cancelled.progress.retry_at) == (ROLL_BACK, None)
+    assert (cancelled.progress.message, cancelled.commands) == ("cleanup", ())
+    rolling = LIFE.cancel(scene(migration(step=ROLL_BACK, retry_at=NOW + 10, message="no room")), "cleanup").progress
+    assert (rolling.step, rolling.retry_at, rolling.message) == (ROLL_BACK, None, "cleanup")
+    failed = LIFE.advance(scene(replace(migration(), progress=rolling))).progress
+    assert failed.phase is Phase.FAILED
+
+
+def test_a_pending_migration_that_is_cancelled_has_failed() -> None:
+    waiting = Migration("shop", "m", Order("web-a"), Progress(retry_at=NOW + 7))
+    failed = LIFE.cancel(scene(waiting), "cleanup").progress
+    assert (failed.phase, failed.finished, failed.retry_at) == (Phase.FAILED, NOW, None)
+    done = migration(phase=Phase.COMPLETED)
+    assert LIFE.cancel(scene(done), "cleanup").progress == done.progress

@@ -154,6 +154,7 @@ async def test_the_next_attempt_waits_for_its_time() -> None:
 async def test_an_admitted_migration_begins_and_goes_on_at_once() -> None:
     found = stage(PENDING)
     found.admitted = Admitted(replace(migration().progress, attempts=0))
+    assert await found.work() == 0.0
     await found.work()
     assert found.log[:3] == ["store InProgress", "store Mark", "patch Pod"]
 

@@ -10,16 +10,16 @@ import pytest
 from rescheduler.migration.commands import Verb
 from rescheduler.migration.copying import CopyPod, EvictOriginal
 from rescheduler.migration.handoff import CHEAPEST, AwaitGone, Cheapen, CopyTemplate, HandOver
+from rescheduler.migration.lifecycle import Lifecycle, Manner
+from rescheduler.migration.marking import Finish, Mark
 from rescheduler.migration.observation import Refused
 from rescheduler.migration.steps import (
     AwaitMembers,
     AwaitReady,
     Do,
     Done,
-    Finish,
     GiveUp,
     Land,
-    Mark,
     Nominate,
     Ungate,
     Wait,
@@ -195,10 +195,11 @@ def test_a_handoff_is_over_when_the_copy_is_adopted_and_the_original_goes() -> N
 
 def test_the_original_of_a_copy_is_evicted_only_while_the_copy_is_ready_and_the_budget_allows_it() -> None:
     evict = EvictOriginal(30)
-    outlook = evict.look(scene(COPYING, copy_of()))
+    free = copy_of(ownerReferences=[])
+    outlook = evict.look(scene(COPYING, free))
     assert isinstance(outlook, Do)
     assert outlook.commands[0].verb is Verb.EVICT
-    assert isinstance(evict.look(scene(COPYING, copy_of(), budgets=(budget(allowed=0),))), Wait)
+    assert isinstance(evict.look(scene(COPYING, free, budgets=(budget(allowed=0),))), Wait)
     unready = copy_of()
     unready["status"]["conditions"][0]["status"] = "False"
     assert isinstance(evict.look(scene(COPYING, unready)), Wait)
@@ -220,3 +221,48 @@ def test_a_finished_replacement_keeps_its_trace_and_nothing_else() -> None:
     done = copy_of(ownerReferences=[], annotations={marks.ORIGINAL_POD: "web-a-uid"})
     done["metadata"]["labels"] |= {marks.MIGRATION_STATUS: "completed"}
     assert Finish().look(scene(MOVING, done, pod=None)) == Done()
+
+
+def test_a_stranger_under_the_copys_name_is_noticed_at_once() -> None:
+    stranger = pod("copy", labels={"app": "other"})
+    for step, moving in ((CopyTemplate(), MOVING), (CopyPod(), COPYING)):
+        outlook = step.look(scene(moving, namesake=stranger))
+        assert outlook == GiveUp("a pod that is not ours is called copy")
+        ours = step.look(scene(moving, namesake=copy_of()))
+        assert ours == Wait("the copy is being made", 1.0)
+
+
+def test_the_next_attempt_takes_another_name() -> None:
+    life = Lifecycle()
+    stuck = migration(step="CreateCopy")
+    given_up = life.advance(scene(stuck, namesake=pod("copy")))
+    assert given_up.progress.retry_at is not None
+    begun = life.begin(scene(stuck), given_up.progress)
+    assert begun.replacement is None
+
+
+@pytest.mark.parametrize("finalizers", [[], ["example.com/hold"]])
+def test_an_original_that_hangs_in_its_end_does_not_undo_the_move(finalizers: list[str]) -> None:
+    ending = leaving(pod(finalizers=finalizers))
+    life = Lifecycle(Manner(timeout=1.0))
+    decision = life.advance(scene(migration(step="AwaitGone"), adopted(), pod=ending))
+    assert decision.progress.step == "AwaitGone"
+    held = ", held by its finalizers: example.com/hold" if finalizers else ""
+    assert decision.progress.message == f"the move is made; the original is ending{held}"
+    copied = life.advance(scene(migration(Method.COPY, "EvictOriginal"), copy_of(), pod=ending))
+    assert copied.progress.step == "EvictOriginal"
+    assert copied.progress.message == f"the move is made; the original is ending{held}"
+
+
+def test_a_copy_does_not_go_with_its_migration_once_its_original_is_to_go() -> None:
+    evict = EvictOriginal(30)
+    ours = {"apiVersion": "rescheduler.io/v1alpha1", "kind": "PodMigration", "name": "m", "uid": "m-uid"}
+    outlook = evict.look(scene(COPYING, copy_of(ownerReferences=[ours])))
+    assert isinstance(outlook, Do)
+    (command,) = outlook.commands
+    assert (command.verb, command.name) == (Verb.PATCH, "copy")
+    assert isinstance(command.body, dict)
+    assert command.body["metadata"] == {"ownerReferences": [], "resourceVersion": "7", "uid": "copy-uid"}
+    freed = evict.look(scene(COPYING, copy_of(ownerReferences=[])))
+    assert isinstance(freed, Do)
+    assert freed.commands[0].verb is Verb.EVICT

@@ -1,0 +1,75 @@
+"""`rescheduler cleanup`, put together: the lease of the controller is taken first, then everything is undone."""
+
+from __future__ import annotations
+
+import platform
+import uuid
+from collections.abc import Callable
+
+from rescheduler.app.connecting import Live
+from rescheduler.cluster.client import ApiClient, Request
+from rescheduler.cluster.connection import Connection
+from rescheduler.cluster.definition import POD_MIGRATION
+from rescheduler.cluster.errors import ApiError
+from rescheduler.cluster.lease import Election, LeaseName, LeaseTimes
+from rescheduler.cluster.lookup import Lookup
+from rescheduler.cluster.paths import path_of
+from rescheduler.config import Configuration
+from rescheduler.runtime.cleanup import Cleanup, Undone
+from rescheduler.runtime.leadership import while_leading
+
+_PATIENCE = 30.0  # seconds: a lease whose holder has died is free when it has run out, after 15 s by default
+
+
+async def preview(live: Live, config: Configuration) -> list[str]:
+    """What would be undone."""
+    async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
+        return await Cleanup(client, config.manner(), lambda _: None).preview()
+
+
+async def clean_up(live: Live, config: Configuration, tell: Callable[[str], None], *, definition: bool) -> Undone:
+    """Undo all that is ours; with `definition` the kind PodMigration goes, too, unless something could not be undone.
+
+    ClusterError says who holds the lease, if that is not us within a while.
+    """
+    connection, timeout = live.connection(), live.request_timeout
+    async with ApiClient(connection, request_timeout=timeout) as own:
+        elections = await _elections(config, connection, own)
+        async with ApiClient(
+            connection, request_timeout=timeout, may_write=lambda: all(each.may_act() for each in elections)
+        ) as client:
+            work = _undo(client, config, tell, definition=definition)
+            patience = max(_PATIENCE, 2 * config.fields.leader_election.lease_duration)
+            return await while_leading(elections, patience, work)
+
+
+async def _undo(client: ApiClient, config: Configuration, tell: Callable[[str], None], *, definition: bool) -> Undone:
+    undone = await Cleanup(client, config.manner(), tell).run()
+    if definition and not undone.left:
+        path = path_of("CustomResourceDefinition", "", POD_MIGRATION["metadata"]["name"])
+        try:
+            await client.send(Request("DELETE", path, answers=frozenset({404})))
+            tell(f"delete CustomResourceDefinition {POD_MIGRATION['metadata']['name']}")
+        except ApiError as error:
+            if error.status != 404:
+                raise
+    return undone
+
+
+async def _elections(config: Configuration, connection: Connection, client: ApiClient) -> list[Election]:
+    """One for each Lease of our controllers: whoever cleans up need not know in which namespace they run."""
+    wanted = config.fields.leader_election
+    times = LeaseTimes(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period)
+    identity = f"{platform.node()}_cleanup_{uuid.uuid4()}"
+    namespaces = {wanted.resource_namespace or connection.namespace}
+    if not wanted.resource_namespace:
+        named = {"fieldSelector": f"metadata.name={wanted.resource_name}"}
+        try:
+            found = await Lookup(client).every("Lease", selection=named)
+        except ApiError as error:
+            if error.status != 403:
+                raise
+            found = []
+        namespaces = {each["metadata"]["namespace"] for each in found} or namespaces
+    names = (LeaseName(each, wanted.resource_name, identity) for each in sorted(namespaces))
+    return [Election(client, name, times) for name in names]

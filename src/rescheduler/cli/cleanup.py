@@ -1,0 +1,82 @@
+"""`rescheduler cleanup`: undo all that is ours in a cluster, before an uninstall. `app.cleanup` does it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import click
+
+from rescheduler import app
+from rescheduler.cli import messages
+from rescheduler.cli.options import Access, access_options, gathered
+from rescheduler.cli.output.terminal import plain
+from rescheduler.cli.session import failures, live_of
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much is undone, and whether it is."""
+
+    config: str | None
+    crds: bool
+    dry_run: bool
+    yes: bool
+
+
+_extent = gathered(
+    "extent",
+    Extent,
+    [
+        click.option(
+            "--config",
+            metavar="FILE",
+            type=click.Path(),
+            help="The controller's configuration, which says what its Lease is called; - is standard input.",
+        ),
+        click.option("--crds", is_flag=True, help="Remove the CustomResourceDefinition of PodMigration, too."),
+        click.option("--dry-run", is_flag=True, help="Say what would be undone, and change nothing."),
+        click.option("-y", "--yes", is_flag=True, help="Do not ask."),
+    ],
+)
+
+
+@click.command("cleanup", epilog=messages.EXIT_CODES)
+@access_options
+@_extent
+@messages.verbose_option
+def cleanup(access: Access, extent: Extent) -> None:
+    """Undo all that is ours in the cluster, before an uninstall.
+
+    Moves under way are rolled back. Copies, temporary disruption budgets, pauses, preferences, deletion costs, marks
+    and cordons of ours are taken back, and the PodMigrations are deleted. Whatever is not marked as ours is left alone,
+    and so is the trace of finished moves on pods. Stop the controller first: while it holds its Lease, nothing is done.
+
+    \b
+    Examples:
+      rescheduler cleanup --dry-run     what there is to undo
+      rescheduler cleanup --yes --crds  before `helm uninstall`, or after it
+    """
+    from rescheduler.app.cleanup import clean_up, preview  # noqa: PLC0415 - it takes a while to import
+    from rescheduler.runtime.logs import LogFormat, configure  # noqa: PLC0415 - the same
+
+    configure(LogFormat.TEXT, verbose=messages.verbose())
+    with failures():
+        config = app.configuration(extent.config, {})
+        live = live_of(access, config.fields.client_connection.kubeconfig)
+        if extent.dry_run:
+            for line in asyncio.run(preview(live, config)):
+                _say(f"{line} (dry run)")
+            return
+        if not extent.yes:
+            click.confirm("Undo all that rescheduler did in this cluster?", abort=True, err=True)
+        undone = asyncio.run(clean_up(live, config, _say, definition=extent.crds))
+    if undone.left:
+        raise messages.Failure("not everything could be undone; the migrations are kept:", *undone.left)
+    removed = f"{undone.migrations} migration{'' if undone.migrations == 1 else 's'} removed"
+    things = f"{undone.things} thing{'' if undone.things == 1 else 's'} put right"
+    messages.note(f"{things}, {removed}")
+
+
+def _say(line: str) -> None:
+    messages.emit(plain(line) + "\n")

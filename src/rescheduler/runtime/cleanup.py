@@ -1,0 +1,189 @@
+"""Undoes all that is ours in a cluster, before an uninstall: what `rescheduler cleanup` does.
+
+Migrations under way are rolled back by their own lifecycle; then every mark in the cluster counts as a dead
+migration's, and is taken off by the same sweep that the janitor does; then the migrations themselves go. It goes by
+what is there, so a second run goes on where the first one was interrupted. It must not run beside a controller: see
+`leadership`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rescheduler.cluster.cache import Cache
+from rescheduler.cluster.client import ApiClient, Page
+from rescheduler.cluster.errors import ApiError
+from rescheduler.cluster.journal import Journal, StaleError
+from rescheduler.cluster.live import list_everything
+from rescheduler.cluster.lookup import Lookup
+from rescheduler.cluster.observer import Observer
+from rescheduler.cluster.resources import RESOURCES, Resource
+from rescheduler.cluster.split import split
+from rescheduler.cluster.writer import Writer
+from rescheduler.migration.commands import Command, Json, delete
+from rescheduler.migration.lifecycle import Lifecycle, Manner
+from rescheduler.migration.observation import Scene
+from rescheduler.model.migration import Migration, Phase
+from rescheduler.runtime.maintenance import Cordons
+from rescheduler.runtime.migrator import Admitted, Migrator
+from rescheduler.runtime.sweeping import WATCHED, Marked, Sweeper
+
+_REASON = "undone by rescheduler cleanup"
+_PATIENCE = 120.0  # seconds for one migration to be rolled back: a copy that ends has its grace period
+_ROUNDS = 5  # each lists the cluster anew: controllers may copy notes late
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What was undone, and what could not be."""
+
+    migrations: int = 0
+    things: int = 0
+    left: tuple[str, ...] = ()
+
+
+class Cleanup:
+    """One cleanup; `tell` hears of each thing that is undone, in the words of a line for people."""
+
+    def __init__(self, client: ApiClient, manner: Manner, tell: Tell) -> None:
+        self._client = client
+        self._tell = tell
+        self._journal, self._observer, self._writer = Journal(client), Observer(client), Writer(client)
+        self._lifecycle = Lifecycle(manner)
+        self._migrator = Migrator(self._journal, self._observer, self._writer, self._lifecycle, _never)
+        self._ended: dict[tuple[str, str], Phase] = {}
+        self._things = 0
+
+    async def run(self) -> Undone:
+        """Undo everything."""
+        migrations, left = await self._migrations()
+        for migration in migrations:
+            if not await self._is_over(migration):
+                left.append(f"migration {migration.full_name} is still being rolled back")
+        left += await self._sweep()
+        removed = 0 if left else await self._forget()
+        return Undone(removed, self._things, tuple(left))
+
+    async def preview(self) -> list[str]:
+        """What `run` would do, as far as that can be told beforehand."""
+        migrations, _ = await self._migrations()
+        lines = [f"roll back migration {each.full_name}" for each in migrations if not each.progress.over]
+        cache = await self._listed()
+        todo, _ = await self._sweeper(cache).preview(self._fate)
+        lines += [str(command) for command in todo]
+        lines += [f"patch Node {row.name}: take our cordon down" for row in cache.rows("Node") if row.cordoned]
+        bodies = await self._bodies()
+        return lines + [f"delete PodMigration {_full_name(body)}: nothing is left of it" for body in bodies]
+
+    async def _migrations(self) -> tuple[list[Migration], list[str]]:
+        """All of them, and what is to be said of those that make no sense; none where the kind is not installed."""
+        try:
+            migrations, complaints = await self._journal.all()
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return [], []
+        for complaint in complaints:
+            self._tell(f"{complaint}; whatever is marked with its name is undone")
+        return migrations, []
+
+    async def _is_over(self, migration: Migration) -> bool:
+        """Have a migration rolled back; False if it takes too long."""
+        key = (migration.namespace, migration.name)
+        found: Migration | None = migration
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                while found is not None and not found.progress.over:
+                    await self._cancel(found)
+                    wait = await self._migrator.work_on(key, time.time, lambda _: ())
+                    found = await self._journal.read(*key)
+                    if found is not None and not found.progress.over:
+                        await asyncio.sleep(wait or 0.0)
+        except TimeoutError:
+            return False
+        if found is not None:
+            self._ended[key] = found.progress.phase
+            if not migration.progress.over:
+                self._tell(f"rolled back migration {migration.full_name}")
+        return True
+
+    async def _cancel(self, migration: Migration) -> None:
+        scene = Scene(migration, await self._observer.look(migration), time.time())
+        progress = self._lifecycle.cancel(scene, _REASON).progress
+        if progress != migration.progress:
+            try:
+                await self._journal.store(migration, progress)
+            except StaleError:
+                return  # somebody has written to it: it is read anew
+
+    async def _sweep(self) -> list[str]:
+        """Put everything right, until a new look at the cluster finds nothing; what it finds to the last otherwise."""
+        left: list[str] = []
+        for _ in range(_ROUNDS):
+            cache = await self._listed()
+            sweeper = self._sweeper(cache)
+            todo, stuck = await sweeper.preview(self._fate)
+            left = [*map(str, todo), *stuck, *(f"Node {r.name} is cordoned" for r in cache.rows("Node") if r.cordoned)]
+            if not left:
+                break
+            await sweeper.sweep(self._fate)
+            await Cordons(cache, self._observer, self._writer, cordons=False, tell=self._told).release()
+        return left
+
+    async def _forget(self) -> int:
+        """Delete all migrations, also those that make no sense."""
+        bodies = await self._bodies()
+        for body in bodies:
+            await self._writer.carry_out(delete(body, "nothing is left of it"))
+        return len(bodies)
+
+    async def _bodies(self) -> list[Json]:
+        try:
+            return await Lookup(self._client).every("PodMigration")
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return []
+
+    async def _listed(self) -> Cache:
+        """The cluster as it is now."""
+        cache = Cache("the cluster")
+        kinds = [resource for resource in RESOURCES if resource.kind in WATCHED]
+        sinks = {resource.kind: cache.sink(resource.kind) for resource in kinds}
+
+        def take(resource: Resource, page: Page) -> None:
+            if page.first:
+                sinks[resource.kind].begin()
+            for part in split(io.BytesIO(page.body)):
+                if isinstance(part, memoryview):
+                    sinks[resource.kind].put(part)
+
+        await list_everything(self._client, take, kinds)
+        for sink in sinks.values():
+            sink.complete()
+        return cache
+
+    def _sweeper(self, cache: Cache) -> Sweeper:
+        return Sweeper(cache, self._observer, self._writer, self._told)
+
+    def _told(self, command: Command) -> None:
+        self._things += 1
+        self._tell(str(command))
+
+    async def _fate(self, marked: Marked, name: str) -> Phase | None:
+        """Every migration is dead."""
+        return self._ended.get((marked.namespace, name), Phase.FAILED)
+
+
+def _full_name(body: Json) -> str:
+    return f"{body['metadata']['namespace']}/{body['metadata']['name']}"
+
+
+async def _never(_: Scene) -> Admitted:
+    """Nothing is begun any more."""
+    return Admitted(None, _REASON, never=True)

@@ -1,0 +1,70 @@
+"""The news of a migration as a cluster keeps them: found on every object that they are about, and told once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rescheduler.cluster.client import ApiClient
+from rescheduler.cluster.events import Recorder
+from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.migration.news import news
+from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.plan import Method
+from tests.support.both_clusters import Space, name_of
+from tests.support.manifests import deployment
+from tests.testbed.api import Json
+
+
+def migration(space: Space, pod: Json, source: str) -> tuple[Migration, Migration]:
+    """Before and after it begins."""
+    order = Order(name_of(pod), reason="a very long story: " + "ü" * 2000)
+    begun = Progress(
+        Phase.IN_PROGRESS,
+        "Mark",
+        Method.HANDOFF,
+        pod["metadata"]["uid"],
+        source,
+        "elsewhere",
+        workload=Reference("Deployment", "web", space.get("Deployment", "web")["metadata"]["uid"]),
+        attempts=1,
+    )
+    before = Migration(space.name, "m", order, uid=f"uid-in-{space.name}")
+    return before, Migration(space.name, "m", order, begun, before.uid)
+
+
+def ours(events: list[Json], migration: Migration) -> dict[tuple[str, str], Json]:
+    """By the kind and name of what they are about."""
+    found = [each for each in events if each.get("related", {}).get("namespace") == migration.namespace]
+    assert {each["reason"] for each in found} <= {"MigrationStarted"}
+    assert len({(each["regarding"]["kind"], each["regarding"]["name"]) for each in found}) == len(found)
+    return {(each["regarding"]["kind"], each["regarding"]["name"]): each for each in found}
+
+
+async def test_news_are_found_on_every_object_and_told_once(
+    space: Space, nodes: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    space.create(deployment("web", 1))
+    space.rolled_out("web")
+    (pod,) = space.pods("web")
+    source = nodes[0]
+    before, after = migration(space, pod, source)
+    connection = load_connection(KubeconfigOptions(Path(space.cluster.kubeconfig), None), {})
+    async with ApiClient(connection) as client:
+        for identity in ("first", "second"):
+            await Recorder(client, identity, lambda: 1_800_000_000.0).tell(news(before, after))
+    path = "/apis/events.k8s.io/v1/namespaces/{}/events"
+    here = ours(space.api.get(path.format(space.name))["items"], after)
+    assert set(here) == {("Pod", name_of(pod)), ("PodMigration", "m"), ("Deployment", "web")}
+    assert {each["reportingInstance"] for each in here.values()} == {"first"}
+    on_nodes = ours(space.api.get(path.format("default"))["items"], after)
+    assert set(on_nodes) == {("Node", source), ("Node", "elsewhere")}
+    assert caplog.text == ""
+
+    shown = space.cluster.kubectl("get", "events", "-n", space.name, "--field-selector", "reason=MigrationStarted")
+    assert f"pod/{name_of(pod)}" in shown
+    assert "deployment/web" in shown
+    for kind, name in (("pod", name_of(pod)), ("deployment", "web"), ("node", source)):
+        described = space.cluster.kubectl("describe", kind, name, "-n", space.name)
+        assert "MigrationStarted" in described, kind

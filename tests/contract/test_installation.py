@@ -1,0 +1,262 @@
+"""Installing the kind PodMigration on a cluster: new, over an older or a newer one, and without the right to."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from rescheduler import __version__
+from rescheduler.cli.crds import crds
+from rescheduler.cluster.client import ApiClient
+from rescheduler.cluster.connection import Impersonation
+from rescheduler.cluster.definition import POD_MIGRATION, VERSION_ANNOTATION
+from rescheduler.cluster.errors import ClusterError
+from rescheduler.cluster.installation import install
+from rescheduler.cluster.journal import Journal
+from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.model.migration import Migration, Order, Phase, Progress
+from tests.support.both_clusters import ClusterUnderTest, Space, names, refusal
+from tests.support.migrations import DEFINITIONS, MIGRATIONS
+from tests.testbed.api import ApiError, Json
+from tests.testbed.processes import until
+
+NAME: str = POD_MIGRATION["metadata"]["name"]
+REAL = pytest.mark.parametrize("cluster", [pytest.param("real", marks=pytest.mark.cluster)], indirect=True)
+Use = Callable[[ApiClient], Awaitable[None]]
+
+
+def as_user(cluster: ClusterUnderTest, use: Use, user: str = "") -> None:
+    options = KubeconfigOptions(Path(cluster.kubeconfig), None, Impersonation(user))
+
+    async def run() -> None:
+        async with ApiClient(load_connection(options, {})) as client:
+            await use(client)
+
+    asyncio.run(run())
+
+
+def definition_in(cluster: ClusterUnderTest) -> Json | None:
+    try:
+        return cluster.api.get(f"{DEFINITIONS}/{NAME}")
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        return None
+
+
+@pytest.fixture(autouse=True)
+def bare(cluster: ClusterUnderTest) -> Iterator[None]:
+    """The kind is not there, neither before nor after."""
+
+    def remove() -> None:
+        if definition_in(cluster) is not None:
+            cluster.api.delete(f"{DEFINITIONS}/{NAME}")
+            until("PodMigration is gone", lambda: definition_in(cluster) is None)
+
+    remove()
+    yield
+    remove()
+
+
+def older() -> Json:
+    """What an earlier version of ours might have installed."""
+    found = copy.deepcopy(POD_MIGRATION)
+    del found["metadata"]["annotations"]
+    (version,) = found["spec"]["versions"]
+    del version["selectableFields"]
+    version["additionalPrinterColumns"] = version["additionalPrinterColumns"][:1]
+    del version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["conditions"]
+    return found
+
+
+def order_by_hand(space: Space, name: str = "m", **spec: object) -> Json:
+    metadata = {"name": name, "namespace": space.name}
+    body = {"apiVersion": "rescheduler.io/v1alpha1", "kind": "PodMigration", "metadata": metadata}
+    return space.api.post(MIGRATIONS.format(space.name), body | {"spec": {"pod": {"name": "web"}, **spec}})
+
+
+def test_what_is_installed_serves_the_journal_at_once(space: Space) -> None:
+    async def use(client: ApiClient) -> None:
+        await install(client)
+        journal = Journal(client)
+        added = await journal.add(Migration(space.name, "m", Order("web")))
+        stored = await journal.store(added, Progress(Phase.COMPLETED, message="done"))
+        assert await journal.read(space.name, "m") == stored
+        assert (stored.generation, {each.type: each.status for each in stored.conditions}) == (
+            1,
+            {"Progressing": "False", "Completed": "True", "Failed": "False"},
+        )
+
+    as_user(space.cluster, use)
+    space.cluster.kubectl("wait", "-n", space.name, "pmig/m", "--for=condition=Completed", "--timeout=10s")
+
+
+def test_installing_again_changes_nothing(cluster: ClusterUnderTest) -> None:
+    as_user(cluster, install)
+    before = definition_in(cluster)
+    as_user(cluster, install)
+    after = definition_in(cluster)
+    assert before is not None
+    assert after is not None
+    assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+
+
+def test_an_older_kind_is_updated_and_keeps_its_objects(space: Space) -> None:
+    space.api.post(DEFINITIONS, older())
+    until("the older one is served", lambda: _is_served(space))
+    order_by_hand(space, timeout="5m", reason="by hand")
+    as_user(space.cluster, install)
+    found = definition_in(space.cluster)
+    assert found is not None
+    assert found["metadata"]["annotations"][VERSION_ANNOTATION] == __version__
+
+    async def use(client: ApiClient) -> None:
+        journal = Journal(client)
+        (old,), complaints = await journal.all(space.name)
+        assert (old.order.timeout, old.order.reason, complaints) == (300, "by hand", [])
+        await journal.store(old, Progress(Phase.IN_PROGRESS, "Mark", source="a"))
+
+    def selected() -> list[str]:
+        path = MIGRATIONS.format(space.name)
+        return names(space.api.get(f"{path}?fieldSelector=status.phase%3DInProgress")["items"])
+
+    as_user(space.cluster, use)
+    assert selected() == ["m"]
+
+
+def _is_served(space: Space) -> bool:
+    try:
+        space.api.get(MIGRATIONS.format(space.name))
+    except ApiError as error:
+        if error.code not in (404, 429, 503):
+            raise
+        return False
+    return True
+
+
+def test_a_newer_kind_is_left_as_it_is(cluster: ClusterUnderTest, caplog: pytest.LogCaptureFixture) -> None:
+    newer = older()
+    newer["metadata"]["annotations"] = {VERSION_ANNOTATION: "99.0"}
+    cluster.api.post(DEFINITIONS, newer)
+    with caplog.at_level(logging.INFO, "rescheduler.cluster.installation"):
+        as_user(cluster, install)
+    found = definition_in(cluster)
+    assert found is not None
+    assert "selectableFields" not in found["spec"]["versions"][0]
+    assert "is of version 99.0, newer than" in caplog.text
+
+
+def test_a_kind_that_is_being_deleted_is_installed_anew(space: Space) -> None:
+    as_user(space.cluster, install)
+    made = order_by_hand(space)
+    path = MIGRATIONS.format(space.name) + f"/{made['metadata']['name']}"
+    space.api.patch(path, {"metadata": {"finalizers": ["contract.test/hold"]}})
+    space.api.delete(f"{DEFINITIONS}/{NAME}")
+    before = definition_in(space.cluster)
+    assert before is not None
+
+    async def use(client: ApiClient) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(install(client))
+            patch = {"metadata": {"finalizers": None}}
+            group.create_task(asyncio.to_thread(space.api.patch, path, patch))
+
+    as_user(space.cluster, use)
+    after = definition_in(space.cluster)
+    assert after is not None
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+
+
+@REAL
+def test_without_the_right_to_install_it_the_cure_is_named(cluster: ClusterUnderTest) -> None:
+    with pytest.raises(ClusterError, match=r"may not install it.*rescheduler crds \| kubectl apply -f -"):
+        as_user(cluster, install, "somebody")
+    assert definition_in(cluster) is None
+
+
+@REAL
+def test_without_the_right_to_install_it_what_is_served_will_do(
+    cluster: ClusterUnderTest, caplog: pytest.LogCaptureFixture
+) -> None:
+    as_user(cluster, install)
+    with caplog.at_level(logging.INFO, "rescheduler.cluster.installation"):
+        as_user(cluster, install, "somebody")
+    assert "PodMigration is there; we may not update it" in caplog.text
+
+
+def test_kubectl_shows_what_a_person_wants_to_know(space: Space) -> None:
+    as_user(space.cluster, install)
+    order_by_hand(space)
+
+    async def use(client: ApiClient) -> None:
+        journal = Journal(client)
+        found = await journal.read(space.name, "m")
+        assert found is not None
+        await journal.store(found, Progress(Phase.IN_PROGRESS, "Mark", source="a", target="b", message="is marked"))
+
+    as_user(space.cluster, use)
+    header, row = space.cluster.kubectl("get", "pmig", "-n", space.name).splitlines()
+    assert header.split() == ["NAME", "PHASE", "STEP", "FROM", "TO", "METHOD", "AGE", "MESSAGE"]
+    assert row.split()[:5] == ["m", "InProgress", "Mark", "a", "b"]
+    assert row.endswith("is marked")
+    wide = space.cluster.kubectl("get", "pmig", "-n", space.name, "-o", "wide")
+    assert {"POD", "REPLACEMENT", "STRATEGY", "ATTEMPTS"} <= set(wide.split())
+
+
+def test_an_order_that_could_not_be_carried_out_is_refused(space: Space) -> None:
+    as_user(space.cluster, install)
+    wrong: tuple[Json, ...] = (
+        {"timeout": "soon"},
+        {"timeout": "1.2.3s"},
+        {"method": "teleport"},
+        {"strategy": "not a label"},
+        {"proposal": {"name": "p"}},
+        {"pod": {}},
+    )
+    for spec in wrong:
+        with refusal(422, "Invalid"):
+            order_by_hand(space, **spec)
+    with refusal(422, "Invalid"):
+        order_by_hand(space, "m" * 64)  # it stands in a label
+
+
+def test_which_pod_is_moved_and_with_which_others_never_changes(space: Space) -> None:
+    as_user(space.cluster, install)
+    order_by_hand(space, proposal={"name": "p", "members": 2})
+    path = MIGRATIONS.format(space.name) + "/m"
+    for change in ({"pod": {"name": "db"}}, {"proposal": {"members": 3}}):
+        with refusal(422, "Invalid"):
+            space.api.patch(path, {"spec": change})
+    assert space.api.patch(path, {"spec": {"paused": True}})["metadata"]["generation"] == 2
+
+
+@REAL
+def test_a_migration_never_leaves_or_joins_a_proposal(space: Space) -> None:
+    as_user(space.cluster, install)
+    order_by_hand(space, "alone")
+    order_by_hand(space, "member", proposal={"name": "p", "members": 2})
+    for name, proposal in (("alone", {"name": "p", "members": 2}), ("member", None)):
+        with refusal(422, "Invalid"):
+            space.api.patch(MIGRATIONS.format(space.name) + f"/{name}", {"spec": {"proposal": proposal}})
+
+
+def test_the_printed_definition_is_installed_by_kubectl_and_taken_over(
+    cluster: ClusterUnderTest, tmp_path: Path
+) -> None:
+    file = tmp_path / "crds.yaml"
+    file.write_text(printed())
+    cluster.kubectl("apply", "-f", str(file))
+    as_user(cluster, install)
+    assert "unchanged" in cluster.kubectl("apply", "-f", str(file))
+
+
+def printed() -> str:
+    result = CliRunner().invoke(crds)
+    assert result.exit_code == 0
+    return result.output

@@ -1,0 +1,226 @@
+"""The janitor on a cluster: whatever a migration was doing when it was deleted, nothing of it is left, and no pod lost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from rescheduler.cluster.journal import Journal
+from rescheduler.cluster.observer import Observer
+from rescheduler.cluster.writer import Writer
+from rescheduler.model import marks
+from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.model.plan import Method
+from rescheduler.runtime.board import Board
+from rescheduler.runtime.janitor import Janitor
+from rescheduler.runtime.sweeping import Sweeper
+from tests.support.both_clusters import ClusterUnderTest, Space, name_of
+from tests.support.manifests import budget, deployment, pod, stateful_set
+from tests.support.migrations import (
+    MIGRATIONS,
+    Drive,
+    Fuse,
+    Inventory,
+    Killed,
+    Moves,
+    audit,
+    inventory,
+    pod_migrations,
+    settled,
+)
+from tests.support.watching import SECONDS, Watched, watched
+from tests.testbed.hollow import NodeShape
+
+SAMPLED = 7  # on the real cluster: one of so many writes
+CASES = {
+    "handoff": (Method.HANDOFF, deployment("web", 2)),
+    "evict": (Method.EVICT, deployment("web", 2)),
+    "evict of a StatefulSet": (Method.EVICT, stateful_set("web", 2)),
+    "copy": (Method.COPY, pod("web", terminationGracePeriodSeconds=1)),
+}
+OURS = {marks.MANAGED_BY: marks.OURSELVES, marks.MIGRATION_ID: "gone"}
+LONG_AGO = 1_700_000_000.0
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kind(cluster: ClusterUnderTest) -> Iterator[None]:
+    with pod_migrations(cluster):
+        yield
+
+
+@pytest.fixture(scope="module")
+def two_nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
+    names = cluster.add_nodes(2, NodeShape(), prefix="swept")
+    yield names
+    cluster.remove_nodes(names)
+
+
+@pytest.fixture
+def every(request: pytest.FixtureRequest) -> int:
+    """Which of the writes are places to be deleted at: one of so many."""
+    return SAMPLED if "real" in request.node.name else 1
+
+
+def janitor(seen: Watched, board: Board | None = None, keep: float = 3600.0) -> Janitor:
+    """One that knows of no migration but what the API server tells it."""
+    sweeper = Sweeper(seen.cache, Observer(seen.client), Writer(seen.client))
+    return Janitor(board or Board(), Journal(seen.client), sweeper, keep, lambda _: False)
+
+
+def sweep_until(space: Space, holds: Callable[[], None]) -> None:
+    """Sweeps, as the watches tell of more and more, until it holds; then there is nothing left to do."""
+
+    async def sweep() -> None:
+        async with watched(space.cluster) as seen, asyncio.timeout(SECONDS):
+            cleaning = janitor(seen)
+            while True:
+                await cleaning.sweep(time.time())
+                try:
+                    holds()
+                except AssertionError:
+                    await asyncio.sleep(0.05)
+                    continue
+                break
+            assert await cleaning.sweep(time.time()) == 0
+            holds()
+
+    asyncio.run(sweep())
+
+
+def sweep_once(space: Space) -> int:
+    """One sweep that knows everything."""
+
+    async def sweep() -> int:
+        async with watched(space.cluster) as seen:
+            return await janitor(seen).sweep(time.time())
+
+    return asyncio.run(sweep())
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_a_migration_that_is_deleted_at_any_moment_leaves_nothing_behind(
+    space: Space, two_nodes: list[str], case: str, every: int
+) -> None:
+    moves, (method, workload) = Moves(space), CASES[case]
+    space.create(workload)
+    pods = 1 if method is Method.COPY else 2
+    writes, burnt = 1, True
+    while burnt:
+        before = settled(space, pods)
+        burnt, written = _deleted(moves, Order("", method=method), writes, two_nodes)
+        gone = Migration(space.name, f"m{writes}", _order_of(space, before), Progress(phase=Phase.FAILED))
+        try:
+            sweep_until(space, _unharmed(space, before, gone, pods))
+        except TimeoutError as error:
+            raise AssertionError(f"deleted right after {written} ({writes}): {inventory(space)}") from error
+        writes += every
+    assert writes > 12, "so few writes are no move"
+
+
+def _deleted(moves: Moves, order: Order, writes: int, nodes: list[str]) -> tuple[bool, str]:
+    """A move whose worker dies after so many writes, and which is deleted then."""
+    space, name = moves.space, f"m{writes}"
+    original = space.pods("web")[0]
+    target = next(node for node in nodes if node != original["spec"]["nodeName"])
+    moves.order(name, replace(order, pod=name_of(original), target=target))
+    fuse, burnt = Fuse(writes), False
+    try:
+        moves.drive(name, Drive(fuse=fuse))
+    except Killed:
+        burnt = True
+    space.api.delete(f"{MIGRATIONS.format(space.name)}/{name}")
+    return burnt, fuse.written[-1]
+
+
+def _order_of(space: Space, before: Inventory) -> Order:
+    """The pod that was moved: the only one of those before that is not there any more, or else any of them."""
+    there = {pod["metadata"]["uid"] for pod in space.list("Pod") if "deletionTimestamp" not in pod["metadata"]}
+    pods = sorted(name for kind, name in before if kind == "Pod")
+    return Order(next((name for name in pods if before["Pod", name]["uid"] not in there), pods[0]))
+
+
+def _unharmed(space: Space, before: Inventory, gone: Migration, pods: int) -> Callable[[], None]:
+    def holds() -> None:
+        found = space.list("Pod")
+        assert len(found) == pods, [name_of(each) for each in found]
+        order = _order_of(space, before)
+        audit(before, inventory(space), replace(gone, order=order))
+
+    return holds
+
+
+def test_what_a_running_migration_did_is_left(space: Space, two_nodes: list[str]) -> None:
+    moves = Moves(space)
+    space.create(deployment("web", 2))
+    settled(space, 2)
+    original = space.pods("web")[0]
+    target = next(node for node in two_nodes if node != original["spec"]["nodeName"])
+    moves.order("m", Order(name_of(original), target=target, method=Method.EVICT))
+    with pytest.raises(Killed):
+        moves.drive("m", Drive(fuse=Fuse(after="storing step Evict")))
+    before = inventory(space)
+    assert sweep_once(space) == 0
+    assert inventory(space) == before
+    assert moves.drive("m").progress.phase is Phase.COMPLETED
+
+
+def test_what_is_not_ours_is_left(space: Space, two_nodes: list[str]) -> None:
+    cost = {"metadata": {"annotations": {marks.DELETION_COST: "7"}}}
+    body = deployment("web", 1)
+    body["spec"]["template"] |= {"metadata": body["spec"]["template"]["metadata"] | cost["metadata"]}
+    space.create(body)
+    settled(space, 1)
+    space.patch("Deployment", "web", {"spec": {"paused": True}})
+    theirs = budget("web-rescheduler-pdb", "web", minAvailable=1)
+    theirs["metadata"]["labels"] = {marks.MANAGED_BY: "somebody"}
+    space.create(theirs)
+    before = inventory(space)
+    assert sweep_once(space) == 0
+    assert inventory(space) == before
+
+
+def test_one_object_that_makes_no_sense_does_not_keep_the_others_from_being_put_right(
+    space: Space, two_nodes: list[str]
+) -> None:
+    space.create(deployment("bad", 1))
+    space.create(deployment("web", 1))
+    before = settled(space, 2)
+    nonsense = {"metadata": {"annotations": {marks.AFFINITY_BEFORE: "no JSON at all"}}}
+    space.patch("ReplicaSet", name_of(space.replica_set("bad")), nonsense)
+    space.patch("Deployment", "web", {"metadata": {"annotations": {marks.PAUSED_BY: "gone"}}, "spec": {"paused": True}})
+    temporary = budget("web-rescheduler-pdb", "web", minAvailable=1)
+    temporary["metadata"]["labels"] = OURS
+    space.create(temporary)
+
+    def put_right() -> None:
+        after = inventory(space)
+        assert after["Deployment", "web"] == before["Deployment", "web"]
+        assert ("PodDisruptionBudget", "web-rescheduler-pdb") not in after
+
+    sweep_until(space, put_right)
+
+
+def test_finished_migrations_are_forgotten_after_their_time(space: Space) -> None:
+    moves = Moves(space)
+    for name in ("old", "new", "waiting"):
+        moves.order(name, Order("web"))
+
+    async def clean() -> None:
+        async with watched(space.cluster) as seen:
+            journal, board = Journal(seen.client), Board()
+            for name, finished in (("old", LONG_AGO), ("new", LONG_AGO + 3000)):
+                found = await journal.read(space.name, name)
+                assert found is not None
+                board.put(await journal.store(found, Progress(phase=Phase.FAILED, finished=finished)))
+            waiting = await journal.read(space.name, "waiting")
+            assert waiting is not None
+            board.put(waiting)
+            await janitor(seen, board).sweep(LONG_AGO + 3601)
+            left = [name for name in ("old", "new", "waiting") if await journal.read(space.name, name)]
+            assert left == ["new", "waiting"]
+
+    asyncio.run(clean())

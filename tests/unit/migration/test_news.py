@@ -1,0 +1,113 @@
+"""What people are told of a migration, and to whom: little, at its turning points, and never too long."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rescheduler.migration.lifecycle import ROLL_BACK
+from rescheduler.migration.news import News, Subject, news
+from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.plan import Method
+
+BEGUN = Progress(
+    Phase.IN_PROGRESS,
+    "Mark",
+    Method.HANDOFF,
+    "pod-uid",
+    "one",
+    "two",
+    Reference("ReplicaSet", "web-1", "rs-uid"),
+    Reference("Deployment", "web", "d-uid"),
+    attempts=1,
+)
+PENDING = Migration("shop", "m", Order("web-a", strategy="LoadBalancing", reason="one is hot"), Progress(), "m-uid")
+
+
+def then(progress: Progress) -> Migration:
+    return replace(PENDING, progress=progress)
+
+
+def told(before: Progress, after: Progress) -> tuple[News, ...]:
+    return news(then(before), then(after))
+
+
+def note(before: Progress, after: Progress) -> str:
+    (text,) = {each.note for each in told(before, after)}
+    return text
+
+
+def test_the_begin_is_told_to_pod_migration_workload_and_both_nodes() -> None:
+    found = told(PENDING.progress, BEGUN)
+    assert [each.regarding for each in found] == [
+        Subject("Pod", "shop", "web-a", "pod-uid"),
+        Subject("PodMigration", "shop", "m", "m-uid"),
+        Subject("Deployment", "shop", "web", "d-uid"),
+        Subject("Node", "", "one", "one"),
+        Subject("Node", "", "two", "two"),
+    ]
+    assert {(each.reason, each.action, each.warning) for each in found} == {("MigrationStarted", "Migrate", False)}
+    assert found[0].related.kind == "PodMigration"
+    assert {each.related.kind for each in found[1:]} == {"Pod"}
+    assert found[0].note == "Pod shop/web-a from one to two by handoff (LoadBalancing: one is hot)"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [BEGUN, replace(BEGUN, step="AwaitReady"), replace(BEGUN, step=ROLL_BACK), replace(BEGUN, message="waits")],
+    ids=lambda progress: f"{progress.step} {progress.message}",
+)
+def test_what_only_goes_on_is_no_news(after: Progress) -> None:
+    assert told(BEGUN, after) == ()
+
+
+def test_that_a_migration_waits_is_no_news() -> None:
+    assert told(Progress(), Progress(message="the limit is reached")) == ()
+
+
+def test_the_end_is_told_to_the_replacement_too() -> None:
+    done = replace(BEGUN, phase=Phase.COMPLETED, replacement=Reference("Pod", "copy", "c-uid"))
+    assert Subject("Pod", "shop", "copy", "c-uid") in [each.regarding for each in told(BEGUN, done)]
+    assert note(BEGUN, done) == "Pod shop/web-a from one to two by handoff: done; it is copy now"
+
+
+def test_a_pod_that_landed_elsewhere_is_told_so() -> None:
+    done = replace(BEGUN, phase=Phase.COMPLETED, message="landed on three, not on two")
+    assert note(BEGUN, done).endswith(": done; landed on three, not on two")
+
+
+def test_a_roll_back_is_a_warning_that_says_when_it_is_tried_again_and_spares_the_nodes() -> None:
+    back = replace(BEGUN, phase=Phase.PENDING, message="the copy crashes", retry_at=1_800_000_000.0)
+    found = told(BEGUN, back)
+    assert {(each.reason, each.action, each.warning) for each in found} == {("MigrationRolledBack", "RollBack", True)}
+    assert {each.regarding.kind for each in found} == {"Pod", "PodMigration", "Deployment"}
+    assert note(BEGUN, back).endswith(": rolled back: the copy crashes; tried again at 2027-01-15T08:00:00Z")
+
+
+def test_a_roll_back_to_another_method_says_so() -> None:
+    back = replace(BEGUN, phase=Phase.PENDING, message="quota", tried=(Method.HANDOFF,), retry_at=1.0)
+    assert note(BEGUN, back).endswith(": rolled back: quota; another method is tried")
+
+
+def test_a_second_attempt_is_told_as_such_and_is_another_occasion() -> None:
+    first, second = told(Progress(), BEGUN), told(Progress(), replace(BEGUN, attempts=2))
+    assert {each.reason for each in second} == {"MigrationRetried"}
+    assert {each.occasion for each in first}.isdisjoint({each.occasion for each in second})
+
+
+def test_a_failure_is_a_warning_with_its_reason() -> None:
+    failed = replace(BEGUN, phase=Phase.FAILED, message="timed out")
+    assert {(each.reason, each.warning) for each in told(BEGUN, failed)} == {("MigrationFailed", True)}
+    assert note(BEGUN, failed).endswith(": given up, all is as it was: timed out")
+
+
+def test_a_migration_that_could_never_begin_is_told_to_whom_it_concerns() -> None:
+    never = Progress(Phase.FAILED, message="the pod is gone")
+    assert [each.regarding.kind for each in told(Progress(), never)] == ["Pod", "PodMigration"]
+    assert note(Progress(), never) == "Pod shop/web-a: not possible: the pod is gone"
+
+
+def test_a_successor_who_only_knows_the_state_tells_the_same_news() -> None:
+    done = replace(BEGUN, phase=Phase.COMPLETED)
+    assert told(Progress(), done) == told(replace(BEGUN, step="Finish"), done)

@@ -1,0 +1,145 @@
+"""What is left of dead migrations: each object is put right by its own marks, and no pod is lost by it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from rescheduler.migration.commands import Command, Verb
+from rescheduler.migration.orphans import names_on, names_on_pod, of_budget, of_pod, of_workload
+from rescheduler.migration.steering import steered
+from rescheduler.migration.steps import Do, Done, Wait
+from rescheduler.model import marks
+from rescheduler.model.plan import Method
+from tests.unit.migration.scenes import HASH, Json, budget, copy_of, deployment, leaving, migration, pod, replica_set
+
+MARKED = HASH | {marks.MIGRATION_ID: "m", marks.MIGRATION_STATUS: "in-progress", marks.MIGRATION_REASON: "Manual"}
+TRACE = {marks.ORIGINAL_POD: "web-a-uid", marks.ORIGINAL_POD_NAME: "web-a"}
+
+
+def bare_copy(**spec: Any) -> Json:
+    """The copy of a pod that nobody manages."""
+    body = copy_of(annotations=dict(TRACE))
+    body["spec"] |= spec
+    return body
+
+
+def steering(by: str = "m") -> Json:
+    body = replica_set(annotations={marks.AFFINITY_BEFORE: json.dumps({"migration": by, "affinity": None})})
+    body["spec"]["template"]["spec"]["affinity"] = steered(None, migration(Method.EVICT).progress)
+    return body
+
+
+def verbs(todo: list[Command]) -> list[Verb]:
+    return [command.verb for command in todo]
+
+
+def commands(outlook: Do | Wait | Done) -> list[tuple[str, str]]:
+    return [(each.kind, each.why) for each in outlook.commands] if isinstance(outlook, Do) else []
+
+
+def test_a_copy_goes_while_its_original_is_there() -> None:
+    assert verbs(of_pod(bare_copy(), pod(owner=False), "failed")) == [Verb.DELETE]
+
+
+@pytest.mark.parametrize("original", [None, leaving(pod(owner=False))])
+def test_a_copy_without_an_original_stays_and_is_a_pod_like_any_other(original: Json | None) -> None:
+    (command,) = of_pod(bare_copy(), original, "failed")
+    assert isinstance(command.body, dict)
+    assert command.body["metadata"] == {
+        "labels": {marks.MIGRATION_STATUS: "failed"},
+        "ownerReferences": [],
+        "resourceVersion": "7",
+        "uid": "copy-uid",
+    }
+
+
+def test_a_copy_that_never_ran_goes_in_any_case() -> None:
+    assert verbs(of_pod(bare_copy(nodeName=""), None, "failed")) == [Verb.DELETE]
+
+
+def test_a_copy_that_its_replica_set_has_not_adopted_goes_unless_that_changes_meanwhile() -> None:
+    (command,) = of_pod(copy_of(), None, "failed")
+    assert command.verb is Verb.DELETE
+    assert isinstance(command.body, dict)
+    assert command.body["preconditions"] == {"uid": "copy-uid", "resourceVersion": "7"}
+
+
+def test_an_adopted_copy_stays() -> None:
+    owner = {"kind": "ReplicaSet", "uid": "rs-uid", "controller": True}
+    (command,) = of_pod(copy_of(ownerReferences=[owner]), pod(), "completed")
+    assert isinstance(command.body, dict)
+    assert command.body["metadata"]["labels"] == {marks.MIGRATION_STATUS: "completed"}
+    assert command.body["metadata"]["annotations"] == {marks.WITHHELD: None}
+
+
+def test_what_goes_already_is_left() -> None:
+    assert of_pod(leaving(copy_of()), pod(), "failed") == []
+    assert of_budget(leaving(budget())) == []
+
+
+def test_an_original_gets_its_cost_and_its_marks_back() -> None:
+    notes = {marks.COST_BEFORE: "5", marks.DELETION_COST: "-2147483647"}
+    cost, labels = of_pod(pod(labels=MARKED, annotations=notes), None, "failed")
+    assert isinstance(cost.body, dict)
+    assert cost.body["metadata"]["annotations"] == {marks.DELETION_COST: "5", marks.COST_BEFORE: None}
+    assert isinstance(labels.body, dict)
+    assert set(labels.body["metadata"]["labels"].values()) == {None}
+
+
+def test_an_original_that_was_moved_before_is_not_taken_for_a_copy() -> None:
+    before = {"labels": {marks.MIGRATION_ID: "old", marks.MIGRATION_STATUS: "completed"}}
+    again = pod(labels=MARKED, annotations=TRACE | {marks.MARKS_BEFORE: json.dumps(before)})
+    (command,) = of_pod(again, None, "failed")
+    assert isinstance(command.body, dict)
+    assert command.body["metadata"]["labels"][marks.MIGRATION_STATUS] == "completed"
+    cheap = pod(labels=MARKED, annotations=TRACE | {marks.COST_BEFORE: ""})
+    assert Verb.DELETE not in verbs(of_pod(cheap, pod("web-b"), "failed"))
+
+
+def test_the_trace_of_a_finished_move_is_no_mark() -> None:
+    assert names_on_pod(MARKED | {marks.MIGRATION_STATUS: "completed"}, TRACE) == frozenset()
+    assert names_on_pod(MARKED, {}) == {"m"}
+    assert names_on_pod({}, {marks.COST_BEFORE: ""}) == {""}
+    assert names_on_pod({marks.MIGRATION_STATUS: "in-progress"}, {}) == frozenset()
+
+
+def test_marks_tell_whose_they_are() -> None:
+    ours = {marks.MANAGED_BY: marks.OURSELVES, marks.MIGRATION_ID: "m"}
+    assert names_on(budget(labels=ours)) == {"m"}
+    assert names_on(budget(labels={marks.MANAGED_BY: "helm", marks.MIGRATION_ID: "m"})) == frozenset()
+    assert names_on(steering("s")) == {"s"}
+    assert names_on(deployment(annotations={marks.PAUSED_BY: "a", marks.MIGRATION_ID: "b"})) == {"a", "b"}
+    assert names_on(deployment(paused=True)) == frozenset()
+
+
+def test_the_template_comes_back_first_then_the_pause_then_the_notes() -> None:
+    paused = deployment(paused=True, annotations={marks.PAUSED_BY: "m", marks.MIGRATION_ID: "m"})
+    first = of_workload(paused, (steering(),), {"m"})
+    assert commands(first) == [("ReplicaSet", "take the preference out again")]
+    assert isinstance(of_workload(paused, (replica_set(generation=2),), {"m"}), Wait)
+    second = of_workload(paused, (replica_set(),), {"m"})
+    assert commands(second) == [("Deployment", "resume it")]
+    noted = deployment(annotations={marks.MIGRATION_ID: "m"})
+    copied = replica_set(annotations={marks.MIGRATION_ID: "m", marks.PAUSED_BY: "m"})
+    assert commands(of_workload(noted, (copied,), {"m"})) == [("Deployment", "the move is over")]
+    assert commands(of_workload(deployment(), (copied,), {"m"})) == [("ReplicaSet", "the move is over")]
+    assert of_workload(deployment(), (replica_set(),), {"m"}) == Done()
+
+
+def test_a_replica_set_without_a_deployment_is_put_right_by_itself() -> None:
+    assert commands(of_workload(steering(), (steering(),), {"m"})) == [("ReplicaSet", "take the preference out again")]
+    noted = replica_set(annotations={marks.MIGRATION_ID: "m"})
+    assert commands(of_workload(noted, (noted,), {"m"})) == [("ReplicaSet", "the move is over")]
+
+
+def test_a_stateful_set_loses_its_note() -> None:
+    noted = replica_set(annotations={marks.MIGRATION_ID: "m"}) | {"kind": "StatefulSet"}
+    assert commands(of_workload(noted, (), {"m"})) == [("StatefulSet", "the move is over")]
+
+
+def test_what_a_living_migration_did_is_left() -> None:
+    paused = deployment(paused=True, annotations={marks.PAUSED_BY: "alive", marks.MIGRATION_ID: "alive"})
+    assert of_workload(paused, (steering("alive"),), {"m"}) == Done()

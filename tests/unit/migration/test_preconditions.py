@@ -1,0 +1,154 @@
+"""What must be so at the moment of acting: the target, the budgets, and the other pods of a StatefulSet."""
+
+from __future__ import annotations
+
+import pytest
+
+from rescheduler.migration.budgets import CheckBudgets
+from rescheduler.migration.copying import CopyPod, EvictOriginal
+from rescheduler.migration.eviction import Evict, Pause, Protect
+from rescheduler.migration.handoff import Cheapen, CopyTemplate, HandOver
+from rescheduler.migration.lifecycle import Lifecycle
+from rescheduler.migration.marking import Mark
+from rescheduler.migration.steps import Do, Done, GiveUp, Step, Ungate, Wait
+from rescheduler.model import marks
+from rescheduler.model.plan import Method
+from tests.unit.migration.scenes import (
+    Json,
+    budget,
+    copy_of,
+    deployment,
+    leaving,
+    migration,
+    node,
+    pod,
+    replica_set,
+    scene,
+    stateful_set,
+)
+
+EVICT = migration(Method.EVICT)
+CORDONED = node() | {"spec": {"unschedulable": True}}
+UNFIT = {
+    "node two is gone": None,
+    "node two is being deleted": leaving(node()),
+    "node two is cordoned": CORDONED,
+    "node two is not Ready": node(ready=False),
+    "node two is under maintenance": node(labels={marks.MAINTENANCE: "true"}),
+}
+ACTING: list[tuple[Step, Method, tuple[Json, ...]]] = [
+    (Mark(), Method.HANDOFF, ()),
+    (CopyTemplate(), Method.HANDOFF, ()),
+    (CopyPod(), Method.COPY, ()),
+    (Cheapen(), Method.HANDOFF, (copy_of(),)),
+    (HandOver(), Method.HANDOFF, (copy_of(),)),
+    (EvictOriginal(30), Method.COPY, (copy_of(),)),
+    (Protect({"minAvailable": 1}), Method.EVICT, ()),
+    (Pause(), Method.EVICT, ()),
+    (Evict(30), Method.EVICT, ()),
+]
+
+
+def gated() -> Json:
+    body = copy_of()
+    body["spec"] = {"schedulingGates": [{"name": marks.GATE}], "containers": []}
+    return body
+
+
+@pytest.mark.parametrize("why", list(UNFIT))
+def test_nothing_is_begun_towards_a_target_that_cannot_take_the_pod(why: str) -> None:
+    for step, method, copies in ACTING:
+        found = step.look(scene(migration(method), *copies, target=UNFIT[why]))
+        assert found == GiveUp(why), step.name
+    assert Ungate().look(scene(migration(), gated(), target=UNFIT[why])) == GiveUp(why)
+
+
+def test_an_eviction_without_a_target_asks_for_none() -> None:
+    assert isinstance(Evict(30).look(scene(migration(Method.EVICT, target=""), target=None)), Do)
+
+
+def test_what_is_past_its_point_of_return_goes_on_though_the_target_is_cordoned() -> None:
+    labelled = copy_of(ownerReferences=[{"kind": "ReplicaSet", "uid": "rs-uid", "controller": True}])
+    assert HandOver().look(scene(migration(), labelled, pod=leaving(pod()), target=CORDONED)) == Done()
+    assert Evict(30).look(scene(EVICT, pod=leaving(pod()), target=CORDONED)) == Done()
+
+
+@pytest.mark.parametrize("method", [Method.EVICT, Method.COPY])
+def test_the_budget_is_looked_at_before_anything_is_marked(method: Method) -> None:
+    spent = budget(allowed=0)
+    spent["status"] |= {"currentHealthy": 1, "desiredHealthy": 2}
+    decision = Lifecycle().advance(scene(migration(method), budgets=(spent,)))
+    assert (decision.progress.step, decision.commands) == ("CheckBudgets", ())
+    assert decision.progress.message == "budget web allows no disruption now"
+    assert Lifecycle().advance(scene(migration(method), budgets=(budget(),))).progress.step == "Mark"
+
+
+def test_a_handoff_asks_no_budget() -> None:
+    assert "CheckBudgets" not in Lifecycle().steps(Method.HANDOFF)
+
+
+def test_a_budget_that_the_copy_itself_will_satisfy_does_not_hold_a_copy_up() -> None:
+    just_enough = budget(allowed=0)
+    just_enough["status"] |= {"currentHealthy": 1, "desiredHealthy": 1}
+    assert CheckBudgets(spare=1).look(scene(migration(Method.COPY), budgets=(just_enough,))) == Done()
+    assert isinstance(CheckBudgets(spare=0).look(scene(EVICT, budgets=(just_enough,))), Wait)
+
+
+def test_two_budgets_end_the_move_before_it_begins() -> None:
+    outlook = CheckBudgets(spare=0).look(scene(EVICT, budgets=(budget("a"), budget("b"))))
+    assert outlook == GiveUp("budgets a, b all select it, so Kubernetes evicts it never", retry=False)
+
+
+@pytest.mark.parametrize(
+    ("policy", "healthy", "waits"), [("AlwaysAllow", 0, False), (None, 2, False), (None, 1, True), (None, 0, True)]
+)
+def test_a_pod_that_is_not_ready_may_go_as_kubernetes_lets_it(policy: str | None, healthy: int, waits: bool) -> None:
+    spent, unready = budget(allowed=0), pod(ready=False)
+    spent["spec"] |= {"unhealthyPodEvictionPolicy": policy} if policy else {}
+    spent["status"] |= {"currentHealthy": healthy, "desiredHealthy": 2}
+    assert isinstance(CheckBudgets(spare=0).look(scene(EVICT, pod=unready, budgets=(spent,))), Wait) == waits
+    assert isinstance(Evict(30).look(scene(EVICT, pod=unready, budgets=(spent,))), Wait) == waits
+
+
+def test_pods_of_a_stateful_set_go_one_at_a_time() -> None:
+    seen: Json = {"controller": stateful_set(), "deployment": None}
+    for step in (Protect({"minAvailable": 1}), Evict(30)):
+        assert isinstance(step.look(scene(EVICT, **seen)), Do)
+        unready = step.look(scene(EVICT, **seen, siblings=(pod(), pod("web-b", ready=False))))
+        assert unready == Wait("StatefulSet web-1: web-b is not Ready, and its pods go one at a time")
+        goes = step.look(scene(EVICT, **seen, siblings=(pod(), leaving(pod("web-b")))))
+        assert isinstance(goes, Wait)
+        missing = step.look(scene(EVICT, **seen, siblings=(pod(),)))
+        assert missing == Wait("StatefulSet web-1 has 1 pods and wants 2")
+    sick = pod(ready=False)
+    assert isinstance(Evict(30).look(scene(EVICT, **seen, pod=sick, siblings=(sick, pod("web-b")))), Do)
+
+
+def test_the_only_pod_of_a_stateful_set_waits_for_nobody() -> None:
+    found = scene(EVICT, controller=stateful_set(1), deployment=None, siblings=(pod(),))
+    assert isinstance(Evict(30).look(found), Do)
+
+
+def test_a_second_original_of_a_replica_set_is_not_made_cheap_while_the_first_is_to_go() -> None:
+    cheap = pod("web-b", annotations={marks.COST_BEFORE: "", marks.DELETION_COST: "-2147483647"})
+    waits = Cheapen().look(scene(migration(), copy_of(), siblings=(pod(), cheap)))
+    assert waits == Wait("web-b is being handed off, and would be deleted in the original's place")
+    three = (pod(), pod("web-c"), leaving(cheap))
+    assert isinstance(Cheapen().look(scene(migration(), copy_of(), siblings=three)), Do)
+
+
+def test_a_label_is_not_given_while_another_original_is_to_go() -> None:
+    cheap = pod("web-b", annotations={marks.COST_BEFORE: "", marks.DELETION_COST: "-2147483647"})
+    assert isinstance(HandOver().look(scene(migration(), copy_of(), siblings=(pod(), cheap))), Wait)
+
+
+def test_a_second_original_waits_while_the_copy_of_the_first_is_one_too_many() -> None:
+    adopted = pod("copy-b", annotations={marks.ORIGINAL_POD: "gone", marks.WITHHELD: "{}"})
+    three = (pod(), pod("web-b"), adopted)
+    waits = Cheapen().look(scene(migration(), copy_of(), controller=replica_set(), siblings=three))
+    assert isinstance(waits, Wait)
+
+
+def test_a_paused_deployment_of_somebody_else_is_never_touched_for_an_unfit_target() -> None:
+    owners = deployment(paused=True)
+    assert Pause().look(scene(EVICT, deployment=owners, target=CORDONED)) == Done()

@@ -1,0 +1,243 @@
+"""The journal's written form: what is stored is read back the same, and what makes no sense is named by its path."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rescheduler.cluster import journal_wire as wire
+from rescheduler.cluster.definition import POD_MIGRATION
+from rescheduler.cluster.journal_format import JournalError, decoded, new_object, status_of
+from rescheduler.migration.lifecycle import ROLL_BACK
+from rescheduler.model.duration import format_duration, parse_duration
+from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.plan import Method
+
+Json = dict[str, Any]
+NOW = 1_800_000_000.0
+SCHEMA = POD_MIGRATION["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+
+_texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+_names = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,10}[a-z0-9])?", fullmatch=True)
+_methods = st.one_of(st.none(), st.sampled_from(Method))
+_times = st.one_of(st.none(), st.integers(0, 2**33).map(float))
+_references = st.one_of(st.none(), st.builds(Reference, _names, _names, st.one_of(st.just(""), _names)))
+_progress = st.builds(
+    Progress,
+    phase=st.sampled_from(Phase),
+    step=st.sampled_from(["", "Mark", "Evict", ROLL_BACK]),
+    method=_methods,
+    uid=_names,
+    source=_names,
+    target=_names,
+    controller=_references,
+    workload=_references,
+    replacement=_references,
+    bystanders=st.lists(_names, max_size=3).map(tuple),
+    attempts=st.integers(0, 100),
+    tried=st.lists(st.sampled_from(Method), max_size=3).map(tuple),
+    message=_texts,
+    started=_times,
+    step_started=_times,
+    finished=_times,
+    retry_at=_times,
+)
+_orders = st.builds(
+    Order,
+    pod=_names,
+    uid=st.one_of(st.just(""), _names),
+    target=st.one_of(st.just(""), _names),
+    method=_methods,
+    strategy=_names,
+    reason=_texts,
+    paused=st.booleans(),
+    timeout=st.one_of(st.none(), st.integers(1, 10**9).map(lambda milliseconds: milliseconds / 1000)),
+)
+
+
+def made(order: Order | None = None) -> Json:
+    """The object of a new migration as the API server gives it back."""
+    body = new_object(Migration("shop", "m", order or Order("web")))
+    body["metadata"] |= {
+        "uid": "u",
+        "resourceVersion": "1",
+        "generation": 1,
+        "creationTimestamp": "2027-01-15T08:00:00Z",
+    }
+    return body
+
+
+def merged(body: Any, patch: Any) -> Any:
+    """A merge patch laid over a body (RFC 7386)."""
+    if not isinstance(patch, dict):
+        return patch
+    found = dict(body) if isinstance(body, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = merged(found.get(key), value)
+    return found
+
+
+def stored(body: Json, progress: Progress, now: float = NOW) -> Json:
+    """The object after progress was stored over it."""
+    result: Json = merged(body, {"status": status_of(decoded(body), progress, now)})
+    return result
+
+
+def conditions(body: Json) -> dict[str, tuple[str, str, str]]:
+    return {
+        each["type"]: (each["status"], each["reason"], each["lastTransitionTime"])
+        for each in body["status"]["conditions"]
+    }
+
+
+@settings(deadline=None)
+@given(_orders)
+def test_an_order_is_read_as_it_was_written(order: Order) -> None:
+    assert decoded(made(order)).order == order
+
+
+@settings(deadline=None)
+@given(st.lists(_progress, min_size=1, max_size=3))
+def test_the_last_progress_that_was_stored_is_read_whatever_was_stored_before(history: list[Progress]) -> None:
+    body = made()
+    for progress in history:
+        body = stored(body, progress)
+        assert decoded(body).progress == progress
+    msgspec.json.encode(body)
+
+
+def test_a_proposal_is_read_as_it_was_written() -> None:
+    order = Order("web", proposal="p", members=2)
+    assert decoded(made(order)).order == order
+
+
+def test_a_status_says_which_generation_it_is_about() -> None:
+    body = made()
+    body["metadata"]["generation"] = 7
+    body = stored(body, Progress())
+    assert body["status"]["observedGeneration"] == 7
+    assert {each["observedGeneration"] for each in body["status"]["conditions"]} == {7}
+    assert decoded(body).generation == 7
+
+
+@pytest.mark.parametrize(
+    ("progress", "true", "reason"),
+    [
+        (Progress(), "", "Waiting"),
+        (Progress(attempts=1), "", "WaitingToRetry"),
+        (Progress(Phase.IN_PROGRESS), "Progressing", "Beginning"),
+        (Progress(Phase.IN_PROGRESS, "AwaitReady"), "Progressing", "AwaitReady"),
+        (Progress(Phase.IN_PROGRESS, ROLL_BACK), "Progressing", "RollingBack"),
+        (Progress(Phase.COMPLETED, attempts=1), "Completed", "Moved"),
+        (Progress(Phase.FAILED, attempts=1), "Failed", "RolledBack"),
+        (Progress(Phase.FAILED), "Failed", "NotPossible"),
+    ],
+)
+def test_exactly_the_condition_of_the_phase_is_true(progress: Progress, true: str, reason: str) -> None:
+    found = conditions(stored(made(), progress))
+    assert {name: status for name, (status, _, _) in found.items()} == {
+        name: "True" if name == true else "False" for name in ("Progressing", "Completed", "Failed")
+    }
+    assert {told for _, told, _ in found.values()} == {reason}
+
+
+def test_a_paused_migration_says_so() -> None:
+    assert conditions(stored(made(Order("web", paused=True)), Progress()))["Progressing"][1] == "Paused"
+
+
+def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
+    begun = stored(made(), Progress(Phase.IN_PROGRESS, "Mark"), NOW)
+    later = stored(begun, Progress(Phase.IN_PROGRESS, "Evict"), NOW + 60)
+    over = stored(later, Progress(Phase.COMPLETED), NOW + 120)
+    assert [conditions(each)["Progressing"][2] for each in (begun, later, over)] == [
+        "2027-01-15T08:00:00Z",
+        "2027-01-15T08:00:00Z",
+        "2027-01-15T08:02:00Z",
+    ]
+    assert conditions(over)["Failed"][2] == "2027-01-15T08:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "complaint"),
+    [
+        (("spec", "pod", "name"), "", "spec.pod.name: is empty"),
+        (("spec", "pod"), 3, "spec.pod: Expected `object`, got `int`"),
+        (("spec", "timeout"), "5x", "spec.timeout: '5x' has the unknown unit 'x': use h, m, s, ms, us or ns"),
+        (("spec", "method"), "teleport", "spec.method: 'teleport' is not one of auto, handoff, evict, copy"),
+        (("spec", "paused"), "yes", "spec.paused: Expected `bool`, got `str`"),
+        (("status",), [], "status: Expected `object`, got `array`"),
+        (("status", "phase"), "Lost", "status.phase: Invalid enum value 'Lost'"),
+        (("status", "triedMethods"), ["evict", "fly"], "status.triedMethods[1]: Invalid enum value 'fly'"),
+        (("status", "startTime"), "noon", "status.startTime: 'noon' is not a time such as 2026-11-15T08:30:00Z"),
+        (("status", "replacement"), {"kind": "Pod"}, "status.replacement: Object missing required field `name`"),
+    ],
+)
+def test_what_makes_no_sense_is_named_by_object_and_path(path: tuple[str, ...], value: object, complaint: str) -> None:
+    body = made() | {"status": {}}
+    place = body
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    with pytest.raises(JournalError) as raised:
+        decoded(body)
+    assert str(raised.value) == f"PodMigration shop/m: {complaint}"
+
+
+def test_an_object_without_a_spec_is_named_too() -> None:
+    body = made()
+    del body["spec"]
+    with pytest.raises(JournalError, match=r"^PodMigration shop/m: Object missing required field `spec`$"):
+        decoded(body)
+
+
+def fields_of(struct: type[msgspec.Struct]) -> set[str]:
+    return {each.encode_name for each in msgspec.structs.fields(struct)}
+
+
+def test_the_definition_and_the_journal_know_the_same_fields() -> None:
+    assert fields_of(wire.Spec) == set(SCHEMA["spec"]["properties"])
+    # The generation that a status is about is for others to read.
+    assert fields_of(wire.Status) | {"observedGeneration"} == set(SCHEMA["status"]["properties"])
+    assert set(status_of(decoded(made()), Progress(), NOW)) == set(SCHEMA["status"]["properties"])
+
+
+def described(schema: Json, path: str) -> list[str]:
+    missing = [] if schema.get("description") or not path else [path]
+    for name, part in schema.get("properties", {}).items():
+        missing += described(part, f"{path}.{name}")
+    return missing
+
+
+def test_every_field_of_the_definition_has_a_description() -> None:
+    assert described(SCHEMA["spec"], "spec") + described(SCHEMA["status"], "status") == []
+
+
+_TIMEOUT = SCHEMA["spec"]["properties"]["timeout"]
+
+
+def fits(text: str) -> bool:
+    return _TIMEOUT["minLength"] <= len(text) <= _TIMEOUT["maxLength"] and bool(re.fullmatch(_TIMEOUT["pattern"], text))
+
+
+@settings(deadline=None)
+@given(st.from_regex(_TIMEOUT["pattern"], fullmatch=True).filter(fits))
+def test_every_timeout_that_the_definition_accepts_can_be_read(text: str) -> None:
+    assert parse_duration(text) >= 0
+
+
+@given(st.integers(1, 10**12).map(lambda milliseconds: milliseconds / 1000))
+def test_every_timeout_that_we_write_is_accepted_by_the_definition(seconds: float) -> None:
+    assert fits(format_duration(seconds))
+
+
+@pytest.mark.parametrize("text", ["10", "1.2.3s", "s", "", "-1m", "1d", "10 m", "9999999h"])
+def test_a_timeout_that_makes_no_sense_is_refused_by_the_definition(text: str) -> None:
+    assert not fits(text)

@@ -1,0 +1,64 @@
+"""Migrations as rows and ages as kubectl has them; rows that come one after the other stay in their columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rescheduler.cli.output.ages import age
+from rescheduler.cli.output.migrations import Layout, Stream, migration_lines, row
+from rescheduler.cli.output.terminal import Terminal
+from rescheduler.embedded.server.ages import human
+
+MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
+
+
+def migration(name: str = "m", **status: Any) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "shop", "creationTimestamp": "2026-11-15T08:00:00Z"}
+    return {"metadata": metadata, "spec": {"pod": {"name": "web-0"}, "target": "b"}, "status": status}
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [0, 1, 119, 120, 599, 600, 3 * HOUR - 1, 3 * HOUR, 8 * HOUR - 1, 8 * HOUR, 2 * DAY, 8 * DAY, 2 * YEAR, 9 * YEAR],
+)
+def test_ages_are_kubectls(seconds: int) -> None:
+    assert age(1000.0, 1000.0 + seconds) == human(seconds)
+
+
+def test_an_age_that_is_not_known_or_in_the_future_is_no_error() -> None:
+    assert age(None, 5.0) == "<unknown>"
+    assert age(10.0, 5.0) == "0s"
+
+
+def test_a_migration_that_nobody_has_looked_at_is_pending() -> None:
+    cells = dict(zip(Layout().columns, row(migration(), Layout(), 0.0), strict=True))
+    assert (cells["PHASE"], cells["TO"], cells["FROM"]) == ("Pending", "b", "")
+
+
+def test_an_object_that_makes_no_sense_is_shown_all_the_same() -> None:
+    odd = {"metadata": {"name": "odd", "creationTimestamp": "yesterday"}, "status": {"phase": "?", "attempts": "x"}}
+    assert row(odd, Layout(wide=True, namespaces=True), 0.0)[1] == "odd"
+
+
+def test_messages_flow_on_a_narrow_terminal() -> None:
+    lines = [*migration_lines([migration(message="word " * 40)], Layout(), 0.0, Terminal(width=80))]
+    assert max(len(line) for line in lines) <= 80
+    assert len(lines) > 3
+
+
+def test_rows_that_come_later_keep_their_columns() -> None:
+    stream = Stream(Layout())
+    header, first = stream.lines([row(migration("a-long-name"), Layout(), 0.0)])
+    (later,) = stream.lines([row(migration("m", phase="Failed"), Layout(), 0.0)])
+    assert header.index("POD") == first.index("web-0") == later.index("web-0")
+    (longer,) = stream.lines([row(migration("a-much-longer-name"), Layout(), 0.0)])
+    (after,) = stream.lines([row(migration("m"), Layout(), 0.0)])
+    assert longer.index("web-0") == after.index("web-0")
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    (_, line) = Stream(Layout()).lines([row(migration(message="\x1b[31mred\nnext"), Layout(), 0.0)])
+    assert "\x1b" not in line
+    assert "\n" not in line
