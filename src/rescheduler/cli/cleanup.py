@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass
 
 import click
@@ -61,6 +62,8 @@ def cleanup(access: Access, extent: Extent) -> None:
     from rescheduler.runtime.logs import LogFormat, configure  # noqa: PLC0415 - the same
 
     configure(LogFormat.TEXT, verbose=messages.verbose())
+    if not messages.verbose():
+        logging.getLogger("rescheduler").setLevel(logging.WARNING)  # what is undone is told on stdout
     with failures():
         config = app.configuration(extent.config, {})
         live = live_of(access, config.fields.client_connection.kubeconfig)

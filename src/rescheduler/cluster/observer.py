@@ -1,13 +1,16 @@
 """Looks at everything that one migration touches, straight from the API server and never from the cache.
 
-A cache may be behind, and what a move rests on (is the copy Ready, does the budget still allow it) must be true at the
-moment of acting. The reads go out together, so that a look takes about three round trips.
+A cache may be behind, and what a move rests on (is the copy Ready, is the original still there) must be true at the
+moment of acting: so whatever has a known name is read by it. Lists are another matter: one that must be consistent
+waits up to a tenth of a second until the server's own cache has proof that it is. The pods of a controller are listed
+at a state that is at least as new as the original and its copy; of Services, ReplicaSets and disruption budgets, which
+seldom change and are checked by the server again where it counts, the server's newest known state will do.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -24,6 +27,7 @@ from rescheduler.model import marks
 from rescheduler.model.migration import Migration, Reference
 from rescheduler.model.selector import Requirement, Selector, SelectorError, requirement, selector_of
 
+_ANY = "0"  # the newest state that the server knows without asking
 _CONTROLLERS = frozenset({"ReplicaSet", "StatefulSet", "Job", "DaemonSet"})
 
 
@@ -35,40 +39,41 @@ class Observer:
 
     async def look(self, migration: Migration) -> Observation:
         """All that is there now. What the caller knows better (other members, what was refused) is left open."""
-        namespace, progress = migration.namespace, migration.progress
+        namespace, progress, order = migration.namespace, migration.progress, migration.order
         async with _together() as reads:
-            found = reads.create_task(self.find("Pod", namespace, migration.order.pod))
-            marked = reads.create_task(self._list("Pod", namespace, f"{marks.MIGRATION_ID}={migration.name}"))
+            found = reads.create_task(self.find("Pod", namespace, order.pod))
+            successor = reads.create_task(self._replacement(migration))
+            node = reads.create_task(self._node(progress.target or order.target))
+            known = reads.create_task(self._referred(namespace, progress.controller))
+            noted = reads.create_task(self._referred(namespace, progress.workload))
             budgets = reads.create_task(self._list("PodDisruptionBudget", namespace))
             services = reads.create_task(self._list("Service", namespace))
-            node = reads.create_task(self._node(progress.target or migration.order.target))
-            known = reads.create_task(self._referred(namespace, progress.controller))
-        pod, controller = found.result(), known.result()
+        pod, controller, workload = found.result(), known.result(), noted.result()
         is_original = pod is not None and progress.uid in ("", pod["metadata"]["uid"])
         if progress.controller is None and pod is not None and is_original:
             controller = await self._referred(namespace, _reference(pod))
+        if progress.workload is None and controller is not None:
+            workload = await self._referred(namespace, _reference(controller)) or controller
         # What carries our note is known from the journal, because a rollout may remove the ReplicaSet that led there.
-        above = _reference(controller) if controller is not None else progress.workload
+        deployment = workload if workload is not None and workload["kind"] == "Deployment" else None
+        replacement = successor.result()
+        newest = _newest(each for each in (pod, replacement) if each is not None)
         async with _together() as reads:
-            owner = reads.create_task(self._referred(namespace, above))
-            owned = reads.create_task(self.owned("Pod", namespace, controller))
-            namesake = reads.create_task(self._namesake(migration, marked.result()))
-        deployment = owner.result()
-        if deployment is not None and deployment["kind"] != "Deployment":
-            deployment = None
-        workload = deployment or controller
-        ours = temporary_budget_name(workload) if workload is not None else ""
+            siblings = reads.create_task(self.owned("Pod", namespace, controller, newest))
+            sets = reads.create_task(self.owned("ReplicaSet", namespace, deployment))
+            own = reads.create_task(self._temporary_budget(namespace, deployment or controller))
+        marked, namesake = _told_apart(migration, pod, replacement)
         tags = labels_of(pod) if pod is not None else {}
         return Observation(
             pod=pod,
-            marked=tuple(marked.result()),
-            namesake=namesake.result(),
+            marked=marked,
+            namesake=namesake,
             controller=controller,
             deployment=deployment,
-            replica_sets=await self.owned("ReplicaSet", namespace, deployment),
-            siblings=owned.result(),
+            replica_sets=sets.result(),
+            siblings=siblings.result(),
             budgets=tuple(b for b in budgets.result() if not _is_ours(b) and _selects(b, tags)),
-            temporary_budget=next((b for b in budgets.result() if _is_ours(b) and b["metadata"]["name"] == ours), None),
+            temporary_budget=own.result(),
             services=tuple(services.result()),
             target=node.result(),
         )
@@ -84,15 +89,17 @@ class Observer:
         body: Json = msgspec.json.decode(answer)
         return body
 
-    async def budget(self, namespace: str, name: str) -> Json | None:
-        """One disruption budget, if it is there; found by a list, because that is what we have the right to."""
-        listed = await self._list("PodDisruptionBudget", namespace)
-        return next((each for each in listed if each["metadata"]["name"] == name), None)
+    async def _temporary_budget(self, namespace: str, workload: Json | None) -> Json | None:
+        """The budget that we made for this workload, whoever of us it was."""
+        if workload is None:
+            return None
+        budget = await self.find("PodDisruptionBudget", namespace, temporary_budget_name(workload))
+        return budget if budget is not None and _is_ours(budget) else None
 
-    async def _namesake(self, migration: Migration, marked: list[Json]) -> Json | None:
-        """Who has the copy's name, where there is none that is marked as the copy."""
+    async def _replacement(self, migration: Migration) -> Json | None:
+        """Whoever has the name that is recorded for the replacement; it is recorded before it is made."""
         wanted = migration.progress.replacement
-        if wanted is None or wanted.uid or any(pod["metadata"]["name"] == wanted.name for pod in marked):
+        if wanted is None or wanted.name == migration.order.pod:
             return None
         return await self.find("Pod", migration.namespace, wanted.name)
 
@@ -106,17 +113,19 @@ class Observer:
         found = await self.find(reference.kind, namespace, reference.name)
         return found if found is not None and found["metadata"]["uid"] == reference.uid else None
 
-    async def owned(self, kind: str, namespace: str, owner: Json | None) -> tuple[Json, ...]:
-        """What an object manages."""
+    async def owned(self, kind: str, namespace: str, owner: Json | None, newest: str = _ANY) -> tuple[Json, ...]:
+        """What an object manages, as it was in this version of the cluster or later."""
         if owner is None:
             return ()
         selector = _selector(owner["spec"].get("selector") or {})
-        found = await self._list(kind, namespace, str(selector) if selector is not None else "")
+        found = await self._list(kind, namespace, str(selector) if selector is not None else "", newest)
         uid = owner["metadata"]["uid"]
         return tuple(each for each in found if (above := controller_of(each)) is not None and above["uid"] == uid)
 
-    async def _list(self, kind: str, namespace: str, selector: str = "") -> list[Json]:
-        params = {"labelSelector": selector} if selector else {}
+    async def _list(self, kind: str, namespace: str, selector: str = "", newest: str = _ANY) -> list[Json]:
+        params = {"resourceVersion": newest, "resourceVersionMatch": "NotOlderThan"}
+        if selector:
+            params["labelSelector"] = selector
         answer: Any = msgspec.json.decode(await self._client.get(path_of(kind, namespace), params))
         api_version = answer.get("apiVersion", "")
         # Items of a list do not say what they are.
@@ -141,6 +150,25 @@ def _first(failures: BaseExceptionGroup[ApiError]) -> ApiError:
 def _reference(body: Json) -> Reference | None:
     owner = controller_of(body)
     return Reference(owner["kind"], owner["name"], owner["uid"]) if owner is not None else None
+
+
+def _told_apart(
+    migration: Migration, pod: Json | None, replacement: Json | None
+) -> tuple[tuple[Json, ...], Json | None]:
+    """Pods that carry the migration's id, and a stranger who has the name that the copy was to have."""
+    mine = [
+        each
+        for each in (pod, replacement)
+        if each is not None and labels_of(each).get(marks.MIGRATION_ID) == migration.name
+    ]
+    recorded = migration.progress.replacement
+    is_stranger = replacement is not None and replacement not in mine and recorded is not None and not recorded.uid
+    return tuple(mine), replacement if is_stranger else None
+
+
+def _newest(pods: Iterable[Json]) -> str:
+    """The newest version of these: a list that has it has all that went before."""
+    return str(max((int(pod["metadata"]["resourceVersion"]) for pod in pods), default=0))
 
 
 def _is_ours(budget: Json) -> bool:

@@ -132,9 +132,12 @@ class Lifecycle:
         return self._walk(scene, self._steps[progress.method], overdue=overdue)
 
     def cancel(self, scene: Scene, reason: str) -> Decision:
-        """Give a migration up now, whatever it is doing: what was begun is rolled back, and nothing is tried again."""
+        """Give a migration up now: what was begun is rolled back, and nothing is tried again.
+
+        One that only has to clean up after its move goes on, because that is all that rolling back would do.
+        """
         progress = scene.migration.progress
-        if progress.over:
+        if progress.over or progress.step in _CLOSING:
             return Decision(progress)
         if progress.phase is Phase.PENDING:
             failed = replace(progress, phase=Phase.FAILED, message=reason, finished=scene.now, retry_at=None)

@@ -26,6 +26,8 @@ def as_settled(snapshot: ClusterSnapshot, migrations: Iterable[Migration], rest:
     for each in migrations:
         key = (each.namespace, each.order.pod)
         if not each.progress.over:
+            if key in going and going[key].progress.phase is Phase.IN_PROGRESS:
+                continue  # a second order of the same pod waits for it
             going[key] = each
             spoken_for[key] = f"migration {each.name} is {each.progress.phase.value}"
         elif each.progress.phase is Phase.FAILED and key not in going and _lately(each, snapshot.taken_at, rest):
@@ -34,12 +36,13 @@ def as_settled(snapshot: ClusterSnapshot, migrations: Iterable[Migration], rest:
         return snapshot
     pods = snapshot.pods
     if going:
-        there = {pod.name: pod for pod in pods if pod.name in _replacements(going.values())}
-        pods = tuple(moved for pod in pods if (moved := _moved(pod, going, there)) is not None)
+        nodes, copies = frozenset(node.name for node in snapshot.nodes), _replacements(going.values())
+        there = {key: pod for pod in pods if (key := (pod.namespace, pod.name)) in copies and _weighs(pod, nodes)}
+        pods = tuple(moved for pod in pods if (moved := _moved(pod, going, there, nodes)) is not None)
     return replace(snapshot, pods=pods, spoken_for=spoken_for)
 
 
-def _moved(pod: Pod, going: dict[_Key, Migration], there: dict[str, Pod]) -> Pod | None:
+def _moved(pod: Pod, going: dict[_Key, Migration], there: dict[_Key, Pod], nodes: frozenset[str]) -> Pod | None:
     """The pod as it will be: on its target, or gone because its replacement is there already."""
     migration = going.get((pod.namespace, pod.name))
     if migration is None:
@@ -47,15 +50,22 @@ def _moved(pod: Pod, going: dict[_Key, Migration], there: dict[str, Pod]) -> Pod
     progress, order = migration.progress, migration.order
     if (progress.uid or order.uid or pod.uid) != pod.uid:
         return pod
-    copy = there.get(progress.replacement.name) if progress.replacement is not None else None
-    if copy is not None and copy.uid != pod.uid and copy.namespace == pod.namespace:
+    copy = there.get((pod.namespace, progress.replacement.name)) if progress.replacement is not None else None
+    if copy is not None and copy.uid != pod.uid:
         return None
     target = progress.target or order.target
-    return msgspec.structs.replace(pod, node=target) if target and pod.node else pod
+    return msgspec.structs.replace(pod, node=target) if target in nodes and pod.node else pod
 
 
-def _replacements(migrations: Iterable[Migration]) -> frozenset[str]:
-    return frozenset(each.progress.replacement.name for each in migrations if each.progress.replacement is not None)
+def _replacements(migrations: Iterable[Migration]) -> frozenset[_Key]:
+    """Namespaces and names of the pods that take over."""
+    found = ((each.namespace, each.progress.replacement) for each in migrations)
+    return frozenset((namespace, copy.name) for namespace, copy in found if copy is not None)
+
+
+def _weighs(copy: Pod, nodes: frozenset[str]) -> bool:
+    """Whether a copy counts on a node already, and will stay: else the original still stands for it."""
+    return (copy.node or copy.nominated) in nodes and not copy.finished and not copy.deleting
 
 
 def _lately(migration: Migration, now: float | None, rest: float) -> bool:

@@ -7,9 +7,11 @@ newest state by the planner's own rules, one after the other, so that what has b
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 
+from rescheduler.model import marks
 from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Limits, MigrationMethod, Policy
@@ -50,7 +52,8 @@ class Rulings:
 
     def __init__(self, snapshot: ClusterSnapshot, policy: Policy) -> None:
         # The plan has kept its limits and has let workloads rest: its moves must not stand in each other's way now.
-        judged = replace(policy, limits=_UNLIMITED, cool_down=0.0, min_pod_age=0.0)
+        # Not 0 seconds of rest, but less: the API server's clock may be ahead of ours.
+        judged = replace(policy, limits=_UNLIMITED, cool_down=-inf, min_pod_age=-inf)
         # Whoever orders a move by hand knows which namespace he is in.
         by_hand = replace(judged, excluded_namespaces=frozenset(), excluded_pods=None)
         self._policies = {False: judged, True: by_hand}
@@ -61,14 +64,19 @@ class Rulings:
         self._positions = {(pod.namespace, pod.name): index for index, pod in enumerate(snapshot.pods)}
 
     def rule(self, wanted: Wanted) -> Ruling:
-        """Judge one order; if it may begin, its move is laid in for those that follow."""
+        """Judge one order; if it may begin, its move is laid in for those that follow.
+
+        Whoever asks has seen the pod and the node: where they are not in the snapshot, or differ, it lags behind.
+        """
         position = self._positions.get((wanted.namespace, wanted.pod))
         if position is None:
-            return Ruling(reason=f"there is no pod {wanted.namespace}/{wanted.pod}")
+            return Ruling(reason=f"there is no pod {wanted.namespace}/{wanted.pod}", passing=True)
         pod = self._snapshot.pods[position]
         if wanted.uid and pod.uid != wanted.uid:
-            return Ruling(reason=f"{pod.full_name} is another pod by now")
-        if wanted.target == pod.node and pod.node:
+            return Ruling(reason=f"{pod.full_name} is another pod by now", passing=True)
+        if not pod.node and not pod.finished:
+            return Ruling(reason="it is not on a node yet", passing=True)
+        if wanted.target == pod.node:
             return Ruling(reason=f"it is on {pod.node} already")
         if position in self._moved:
             before, ruling = self._moved[position]
@@ -106,18 +114,18 @@ class Rulings:
         return self._planners[key]
 
     def _place(self, position: int, wanted: Wanted, planner: Planner) -> Ruling:
+        if objection := _method_objection(planner, self._snapshot.pods[position], wanted):
+            return Ruling(reason=objection)
         cost = None
         if wanted.target:
             index = planner.columns.node_index.get(wanted.target)
             if index is None:
-                return Ruling(reason=f"there is no node {wanted.target}")
+                return Ruling(reason=f"there is no node {wanted.target}", passing=True)
             cost = np.full(len(planner.columns.nodes), np.inf)
             cost[index] = 0.0
         decision = planner.decide("order", Proposal.one(position, "", cost, insist=True))
         if decision.moves:
             move = decision.moves[0]
-            if move.method in wanted.tried:
-                return Ruling(reason=f"{move.method.value} is the method chosen for it, and it did not work")
             ruling = Ruling(move.method, move.target)
             self._moved[position] = (wanted, ruling)
             for other in self._planners.values():
@@ -128,6 +136,17 @@ class Rulings:
             return Ruling(reason="nothing says why", passing=True)
         guard, reason = decision.rejection.guard, decision.rejection.reason
         return Ruling(reason=f"{guard}: {reason}", passing=guard in PASSING)
+
+
+def _method_objection(planner: Planner, pod: Pod, wanted: Wanted) -> str:
+    """Why the method that the planner would choose is not one that the order can be carried out by."""
+    methods = planner.context.methods
+    chosen = methods.choose(pod)
+    if chosen in wanted.tried:
+        return f"{chosen.value} is the method chosen for it, and it did not work"
+    if wanted.method in (None, chosen) or methods.cannot_hand_off(pod):  # of the latter a guard tells more
+        return ""
+    return f"annotation {marks.MIGRATION_METHOD} has it moved by {chosen.value}, not by {wanted.method.value}"
 
 
 def _lay_in(planner: Planner, position: int, target: str) -> None:

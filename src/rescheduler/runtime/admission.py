@@ -51,8 +51,7 @@ class Judge:
             clock = asyncio.get_running_loop().time
             if self._rulings is None or clock() - self._drawn > max(_FRESH, _SHARE * self._took):
                 started = clock()
-                under_way = [each for each in self._board.active() if each.progress.phase is Phase.IN_PROGRESS]
-                snapshot = as_settled(self._take_snapshot(), under_way, 0.0)
+                snapshot = as_settled(self._take_snapshot(), self._board.under_way(), 0.0)
                 # The first ruling lays out the columns, which takes long in a large cluster: not in the event loop.
                 self._rulings = Rulings(snapshot, self._policy)
                 ruling = await asyncio.to_thread(self._rulings.rule, wanted)
@@ -75,6 +74,7 @@ class Admission:
     async def admit(self, scene: Scene) -> Admitted:
         """The answer for one pending migration."""
         migration, pod = scene.migration, scene.seen.pod
+        self._slots.give_back(migration)
         if not self.open:
             return Admitted(None, "the controller is ending; the next one goes on", _LATER)
         if pod is None:
@@ -104,16 +104,20 @@ class Admission:
         if not self.open:
             return Admitted(None, "the controller is ending; the next one goes on", _LATER)
         progress = replace(progress, method=ruling.method, target=ruling.target)
+        if rival := self._rival(migration):  # two orders of the same move get the same ruling, and only one begins
+            return self._later(scene, progress, f"migration {rival} is moving the pod")
         if objection := self._slots.objection(migration, progress):  # now that the target is known, and time has passed
             return self._queued(scene, progress, objection)
         self._slots.grant(migration, progress)
         return Admitted(progress)
 
     def _rival(self, migration: Migration) -> str:
-        """Another migration that has begun to move the same pod."""
+        """Another migration that has begun to move the same pod, or is about to."""
         for key in sorted(self._board.about((migration.namespace, migration.order.pod))):
             other = self._board.get(key)
-            if other is not None and other.name != migration.name and other.progress.phase is Phase.IN_PROGRESS:
+            if other is None or other.name == migration.name:
+                continue
+            if other.progress.phase is Phase.IN_PROGRESS or self._slots.has_granted(key):
                 return other.name
         return ""
 

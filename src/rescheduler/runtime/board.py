@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from rescheduler.cluster.journal_format import JournalError, decoded
-from rescheduler.model.migration import Migration
+from rescheduler.model.migration import Migration, Phase
 
 _log = logging.getLogger(__name__)
 
@@ -26,13 +26,14 @@ Changed = Callable[[Key, bool], None]
 
 
 class Board:
-    """The migrations by key, by proposal, and by the pods that they are about."""
+    """The migrations by key, by phase, by proposal, and by the pods that they are about."""
 
     def __init__(self) -> None:
         self._migrations: dict[Key, Migration] = {}
         self._about: defaultdict[Key, set[Key]] = defaultdict(set)
         self._proposals: defaultdict[str, set[Key]] = defaultdict(set)
         self._owners: defaultdict[str, set[Key]] = defaultdict(set)
+        self._phases: defaultdict[Phase, set[Key]] = defaultdict(set)
         self._listeners: list[Changed] = []
 
     def listen(self, listener: Changed) -> None:
@@ -48,8 +49,12 @@ class Board:
         yield from list(self._migrations.values())
 
     def active(self) -> Iterator[Migration]:
-        """Those that are not over."""
-        return (each for each in self.all() if not each.progress.over)
+        """Those that are not over; what is kept of those that are, however much, costs nothing here."""
+        yield from [*self._in(Phase.PENDING), *self._in(Phase.IN_PROGRESS)]
+
+    def under_way(self) -> Iterator[Migration]:
+        """Those that have begun and are not over."""
+        yield from self._in(Phase.IN_PROGRESS)
 
     def about(self, pod: Key) -> frozenset[Key]:
         """The migrations whose original or replacement has this namespace and name."""
@@ -86,6 +91,9 @@ class Board:
         if self._migrations.pop(key, None) is not None:
             self._tell(key, ours=False)
 
+    def _in(self, phase: Phase) -> list[Migration]:
+        return [self._migrations[key] for key in self._phases.get(phase, ())]
+
     def _unlink(self, key: Key) -> None:
         known = self._migrations.get(key)
         if known is None:
@@ -98,6 +106,7 @@ class Board:
     def _entries(self, migration: Migration) -> Iterator[tuple[defaultdict[Any, set[Key]], Hashable]]:
         """Where a migration can be found."""
         progress, order = migration.progress, migration.order
+        yield self._phases, progress.phase
         yield self._about, (migration.namespace, order.pod)
         if progress.replacement is not None and progress.replacement.name != order.pod:
             yield self._about, (migration.namespace, progress.replacement.name)

@@ -109,7 +109,8 @@ class Cleanup:
         if found is not None:
             self._ended[key] = found.progress.phase
             if not migration.progress.over:
-                self._tell(f"rolled back migration {migration.full_name}")
+                how = "finished" if found.progress.phase is Phase.COMPLETED else "rolled back"
+                self._tell(f"{how} migration {migration.full_name}")
         return True
 
     async def _cancel(self, migration: Migration) -> None:

@@ -32,7 +32,8 @@ class Slots:
     def __init__(self, board: Board, concurrency: Concurrency) -> None:
         self._board = board
         self._concurrency = concurrency
-        self._granted: dict[Key, Slot] = {}
+        self._granted: dict[Key, tuple[int, Slot]] = {}
+        """With the attempts that were made before: one more, and it has begun."""
 
     def objection(self, migration: Migration, progress: Progress) -> str:
         """Which limit keeps a migration from beginning with this progress; empty when none does."""
@@ -62,17 +63,26 @@ class Slots:
 
     def grant(self, migration: Migration, progress: Progress) -> None:
         """Count it from now on."""
-        self._granted[migration.namespace, migration.name] = slot(migration, progress)
+        self._granted[migration.namespace, migration.name] = (progress.attempts, slot(migration, progress))
+
+    def has_granted(self, key: Key) -> bool:
+        """Whether a migration that the board tells to be pending is about to begin."""
+        attempts, _ = self._granted.get(key, (-1, None))
+        known = self._board.get(key)
+        return known is not None and known.progress.phase is Phase.PENDING and known.progress.attempts <= attempts
+
+    def give_back(self, migration: Migration) -> None:
+        """It has not begun after all, and is looked at anew."""
+        self._granted.pop((migration.namespace, migration.name), None)
 
     def _taken(self, apart: Key) -> Iterable[Slot]:
-        for key, granted in list(self._granted.items()):
-            known = self._board.get(key)
-            if known is None or known.progress.phase is not Phase.PENDING:
-                del self._granted[key]  # the board tells of it, or it is gone
+        for key, (_, granted) in list(self._granted.items()):
+            if not self.has_granted(key):
+                del self._granted[key]  # it has begun since, or is gone
             elif key != apart:
                 yield granted
-        for each in self._board.active():
-            if each.progress.phase is Phase.IN_PROGRESS and (each.namespace, each.name) != apart:
+        for each in self._board.under_way():
+            if (each.namespace, each.name) != apart:
                 yield slot(each, each.progress)
 
 

@@ -48,7 +48,6 @@ class Observer(Protocol):
     """Who reads objects as they are now."""
 
     async def find(self, kind: str, namespace: str, name: str) -> Json | None: ...
-    async def budget(self, namespace: str, name: str) -> Json | None: ...
     async def owned(self, kind: str, namespace: str, owner: Json | None) -> tuple[Json, ...]: ...
 
 
@@ -120,7 +119,7 @@ class Sweeper:
 
     async def _decided(self, marked: Marked, fate: Fate) -> Do | Wait | Done:
         """What the object needs, as it is now."""
-        body = await self._read(marked)
+        body = await self._observer.find(marked.kind, marked.namespace, marked.name)
         if body is None:
             return Done()
         fates = {name: await fate(marked, name) for name in sorted(orphans.names_on(body))}
@@ -135,11 +134,6 @@ class Sweeper:
         else:
             return orphans.of_workload(body, await self._sets(body), dead.keys())
         return Do(tuple(todo)) if todo else Done()
-
-    async def _read(self, marked: Marked) -> Json | None:
-        if marked.kind == "PodDisruptionBudget":
-            return await self._observer.budget(marked.namespace, marked.name)
-        return await self._observer.find(marked.kind, marked.namespace, marked.name)
 
     async def _original(self, pod: Json) -> Json | None:
         """The very pod that a copy was made from, if it is still there."""
