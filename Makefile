@@ -10,9 +10,11 @@ FAST := $(BIN)/pytest -n auto -m "not cluster"
 NODES ?= 20
 PODS ?= 100
 CASES ?= 10000
+KILLS ?= 200
+MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check format test test-fast test-cluster test-versions agree bench docs testbed cluster lock clean
+.PHONY: help setup demo check format test test-fast test-cluster test-versions agree chaos bench docs testbed cluster lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,7 +29,7 @@ $(READY): requirements.lock pyproject.toml
 
 setup: $(READY) ## Install everything into .venv
 
-demo: $(READY) ## Start an embedded cluster that is out of balance, and show the plan for it
+demo: $(READY) ## Start an embedded cluster that is out of balance, plan it, and carry the plan out
 	$(BIN)/python examples/demo.py
 
 check: $(READY) ## Lint, types, import rules, generated pages
@@ -58,8 +60,13 @@ test-versions: $(READY) ## The cluster's tests on every supported Kubernetes ver
 agree: $(READY) testbed ## Our feasibility against the real kube-scheduler (CASES=10000)
 	$(BIN)/python -m tests.contract.agreement run --cases $(CASES)
 
-bench: $(READY) ## Quality and speed on generated clusters
+chaos: $(READY) testbed ## Kill the controller at every step, and break its connection (KILLS=200 MINUTES=10)
+	$(BIN)/python -m tests.chaos --kills $(KILLS) --fault-minutes $(MINUTES)
+
+bench: $(READY) testbed ## Planning and watching on generated clusters, moving on the real one
 	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.bench.watching
+	$(BIN)/python -m tests.bench.moving
 
 docs: $(READY) ## Write the generated pages
 	$(BIN)/python docs/generate.py

@@ -23,6 +23,7 @@ import yaml
 
 from rescheduler import strategies
 from rescheduler.cli.main import root
+from rescheduler.cluster.journal_format import decoded
 from rescheduler.config import defaults, load
 from rescheduler.model.plan_format import decode_plan, plan_document
 from rescheduler.planning import budgets, disruption, explain, planner
@@ -144,6 +145,8 @@ def test_every_configuration_and_plan_loads(page: Path) -> None:
         data = yaml.safe_load(text)
         if data["kind"] == "Plan":
             decode_plan(text.encode())
+        elif data["kind"] == "PodMigration":
+            decoded(data)
         else:
             load(text, page.name, settings_by_name())
 

@@ -55,8 +55,8 @@ def cleanup(access: Access, extent: Extent) -> None:
 
     \b
     Examples:
-      rescheduler cleanup --dry-run     what there is to undo
-      rescheduler cleanup --yes --crds  before `helm uninstall`, or after it
+      rescheduler cleanup --dry-run        what there is to undo
+      rescheduler cleanup --yes --crds     without asking, and the CustomResourceDefinition, too
     """
     from rescheduler.app.cleanup import clean_up, preview  # noqa: PLC0415 - it takes a while to import
     from rescheduler.runtime.logs import LogFormat, configure  # noqa: PLC0415 - the same

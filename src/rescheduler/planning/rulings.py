@@ -16,6 +16,8 @@ from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Limits, MigrationMethod, Policy
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.disruption import Disruption
+from rescheduler.planning.guards import first_objection
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.strategy import Proposal
 
@@ -61,6 +63,8 @@ class Rulings:
         self._planners: dict[tuple[bool, MigrationMethod], Planner] = {}
         self._moved: dict[int, tuple[Wanted, Ruling]] = {}
         """What has been ruled may begin: its move is laid in, and the same order gets the same answer."""
+        self._disruption: Disruption | None = None
+        """What all rulings together spend; a planner knows only of its own."""
         self._positions = {(pod.namespace, pod.name): index for index, pod in enumerate(snapshot.pods)}
 
     def rule(self, wanted: Wanted) -> Ruling:
@@ -74,6 +78,8 @@ class Rulings:
         pod = self._snapshot.pods[position]
         if wanted.uid and pod.uid != wanted.uid:
             return Ruling(reason=f"{pod.full_name} is another pod by now", passing=True)
+        if busy := self._snapshot.spoken_for.get((wanted.namespace, wanted.pod)):
+            return Ruling(reason=busy, passing=True)  # and the snapshot has it where it is going
         if not pod.node and not pod.finished:
             return Ruling(reason="it is not on a node yet", passing=True)
         if wanted.target == pod.node:
@@ -116,6 +122,9 @@ class Rulings:
     def _place(self, position: int, wanted: Wanted, planner: Planner) -> Ruling:
         if objection := _method_objection(planner, self._snapshot.pods[position], wanted):
             return Ruling(reason=objection)
+        if spent := self._spent(position, planner):
+            guard, reason = spent
+            return Ruling(reason=f"{guard}: {reason}", passing=guard in PASSING)
         cost = None
         if wanted.target:
             index = planner.columns.node_index.get(wanted.target)
@@ -128,6 +137,8 @@ class Rulings:
             move = decision.moves[0]
             ruling = Ruling(move.method, move.target)
             self._moved[position] = (wanted, ruling)
+            if self._disruption is not None:
+                self._disruption.spend(self._snapshot.pods[position], move.method)
             for other in self._planners.values():
                 if other is not planner:
                     _lay_in(other, position, move.target)
@@ -136,6 +147,15 @@ class Rulings:
             return Ruling(reason="nothing says why", passing=True)
         guard, reason = decision.rejection.guard, decision.rejection.reason
         return Ruling(reason=f"{guard}: {reason}", passing=guard in PASSING)
+
+    def _spent(self, position: int, planner: Planner) -> tuple[str, str] | None:
+        """Which disruption budget the rulings so far have spent, for a pod that may be moved otherwise."""
+        pod, context = self._snapshot.pods[position], planner.context
+        if self._disruption is None:
+            self._disruption = Disruption(self._snapshot, planner.workloads)
+        if first_objection(pod, context) is not None:
+            return None  # that is the better reason: it will not pass
+        return self._disruption.objection(pod, context.methods.choose(pod))
 
 
 def _method_objection(planner: Planner, pod: Pod, wanted: Wanted) -> str:

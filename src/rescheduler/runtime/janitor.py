@@ -17,9 +17,7 @@ from rescheduler.cluster.errors import ClusterError
 from rescheduler.cluster.journal_format import JournalError
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.runtime.board import Board, Key
-from rescheduler.runtime.sweeping import WATCHED, Marked, Sweeper
-
-__all__ = ["WATCHED", "Janitor"]
+from rescheduler.runtime.sweeping import Fate, Marked
 
 _log = structlog.stdlib.get_logger(__name__)
 _EVERY = 300.0
@@ -32,6 +30,12 @@ class Journal(Protocol):
 
     async def read(self, namespace: str, name: str) -> Migration | None: ...
     async def remove(self, migration: Migration) -> None: ...
+
+
+class Sweeper(Protocol):
+    """Who puts right what dead migrations left."""
+
+    async def sweep(self, fate: Fate) -> int: ...
 
 
 class Janitor:

@@ -144,14 +144,20 @@ class Sweeper:
         return original if is_it else None
 
     async def _sets(self, workload: Json) -> tuple[Json, ...]:
-        if workload["kind"] == "Deployment":
-            return await self._observer.owned("ReplicaSet", workload["metadata"]["namespace"], workload)
-        return (workload,) if workload["kind"] == "ReplicaSet" else ()
+        """The ReplicaSets, each as it is now: a list may be older than what we have just restored."""
+        if workload["kind"] != "Deployment":
+            return (workload,) if workload["kind"] == "ReplicaSet" else ()
+        namespace = workload["metadata"]["namespace"]
+        names = [each["metadata"]["name"] for each in await self._observer.owned("ReplicaSet", namespace, workload)]
+        sets = [await self._observer.find("ReplicaSet", namespace, name) for name in names]
+        return tuple(each for each in sets if each is not None)
 
 
 def found(cache: Cache) -> Iterator[Marked]:
     """All that carries marks, as far as it is known: pods first, because a cheap original is in danger."""
     for row in cache.rows("Pod"):
+        if not row.annotations and marks.MIGRATION_ID not in row.labels:
+            continue  # nearly all of 150,000
         if orphans.names_on_pod(row.labels, row.annotations):
             yield Marked("Pod", row.namespace, row.name)
     for kind in WORKLOADS:
