@@ -109,7 +109,7 @@ async def test_tries_are_bounded_and_the_servers_words_are_kept(tmp_path: Path) 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "PUT", "DELETE"])
 async def test_a_write_is_not_repeated_when_it_may_have_arrived(tmp_path: Path, method: str) -> None:
-    for failure in (BROKEN, Answer(promised=100)):
+    for failure in (BROKEN, Answer(promised=100), Answer(hang_up=True)):
         async with api_server() as server, client_of(server, tmp_path, RecordedWaits()) as client:
             server.script("/x", failure, Answer())
             with pytest.raises(ApiError):
