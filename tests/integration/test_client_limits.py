@@ -71,6 +71,20 @@ async def test_a_write_is_not_sent_without_the_lead(tmp_path: Path, method: str)
 
 
 @pytest.mark.parametrize("method", WRITES)
+async def test_a_write_is_not_sent_if_the_lead_is_lost_between_its_connection_and_its_first_byte(
+    tmp_path: Path, method: str
+) -> None:
+    """As when the process is frozen there, and thawed when somebody else leads."""
+    answers = iter([True, False])
+    async with api_server() as server:
+        to = connection(tmp_path, {"server": server.url})
+        async with ApiClient(to, backoff=RecordedWaits().backoff, may_write=lambda: next(answers)) as client:
+            with pytest.raises(FencedError, match=f"{method} /x is not sent"):
+                await client.request(method, "/x", body=b"{}")
+        assert not server.seen
+
+
+@pytest.mark.parametrize("method", WRITES)
 async def test_a_retry_is_not_sent_after_the_lead_was_lost(tmp_path: Path, method: str) -> None:
     lead = Lead()
     busy = Answer(BUSY.status, BUSY.body, BUSY.headers, before=lead.lose)

@@ -34,7 +34,7 @@ from rescheduler.model.policy import Policy
 from rescheduler.runtime.admission import Admission, Judge
 from rescheduler.runtime.board import Board, Key
 from rescheduler.runtime.carrier import Carrier
-from rescheduler.runtime.controller import Controller
+from rescheduler.runtime.controller import Controller, before
 from rescheduler.runtime.cycle import Cycle, order
 from rescheduler.runtime.duties import Duty
 from rescheduler.runtime.herald import Herald
@@ -66,7 +66,8 @@ async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase
     """Run until asked to stop, or with `once` until one plan is carried out; how many moves of it ended how."""
     connection, timeout = running.live.connection(), running.live.request_timeout
     async with ApiClient(connection, request_timeout=timeout) as own:
-        await install(own)
+        if not await before(install(own), stop):
+            return Counter()
         election = election_of(running.config, connection, own)
         async with ApiClient(
             connection,

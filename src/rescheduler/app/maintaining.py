@@ -18,7 +18,7 @@ from rescheduler.cluster.lookup import Lookup, NotFoundError
 from rescheduler.cluster.paths import path_of
 from rescheduler.cluster.writer import Writer
 from rescheduler.migration.commands import Command, Json, Verb
-from rescheduler.migration.observation import controller_of, has_ended, labels_of, notes_of
+from rescheduler.migration.observation import controller_of, has_ended, is_leaving, labels_of, notes_of
 from rescheduler.model import marks
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -125,7 +125,7 @@ class Emptying:
     def _follower(self, node: str) -> Follower:
         def tell(change: Change) -> None:
             before = len(self.left[node])
-            if change.gone or has_ended(change.body) or _at_home(change.body):
+            if change.gone or not _is_in_the_way(change.body):
                 self.left[node].discard(change.key)
             else:
                 self.left[node].add(change.key)
@@ -150,10 +150,11 @@ def _pods_on(node: str) -> Part:
     return Part("Pod", "", (("fieldSelector", f"spec.nodeName={node}"),))
 
 
-def _at_home(pod: Json) -> bool:
+def _is_in_the_way(pod: Json) -> bool:
     """As `planning.emptying` has it of rows."""
     owner = controller_of(pod)
-    return marks.MIRROR in notes_of(pod) or (owner is not None and owner["kind"] in ("DaemonSet", "Node"))
+    at_home = marks.MIRROR in notes_of(pod) or (owner is not None and owner["kind"] in ("DaemonSet", "Node"))
+    return not at_home and (is_leaving(pod) or not has_ended(pod))
 
 
 def _cordon(node: Json) -> Cordon:

@@ -89,7 +89,7 @@ def apply_plan(live: Live, plan: Plan, snapshot: ClusterSnapshot, policy: Policy
 async def _apply(live: Live, plan: Plan, snapshot: ClusterSnapshot, policy: Policy, part: Part) -> list[Entry]:
     async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
         known = await _known(client)
-        orders = _orders(plan)
+        orders = _orders(plan, snapshot)
         moves = [move for move in plan.moves if part.namespace in (None, move.namespace)]
         there = {_key(move): known[each] for move in moves if (each := _target(orders[_key(move)])) in known}
         left = [move for move in moves if _key(move) not in there]
@@ -113,8 +113,9 @@ async def _known(client: ApiClient) -> dict[Key, Migration]:
     return found
 
 
-def _orders(plan: Plan) -> dict[Key, Migration]:
+def _orders(plan: Plan, snapshot: ClusterSnapshot) -> dict[Key, Migration]:
     """A migration for each move. Its name comes from the plan alone, so that the same plan orders nothing twice."""
+    uids = {(pod.namespace, pod.name): pod.uid for pod in snapshot.pods}  # for plans of dumps that have none
     document = json.dumps(plan_document(plan)["moves"], sort_keys=True)
     digest = hashlib.sha256(document.encode()).hexdigest()[:8]
     sizes: dict[int, int] = {}
@@ -125,7 +126,7 @@ def _orders(plan: Plan) -> dict[Key, Migration]:
             move.namespace,
             migration_name(move.pod, move.uid, digest),
             Order(
-                move.pod, move.uid, move.target, move.method, move.strategy, move.reason,
+                move.pod, move.uid or uids.get(_key(move), ""), move.target, move.method, move.strategy, move.reason,
                 proposal=f"plan-{digest}-{move.proposal}" if sizes[move.proposal] > 1 else "",
                 members=sizes[move.proposal],
             ),

@@ -21,11 +21,17 @@ async def rehearse(running: Running, stop: asyncio.Event) -> None:
     """Plan until asked to stop, or with `once` a single time."""
     connection = running.live.connection()
     async with ApiClient(connection, request_timeout=running.live.request_timeout) as client:
-        known = (*WATCHED, MIGRATIONS) if await _is_served(client) else WATCHED
+        served = asyncio.ensure_future(_is_served(client))
+        if not await before(served, stop):
+            return
+        known = (*WATCHED, MIGRATIONS) if served.result() else WATCHED
         watching = Watching(client, connection.source, known)
         cycle = cycle_of(watching, running.config.policy())
 
         async def tell() -> None:
+            if stale := watching.stale():
+                _log.warning("nothing is planned on what may be out of date", why=stale)
+                return
             for move in (await cycle.plan()).moves:
                 _tell(move)
             if running.once:

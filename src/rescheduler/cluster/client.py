@@ -20,8 +20,8 @@ from rescheduler import __version__
 from rescheduler.cluster.auth import Authenticator, impersonation_headers
 from rescheduler.cluster.backoff import READS, Backoff, may_retry
 from rescheduler.cluster.connection import Connection, Credential
-from rescheduler.cluster.connector import Connector
-from rescheduler.cluster.errors import ApiError
+from rescheduler.cluster.connector import Connector, FencedBody, fenced
+from rescheduler.cluster.errors import ApiError, FencedError
 from rescheduler.cluster.failures import error_from_answer, error_from_exception, not_kubernetes
 from rescheduler.cluster.pacing import Pace
 from rescheduler.cluster.tls import TlsContexts
@@ -241,7 +241,7 @@ class ApiClient:
                 request.method,
                 f"{self._connection.server}{request.path}",
                 params=request.params,
-                data=request.body,
+                data=self._body(request),
                 headers=headers,
                 allow_redirects=False,
                 proxy=self._connection.proxy_url,
@@ -255,7 +255,19 @@ class ApiClient:
                     raise error_from_answer(response.status, body, response.headers, request.path, self._connection)
                 yield response
         except (aiohttp.ClientError, OSError) as error:
+            if isinstance(error.__cause__, FencedError):  # from its body, by way of aiohttp
+                raise error.__cause__ from None
             raise error_from_exception(error, request.path, self._connection) from error
+
+    def _body(self, request: Request) -> bytes | FencedBody | None:
+        if request.body is None or request.method in READS:
+            return request.body
+
+        def ask() -> None:
+            if not self._may_write():
+                raise fenced(request.method, request.path)
+
+        return FencedBody(request.body, request.content_type, ask)
 
 
 async def _once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:

@@ -5,7 +5,9 @@ be kept (a cancelled request, a watch that is left) with TLS's farewell, for whi
 it. Whoever closes the session does not wait for it, and so it outlives the event loop, as an open socket that nobody
 will ever close. HTTP says itself where an answer ends, so the farewell tells nobody anything.
 
-Whether a write may be sent is asked when its connection is there: to make one may take longer than a lease lasts.
+Whether a write may be sent is asked when its connection is there, because to make one may take longer than a lease
+lasts; and once more by its body, because aiohttp has bodies written by a task of their own, a turn of the event loop
+later, and a process may be frozen just there.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ClientRequest
 from aiohttp.connector import Connection
@@ -44,11 +47,11 @@ class Connector(aiohttp.TCPConnector):
         traces: list[Trace],
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109  aiohttp names it
     ) -> Connection:
-        """A connection for this one try; nothing waits between here and the first byte on it."""
+        """A connection for this one try; what has no body is written at once."""
         found = await super().connect(req, traces, timeout)
         if req.method not in READS and not self._may_write():
             found.release()
-            raise FencedError(f"{req.method} {req.url.path} is not sent: we may not act any more, another may lead")
+            raise fenced(req.method, req.url.path)
         return found
 
     async def close(self, *, abort_ssl: bool = False) -> None:
@@ -74,6 +77,23 @@ class Connector(aiohttp.TCPConnector):
         self._open.discard(closed)
         if not self._open:
             self._all_closed.set()
+
+
+class FencedBody(aiohttp.BytesPayload):
+    """The body of a write: with its first byte the request goes out, and not if we may not act any more."""
+
+    def __init__(self, value: bytes, content_type: str, ask: Callable[[], None]) -> None:
+        super().__init__(value, content_type=content_type)
+        self._ask = ask
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        self._ask()
+        await super().write_with_length(writer, content_length)
+
+
+def fenced(method: str, path: str) -> FencedError:
+    """What is raised instead of sending a write."""
+    return FencedError(f"{method} {path} is not sent: we may not act any more, another may lead")
 
 
 class _Handler(ResponseHandler):

@@ -43,6 +43,12 @@ def replacement_name(pod: str, now: float) -> str:
     return start + ending
 
 
+def name_for(scene: Scene) -> str:
+    """What this attempt's copy is called; attempts that follow each other within a second take another name each."""
+    attempt = scene.migration.progress.attempts
+    return replacement_name(scene.migration.order.pod, scene.now + max(0, attempt - 1))
+
+
 def withheld_labels(scene: Scene) -> dict[str, str] | None:
     """Which labels keep a copy from being adopted, and from nothing else; None if there are none such.
 

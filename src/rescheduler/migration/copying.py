@@ -5,7 +5,7 @@ from __future__ import annotations
 from rescheduler.migration import commands
 from rescheduler.migration.budgets import forbidding
 from rescheduler.migration.commands import Command, Json
-from rescheduler.migration.copies import from_pod, replacement_name
+from rescheduler.migration.copies import from_pod, name_for
 from rescheduler.migration.observation import Scene, has_ended, is_leaving, ready_for
 from rescheduler.migration.preconditions import unfit_target
 from rescheduler.migration.steps import CreateCopy, Do, Done, GiveUp, Outlook, Plain, Wait, ending, with_replacement
@@ -17,7 +17,7 @@ class CopyPod(CreateCopy):
 
     def enter(self, scene: Scene) -> Progress:
         """Record what it will be called."""
-        return with_replacement(scene, replacement_name(scene.migration.order.pod, scene.now))
+        return with_replacement(scene, name_for(scene))
 
     def body(self, scene: Scene) -> Json:
         """The same pod, elsewhere."""

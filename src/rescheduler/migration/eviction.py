@@ -133,13 +133,18 @@ class Evict(Plain):
         """Record who is there already and could be mistaken for the new pod.
 
         A StatefulSet's has its name. Where the template steers, only a pod that was led to the same target, by a move
-        that ended within the same second, looks like it.
+        that ended within the same second, looks like it; or, if the new one comes so late that nothing leads it any
+        more, one that was made within this second.
         """
         progress, controller = scene.migration.progress, scene.seen.controller
         if controller is not None and controller["kind"] == "StatefulSet":
             return progress
         steers = steerable(scene)
-        alike = (pod for pod in scene.seen.siblings if not steers or prefers(pod, progress.target))
+        alike = (
+            pod
+            for pod in scene.seen.siblings
+            if not steers or prefers(pod, progress.target) or _created(pod) >= int(scene.now)
+        )
         return replace(progress, bystanders=tuple(sorted(pod["metadata"]["uid"] for pod in alike)))
 
     def look(self, scene: Scene) -> Outlook:
@@ -274,9 +279,10 @@ def rebuilt(scene: Scene) -> Json | None:
         again = seen.pod is not None and seen.pod["metadata"]["uid"] != progress.uid
         return seen.pod if again else None  # under the same name
     led = seen.controller is not None and noted(seen.controller).get("migration") == scene.migration.name
-    # Where the preference was taken back before a pod came, any pod that is made after the eviction is the one.
-    begun = progress.step_started if steerable(scene) and not led else progress.started
-    since = int(begun or 0.0)  # Kubernetes writes whole seconds
+    since = int(progress.started or 0.0)  # Kubernetes writes whole seconds
+    if steerable(scene) and not led:
+        # The preference was taken back before a pod came: any pod that is made after the eviction is the one.
+        since = int(progress.step_started or 0.0)
     known = {progress.uid, *progress.bystanders}
     young = [
         pod

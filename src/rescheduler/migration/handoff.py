@@ -11,7 +11,7 @@ import json
 
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command, Json
-from rescheduler.migration.copies import from_template, replacement_name, withheld_labels
+from rescheduler.migration.copies import from_template, name_for, withheld_labels
 from rescheduler.migration.observation import Scene, has_ended, is_leaving, labels_of, notes_of, ready_for
 from rescheduler.migration.preconditions import unfit_target
 from rescheduler.migration.steps import (
@@ -40,7 +40,7 @@ class CopyTemplate(CreateCopy):
 
     def enter(self, scene: Scene) -> Progress:
         """Record what it will be called."""
-        return with_replacement(scene, replacement_name(scene.migration.order.pod, scene.now))
+        return with_replacement(scene, name_for(scene))
 
     def body(self, scene: Scene) -> Json:
         """Everything the template has, but for the label that would have it adopted at once."""

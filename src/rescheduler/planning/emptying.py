@@ -67,7 +67,7 @@ def outlooks(
     plan = planner.plan([emptying])
     on: dict[str, list[Pod]] = {}
     for pod in snapshot.pods:
-        if not pod.finished:
+        if pod.deleting or not pod.finished:  # one that is ending may say that it has ended before it is gone
             on.setdefault(pod.node, []).append(pod)
     refused = _refusals(plan)
     return [

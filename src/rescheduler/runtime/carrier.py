@@ -32,6 +32,7 @@ from rescheduler.runtime.turns import Turns
 _log = structlog.stdlib.get_logger(__name__)
 WORKERS = 24
 _IN_LINE = 5.0  # seconds between looks at what waits its turn; whoever ends calls the others, too
+_LAST_REQUESTS = 5.0  # seconds that workers have to come to an end when everything does
 _LATELY = 60.0  # seconds; what ended before has been looked at after its end, or is the janitor's
 DELICATE = frozenset(
     step.name for step in (Cheapen, HandOver, EvictOriginal, Pause, Prefer, Evict, AwaitRebuilt, Restore)
@@ -79,7 +80,11 @@ class Carrier:
         except TimeoutError:
             _log.warning("some moves are left in the middle; the next leader goes on with them")
         self._closing = True
-        await self._until(lambda: self._queue.idle)
+        try:
+            async with asyncio.timeout(_LAST_REQUESTS):
+                await self._until(lambda: self._queue.idle)
+        except TimeoutError:
+            _log.warning("the API server does not answer; requests are given up")
 
     def in_hand(self, key: Key) -> bool:
         """Whether a worker works on a migration just now."""

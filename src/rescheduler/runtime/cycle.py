@@ -63,12 +63,16 @@ async def order(plan: Plan, logbook: Logbook, now: float) -> list[Migration]:
     """Have a plan's moves carried out: each becomes a migration, stored before anything is done."""
     sizes = Counter(move.proposal for move in plan.moves)
     ordered: list[Migration] = []
+    torn: set[int] = set()
     for move in plan.moves:
+        if move.proposal in torn:
+            continue  # without the others it would only wait for them
         migration = migration_of(move, sizes[move.proposal], occasion=format_instant(now))
         try:
             ordered.append(await logbook.add(migration))
         except (ClusterError, StaleError) as error:  # such as a namespace that is being deleted
             _log.warning("a move could not be ordered", pod=f"{move.namespace}/{move.pod}", why=str(error))
+            torn.add(move.proposal)
             continue
         _log.info(
             "ordered",

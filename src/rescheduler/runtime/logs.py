@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from enum import StrEnum
@@ -59,13 +60,14 @@ def _written(form: LogFormat) -> list[Processor]:
 
 
 def _without_nothing(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
-    """Fields that have no value say nothing."""
-    return {key: value for key, value in event.items() if value is not None and value != ""}
+    """Fields that have no value say nothing; what happened is told even where it has no words."""
+    return {key: value for key, value in event.items() if key == "event" or (value is not None and value != "")}
 
 
 def _line(logger: WrappedLogger, method: str, event: EventDict) -> str:
     """`2026-11-15T08:30:00Z INFO  planned moves=3`, with what needs it in quotes."""
-    moment, level, told = event.pop("time"), str(event.pop("level")).upper(), event.pop("event")
+    moment, level, told = event.pop("time"), str(event.pop("level")).upper(), str(event.pop("event"))
+    told = told if told.isprintable() else _escaped(told)
     trace = event.pop("exception", "")
     fields = " ".join(f"{key}={_quoted(value)}" for key, value in event.items())
     return f"{moment} {level:<7} {told}{' ' if fields else ''}{fields}" + (f"\n{trace}" if trace else "")
@@ -73,5 +75,10 @@ def _line(logger: WrappedLogger, method: str, event: EventDict) -> str:
 
 def _quoted(value: object) -> str:
     text = str(value)
-    plain = text and not any(letter.isspace() or letter in '"=' for letter in text)
-    return text if plain else '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    plain = text and text.isprintable() and not any(letter in ' "=' for letter in text)
+    return text if plain else _escaped(text)
+
+
+def _escaped(text: str) -> str:
+    """In quotes, as JSON has it: nothing that a server says makes a line of its own, or colours the terminal."""
+    return json.dumps(text, ensure_ascii=not text.isprintable())
