@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import platform
-import time
 import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
@@ -76,7 +75,7 @@ async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase
             pace=_pace(running.config),
         ) as client:
             identity = election.lease.identity if election is not None else platform.node()
-            parts = _Parts(running, connection, client, election, Recorder(client, identity, time.time))
+            parts = _Parts(running, connection, client, election, Recorder(client, identity, client.clock.now))
             await parts.controller(stop).run(stop)
             return parts.outcome
 
@@ -118,18 +117,18 @@ class _Parts:
         manner, policy = config.manner(), config.policy()
         watching = Watching(client, self.connection.source)
         board = watching.board
-        journal, observer, writer = Journal(client), Observer(client), Writer(client)
+        journal, observer, writer = Journal(client, client.clock.now), Observer(client), Writer(client)
         herald = Herald(self.recorder)
         logbook = Logbook(journal, board, herald.hear)
         judge = Judge(watching.snapshot, board, policy)
         admission = Admission(board, judge, Slots(board, config.concurrency()), manner.timeout)
         migrator = Migrator(logbook, observer, writer, Lifecycle(manner), admission.admit)
-        carrier = Carrier(migrator, admission, board, watching.cache)
+        carrier = Carrier(migrator, admission, board, watching.cache, client.clock.now)
         sweeper = Sweeper(watching.cache, observer, writer)
         janitor = Janitor(board, journal, sweeper, config.fields.migration.keep_finished, carrier.in_hand)
         empties = NodeMaintenance.name in policy.enabled_strategies
         cordons = Cordons(watching.cache, observer, writer, cordons=empties)
-        keeping = Duty("cordons", _CORDONS_EVERY, lambda: cordons.keep(time.time()))
+        keeping = Duty("cordons", _CORDONS_EVERY, lambda: cordons.keep(client.clock.now()))
         watching.cache.listen(lambda kind, key: keeping.called.set() if kind == "Node" else None)
         planning = self._planning(watching, logbook, policy, stop)
         return Controller(
@@ -137,7 +136,7 @@ class _Parts:
             election=self.election,
             admission=admission,
             carrier=carrier,
-            first=[Duty("clean up", 0.0, lambda: janitor.sweep(time.time())), keeping],
+            first=[Duty("clean up", 0.0, lambda: janitor.sweep(client.clock.now())), keeping],
             duties=[herald, janitor, keeping, Duty("plan", config.fields.rescheduling_interval, planning)],
             last=[Duty("tell the rest", 0.0, herald.flush)],
             grace=config.fields.migration.shutdown_grace_period,
@@ -150,7 +149,7 @@ class _Parts:
             if stale := watching.stale():
                 _log.warning("nothing is planned on what may be out of date", why=stale)
                 return
-            ordered = await order(await cycle.plan(), logbook, time.time())
+            ordered = await order(await cycle.plan(), logbook, self.client.clock.now())
             if self.running.once:
                 self.outcome.update(await _until_over(watching.board, ordered))
                 stop.set()

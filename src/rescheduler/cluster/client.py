@@ -19,6 +19,7 @@ from multidict import CIMultiDict
 from rescheduler import __version__
 from rescheduler.cluster.auth import Authenticator, impersonation_headers
 from rescheduler.cluster.backoff import READS, Backoff, may_retry
+from rescheduler.cluster.clock import ServerClock
 from rescheduler.cluster.connection import Connection, Credential
 from rescheduler.cluster.connector import Connector, FencedBody, fenced
 from rescheduler.cluster.errors import ApiError, FencedError
@@ -98,6 +99,8 @@ class ApiClient:
             ]
         )
         self._session: aiohttp.ClientSession | None = None
+        self.clock = ServerClock()
+        """What time it is for the API server."""
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
@@ -236,6 +239,7 @@ class ApiClient:
         if request.body is not None:
             headers["Content-Type"] = request.content_type
         context = self._tls.context(credential.certificate)
+        sent = self.clock.local()
         try:
             async with self._session.request(
                 request.method,
@@ -250,6 +254,7 @@ class ApiClient:
                 timeout=limits or self._session.timeout,
                 middlewares=() if request.method in READS else (_once,),
             ) as response:
+                self.clock.hear(response.headers.get("Date"), sent, self.clock.local())
                 if response.status >= 300:
                     body = await response.read()
                     raise error_from_answer(response.status, body, response.headers, request.path, self._connection)

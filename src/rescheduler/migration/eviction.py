@@ -130,22 +130,14 @@ class Evict(Plain):
         self._grace = grace
 
     def enter(self, scene: Scene) -> Progress:
-        """Record who is there already and could be mistaken for the new pod.
+        """Record who is there already, so that the new pod can be told from them; a StatefulSet's has its name.
 
-        A StatefulSet's has its name. Where the template steers, only a pod that was led to the same target, by a move
-        that ended within the same second, looks like it; or, if the new one comes so late that nothing leads it any
-        more, one that was made within this second.
+        Times would not do: our clock and the server's may differ by more than an eviction takes.
         """
         progress, controller = scene.migration.progress, scene.seen.controller
         if controller is not None and controller["kind"] == "StatefulSet":
             return progress
-        steers = steerable(scene)
-        alike = (
-            pod
-            for pod in scene.seen.siblings
-            if not steers or prefers(pod, progress.target) or _created(pod) >= int(scene.now)
-        )
-        return replace(progress, bystanders=tuple(sorted(pod["metadata"]["uid"] for pod in alike)))
+        return replace(progress, bystanders=tuple(sorted(pod["metadata"]["uid"] for pod in scene.seen.siblings)))
 
     def look(self, scene: Scene) -> Outlook:
         """Done when the original goes."""
@@ -279,19 +271,14 @@ def rebuilt(scene: Scene) -> Json | None:
         again = seen.pod is not None and seen.pod["metadata"]["uid"] != progress.uid
         return seen.pod if again else None  # under the same name
     led = seen.controller is not None and noted(seen.controller).get("migration") == scene.migration.name
-    since = int(progress.started or 0.0)  # Kubernetes writes whole seconds
-    if steerable(scene) and not led:
-        # The preference was taken back before a pod came: any pod that is made after the eviction is the one.
-        since = int(progress.step_started or 0.0)
     known = {progress.uid, *progress.bystanders}
     young = [
         pod
         for pod in seen.siblings
         if pod["metadata"]["uid"] not in known
         and not is_leaving(pod)
-        and _created(pod) >= since
         and labels_of(pod).get(marks.MIGRATION_ID, scene.migration.name) == scene.migration.name
-        and (not led or prefers(pod, progress.target))
+        and (not led or prefers(pod, progress.target))  # else the preference was taken back before a pod came
     ]
     return max(young, key=lambda pod: (_created(pod), pod["metadata"]["name"]), default=None)
 

@@ -8,7 +8,6 @@ wait, for as long as its time-out says; what will not pass ends it, with the rea
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -121,9 +120,9 @@ class Admission:
                 return other.name
         return ""
 
-    def still_waits(self, migration: Migration) -> bool:
+    def still_waits(self, migration: Migration, now: float) -> bool:
         """Whether a pending migration would only be told again what it has been told."""
-        return self.open and self._slots.still_waits(migration) and not self._is_late(migration, time.time())
+        return self.open and self._slots.still_waits(migration) and not self._is_late(migration, now)
 
     def _queued(self, scene: Scene, progress: Progress, reason: str) -> Admitted:
         """It waits in line: a plan grows stale meanwhile, an order of a person does not."""

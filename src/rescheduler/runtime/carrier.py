@@ -8,7 +8,6 @@ nothing but the attempt: it is told, and tried again ever more slowly.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -43,9 +42,12 @@ DELICATE = frozenset(
 class Carrier:
     """The workers and their queue."""
 
-    def __init__(self, migrator: Migrator, admission: Admission, board: Board, cache: Cache) -> None:
+    def __init__(
+        self, migrator: Migrator, admission: Admission, board: Board, cache: Cache, now: Callable[[], float]
+    ) -> None:
         self._migrator = migrator
         self._admission = admission
+        self._now = now
         self._board = board
         self._queue: WorkQueue[Key] = WorkQueue()
         self._turns = Turns()
@@ -60,7 +62,7 @@ class Carrier:
         """Work until cancelled."""
         for migration in self._board.all():
             finished = migration.progress.finished
-            if not migration.progress.over or (finished is not None and time.time() - finished < _LATELY):
+            if not migration.progress.over or (finished is not None and self._now() - finished < _LATELY):
                 self._queue.add((migration.namespace, migration.name))
         try:
             async with asyncio.TaskGroup() as group:
@@ -112,10 +114,10 @@ class Carrier:
 
     async def _carry(self, key: Key) -> float | None:
         waiting = self._board.get(key)
-        if waiting is not None and self._admission.still_waits(waiting):
+        if waiting is not None and self._admission.still_waits(waiting, self._now()):
             return _IN_LINE
         async with self._turns.take(self._shared(self._board.get(key))):
-            return await self._migrator.work_on(key, time.time, self._board.members)
+            return await self._migrator.work_on(key, self._now, self._board.members)
 
     def _shared(self, migration: Migration | None) -> tuple[str, ...]:
         """What only one migration at a time may work on."""
@@ -143,7 +145,7 @@ class Carrier:
         """A turn may be free: those that wait are looked at, the longest waiting first."""
         waiting = [each for each in self._board.active() if is_in_line(each)]
         for each in sorted(waiting, key=lambda one: (one.created or 0.0, one.namespace, one.name)):
-            if not self._admission.still_waits(each):
+            if not self._admission.still_waits(each, self._now()):
                 self._queue.add((each.namespace, each.name))
 
     def _object_changed(self, kind: str, key: Any) -> None:

@@ -31,6 +31,7 @@ class Watching:
     """The copy of the cluster and what keeps it up to date."""
 
     def __init__(self, client: ApiClient, source: str, resources: Sequence[Resource] = (*WATCHED, MIGRATIONS)) -> None:
+        self._now = client.clock.now
         self.cache = Cache(source)
         self.board = Board()
         self._reflectors = {
@@ -65,7 +66,7 @@ class Watching:
 
     def snapshot(self) -> ClusterSnapshot:
         """The cluster as it is known now."""
-        return self.cache.snapshot(time.time())
+        return self.cache.snapshot(self._now())
 
     def _sink(self, resource: Resource) -> Sink:
         return BoardSink(self.board) if resource is MIGRATIONS else self.cache.sink(resource.kind)

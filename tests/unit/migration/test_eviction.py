@@ -156,7 +156,7 @@ def test_a_pod_that_was_led_to_the_same_target_a_moment_ago_is_not_taken_for_the
     before = pod("web-b", creationTimestamp=format_instant(NOW))
     before["spec"]["affinity"] = steered(None, EVICT.progress)
     entered = Evict(30).enter(scene(EVICT, siblings=(before, pod("web-c"))))
-    assert entered.bystanders == ("web-b-uid",)
+    assert entered.bystanders == ("web-b-uid", "web-c-uid")
     found = scene(replace(EVICT, progress=entered), siblings=(before, pod("web-c")), controller=steering(None))
     assert rebuilt(found) is None
 
@@ -173,7 +173,8 @@ def test_a_pod_of_a_stateful_set_is_rebuilt_under_its_name_only() -> None:
 
 def waiting(seconds: float, **more: Any) -> Any:
     """An eviction that has been waiting for its new pod for so long."""
-    return migration(Method.EVICT, "AwaitRebuilt", started=NOW - seconds, step_started=NOW - seconds, **more)
+    there = {"bystanders": ("web-a-uid", "web-b-uid"), **more}
+    return migration(Method.EVICT, "AwaitRebuilt", started=NOW - seconds, step_started=NOW - seconds, **there)
 
 
 def test_what_steers_is_taken_back_in_time_though_no_new_pod_has_come() -> None:
@@ -195,9 +196,17 @@ def test_a_pod_that_comes_after_that_is_the_rebuilt_one_though_nothing_led_it() 
     late = pod("web-c", creationTimestamp=format_instant(NOW))
     moving = waiting(310.0)
     assert rebuilt(scene(moving, pod=None, siblings=(pod("web-b"), late))) is late
-    earlier = pod("web-c", creationTimestamp=format_instant(NOW - 311))
-    assert rebuilt(scene(moving, pod=None, siblings=(pod("web-b"), earlier))) is None
     assert rebuilt(scene(moving, pod=None, siblings=(pod("web-b"), late), controller=steering(None))) is None
+
+
+def test_the_rebuilt_pod_is_found_though_our_clock_is_far_ahead_of_the_servers() -> None:
+    """Its age by the server's clock is then larger than that of the migration by ours."""
+    there = pod("web-b", creationTimestamp=format_instant(NOW - 9))
+    entered = Evict(30).enter(scene(EVICT, siblings=(pod(), there)))
+    new = pod("web-c", creationTimestamp=format_instant(NOW - 8))
+    moving = waiting(0.0, bystanders=entered.bystanders)
+    assert rebuilt(scene(moving, pod=None, siblings=(there,))) is None
+    assert rebuilt(scene(moving, pod=None, siblings=(there, new))) is new
 
 
 def test_a_pod_that_never_comes_ends_the_move_with_nothing_left_to_restore() -> None:

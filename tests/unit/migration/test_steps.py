@@ -239,6 +239,9 @@ def test_the_next_attempt_takes_another_name() -> None:
     assert given_up.progress.retry_at is not None
     begun = life.begin(scene(stuck), given_up.progress)
     assert begun.replacement is None
+    first = CopyTemplate().enter(scene(migration(replacement=None))).replacement
+    second = CopyTemplate().enter(scene(migration(replacement=None, attempts=begun.attempts))).replacement
+    assert first != second  # though within the same second
 
 
 @pytest.mark.parametrize("finalizers", [[], ["example.com/hold"]])
