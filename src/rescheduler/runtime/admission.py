@@ -8,7 +8,8 @@ wait, for as long as its time-out says; what will not pass ends it, with the rea
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from rescheduler.migration.commands import Json
@@ -123,6 +124,20 @@ class Admission:
     def still_waits(self, migration: Migration, now: float) -> bool:
         """Whether a pending migration would only be told again what it has been told."""
         return self.open and self._slots.still_waits(migration) and not self._is_late(migration, now)
+
+    @contextmanager
+    def considering(self, migration: Migration) -> Iterator[None]:
+        """Hold a slot while it is looked at, so that of many who wait for the same one only one is looked at."""
+        if migration.progress.phase is not Phase.PENDING:
+            yield
+            return
+        self._slots.grant(migration, replace(migration.progress, target=migration.order.target))
+        try:
+            yield
+        finally:
+            known = self._board.get((migration.namespace, migration.name))
+            if known is None or known.progress.phase is Phase.PENDING:
+                self._slots.release((migration.namespace, migration.name))
 
     def _queued(self, scene: Scene, progress: Progress, reason: str) -> Admitted:
         """It waits in line: a plan grows stale meanwhile, an order of a person does not."""

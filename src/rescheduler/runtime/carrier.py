@@ -113,15 +113,18 @@ class Carrier:
             self._stirred.set()
 
     async def _carry(self, key: Key) -> float | None:
-        waiting = self._board.get(key)
-        if waiting is not None and self._admission.still_waits(waiting, self._now()):
-            return _IN_LINE
-        async with self._turns.take(self._shared(self._board.get(key))):
+        migration = self._board.get(key)
+        if migration is None:  # not seen yet, or gone: the migrator finds out
             return await self._migrator.work_on(key, self._now, self._board.members)
+        if self._admission.still_waits(migration, self._now()):
+            return _IN_LINE
+        with self._admission.considering(migration):
+            async with self._turns.take(self._shared(migration)):
+                return await self._migrator.work_on(key, self._now, self._board.members)
 
-    def _shared(self, migration: Migration | None) -> tuple[str, ...]:
+    def _shared(self, migration: Migration) -> tuple[str, ...]:
         """What only one migration at a time may work on."""
-        if migration is None or migration.progress.controller is None:
+        if migration.progress.controller is None:
             return ()
         return (migration.progress.controller.uid,) if migration.progress.phase is Phase.IN_PROGRESS else ()
 

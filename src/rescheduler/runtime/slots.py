@@ -58,8 +58,8 @@ class Slots:
         return ""
 
     def still_waits(self, migration: Migration) -> bool:
-        """Whether nothing has changed for a migration that waits its turn: asked often, so it costs no request."""
-        return is_in_line(migration) and self.objection(migration, migration.progress) == migration.progress.message
+        """Whether one that waits its turn has to wait on, be it for another limit: asked often, it costs no request."""
+        return is_in_line(migration) and bool(self.objection(migration, migration.progress))
 
     def grant(self, migration: Migration, progress: Progress) -> None:
         """Count it from now on."""
@@ -74,6 +74,10 @@ class Slots:
     def give_back(self, migration: Migration) -> None:
         """It has not begun after all, and is looked at anew."""
         self._granted.pop((migration.namespace, migration.name), None)
+
+    def release(self, key: Key) -> None:
+        """Count it no longer, unless it has begun."""
+        self._granted.pop(key, None)
 
     def _taken(self, apart: Key) -> Iterable[Slot]:
         for key, (_, granted) in list(self._granted.items()):
