@@ -18,26 +18,27 @@ from tests.testbed.api import Json
 
 
 def migration(space: Space, pod: Json, source: str) -> tuple[Migration, Migration]:
-    """Before and after it begins."""
-    order = Order(name_of(pod), reason="a very long story: " + "ü" * 2000)
-    begun = Progress(
-        Phase.IN_PROGRESS,
-        "Mark",
+    """Before and after it ends."""
+    order = Order(name_of(pod))
+    ended = Progress(
+        Phase.COMPLETED,
+        "",
         Method.HANDOFF,
         pod["metadata"]["uid"],
         source,
         "elsewhere",
         workload=Reference("Deployment", "web", space.get("Deployment", "web")["metadata"]["uid"]),
         attempts=1,
+        message="a very long story: " + "ü" * 2000,
     )
     before = Migration(space.name, "m", order, uid=f"uid-in-{space.name}")
-    return before, Migration(space.name, "m", order, begun, before.uid)
+    return before, Migration(space.name, "m", order, ended, before.uid)
 
 
 def ours(events: list[Json], migration: Migration) -> dict[tuple[str, str], Json]:
     """By the kind and name of what they are about."""
     found = [each for each in events if each.get("related", {}).get("namespace") == migration.namespace]
-    assert {each["reason"] for each in found} <= {"MigrationStarted"}
+    assert {each["reason"] for each in found} <= {"MigrationCompleted"}
     assert len({(each["regarding"]["kind"], each["regarding"]["name"]) for each in found}) == len(found)
     return {(each["regarding"]["kind"], each["regarding"]["name"]): each for each in found}
 
@@ -62,9 +63,9 @@ async def test_news_are_found_on_every_object_and_told_once(
     assert set(on_nodes) == {("Node", source), ("Node", "elsewhere")}
     assert caplog.text == ""
 
-    shown = space.cluster.kubectl("get", "events", "-n", space.name, "--field-selector", "reason=MigrationStarted")
+    shown = space.cluster.kubectl("get", "events", "-n", space.name, "--field-selector", "reason=MigrationCompleted")
     assert f"pod/{name_of(pod)}" in shown
     assert "deployment/web" in shown
     for kind, name in (("pod", name_of(pod)), ("deployment", "web"), ("node", source)):
         described = space.cluster.kubectl("describe", kind, name, "-n", space.name)
-        assert "MigrationStarted" in described, kind
+        assert "MigrationCompleted" in described, kind

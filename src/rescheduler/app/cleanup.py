@@ -14,7 +14,9 @@ from rescheduler.cluster.errors import ApiError
 from rescheduler.cluster.lease import Election, LeaseName, LeaseTimes
 from rescheduler.cluster.lookup import Lookup
 from rescheduler.cluster.paths import path_of
+from rescheduler.cluster.writer import Writer
 from rescheduler.config import Configuration
+from rescheduler.migration.commands import delete
 from rescheduler.runtime.cleanup import Cleanup, Undone
 from rescheduler.runtime.leadership import while_leading
 
@@ -40,7 +42,10 @@ async def clean_up(live: Live, config: Configuration, tell: Callable[[str], None
         ) as client:
             work = _undo(client, config, tell, definition=definition)
             patience = max(_PATIENCE, 2 * config.fields.leader_election.lease_duration)
-            return await while_leading(elections, patience, work)
+            undone = await while_leading(elections, patience, work)
+        if not undone.left:
+            await _drop_leases(own, elections)
+        return undone
 
 
 async def _undo(client: ApiClient, config: Configuration, tell: Callable[[str], None], *, definition: bool) -> Undone:
@@ -54,6 +59,14 @@ async def _undo(client: ApiClient, config: Configuration, tell: Callable[[str], 
             if error.status != 404:
                 raise
     return undone
+
+
+async def _drop_leases(client: ApiClient, elections: list[Election]) -> None:
+    """Delete the leases that nobody has taken since we gave them up."""
+    for election in elections:
+        found = await Lookup(client).find("Lease", election.lease.namespace, election.lease.name)
+        if found is not None and not (found.get("spec") or {}).get("holderIdentity"):
+            await Writer(client).carry_out(delete(found, "nobody leads any more", as_seen=True))
 
 
 async def _elections(config: Configuration, connection: Connection, client: ApiClient) -> list[Election]:

@@ -22,7 +22,7 @@ from rescheduler.cluster.paths import path_of
 from rescheduler.cluster.sections import SectionError
 from rescheduler.migration.commands import Json
 from rescheduler.migration.eviction import temporary_budget_name
-from rescheduler.migration.observation import Observation, controller_of, labels_of
+from rescheduler.migration.observation import EVERYTHING, Observation, Part, controller_of, labels_of
 from rescheduler.model import marks
 from rescheduler.model.migration import Migration, Reference
 from rescheduler.model.selector import Requirement, Selector, SelectorError, requirement, selector_of
@@ -37,8 +37,8 @@ class Observer:
     def __init__(self, client: ApiClient) -> None:
         self._client = client
 
-    async def look(self, migration: Migration) -> Observation:
-        """All that is there now. What the caller knows better (other members, what was refused) is left open."""
+    async def look(self, migration: Migration, parts: frozenset[Part] = EVERYTHING) -> Observation:
+        """What is there now, as far as it is asked for; members and refusals are left open: the caller knows them."""
         namespace, progress, order = migration.namespace, migration.progress, migration.order
         async with _together() as reads:
             found = reads.create_task(self.find("Pod", namespace, order.pod))
@@ -46,8 +46,8 @@ class Observer:
             node = reads.create_task(self._node(progress.target or order.target))
             known = reads.create_task(self._referred(namespace, progress.controller))
             noted = reads.create_task(self._referred(namespace, progress.workload))
-            budgets = reads.create_task(self._list("PodDisruptionBudget", namespace))
-            services = reads.create_task(self._list("Service", namespace))
+            budgets = reads.create_task(self._list_if(Part.BUDGETS in parts, "PodDisruptionBudget", namespace))
+            services = reads.create_task(self._list_if(Part.SERVICES in parts, "Service", namespace))
         pod, controller, workload = found.result(), known.result(), noted.result()
         is_original = pod is not None and progress.uid in ("", pod["metadata"]["uid"])
         if progress.controller is None and pod is not None and is_original:
@@ -59,9 +59,12 @@ class Observer:
         replacement = successor.result()
         newest = _newest(each for each in (pod, replacement) if each is not None)
         async with _together() as reads:
-            siblings = reads.create_task(self.owned("Pod", namespace, controller, newest))
-            sets = reads.create_task(self.owned("ReplicaSet", namespace, deployment))
-            own = reads.create_task(self._temporary_budget(namespace, deployment or controller))
+            whose = controller if Part.SIBLINGS in parts else None
+            siblings = reads.create_task(self.owned("Pod", namespace, whose, newest))
+            above = deployment if Part.REPLICA_SETS in parts else None
+            sets = reads.create_task(self.owned("ReplicaSet", namespace, above))
+            protected = (deployment or controller) if Part.BUDGETS in parts else None
+            own = reads.create_task(self._temporary_budget(namespace, protected))
         marked, namesake = _told_apart(migration, pod, replacement)
         tags = labels_of(pod) if pod is not None else {}
         return Observation(
@@ -76,6 +79,7 @@ class Observer:
             temporary_budget=own.result(),
             services=tuple(services.result()),
             target=node.result(),
+            parts=parts,
         )
 
     async def find(self, kind: str, namespace: str, name: str) -> Json | None:
@@ -121,6 +125,9 @@ class Observer:
         found = await self._list(kind, namespace, str(selector) if selector is not None else "", newest)
         uid = owner["metadata"]["uid"]
         return tuple(each for each in found if (above := controller_of(each)) is not None and above["uid"] == uid)
+
+    async def _list_if(self, wanted: bool, kind: str, namespace: str) -> list[Json]:  # noqa: FBT001  it says it itself
+        return await self._list(kind, namespace) if wanted else []
 
     async def _list(self, kind: str, namespace: str, selector: str = "", newest: str = _ANY) -> list[Json]:
         params = {"resourceVersion": newest, "resourceVersionMatch": "NotOlderThan"}

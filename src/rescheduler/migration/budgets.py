@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rescheduler.migration.commands import Json
-from rescheduler.migration.observation import Scene, has_ended, is_leaving, ready_for
+from rescheduler.migration.observation import Part, Scene, has_ended, is_leaving, ready_for
 from rescheduler.migration.steps import Done, GiveUp, Outlook, Plain, Wait
 
 
@@ -17,6 +17,7 @@ class CheckBudgets(Plain):
     """Waits, with nothing done yet, until the pod's disruption budget would let it go."""
 
     name = "CheckBudgets"
+    needs = frozenset({Part.BUDGETS})
 
     def __init__(self, spare: int) -> None:
         self._spare = spare

@@ -6,7 +6,7 @@ from rescheduler.migration import commands
 from rescheduler.migration.budgets import forbidding
 from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.copies import from_pod, name_for
-from rescheduler.migration.observation import Scene, has_ended, is_leaving, ready_for
+from rescheduler.migration.observation import Part, Scene, has_ended, is_leaving, ready_for
 from rescheduler.migration.preconditions import unfit_target
 from rescheduler.migration.steps import CreateCopy, Do, Done, GiveUp, Outlook, Plain, Wait, ending, with_replacement
 from rescheduler.model.migration import Progress
@@ -28,6 +28,7 @@ class EvictOriginal(Plain):
     """Evicts the original, now that the copy is Ready, and waits until it is gone."""
 
     name = "EvictOriginal"
+    needs = frozenset({Part.BUDGETS})
 
     def __init__(self, grace: int) -> None:
         self._grace = grace

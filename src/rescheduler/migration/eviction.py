@@ -174,6 +174,8 @@ class AwaitRebuilt(Plain):
             restored = restoring(scene)
             if not isinstance(restored, Done):
                 return restored
+            if todo := unprotecting(scene):
+                return Do(tuple(todo))
             waiting += "; what steered it is taken back"
         if scene.original is not None and is_leaving(scene.original):
             return Wait(f"the original is ending, and {waiting}", patient=True)

@@ -12,7 +12,7 @@ import json
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.copies import from_template, name_for, withheld_labels
-from rescheduler.migration.observation import Scene, has_ended, is_leaving, labels_of, notes_of, ready_for
+from rescheduler.migration.observation import Part, Scene, has_ended, is_leaving, labels_of, notes_of, ready_for
 from rescheduler.migration.preconditions import unfit_target
 from rescheduler.migration.steps import (
     CreateCopy,
@@ -38,6 +38,8 @@ CHEAPEST = "-2147483647"
 class CopyTemplate(CreateCopy):
     """Makes the copy from the ReplicaSet's template."""
 
+    needs = frozenset({Part.SERVICES, Part.BUDGETS})
+
     def enter(self, scene: Scene) -> Progress:
         """Record what it will be called."""
         return with_replacement(scene, name_for(scene))
@@ -62,6 +64,7 @@ class Cheapen(Plain):
     """Makes the original the pod that its ReplicaSet deletes first."""
 
     name = "Cheapen"
+    needs = frozenset({Part.SIBLINGS})
 
     def look(self, scene: Scene) -> Outlook:
         """Done when the original has the lowest deletion cost; not begun before its workload is quiet."""
@@ -83,6 +86,7 @@ class HandOver(Plain):
     """Gives the copy the label that was withheld, and waits until the ReplicaSet has chosen."""
 
     name = "HandOver"
+    needs = frozenset({Part.SIBLINGS})
 
     def look(self, scene: Scene) -> Outlook:
         """Done when the copy is adopted and the original goes or stays for good."""

@@ -26,7 +26,7 @@ from rescheduler.migration.eviction import (
 from rescheduler.migration.handoff import AwaitGone, Cheapen, CopyTemplate, HandOver
 from rescheduler.migration.leftovers import leftovers
 from rescheduler.migration.marking import Finish, Mark, unmarking
-from rescheduler.migration.observation import Scene, is_leaving
+from rescheduler.migration.observation import EVERYTHING, Part, Scene, is_leaving
 from rescheduler.migration.steps import (
     AwaitMembers,
     AwaitReady,
@@ -39,7 +39,7 @@ from rescheduler.migration.steps import (
     Ungate,
     Wait,
 )
-from rescheduler.model.migration import Phase, Progress
+from rescheduler.model.migration import Migration, Phase, Progress
 from rescheduler.model.plan import Method
 
 ROLL_BACK = "RollBack"
@@ -120,6 +120,17 @@ class Lifecycle:
             replacement=None, bystanders=(), retry_at=None, message="",
         )  # fmt: skip
 
+    def needs(self, migration: Migration) -> frozenset[Part]:
+        """What a look must include for the next decision: all that its step and the one after it go by."""
+        progress = migration.progress
+        if progress.phase is not Phase.IN_PROGRESS or progress.method in (None, Method.EVICT):
+            return EVERYTHING
+        steps = self._steps[progress.method]
+        at = next((index for index, step in enumerate(steps) if step.name == progress.step), None)
+        if at is None:  # not begun, or rolled back
+            return EVERYTHING
+        return frozenset(part for step in steps[at : at + 2] for part in step.needs)
+
     def advance(self, scene: Scene) -> Decision:
         """The next decision about a migration in progress."""
         progress = scene.migration.progress
@@ -160,6 +171,8 @@ class Lifecycle:
                     if at + 1 == len(steps):
                         return Decision(self._completed(scene))
                     at += 1
+                    if not steps[at].needs <= scene.seen.parts:
+                        return Decision(progress, wait=0.0)  # looked at again, with what the next step goes by
                     scene = _entered(scene, steps[at])
                 case Do(commands):
                     refused, late = scene.seen.refused, overdue and step.name not in _CLOSING

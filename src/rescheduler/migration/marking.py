@@ -14,7 +14,7 @@ from typing import Any
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.copies import KIND
-from rescheduler.migration.observation import Scene, is_leaving, labels_of, notes_of
+from rescheduler.migration.observation import NOTHING_MORE, Part, Scene, is_leaving, labels_of, notes_of
 from rescheduler.migration.preconditions import unfit_target
 from rescheduler.migration.steps import Do, Done, GiveUp, Outlook, Plain, Wait, workload_of
 from rescheduler.model import marks
@@ -30,6 +30,7 @@ class Mark:
     """Marks the original and its workload, so that people and our guards see that a move is under way."""
 
     name = "Mark"
+    needs: frozenset[Part] = NOTHING_MORE
 
     def enter(self, scene: Scene) -> Progress:
         """Record whose annotations are to be cleaned: they outlast the ReplicaSet, when there is a rollout."""
@@ -72,6 +73,7 @@ class Finish(Plain):
     """Takes the marks of a running move off and leaves those that tell of a finished one on the replacement."""
 
     name = "Finish"
+    needs = frozenset({Part.REPLICA_SETS})
 
     def look(self, scene: Scene) -> Outlook:
         """Done when nothing of the move is left but its trace."""

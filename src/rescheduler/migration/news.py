@@ -111,12 +111,12 @@ def _pod(migration: Migration) -> Subject:
 
 
 def _others(reason: str, migration: Migration) -> list[Subject]:
-    """Who else is told; nodes only of what changes them."""
+    """Who else is told; nodes only of how it ended."""
     progress = migration.progress
     found = [_object(migration, progress.workload)]
     if reason == "MigrationCompleted":
         found.append(_object(migration, progress.replacement))
-    if reason != "MigrationRolledBack":
+    if migration.progress.over:
         # As kubelets do it: `kubectl describe node` looks for events with the node's name as its UID.
         found += [Subject("Node", "", name, name) if name else None for name in (progress.source, progress.target)]
     return list(dict.fromkeys(each for each in found if each is not None))

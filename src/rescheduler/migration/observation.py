@@ -8,10 +8,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum, auto
 
 from rescheduler.migration.commands import Json
 from rescheduler.model import marks
 from rescheduler.model.migration import Migration
+
+
+class Part(Enum):
+    """What not every look includes, because only some steps go by it."""
+
+    SERVICES = auto()
+    BUDGETS = auto()
+    """Those that select the original, and the temporary one."""
+    REPLICA_SETS = auto()
+    SIBLINGS = auto()
+
+
+EVERYTHING = frozenset(Part)
+NOTHING_MORE: frozenset[Part] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +41,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One look at the cluster. What is None or empty is not there."""
+    """One look at the cluster. What is None or empty is not there, if it was looked for at all (`parts`)."""
 
     pod: Json | None = None
     """The pod of the order's name, whoever that is now."""
@@ -50,6 +65,7 @@ class Observation:
     members: tuple[Migration, ...] = ()
     """The other migrations of the proposal."""
     refused: Refused | None = None
+    parts: frozenset[Part] = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,8 @@ from typing import Protocol
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.observation import (
+    NOTHING_MORE,
+    Part,
     Scene,
     condition,
     controller_of,
@@ -68,6 +70,10 @@ class Step(Protocol):
     def name(self) -> str:
         """As status.step shows it."""
 
+    @property
+    def needs(self) -> frozenset[Part]:
+        """What a look must include for it; steps of an eviction are always shown everything."""
+
     def enter(self, scene: Scene) -> Progress:
         """What is recorded when the step is begun, before anything of it is done."""
 
@@ -78,6 +84,8 @@ class Step(Protocol):
 class Plain:
     """A step that records nothing of its own."""
 
+    needs: frozenset[Part] = NOTHING_MORE
+
     def enter(self, scene: Scene) -> Progress:
         """Only that it has begun."""
         return scene.migration.progress
@@ -87,6 +95,7 @@ class CreateCopy:
     """Makes the replacement, behind its gate. Subclasses say what it is made from."""
 
     name = "CreateCopy"
+    needs: frozenset[Part] = NOTHING_MORE
 
     def enter(self, scene: Scene) -> Progress:
         """Its name is recorded first, so that a second try makes no second copy."""

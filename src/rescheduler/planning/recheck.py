@@ -15,12 +15,8 @@ from rescheduler.model.objects import Node, Pod
 from rescheduler.model.plan import Move
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.columns import Columns
-from rescheduler.planning.feasibility import Feasibility
 from rescheduler.planning.rulings import Rulings, Wanted
-from rescheduler.planning.whatif import WhatIf
-
-_NO_TARGET = "NoTarget: "
+from rescheduler.planning.target_words import TargetWords
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +64,7 @@ def _ruled(facts: _Facts, policy: Policy, moves: Sequence[Move], refusals: dict[
         if ruling.method is not None:
             laid_in.add(move.proposal)
             continue
-        refusals[index] = facts.in_words(move, ruling.reason)
+        refusals[index] = facts.words.in_place_of(ruling.reason, (move.namespace, move.pod), move.target)
         _spread(moves, refusals)
         if move.proposal in laid_in:
             return False
@@ -94,7 +90,7 @@ class _Facts:
         self.snapshot = snapshot
         self._pods = {(pod.namespace, pod.name): index for index, pod in enumerate(snapshot.pods)}
         self._nodes = {node.name: index for index, node in enumerate(snapshot.nodes)}
-        self._feasibility: Feasibility | None = None
+        self.words = TargetWords(snapshot)
 
     def stale(self, move: Move) -> str:
         """What has changed since the plan was made, so that the move makes no sense any more."""
@@ -111,17 +107,6 @@ class _Facts:
         if target is None:
             return f"node {move.target} is gone"
         return node_objection(self.snapshot.nodes[target])
-
-    def in_words(self, move: Move, why: str) -> str:
-        """The rules' words; where the one node that counts does not take the pod, what that node says."""
-        if not why.startswith(_NO_TARGET):
-            return why
-        if self._feasibility is None:
-            self._feasibility = Feasibility(WhatIf(Columns(self.snapshot)))
-        verdict = self._feasibility.verdicts(self._pods[move.namespace, move.pod])[self._nodes[move.target]]
-        if verdict.ok:
-            return f"{_NO_TARGET}{move.target} does not take it once the moves before it are made"
-        return f"{_NO_TARGET}{move.target}: {verdict.reason} ({verdict.predicate})"
 
     def _pod(self, move: Move) -> Pod | None:
         index = self._pods.get((move.namespace, move.pod))

@@ -16,7 +16,7 @@ import structlog
 from rescheduler.cluster.journal import StaleError
 from rescheduler.migration.commands import Command, Verb
 from rescheduler.migration.lifecycle import Decision, Lifecycle
-from rescheduler.migration.observation import Observation, Refused, Scene
+from rescheduler.migration.observation import Observation, Part, Refused, Scene
 from rescheduler.model.migration import Migration, Phase, Progress
 from rescheduler.runtime.turns import Turns
 
@@ -41,7 +41,7 @@ class Journal(Protocol):
 class Observer(Protocol):
     """Who looks at the cluster."""
 
-    async def look(self, migration: Migration) -> Observation: ...
+    async def look(self, migration: Migration, parts: frozenset[Part]) -> Observation: ...
 
 
 class Writer(Protocol):
@@ -93,7 +93,7 @@ class Migrator:
         for _ in range(_LOOKS):
             if migration is None:
                 return None
-            seen = await self._observer.look(migration)
+            seen = await self._observer.look(migration, self._lifecycle.needs(migration))
             scene = Scene(migration, replace(seen, members=members(migration), refused=refused), now())
             if migration.progress.over:
                 return await self._afterwards(scene)
@@ -109,7 +109,7 @@ class Migrator:
             if migration.progress.over:
                 return _LATE
             if not decision.commands:
-                if decision.wait is not None:
+                if decision.wait:
                     return decision.wait
                 refused, done = None, []
                 continue

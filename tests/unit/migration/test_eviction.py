@@ -187,7 +187,10 @@ def test_what_steers_is_taken_back_in_time_though_no_new_pod_has_come() -> None:
     resumes = step.look(scene(waiting(301.0), pod=None, deployment=PAUSED))
     assert isinstance(resumes, Do)
     assert [command.kind for command in resumes.commands] == ["Deployment"]
-    assert step.look(scene(waiting(302.0), pod=None)) == Wait(
+    unprotects = step.look(scene(waiting(302.0), pod=None, temporary_budget=budget(labels=OURS)))
+    assert isinstance(unprotects, Do)
+    assert [command.kind for command in unprotects.commands] == ["PodDisruptionBudget"]
+    assert step.look(scene(waiting(303.0), pod=None)) == Wait(
         "its controller has not made another pod yet; what steered it is taken back"
     )
 

@@ -10,7 +10,7 @@ from rescheduler.cluster.errors import ApiError
 from rescheduler.cluster.journal import StaleError
 from rescheduler.migration.commands import Command
 from rescheduler.migration.lifecycle import Lifecycle, Manner
-from rescheduler.migration.observation import Observation, Refused, Scene
+from rescheduler.migration.observation import Observation, Part, Refused, Scene
 from rescheduler.model import marks
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method
@@ -42,7 +42,7 @@ class Stage:
         self.kept = replace(migration, progress=progress)
         return self.kept
 
-    async def look(self, _migration: Migration) -> Observation:
+    async def look(self, _migration: Migration, _parts: frozenset[Part]) -> Observation:
         return self.seen
 
     async def carry_out(self, command: Command) -> Refused | None:

@@ -38,14 +38,12 @@ def note(before: Progress, after: Progress) -> str:
     return text
 
 
-def test_the_begin_is_told_to_pod_migration_workload_and_both_nodes() -> None:
+def test_the_begin_is_told_to_pod_migration_and_workload() -> None:
     found = told(PENDING.progress, BEGUN)
     assert [each.regarding for each in found] == [
         Subject("Pod", "shop", "web-a", "pod-uid"),
         Subject("PodMigration", "shop", "m", "m-uid"),
         Subject("Deployment", "shop", "web", "d-uid"),
-        Subject("Node", "", "one", "one"),
-        Subject("Node", "", "two", "two"),
     ]
     assert {(each.reason, each.action, each.warning) for each in found} == {("MigrationStarted", "Migrate", False)}
     assert found[0].related.kind == "PodMigration"
