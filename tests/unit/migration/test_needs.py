@@ -33,8 +33,15 @@ FIELDS: dict[Part, Json] = {
 SERVICE = {"kind": "Service", "metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}}}
 NOTED = replica_set(annotations={marks.MIGRATION_ID: "m"})
 ADOPTED = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web-1", "uid": "rs-uid", "controller": True}]}
+HASHLESS = replica_set()
+HASHLESS["spec"] |= {
+    "selector": {"matchLabels": {"app": "web"}},
+    "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}},
+}
 WORLDS: list[tuple[tuple[Json, ...], dict[str, Any]]] = [
     ((), {"services": (SERVICE,), "budgets": (budget(),)}),
+    ((), {"services": (SERVICE,), "controller": HASHLESS, "deployment": None}),
+    ((), {"budgets": (budget(),), "controller": HASHLESS, "deployment": None}),
     ((), {"budgets": (budget(allowed=0),)}),
     ((copy_of(),), {"budgets": (budget(allowed=0),)}),
     ((copy_of(),), {"siblings": (pod(), pod("web-b", ready=False))}),
