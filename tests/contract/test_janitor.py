@@ -1,4 +1,4 @@
-"""The janitor on a cluster: whatever a migration was doing when it was deleted, nothing of it is left, and no pod lost."""
+"""The janitor on a cluster: at whatever moment a migration is deleted, nothing of it is left, and no pod is lost."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ from rescheduler.runtime.board import Board
 from rescheduler.runtime.janitor import Janitor
 from rescheduler.runtime.sweeping import Sweeper
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of
+from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import budget, deployment, pod, stateful_set
 from tests.support.migrations import (
     MIGRATIONS,
@@ -34,6 +36,7 @@ from tests.support.migrations import (
 )
 from tests.support.watching import SECONDS, Watched, watched
 from tests.testbed.hollow import NodeShape
+from tests.testbed.processes import until
 
 SAMPLED = 7  # on the real cluster: one of so many writes
 CASES = {
@@ -224,3 +227,35 @@ def test_finished_migrations_are_forgotten_after_their_time(space: Space) -> Non
             assert left == ["new", "waiting"]
 
     asyncio.run(clean())
+
+
+def test_the_controller_undoes_a_migration_that_is_deleted_while_it_works_on_it(
+    space: Space, two_nodes: list[str], tmp_path: Path
+) -> None:
+    space.create(deployment("web", 2))
+    before = settled(space, 2)
+    original = space.pods("web")[0]
+    target = next(node for node in two_nodes if node != original["spec"]["nodeName"])
+    space.patch("Pod", name_of(original), {"metadata": {"finalizers": ["example.com/hold"]}})
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "full"}, "spec": {"hard": {"pods": "1"}}}
+    config = write_config(tmp_path / "config.yaml", space.name, enabledStrategies=[])
+    with Controller(space.cluster.kubeconfig, config, tmp_path / "controller.log"):
+        space.create(quota)  # so that no new pod comes, and the move stays where it is
+        Moves(space).order("m", Order(name_of(original), target=target, method=Method.EVICT))
+        paused = space.reaches("Deployment", "web", "is paused", lambda found: found["spec"].get("paused"))
+        assert paused["metadata"]["annotations"][marks.PAUSED_BY] == "m"
+        space.reaches("Pod", name_of(original), "is leaving", lambda pod: "deletionTimestamp" in pod["metadata"])
+        space.api.delete(f"{MIGRATIONS.format(space.name)}/m")
+        space.reaches("Deployment", "web", "is resumed", lambda found: not found["spec"].get("paused"))
+        space.delete("ResourceQuota", "full")
+        space.patch("Pod", name_of(original), {"metadata": {"finalizers": None}})
+        gone = Migration(space.name, "m", Order(name_of(original)), Progress(phase=Phase.FAILED))
+        until("nothing is left of it", lambda: _is_unharmed(space, before, gone))
+
+
+def _is_unharmed(space: Space, before: Inventory, gone: Migration) -> bool:
+    try:
+        _unharmed(space, before, gone, 2)()
+    except AssertionError:
+        return False
+    return True

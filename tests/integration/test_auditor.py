@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from rescheduler.migration.handoff import CHEAPEST
 from rescheduler.model import marks
 from tests.support.auditor import Auditor
 from tests.support.both_clusters import Space, name_of
@@ -99,7 +100,7 @@ SEEN = {
         "Deployment .* is changed: annotations",
     ),
     "a note on a ReplicaSet": (annotated("ReplicaSet", marks.PAUSED_BY, "m"), "ReplicaSet .* is changed: annotations"),
-    "a deletion cost": (annotated("Pod", marks.DELETION_COST, "-1"), f"has {marks.DELETION_COST} left"),
+    "a deletion cost": (annotated("Pod", marks.DELETION_COST, CHEAPEST), "is still the first to be deleted"),
     "an annotation of ours": (annotated("Pod", marks.WITHHELD, json.dumps({})), f"has {marks.WITHHELD} left"),
     "a running mark": (running_mark, "still says that it is in-progress"),
     "a second copy": (copied, "rescheduled-bare-1 is left behind"),

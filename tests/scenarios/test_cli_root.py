@@ -19,7 +19,10 @@ from rescheduler.cli import main as root
 from tests.support import dumps
 from tests.support.cli import rescheduler, succeeded
 
-COMMANDS = ("plan", "explain", "snapshot", "config", "completion", "version")
+COMMANDS = (
+    *("run", "plan", "explain", "snapshot", "apply", "move", "migrations", "maintenance", "cleanup", "crds"),
+    *("config", "completion", "version"),
+)
 PROGRAM = (sys.executable, "-m", "rescheduler")
 
 
@@ -28,7 +31,7 @@ def test_help_names_every_command_and_the_exit_codes(flag: str) -> None:
     out = succeeded(flag).out
     assert all(re.search(rf"^  {command} ", out, re.MULTILINE) for command in COMMANDS)
     codes = re.findall(r"^ +(\d+)  ", out, re.MULTILINE)
-    assert codes == ["0", "1", "2", "3", "130"]
+    assert codes == ["0", "1", "2", "3", "4", "5", "6", "130"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -40,7 +43,7 @@ def test_every_command_has_help(command: str) -> None:
 
 def test_the_lines_of_help_are_the_commands_own() -> None:
     listed = succeeded("--help").out
-    for command in ("plan", "explain", "snapshot", "config", "completion", "version"):
+    for command in COMMANDS:
         own = succeeded(command, "--help").out.split("\n\n")[1].strip().splitlines()[0]
         assert own in listed
 
@@ -80,7 +83,7 @@ def test_completion_completes_commands_and_flags() -> None:
     ("args", "said"),
     [
         (("plam",), "there is no command 'plam'; did you mean plan?"),
-        (("xyzzy",), "there is no command 'xyzzy'; known: plan, explain"),
+        (("xyzzy",), "there is no command 'xyzzy'; known: run, plan, explain"),
         (("plan", "--kubeconfg", "x"), "there is no option --kubeconfg; did you mean --kubeconfig"),
         (("--versoin",), "there is no option --versoin; did you mean --version"),
         (("config", "shwo"), "shwo"),

@@ -159,6 +159,17 @@ class Space:
         finally:
             self._cordon(node, closed=False)
 
+    @contextlib.contextmanager
+    def tainted(self, node: str) -> Iterator[None]:
+        """No new pods for this node, until the end of the block, though it is not cordoned."""
+        path, taint = f"/api/v1/nodes/{node}", {"key": "example.com/full", "effect": "NoSchedule"}
+        before = self.api.get(path)["spec"].get("taints") or []
+        self.api.patch(path, {"spec": {"taints": [*before, taint]}})
+        try:
+            yield
+        finally:
+            self.api.patch(path, {"spec": {"taints": before or None}})
+
     def _cordon(self, node: str, *, closed: bool) -> None:
         path = f"/api/v1/nodes/{node}"
         self.api.patch(path, {"spec": {"unschedulable": closed or None}})

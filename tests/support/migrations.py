@@ -246,7 +246,7 @@ def audit(before: Inventory, after: Inventory, migration: Migration) -> None:
     assert len(new) == 1, f"one pod must have taken the original's place: {sorted(new)}"
     ((kind, name),) = new
     assert kind == "Pod"
-    assert _likeness(new[kind, name]) == _likeness(before[original]), "the replacement is another kind of pod"
+    assert likeness(new[kind, name]) == likeness(before[original]), "the replacement is another kind of pod"
     status = new[kind, name]["labels"].get(marks.MIGRATION_STATUS)
     assert status not in marks.RUNNING_MIGRATIONS, f"{name} still says {status}"
 
@@ -280,7 +280,7 @@ def _essence(body: Json) -> Json:
     return kept | {"uid": metadata["uid"], "spec": body.get("spec")}
 
 
-def _likeness(pod: Json) -> Any:
+def likeness(pod: Json) -> Any:
     """What of a pod must be the same in its replacement."""
     spec = {key: value for key, value in pod["spec"].items() if key not in ("nodeName", "affinity", "hostname")}
     tokens = {each["name"] for each in spec.get("volumes", ()) if each["name"].startswith("kube-api-access-")}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rescheduler.app.connecting import Live
 from rescheduler.app.planning import InputError
@@ -25,7 +25,6 @@ from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.rulings import Ruling, Rulings, Wanted
-from rescheduler.planning.target_words import TargetWords
 
 
 class RefusedError(InputError):
@@ -73,8 +72,7 @@ def landing(live: Live, migration: Migration) -> str:
 def ruling(snapshot: ClusterSnapshot, policy: Policy, migration: Migration) -> Ruling:
     """What the controller would say to it now: method and node, or why not."""
     order, pod = migration.order, (migration.namespace, migration.order.pod)
-    ruled = Rulings(snapshot, policy).rule(Wanted(*pod, order.uid, order.target, order.method, by_hand=True))
-    return replace(ruled, reason=TargetWords(snapshot).in_place_of(ruled.reason, pod, order.target))
+    return Rulings(snapshot, policy).rule(Wanted(*pod, order.uid, order.target, order.method, by_hand=True))
 
 
 def draft(migration: Migration) -> Json:

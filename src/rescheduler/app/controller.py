@@ -146,6 +146,8 @@ class _Parts:
         cycle = cycle_of(watching, policy)
 
         async def plan_and_order() -> None:
+            if stop.is_set():
+                return  # with `once`, its time may have come again before the loops have ended
             if stale := watching.stale():
                 _log.warning("nothing is planned on what may be out of date", why=stale)
                 return

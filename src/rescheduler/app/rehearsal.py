@@ -29,6 +29,8 @@ async def rehearse(running: Running, stop: asyncio.Event) -> None:
         cycle = cycle_of(watching, running.config.policy())
 
         async def tell() -> None:
+            if stop.is_set():
+                return  # with `once`, its time may have come again before the loops have ended
             if stale := watching.stale():
                 _log.warning("nothing is planned on what may be out of date", why=stale)
                 return

@@ -19,7 +19,8 @@ FIELD_MANAGER = "rescheduler"
 _METHODS = {Verb.CREATE: "POST", Verb.PATCH: "PATCH", Verb.DELETE: "DELETE", Verb.EVICT: "POST"}
 _FINE = {Verb.CREATE: {409: "AlreadyExists"}, Verb.DELETE: {404: "NotFound"}, Verb.EVICT: {404: "NotFound"}}
 _REFUSALS = frozenset({400, 403, 404, 405, 409, 410, 415, 422, 429})
-_TWO_BUDGETS = frozenset({500})  # what an eviction is answered that Kubernetes can never allow
+# What an eviction is answered that Kubernetes can never allow; it has no reason of its own, only these words.
+_TWO_BUDGETS = "more than one PodDisruptionBudget"
 
 
 class Writer:
@@ -34,19 +35,19 @@ class Writer:
         """Do it; the answer is how it was refused, if it was."""
         name = "" if command.verb is Verb.CREATE else command.name
         path = path_of(command.kind, command.namespace, name, command.subresource)
-        refusals = _REFUSALS | _TWO_BUDGETS if command.verb is Verb.EVICT else _REFUSALS
         request = Request(
             _METHODS[command.verb],
             path,
             {} if command.verb is Verb.DELETE else self._params,
             msgspec.json.encode(self._body(command)),
             _content_type(command),
-            answers=refusals,
+            answers=_REFUSALS,
         )
         try:
             await self._client.send(request)
         except ApiError as error:
-            if error.status not in refusals:
+            never = command.verb is Verb.EVICT and error.status == 500 and _TWO_BUDGETS in error.message
+            if error.status not in _REFUSALS and not never:
                 raise
             if _FINE.get(command.verb, {}).get(error.status or 0) == error.reason:
                 return None

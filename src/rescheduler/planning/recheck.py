@@ -16,7 +16,6 @@ from rescheduler.model.plan import Move
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.rulings import Rulings, Wanted
-from rescheduler.planning.target_words import TargetWords
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ def _ruled(facts: _Facts, policy: Policy, moves: Sequence[Move], refusals: dict[
         if ruling.method is not None:
             laid_in.add(move.proposal)
             continue
-        refusals[index] = facts.words.in_place_of(ruling.reason, (move.namespace, move.pod), move.target)
+        refusals[index] = ruling.reason
         _spread(moves, refusals)
         if move.proposal in laid_in:
             return False
@@ -90,7 +89,6 @@ class _Facts:
         self.snapshot = snapshot
         self._pods = {(pod.namespace, pod.name): index for index, pod in enumerate(snapshot.pods)}
         self._nodes = {node.name: index for index, node in enumerate(snapshot.nodes)}
-        self.words = TargetWords(snapshot)
 
     def stale(self, move: Move) -> str:
         """What has changed since the plan was made, so that the move makes no sense any more."""

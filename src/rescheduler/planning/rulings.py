@@ -146,6 +146,8 @@ class Rulings:
         if decision.rejection is None:
             return Ruling(reason="nothing says why", passing=True)
         guard, reason = decision.rejection.guard, decision.rejection.reason
+        if guard == "NoTarget" and wanted.target:
+            reason = _word_of(planner, position, wanted.target)
         return Ruling(reason=f"{guard}: {reason}", passing=guard in PASSING)
 
     def _spent(self, position: int, planner: Planner) -> tuple[str, str] | None:
@@ -167,6 +169,16 @@ def _method_objection(planner: Planner, pod: Pod, wanted: Wanted) -> str:
     if wanted.method in (None, chosen) or methods.cannot_hand_off(pod):  # of the latter a guard tells more
         return ""
     return f"annotation {marks.MIGRATION_METHOD} has it moved by {chosen.value}, not by {wanted.method.value}"
+
+
+def _word_of(planner: Planner, position: int, target: str) -> str:
+    """What the node that was asked for says: a count of all nodes tells little where only one was to be it."""
+    node = planner.columns.node_index[target]
+    for predicate in planner.feasibility.predicates:
+        mask = predicate.mask(position)
+        if mask is not None and not mask[node]:
+            return f"{target}: {predicate.reason(position, node)} ({predicate.name})"
+    return f"{target} does not take it once the moves before it are made"
 
 
 def _lay_in(planner: Planner, position: int, target: str) -> None:

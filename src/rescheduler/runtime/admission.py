@@ -74,7 +74,6 @@ class Admission:
     async def admit(self, scene: Scene) -> Admitted:
         """The answer for one pending migration."""
         migration, pod = scene.migration, scene.seen.pod
-        self._slots.give_back(migration)
         if not self.open:
             return Admitted(None, "the controller is ending; the next one goes on", _LATER)
         if pod is None:
@@ -122,8 +121,11 @@ class Admission:
         return ""
 
     def still_waits(self, migration: Migration, now: float) -> bool:
-        """Whether a pending migration would only be told again what it has been told."""
-        return self.open and self._slots.still_waits(migration) and not self._is_late(migration, now)
+        """Whether a pending migration would only be told again what it has been told, or is the next leader's."""
+        if not self.open:
+            return migration.progress.phase is Phase.PENDING
+        grows_stale = migration.order.strategy != MANUAL
+        return self._slots.still_waits(migration) and not (grows_stale and self._is_late(migration, now))
 
     @contextmanager
     def considering(self, migration: Migration) -> Iterator[None]:
@@ -131,7 +133,7 @@ class Admission:
         if migration.progress.phase is not Phase.PENDING:
             yield
             return
-        self._slots.grant(migration, replace(migration.progress, target=migration.order.target))
+        self._slots.hold(migration, replace(migration.progress, target=migration.order.target))
         try:
             yield
         finally:

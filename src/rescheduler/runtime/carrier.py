@@ -116,11 +116,15 @@ class Carrier:
         migration = self._board.get(key)
         if migration is None:  # not seen yet, or gone: the migrator finds out
             return await self._migrator.work_on(key, self._now, self._board.members)
-        if self._admission.still_waits(migration, self._now()):
+        if self._admission.still_waits(migration, self._now()) and self._has_pod(migration):
             return _IN_LINE
         with self._admission.considering(migration):
             async with self._turns.take(self._shared(migration)):
                 return await self._migrator.work_on(key, self._now, self._board.members)
+
+    def _has_pod(self, migration: Migration) -> bool:
+        """Whether the pod is there, as far as we know: without it, there is nothing to wait for."""
+        return self._cache.row("Pod", (migration.namespace, migration.order.pod)) is not None
 
     def _shared(self, migration: Migration) -> tuple[str, ...]:
         """What only one migration at a time may work on."""

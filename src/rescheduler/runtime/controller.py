@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Coroutine, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -71,7 +71,9 @@ class Controller:
             self.admission.open = False
             await before(self.carrier.park(self.grace), None, carrying, *others)
         for duty in self.last:
-            await before(duty.once(), None, *others)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.grace):
+                    await before(duty.once(), None, *others)
 
     @asynccontextmanager
     async def _leading(
@@ -82,12 +84,14 @@ class Controller:
             yield asyncio.get_running_loop().create_future()
             return
         election = self.election
-        async with beside(_until_lost(election)) as lost:
-            _log.info("waiting to become the leader", lease=election.lease.name, identity=election.lease.identity)
-            if await before(election.leading.wait(), stop, lost, following):
-                _log.info("leading", lease=election.lease.name, identity=election.lease.identity)
-            yield lost
-        await election.release()
+        try:
+            async with beside(_until_lost(election)) as lost:
+                _log.info("waiting to become the leader", lease=election.lease.name, identity=election.lease.identity)
+                if await before(election.leading.wait(), stop, lost, following):
+                    _log.info("leading", lease=election.lease.name, identity=election.lease.identity)
+                yield lost
+        finally:
+            await election.release()  # after an error, too: nothing of ours acts any more
 
 
 async def _until_lost(election: Election) -> None:

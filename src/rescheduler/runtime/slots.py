@@ -34,6 +34,8 @@ class Slots:
         self._concurrency = concurrency
         self._granted: dict[Key, tuple[int, Slot]] = {}
         """With the attempts that were made before: one more, and it has begun."""
+        self._held: set[Key] = set()
+        """Those of them that are only being looked at."""
 
     def objection(self, migration: Migration, progress: Progress) -> str:
         """Which limit keeps a migration from beginning with this progress; empty when none does."""
@@ -59,30 +61,40 @@ class Slots:
 
     def still_waits(self, migration: Migration) -> bool:
         """Whether one that waits its turn has to wait on, be it for another limit: asked often, it costs no request."""
-        return is_in_line(migration) and bool(self.objection(migration, migration.progress))
+        if migration.order.paused or not is_in_line(migration):
+            return False
+        return bool(self.objection(migration, migration.progress))
+
+    def hold(self, migration: Migration, progress: Progress) -> None:
+        """Count it while it is looked at, although it may not begin."""
+        key = (migration.namespace, migration.name)
+        self._granted[key] = (progress.attempts, slot(migration, progress))
+        self._held.add(key)
 
     def grant(self, migration: Migration, progress: Progress) -> None:
-        """Count it from now on."""
-        self._granted[migration.namespace, migration.name] = (progress.attempts, slot(migration, progress))
+        """Count it from now on: it begins."""
+        self.hold(migration, progress)
+        self._held.discard((migration.namespace, migration.name))
 
     def has_granted(self, key: Key) -> bool:
         """Whether a migration that the board tells to be pending is about to begin."""
-        attempts, _ = self._granted.get(key, (-1, None))
-        known = self._board.get(key)
-        return known is not None and known.progress.phase is Phase.PENDING and known.progress.attempts <= attempts
-
-    def give_back(self, migration: Migration) -> None:
-        """It has not begun after all, and is looked at anew."""
-        self._granted.pop((migration.namespace, migration.name), None)
+        return key not in self._held and self._counts(key)
 
     def release(self, key: Key) -> None:
         """Count it no longer, unless it has begun."""
         self._granted.pop(key, None)
+        self._held.discard(key)
+
+    def _counts(self, key: Key) -> bool:
+        """Whether what was granted or is held has not begun yet; else the board tells more of it."""
+        attempts, _ = self._granted.get(key, (-1, None))
+        known = self._board.get(key)
+        return known is not None and known.progress.phase is Phase.PENDING and known.progress.attempts <= attempts
 
     def _taken(self, apart: Key) -> Iterable[Slot]:
         for key, (_, granted) in list(self._granted.items()):
-            if not self.has_granted(key):
-                del self._granted[key]  # it has begun since, or is gone
+            if not self._counts(key):
+                self.release(key)  # it has begun since, or is gone
             elif key != apart:
                 yield granted
         for each in self._board.under_way():

@@ -44,5 +44,5 @@ def under_way(name: str, pod: str = "", **more: Any) -> Migration:
 
 def over(name: str, pod: str = "", *, failed: bool = False, **more: Any) -> Migration:
     """Ended at NOW."""
-    phase = Phase.FAILED if failed else Phase.COMPLETED
-    return pending(name, pod, **({"phase": phase, "finished": NOW} | more))
+    known: dict[str, Any] = {"phase": Phase.FAILED if failed else Phase.COMPLETED, "finished": NOW}
+    return pending(name, pod, **(known | more))

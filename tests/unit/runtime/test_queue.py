@@ -217,7 +217,7 @@ class Loops(RuleBasedStateMachine):
         self.owed: set[str] = set()
         """Added or promised, and not taken since."""
 
-    def do(self, act: Callable[[], None]) -> None:
+    def do(self, act: Callable[[], object]) -> None:
         async def acted() -> None:
             act()
 

@@ -22,8 +22,8 @@ def entry_line(entry: Entry, *, dry: bool) -> str:
     move = entry.move
     if entry.migration is None:
         return plain(f"pod/{move.pod} -n {move.namespace} refused: {entry.reason}")
-    said = f"{entry.outcome} (dry run)" if dry and entry.outcome is Outcome.CREATED else str(entry.outcome)
-    return plain(f"{RESOURCE}/{entry.migration.name} {said}")
+    aside = f" ({entry.migration.progress.phase})" if entry.outcome is Outcome.UNCHANGED else " (dry run)" * dry
+    return plain(f"{RESOURCE}/{entry.migration.name} {entry.outcome}{aside}")
 
 
 def entry_names(entries: Sequence[Entry]) -> list[str]:

@@ -1,0 +1,214 @@
+"""`rescheduler cleanup` on a cluster: whatever was under way, everything of ours is undone, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rescheduler.cluster.client import ApiClient
+from rescheduler.cluster.definition import POD_MIGRATION
+from rescheduler.cluster.errors import ClusterError
+from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.cluster.lease import Election, LeaseName, LeaseTimes
+from rescheduler.model import marks
+from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.model.plan import Method
+from rescheduler.runtime.leadership import HeldError, while_leading
+from tests.support.both_clusters import ClusterUnderTest, Space, name_of
+from tests.support.manifests import deployment, lease, pod, stateful_set
+from tests.support.migrations import (
+    DEFINITIONS,
+    MIGRATIONS,
+    Drive,
+    Fuse,
+    Killed,
+    Moves,
+    audit,
+    inventory,
+    pod_migrations,
+    settled,
+)
+from tests.testbed.api import Json
+
+LEASES = "/apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name%3Dkube-rescheduler"
+TIMES = LeaseTimes(duration=3.0, renew_deadline=2.0, retry_period=0.1)
+CASES = {
+    "handoff": (Method.HANDOFF, deployment("web", 2), ("CreateCopy", "Ungate", "Cheapen", "HandOver")),
+    "evict": (Method.EVICT, deployment("web", 2), ("Protect", "Prefer", "Evict", "MarkRebuilt")),
+    "evict of a StatefulSet": (Method.EVICT, stateful_set("web", 2), ("Evict", "MarkRebuilt")),
+    "copy": (Method.COPY, pod("web", terminationGracePeriodSeconds=1), ("Nominate", "EvictOriginal")),
+}
+
+
+@pytest.fixture(autouse=True)
+def kind(cluster: ClusterUnderTest) -> Iterator[None]:
+    with pod_migrations(cluster):
+        yield
+
+
+def cleanup(cluster: ClusterUnderTest, *flags: str) -> subprocess.CompletedProcess[str]:
+    """The command, as people run it."""
+    program = str(Path(sys.executable).parent / "rescheduler")
+    command = [program, "cleanup", "--kubeconfig", str(cluster.kubeconfig), *flags]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def begun(space: Space, nodes: list[str], order: Order, step: str) -> Moves:
+    """A move that was left in the middle of this step."""
+    moves, original = Moves(space), space.pods("web")[0]
+    target = next(node for node in nodes if node != original["spec"]["nodeName"])
+    moves.order("m", Order(name_of(original), target=target, method=order.method))
+    with pytest.raises(Killed):
+        moves.drive("m", Drive(fuse=Fuse(after=f"storing step {step}")))
+    return moves
+
+
+def migrations(space: Space) -> list[Json]:
+    found: list[Json] = space.api.get(MIGRATIONS.format(space.name))["items"]
+    return found
+
+
+def test_a_move_that_is_made_is_finished(space: Space, nodes: list[str]) -> None:
+    space.create(deployment("web", 2))
+    settled(space, 2)
+    begun(space, nodes, Order("", method=Method.HANDOFF), "Finish")
+    ran = cleanup(space.cluster, "--yes")
+    assert ran.returncode == 0, ran.stderr
+    assert f"finished migration {space.name}/m" in ran.stdout
+    settled(space, 2)
+    (moved,) = (pod for pod in space.pods("web") if marks.MIGRATION_ID in pod["metadata"]["labels"])
+    assert moved["metadata"]["labels"][marks.MIGRATION_STATUS] == "completed"
+
+
+@pytest.mark.parametrize("case", list(CASES))
+def test_moves_under_way_are_rolled_back_or_finished_and_forgotten(space: Space, nodes: list[str], case: str) -> None:
+    method, workload, steps = CASES[case]
+    space.create(workload)
+    pods = 1 if method is Method.COPY else 2
+    for step in steps:
+        before = settled(space, pods)
+        original = name_of(space.pods("web")[0])
+        begun(space, nodes, Order("", method=method), step)
+        ran = cleanup(space.cluster, "--yes")
+        assert ran.returncode == 0, ran.stderr
+        assert f" migration {space.name}/m\n" in ran.stdout
+        assert migrations(space) == []
+        ended = Migration(space.name, "m", Order(original), Progress(phase=Phase.FAILED))
+        audit(before, settled(space, pods), ended)
+
+
+def test_everything_of_ours_goes_and_a_second_run_finds_nothing(space: Space, nodes: list[str]) -> None:
+    space.create(deployment("web", 2))
+    before = settled(space, 2)
+    begun(space, nodes, Order("", method=Method.EVICT), "Evict")
+    space.api.delete(f"{MIGRATIONS.format(space.name)}/m")
+    Moves(space).order("waiting", Order("web"))
+    path = f"/api/v1/nodes/{nodes[0]}"
+    label = {"labels": {marks.MAINTENANCE: "true"}, "annotations": {marks.CORDONED: "2026-01-01T00:00:00Z"}}
+    space.api.patch(path, {"metadata": label, "spec": {"unschedulable": True}})
+    ran = cleanup(space.cluster, "--yes")
+    assert ran.returncode == 0, ran.stderr
+    assert f"patch Deployment {space.name}/web: resume it" in ran.stdout
+    assert f"patch Node {nodes[0]}: take our cordon down" in ran.stdout
+    assert "1 migration removed" in ran.stderr
+    node = space.api.get(path)
+    assert not node["spec"].get("unschedulable")
+    assert marks.CORDONED not in (node["metadata"].get("annotations") or {})
+    space.api.patch(path, {"metadata": {"labels": {marks.MAINTENANCE: None}}})
+    assert settled(space, 2) == before
+    assert space.api.get(LEASES)["items"] == []
+    again = cleanup(space.cluster, "--yes")
+    assert (again.returncode, again.stdout) == (0, "")
+    assert "0 things put right, 0 migrations removed" in again.stderr
+
+
+def test_a_dry_run_tells_what_would_be_undone_and_changes_nothing(space: Space, nodes: list[str]) -> None:
+    space.create(deployment("web", 2))
+    settled(space, 2)
+    begun(space, nodes, Order("", method=Method.EVICT), "Evict")
+    before, kept = inventory(space), migrations(space)
+    ran = cleanup(space.cluster, "--dry-run")
+    assert ran.returncode == 0, ran.stderr
+    assert f"roll back migration {space.name}/m (dry run)" in ran.stdout
+    assert "take the preference out again (dry run)" in ran.stdout
+    assert (inventory(space), migrations(space)) == (before, kept)
+
+
+def test_nothing_is_undone_without_a_yes(space: Space, nodes: list[str]) -> None:
+    Moves(space).order("waiting", Order("web"))
+    ran = cleanup(space.cluster)
+    assert ran.returncode == 130
+    assert len(migrations(space)) == 1
+
+
+def test_the_kind_goes_if_that_is_wanted_and_a_cluster_without_it_is_clean(space: Space) -> None:
+    Moves(space).order("waiting", Order("web"))
+    ran = cleanup(space.cluster, "--yes", "--crds")
+    assert ran.returncode == 0, ran.stderr
+    assert name_of(POD_MIGRATION) in ran.stdout
+    again = cleanup(space.cluster, "--yes", "--crds")
+    assert (again.returncode, again.stdout) == (0, "")
+    definitions = [name_of(each) for each in space.api.get(DEFINITIONS)["items"]]
+    assert name_of(POD_MIGRATION) not in definitions
+    space.api.post(DEFINITIONS, POD_MIGRATION)
+
+
+def test_a_controller_that_runs_is_named_and_nothing_is_done(space: Space) -> None:
+    space.create(lease("held", holderIdentity="controller-0", leaseDurationSeconds=3600))
+    done: list[str] = []
+
+    async def work() -> None:
+        done.append("work")
+
+    async def attempt() -> None:
+        async with ApiClient(load_connection(KubeconfigOptions(space.cluster.kubeconfig, None), os.environ)) as client:
+            election = Election(client, LeaseName(space.name, "held", "cleanup"), TIMES)
+            await while_leading([election], 1.0, work())
+
+    with pytest.raises(HeldError, match=f"Lease {space.name}/held is held by controller-0"):
+        asyncio.run(attempt())
+    assert done == []
+
+
+def test_the_lease_is_free_again_after_the_work(space: Space) -> None:
+    async def attempt() -> None:
+        async with ApiClient(load_connection(KubeconfigOptions(space.cluster.kubeconfig, None), os.environ)) as client:
+            election = Election(client, LeaseName(space.name, "free", "cleanup"), TIMES)
+
+            async def work() -> str:
+                return election.holder
+
+            assert await while_leading([election], 30.0, work()) == "cleanup"
+
+    asyncio.run(attempt())
+    assert not space.get("Lease", "free")["spec"].get("holderIdentity")
+
+
+def test_the_work_stops_at_once_when_the_lease_is_lost(space: Space) -> None:
+    stopped: list[str] = []
+
+    async def attempt() -> None:
+        async with ApiClient(load_connection(KubeconfigOptions(space.cluster.kubeconfig, None), os.environ)) as client:
+            election = Election(client, LeaseName(space.name, "stolen", "cleanup"), TIMES)
+
+            async def work() -> None:
+                thief = {"spec": {"holderIdentity": "controller-0", "leaseDurationSeconds": 3600}}
+                await asyncio.to_thread(space.patch, "Lease", "stolen", thief)
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    stopped.append("work")
+                    raise
+
+            await while_leading([election], 30.0, work())
+
+    with pytest.raises(ClusterError, match="the lease was lost in the middle"):
+        asyncio.run(attempt())
+    assert stopped == ["work"]
+    assert space.get("Lease", "stolen")["spec"]["holderIdentity"] == "controller-0"

@@ -1,0 +1,149 @@
+"""Moves that something stands in the way of: they wait, go on or give up, with the reason, and hold nothing back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from rescheduler.model import marks
+from rescheduler.model.migration import Migration, Order, Phase
+from rescheduler.model.plan import Method
+from tests.support.both_clusters import ClusterUnderTest, Space, name_of
+from tests.support.manifests import deployment, pod, stateful_set
+from tests.support.migrations import QUICK, Drive, Fuse, Killed, Moves, audit, pod_migrations, settled
+from tests.testbed.api import Json
+
+TIME_IS_UP = replace(QUICK, timeout=0.0, attempts=1)
+HELD = {"metadata": {"finalizers": ["example.com/hold"]}}
+FREE = {"metadata": {"finalizers": None}}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kind(cluster: ClusterUnderTest) -> Iterator[None]:
+    with pod_migrations(cluster):
+        yield
+
+
+@pytest.fixture
+def moves(space: Space) -> Moves:
+    return Moves(space)
+
+
+@pytest.fixture
+def web(space: Space, nodes: list[str]) -> Space:
+    """A Deployment of two that is rolled out."""
+    space.create(deployment("web", 2))
+    space.rolled_out("web")
+    settled(space, 2)
+    return space
+
+
+def ordered(moves: Moves, nodes: list[str], original: Json, method: Method) -> str:
+    """A move to another node; the answer is which."""
+    target = next(node for node in nodes if node != original["spec"]["nodeName"])
+    moves.order("m", Order(name_of(original), target=target, method=method))
+    return target
+
+
+def stopped_at(moves: Moves, step: str) -> Migration:
+    """Driven until a step is recorded, and not further."""
+    with pytest.raises(Killed):
+        moves.drive("m", Drive(fuse=Fuse(after=f"storing step {step}")))
+    return moves.read("m")
+
+
+def says(words: str) -> Drive:
+    """Driven until its message says this."""
+    return Drive(until=lambda migration: words in migration.progress.message)
+
+
+@pytest.mark.parametrize("method", [Method.HANDOFF, Method.EVICT])
+def test_nothing_is_begun_towards_a_cordoned_node(web: Space, moves: Moves, nodes: list[str], method: Method) -> None:
+    before = settled(web, 2)
+    since = web.version("Pod")
+    original = web.pods("web")[0]
+    target = ordered(moves, nodes, original, method)
+    with web.cordoned(target):
+        failed = moves.drive("m", Drive(replace(QUICK, attempts=1)))
+    assert (failed.progress.phase, failed.progress.message) == (Phase.FAILED, f"node {target} is cordoned")
+    audit(before, settled(web, 2), failed)
+    touch = {"metadata": {"annotations": {"test": "the last event"}}}
+    web.patch("Pod", name_of(original), touch)
+    events = web.events("Pod", since, lambda event: "test" in event["object"]["metadata"].get("annotations", {}))
+    assert not [event for event in events if marks.MIGRATION_ID in event["object"]["metadata"]["labels"]]
+
+
+def test_a_stranger_under_the_copys_name_is_left_alone_and_another_name_taken(
+    web: Space, moves: Moves, nodes: list[str]
+) -> None:
+    original = web.pods("web")[0]
+    ordered(moves, nodes, original, Method.HANDOFF)
+    recorded = stopped_at(moves, "CreateCopy").progress.replacement
+    assert recorded is not None
+    # What was recorded may have been made already, as after any crash: here it was somebody else's.
+    if web.find("Pod", recorded.name) is not None:
+        web.delete("Pod", recorded.name, gracePeriodSeconds=0)
+        web.gone("Pod", recorded.name)
+    stranger = web.runs(pod(recorded.name))
+    done = moves.drive("m")
+    assert (done.progress.phase, done.progress.attempts) == (Phase.COMPLETED, 2)
+    assert done.progress.replacement is not None
+    assert done.progress.replacement.name != recorded.name
+    assert web.get("Pod", recorded.name)["metadata"]["uid"] == stranger["metadata"]["uid"]
+
+
+@pytest.mark.parametrize("method", [Method.HANDOFF, Method.COPY])
+def test_an_original_that_hangs_in_its_end_does_not_undo_the_move(
+    space: Space, moves: Moves, nodes: list[str], method: Method
+) -> None:
+    space.create(deployment("web", 1) if method is Method.HANDOFF else pod("web"))
+    settled(space, 1)
+    original = space.pods("web")[0]
+    ordered(moves, nodes, original, method)
+    space.patch("Pod", name_of(original), HELD)
+    moves.drive("m", says("the move is made"))
+    waiting = moves.drive("m", replace(says("held by its finalizers: example.com/hold"), manner=TIME_IS_UP))
+    assert waiting.progress.phase is Phase.IN_PROGRESS
+    space.patch("Pod", name_of(original), FREE)
+    assert moves.drive("m", Drive(TIME_IS_UP)).progress.phase is Phase.COMPLETED
+    settled(space, 1)
+
+
+def test_what_steered_a_pod_is_taken_back_in_time_though_the_pod_does_not_come(
+    web: Space, moves: Moves, nodes: list[str]
+) -> None:
+    before = settled(web, 2)
+    original = web.pods("web")[0]
+    ordered(moves, nodes, original, Method.EVICT)
+    stopped_at(moves, "Evict")
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}}
+    web.create(quota)
+    web.reaches("ResourceQuota", "q", "counts", lambda each: each.get("status", {}).get("used", {}).get("pods") == "2")
+    hasty = replace(says("what steered it is taken back"), manner=replace(QUICK, restore_after=0.0))
+    waiting = moves.drive("m", hasty)
+    assert waiting.progress.step == "AwaitRebuilt"
+    found = web.get("Deployment", "web")
+    assert not found["spec"].get("paused")
+    assert marks.PAUSED_BY not in found["metadata"]["annotations"]
+    assert "affinity" not in web.replica_set("web")["spec"]["template"]["spec"]
+    web.delete("ResourceQuota", "q")
+    done = moves.drive("m")
+    assert done.progress.phase is Phase.COMPLETED
+    moves.late("m")
+    audit(before, settled(web, 2), done)
+
+
+def test_pods_of_a_stateful_set_go_one_at_a_time(space: Space, moves: Moves, nodes: list[str]) -> None:
+    space.create(stateful_set("db", 2))
+    space.reaches("StatefulSet", "db", "is ready", lambda each: each.get("status", {}).get("readyReplicas") == 2)
+    space.patch("Pod", "db-0", HELD)
+    space.delete("Pod", "db-0", gracePeriodSeconds=0)
+    ordered(moves, nodes, space.get("Pod", "db-1"), Method.EVICT)
+    waiting = moves.drive("m", says("its pods go one at a time"))
+    assert waiting.progress.step == "Protect"
+    assert "deletionTimestamp" not in space.get("Pod", "db-1")["metadata"]
+    space.patch("Pod", "db-0", FREE)
+    assert moves.drive("m").progress.phase is Phase.COMPLETED
+    settled(space, 2)

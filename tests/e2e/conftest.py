@@ -1,0 +1,63 @@
+"""Both clusters for scenarios with the real process, each with nothing on it but what the scenario brings.
+
+`cluster` and `space` are those of the contract's tests. The controller looks at the whole cluster, so a scenario makes
+its own nodes and takes them away; the kind PodMigration is installed by the controller and removed after each module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.both_clusters import ClusterUnderTest, Space
+from tests.support.migrations import DEFINITIONS
+from tests.testbed.api import Api, ApiError
+from tests.testbed.namespaces import own_namespace
+from tests.testbed.processes import until
+
+DEFINITION = f"{DEFINITIONS}/podmigrations.rescheduler.io"
+
+
+@pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.cluster)])
+def any_cluster(request: pytest.FixtureRequest) -> Iterator[ClusterUnderTest]:
+    """One cluster for all scenarios of this run, without nodes."""
+    if request.param == "real":
+        real: ClusterUnderTest = request.getfixturevalue("control_plane")
+        yield real
+        return
+    from tests.support.embedded import EmbeddedControlPlane  # noqa: PLC0415 - the real half must run without it
+
+    with EmbeddedControlPlane() as embedded:
+        yield embedded
+
+
+@pytest.fixture(scope="module")
+def cluster(any_cluster: ClusterUnderTest) -> Iterator[ClusterUnderTest]:
+    """The cluster, on which no kind of ours is left afterwards."""
+    yield any_cluster
+    remove_kind(any_cluster.api)
+
+
+@pytest.fixture
+def space(request: pytest.FixtureRequest, cluster: ClusterUnderTest) -> Iterator[Space]:
+    """A namespace of this scenario's own."""
+    with own_namespace(cluster.api, request.node.name) as name:
+        yield Space(cluster, name)
+
+
+def remove_kind(api: Api) -> None:
+    """PodMigration, with all that is left of it."""
+    if _is_there(api):
+        api.delete(DEFINITION)
+        until("PodMigration is gone", lambda: not _is_there(api))
+
+
+def _is_there(api: Api) -> bool:
+    try:
+        api.get(DEFINITION)
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        return False
+    return True

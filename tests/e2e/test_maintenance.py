@@ -1,0 +1,115 @@
+"""Scenario: a node is labelled for maintenance. It is emptied, stays empty, and serves again when the label goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.both_clusters import ClusterUnderTest, Items, Space, is_ready, name_of
+from tests.support.controller_process import Controller, write_config
+from tests.support.manifests import budget, daemon_set, deployment, on, pod, stateful_set
+from tests.testbed.api import Json
+from tests.testbed.processes import until
+
+MAINTENANCE = "scheduler.alpha.kubernetes.io/maintenance"
+CORDONED = "rescheduler.io/cordoned"
+PODS = 6 + 2 + 1  # of the Deployment, of the StatefulSet, and one that nobody manages
+
+
+@pytest.fixture
+def nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
+    names = cluster.add_nodes(3, prefix="maintained")
+    yield names
+    cluster.remove_nodes(names)
+
+
+@pytest.fixture
+def full_node(space: Space, nodes: list[str]) -> str:
+    """A node that bears pods of all kinds, while the others bear none but the DaemonSet's."""
+    node, *others = nodes
+    with space.cordoned(others[0]), space.cordoned(others[1]):
+        for body in (
+            daemon_set("agent"),
+            deployment("web", 6),
+            budget("web", "web", maxUnavailable=1),
+            stateful_set("db", 2, podManagementPolicy="Parallel"),
+            pod("bare"),
+        ):
+            space.create(body)
+        until("all run", lambda: len(on_node(space, node)) == PODS + 1 and all(map(is_ready, space.list("Pod"))))
+    return node
+
+
+@pytest.fixture
+def controller(space: Space, tmp_path: Path) -> Iterator[Controller]:
+    config = write_config(tmp_path / "config.yaml", space.name, enabledStrategies=["NodeMaintenance"])
+    with Controller(space.cluster.kubeconfig, config, tmp_path / "controller.log") as started:
+        yield started
+
+
+def label(space: Space, node: str, value: str | None) -> None:
+    space.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {MAINTENANCE: value}}})
+
+
+def cordon(space: Space, node: str, *, closed: bool) -> None:
+    space.api.patch(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": closed or None}})
+
+
+def look(space: Space, node: str) -> Json:
+    return space.api.get(f"/api/v1/nodes/{node}")
+
+
+def is_closed(space: Space, node: str) -> bool:
+    return bool(look(space, node)["spec"].get("unschedulable"))
+
+
+def on_node(space: Space, node: str) -> Items:
+    return [each for each in space.list("Pod") if each["spec"].get("nodeName") == node]
+
+
+def is_emptied(space: Space, node: str) -> bool:
+    """But for the DaemonSet's pod."""
+    left = {each["metadata"]["labels"]["app"] for each in on_node(space, node)}
+    elsewhere = [each for each in space.list("Pod") if each["spec"].get("nodeName") != node and is_ready(each)]
+    return left == {"agent"} and len(elsewhere) == PODS + 2  # and the agents of two other nodes
+
+
+def test_a_labelled_node_is_emptied_stays_empty_and_serves_again(
+    space: Space, full_node: str, controller: Controller
+) -> None:
+    label(space, full_node, "true")
+    until(f"{full_node} is empty but for its DaemonSet pod", lambda: is_emptied(space, full_node), [controller], 120)
+    node = look(space, full_node)
+    assert node["spec"]["unschedulable"] is True
+    assert CORDONED in node["metadata"]["annotations"]
+
+    space.patch("Deployment", "web", {"spec": {"replicas": 12}})
+    space.rolled_out("web")
+    assert {each["metadata"]["labels"]["app"] for each in on_node(space, full_node)} == {"agent"}
+
+    label(space, full_node, None)
+    until(f"{full_node} is open", lambda: not is_closed(space, full_node), [controller])
+    assert CORDONED not in look(space, full_node)["metadata"].get("annotations", {})
+    space.create(pod("wanted-here", nodeSelector=on(full_node)))
+    assert space.bound("wanted-here") == full_node
+    assert controller.stop() == 0
+
+
+def test_a_node_that_somebody_else_cordoned_stays_cordoned(
+    space: Space, full_node: str, controller: Controller
+) -> None:
+    cordon(space, full_node, closed=True)
+    label(space, full_node, "true")
+    until(f"{full_node} is empty but for its DaemonSet pod", lambda: is_emptied(space, full_node), [controller], 120)
+    assert CORDONED not in look(space, full_node)["metadata"].get("annotations", {})
+    other = next(each for each in space.cluster.api.get("/api/v1/nodes")["items"] if name_of(each) != full_node)
+    # A second node that is opened again shows that the controller has seen the first one's label go, and left it alone.
+    label(space, full_node, None)
+    label(space, name_of(other), "true")
+    until(f"{name_of(other)} is closed", lambda: is_closed(space, name_of(other)), [controller])
+    label(space, name_of(other), None)
+    until(f"{name_of(other)} is open", lambda: not is_closed(space, name_of(other)), [controller])
+    assert is_closed(space, full_node)
+    assert controller.stop() == 0

@@ -1,0 +1,68 @@
+"""What is left on a node under maintenance: what will go, what will not and why, and what belongs there."""
+
+from __future__ import annotations
+
+from rescheduler.model import marks
+from rescheduler.model.policy import Policy
+from rescheduler.planning.emptying import NodeOutlook, outlooks
+from rescheduler.planning.settings import Settings
+from rescheduler.strategies.node_maintenance import NodeMaintenance
+from tests.support.builders import Row, cluster, daemonset, deployment, node, pdb, pod, statefulset
+
+STAGE = [node("a", maintenance=True), node("b")]
+
+
+def outlook(*rows: Row | list[Row]) -> NodeOutlook:
+    (found,) = outlooks(cluster(STAGE, *rows), Policy(), NodeMaintenance(Settings()), ["a"])
+    return found
+
+
+def test_pods_of_daemonsets_and_of_the_node_itself_stay() -> None:
+    found = outlook(daemonset("agent", on=["a", "b"]), pod("static", on="a", annotations={marks.MIRROR: "x"}))
+    assert (found.remaining, found.staying) == ((), 2)
+
+
+def test_pods_that_can_go_are_still_to_move_and_nothing_holds_them() -> None:
+    found = outlook(deployment("web", on=["a", "a", "b"]))
+    assert [pod.reason for pod in found.remaining] == ["", ""]
+    assert found.barred == ()
+
+
+def test_pods_that_have_ended_are_in_nobodys_way() -> None:
+    assert outlook(pod("done", on="a", phase="Succeeded")).remaining == ()
+
+
+def test_a_pod_that_is_ending_is_there_until_it_is_gone() -> None:
+    (ending,) = outlook(pod("ending", on="a", phase="Succeeded", deleting=True)).remaining
+    assert not ending.lasting
+
+
+def test_a_guard_that_nobody_lifts_bars_a_pod_and_is_named() -> None:
+    found = outlook(pod("dns", on="a", namespace="kube-system"))
+    (barred,) = found.barred
+    assert barred.full_name == "kube-system/dns"
+    assert barred.reason == "namespace kube-system is in excludedNamespaces (ExcludedNamespace)"
+
+
+def test_a_guard_that_time_lifts_only_delays() -> None:
+    (young,) = outlook(pod("young", on="a", age=5)).remaining
+    assert "minPodAge" in young.reason
+    assert not young.lasting
+
+
+def test_a_young_pod_with_a_lasting_objection_is_barred_at_once() -> None:
+    (young,) = outlook(pod("young", on="a", age=5, labels={marks.RESCHEDULING: "disabled"})).remaining
+    assert young.lasting
+
+
+def test_a_spent_budget_and_a_full_cluster_are_told_but_may_pass() -> None:
+    full: list[Row] = [pod("huge", on="a", cpu=4), pod("there", on="b", cpu=1)]
+    found = outlook(statefulset("db", on=["a", "b"]), pdb("db", allowed=0), full)
+    told = {pod.pod: (pod.reason, pod.lasting) for pod in found.remaining}
+    assert told["db-0"] == ("disruption budget db allows no disruption (DisruptionBudget)", False)
+    assert told["huge"][0].startswith("0/1 other nodes: 1 NodeResourcesFit")
+
+
+def test_the_plans_limit_does_not_count() -> None:
+    found = outlook([pod(f"p{index}", on="a", cpu="10m") for index in range(30)])
+    assert {pod.reason for pod in found.remaining} == {""}

@@ -1,0 +1,46 @@
+"""The product's cache of a cluster under test, kept by its reflectors for as long as a block lasts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from rescheduler.cluster.cache import Cache
+from rescheduler.cluster.client import ApiClient
+from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.cluster.reflector import Reflector
+from rescheduler.cluster.resources import RESOURCES
+from rescheduler.runtime.sweeping import WATCHED
+from tests.support.both_clusters import ClusterUnderTest
+
+SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A client, and what is known through it."""
+
+    client: ApiClient
+    cache: Cache
+
+
+@asynccontextmanager
+async def watched(cluster: ClusterUnderTest) -> AsyncIterator[Watched]:
+    """All kinds that the janitor and the cordons go by, known from the start."""
+    async with ApiClient(load_connection(KubeconfigOptions(cluster.kubeconfig, None), os.environ)) as client:
+        cache = Cache("test")
+        kinds = [resource for resource in RESOURCES if resource.kind in WATCHED]
+        reflectors = [Reflector(client, resource, cache.sink(resource.kind)) for resource in kinds]
+        following = [asyncio.create_task(each.run()) for each in reflectors]
+        try:
+            async with asyncio.timeout(SECONDS):
+                for each in reflectors:
+                    await each.synced.wait()
+            yield Watched(client, cache)
+        finally:
+            for task in following:
+                task.cancel()
+            await asyncio.wait(following)

@@ -1,0 +1,424 @@
+"""Admission: what may pass makes a migration wait, what will not pass ends it, and what may begin counts at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import pytest
+
+from rescheduler.migration.observation import Observation, Scene
+from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.plan import Method
+from rescheduler.model.policy import Concurrency, Policy
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.rulings import Ruling, Wanted
+from rescheduler.runtime.admission import Admission, Judge
+from rescheduler.runtime.board import Board
+from rescheduler.runtime.migrator import Admitted
+from rescheduler.runtime.slots import Slots, is_in_line
+from tests.support import builders as b
+from tests.unit.migration.scenes import NOW, deployment, leaving, node, pod, replica_set
+
+FREE = Concurrency(total=None, per_node=None, per_namespace=None, per_workload=None)
+ONE_AT_A_TIME = replace(FREE, total=1)
+TIMEOUT = 600.0
+PLANNED = Order("web-a", "web-a-uid", target="two", strategy="LoadBalancing")
+BY_HAND = Order("web-a", target="two")
+
+
+@dataclass
+class Ruled:
+    """Rules as it is told; meanwhile something may happen."""
+
+    ruling: Ruling = field(default_factory=lambda: Ruling(Method.HANDOFF, "two"))
+    meanwhile: Callable[[], None] = lambda: None
+    asked: list[Wanted] = field(default_factory=list)
+
+    async def rule(self, wanted: Wanted) -> Ruling:
+        self.asked.append(wanted)
+        await asyncio.sleep(0)
+        self.meanwhile()
+        return self.ruling
+
+
+@dataclass
+class Stage:
+    judge: Ruled = field(default_factory=Ruled)
+    limits: Concurrency = FREE
+    board: Board = field(default_factory=Board)
+    stores: bool = True
+
+    def __post_init__(self) -> None:
+        self.slots = Slots(self.board, self.limits)
+        self.admission = Admission(self.board, cast("Judge", self.judge), self.slots, TIMEOUT)
+
+    async def admit(self, migration: Migration, now: float = NOW, **seen: Any) -> Admitted:
+        """As the carrier and the migrator do: it is considered, looked at, and stored if it may begin."""
+        self.board.put(migration)
+        with self.admission.considering(migration):
+            admitted = await self.admission.admit(scene(migration, now, **seen))
+            if admitted.progress is not None and self.stores:
+                begun = replace(admitted.progress, phase=Phase.IN_PROGRESS, attempts=admitted.progress.attempts + 1)
+                self.board.put(replace(migration, progress=begun, version="2"), ours=True)
+            return admitted
+
+
+def ordered(order: Order = PLANNED, name: str = "m", *, created: float = NOW, **progress: Any) -> Migration:
+    return Migration("shop", name, order, Progress(**progress), f"{name}-uid", "1", created)
+
+
+def moving(name: str = "other", **order: Any) -> Migration:
+    """Another migration of the namespace, under way."""
+    progress = Progress(phase=Phase.IN_PROGRESS, source="one", target="three")
+    return Migration("shop", name, replace(Order("somebody"), **order), progress, f"{name}-uid", "1")
+
+
+def scene(migration: Migration, now: float = NOW, **seen: Any) -> Scene:
+    """The pod, its workload and its target as they should be, but for what is given."""
+    there = {"pod": pod(), "controller": replica_set(), "deployment": deployment(), "target": node()}
+    return Scene(migration, Observation(**(there | seen)), now)
+
+
+async def test_what_may_begin_has_its_method_target_source_and_owners_recorded() -> None:
+    stage = Stage()
+    admitted = await stage.admit(ordered())
+    assert admitted.progress == Progress(
+        method=Method.HANDOFF,
+        uid="web-a-uid",
+        source="one",
+        target="two",
+        controller=Reference("ReplicaSet", "web-1", "rs-uid"),
+        workload=Reference("Deployment", "web", "dep-uid"),
+    )
+    assert [each.name for each in stage.board.under_way()] == ["m"]
+
+
+async def test_a_bare_pod_has_no_owners() -> None:
+    stage = Stage(Ruled(Ruling(Method.COPY, "two")))
+    admitted = await stage.admit(ordered(), pod=pod(owner=False), controller=None, deployment=None)
+    assert admitted.progress is not None
+    assert (admitted.progress.controller, admitted.progress.workload) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("seen", "reason"),
+    [
+        ({"pod": None}, "the pod is gone"),
+        ({"pod": pod() | {"metadata": pod()["metadata"] | {"uid": "new"}}}, "another pod has its name by now"),
+        ({"pod": leaving(pod())}, "the pod is being deleted"),
+        ({"target": None}, "there is no node two"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_what_will_not_pass_ends_it_with_the_reason(seen: dict[str, Any], reason: str) -> None:
+    stage = Stage()
+    admitted = await stage.admit(ordered(), **seen)
+    assert (admitted.progress, admitted.reason, admitted.never) == (None, reason, True)
+    assert stage.judge.asked == []
+
+
+async def test_an_order_of_a_name_means_whoever_has_it_when_it_begins() -> None:
+    other = pod() | {"metadata": pod()["metadata"] | {"uid": "new"}}
+    admitted = await Stage().admit(ordered(BY_HAND), pod=other)
+    assert admitted.progress is not None
+    assert admitted.progress.uid == "new"
+
+
+async def test_a_second_attempt_means_the_pod_of_the_first() -> None:
+    other = pod() | {"metadata": pod()["metadata"] | {"uid": "new"}}
+    admitted = await Stage().admit(ordered(BY_HAND, uid="web-a-uid", attempts=1), pod=other)
+    assert (admitted.reason, admitted.never) == ("another pod has its name by now", True)
+
+
+async def test_a_rollout_makes_it_wait_and_is_not_judged() -> None:
+    stage = Stage()
+    changing = deployment()
+    changing["status"]["updatedReplicas"] = 1
+    admitted = await stage.admit(ordered(), deployment=changing)
+    assert (admitted.progress, admitted.never) == (None, False)
+    assert "is being rolled out or scaled" in admitted.reason
+    assert stage.judge.asked == []
+
+
+async def test_what_the_rules_say_may_pass_makes_it_wait_and_the_rest_ends_it() -> None:
+    spent = Ruling(reason="DisruptionBudget: web allows no disruption", passing=True)
+    waits = await Stage(Ruled(spent)).admit(ordered())
+    assert (waits.progress, waits.reason, waits.never) == (None, spent.reason, False)
+    disabled = Ruling(reason="ReschedulingDisabled: label … is disabled")
+    ends = await Stage(Ruled(disabled)).admit(ordered())
+    assert (ends.progress, ends.reason, ends.never) == (None, disabled.reason, True)
+
+
+async def test_what_waits_tells_where_it_is_and_of_whose_but_not_which_pod_is_meant() -> None:
+    stage = Stage(Ruled(Ruling(reason="NoTarget: full", passing=True)))
+    known = (await stage.admit(ordered(BY_HAND))).known
+    assert known == Progress(source="one", target="two", workload=Reference("Deployment", "web", "dep-uid"))
+
+
+@pytest.mark.parametrize("order", [PLANNED, BY_HAND])
+async def test_one_that_could_not_begin_in_time_ends_with_what_it_waited_for(order: Order) -> None:
+    judge = Ruled(Ruling(reason="NoTarget: full", passing=True))
+    in_time = await Stage(judge).admit(ordered(order), NOW + TIMEOUT)
+    assert not in_time.never
+    late = await Stage(judge).admit(ordered(order), NOW + TIMEOUT + 1)
+    assert (late.reason, late.never) == ("it could not begin in time: NoTarget: full", True)
+
+
+async def test_its_own_time_out_counts_before_the_general_one() -> None:
+    judge = Ruled(Ruling(reason="NoTarget: full", passing=True))
+    patient = ordered(replace(PLANNED, timeout=10 * TIMEOUT))
+    assert not (await Stage(judge).admit(patient, NOW + 2 * TIMEOUT)).never
+
+
+async def test_an_attempt_has_the_whole_time_after_its_pause() -> None:
+    judge = Ruled(Ruling(reason="NoTarget: full", passing=True))
+    again = ordered(attempts=1, retry_at=NOW + TIMEOUT, uid="web-a-uid")
+    assert not (await Stage(judge).admit(again, NOW + 2 * TIMEOUT)).never
+
+
+async def test_limits_make_it_wait_in_line_and_cost_no_judgement() -> None:
+    stage = Stage(limits=ONE_AT_A_TIME)
+    stage.board.put(moving())
+    admitted = await stage.admit(ordered())
+    assert admitted.reason == "it waits its turn: 1 under way (migration.concurrency.total)"
+    assert (admitted.progress, admitted.never, stage.judge.asked) == (None, False, [])
+
+
+async def test_in_line_a_plan_grows_stale_and_an_order_by_hand_does_not() -> None:
+    stage = Stage(limits=ONE_AT_A_TIME)
+    stage.board.put(moving())
+    late = NOW + TIMEOUT + 1
+    assert (await stage.admit(ordered(PLANNED), late)).never
+    assert not (await stage.admit(ordered(BY_HAND), late)).never
+
+
+async def test_members_of_a_proposal_that_has_begun_do_not_wait_in_line() -> None:
+    stage = Stage(limits=ONE_AT_A_TIME)
+    stage.board.put(moving(proposal="p", members=2))
+    assert (await stage.admit(ordered(replace(PLANNED, proposal="p", members=2)))).progress is not None
+
+
+async def test_a_limit_of_the_node_that_the_rules_chose_counts_too() -> None:
+    stage = Stage(Ruled(Ruling(Method.HANDOFF, "three")), limits=replace(FREE, per_node=1))
+    stage.board.put(replace(moving(), progress=Progress(phase=Phase.IN_PROGRESS, source="four", target="three")))
+    admitted = await stage.admit(ordered(replace(BY_HAND, target="")), target=None)
+    assert admitted.progress is None
+    assert "perNode, three" in admitted.reason
+    assert not stage.slots.has_granted(("shop", "m"))
+
+
+async def test_a_slot_that_somebody_takes_while_it_is_judged_is_taken() -> None:
+    stage = Stage(limits=ONE_AT_A_TIME)
+    stage.judge.meanwhile = lambda: stage.board.put(moving())
+    admitted = await stage.admit(ordered())
+    assert (admitted.progress, admitted.never) == (None, False)
+    assert "waits its turn" in admitted.reason
+
+
+async def test_of_many_that_are_looked_at_at_once_as_many_begin_as_may() -> None:
+    stage = Stage(limits=replace(FREE, total=3))
+    looks = [stage.admit(ordered(replace(BY_HAND, pod=f"pod-{n}"), f"m{n}")) for n in range(9)]
+    first = await asyncio.gather(*looks)
+    again = [await stage.admit(each) for each in list(stage.board.active()) if each.progress.phase is Phase.PENDING]
+    assert sum(each.progress is not None for each in (*first, *again)) == 3
+    assert len(list(stage.board.under_way())) == 3
+
+
+async def test_of_two_orders_for_one_pod_one_begins() -> None:
+    stage = Stage()
+    first, second = await asyncio.gather(stage.admit(ordered(name="m1")), stage.admit(ordered(name="m2")))
+    assert first.progress is not None
+    assert (second.progress, second.reason) == (None, "migration m1 is moving the pod")
+
+
+async def test_a_pod_that_is_being_moved_or_made_by_another_migration_waits_for_it() -> None:
+    for rival in (
+        moving(pod="web-a"),
+        replace(moving(), progress=replace(moving().progress, replacement=Reference("Pod", "web-a"))),
+    ):
+        stage = Stage()
+        stage.board.put(rival)
+        admitted = await stage.admit(ordered())
+        assert (admitted.reason, admitted.never) == ("migration other is moving the pod", False)
+
+
+async def test_a_pending_rival_and_one_of_another_namespace_are_in_nobodys_way() -> None:
+    stage = Stage()
+    stage.board.put(ordered(name="other"))
+    stage.board.put(replace(moving(pod="web-a"), namespace="bank"))
+    assert (await stage.admit(ordered())).progress is not None
+
+
+async def test_what_was_granted_and_could_not_be_stored_is_given_back() -> None:
+    stage = Stage(limits=ONE_AT_A_TIME, stores=False)
+    assert (await stage.admit(ordered())).progress is not None
+    assert (await stage.admit(ordered(replace(BY_HAND, pod="web-b"), "next"))).progress is not None
+
+
+async def test_nothing_begins_any_more_when_the_process_is_ending() -> None:
+    stage = Stage()
+    stage.admission.open = False
+    admitted = await stage.admit(ordered())
+    assert (admitted.progress, admitted.never, stage.judge.asked) == (None, False, [])
+
+
+async def test_nothing_begins_if_the_process_is_told_to_end_while_it_is_judged() -> None:
+    stage = Stage()
+
+    def close() -> None:
+        stage.admission.open = False
+
+    stage.judge.meanwhile = close
+    admitted = await stage.admit(ordered())
+    assert (admitted.progress, admitted.never) == (None, False)
+    assert not stage.slots.has_granted(("shop", "m"))
+
+
+async def test_the_judge_is_told_who_asks_and_what_has_been_tried() -> None:
+    stage = Stage()
+    await stage.admit(ordered(replace(BY_HAND, method=Method.EVICT), uid="web-a-uid", tried=(Method.HANDOFF,)))
+    await stage.admit(ordered(PLANNED))
+    assert stage.judge.asked == [
+        Wanted("shop", "web-a", "web-a-uid", "two", Method.EVICT, (Method.HANDOFF,), by_hand=True),
+        Wanted("shop", "web-a", "web-a-uid", "two"),
+    ]
+
+
+async def test_one_in_line_needs_no_look_until_its_limit_changes_or_its_time_is_over() -> None:
+    stage = Stage(limits=ONE_AT_A_TIME)
+    stage.board.put(moving())
+    admitted = await stage.admit(ordered())
+    assert admitted.known is not None
+    told = replace(admitted.known, message=admitted.reason)
+    waiting, late = replace(ordered(), progress=told), NOW + TIMEOUT + 1
+    assert is_in_line(waiting)
+    assert stage.admission.still_waits(waiting, NOW)
+    assert not stage.admission.still_waits(waiting, late)
+    assert stage.admission.still_waits(replace(waiting, order=BY_HAND), late), "an order by hand does not grow stale"
+    assert not stage.admission.still_waits(replace(waiting, order=replace(PLANNED, paused=True)), NOW)
+    stage.board.drop(("shop", "other"))
+    assert not stage.admission.still_waits(waiting, NOW)
+
+
+async def test_when_the_process_is_ending_what_has_not_begun_is_left_for_the_next_one() -> None:
+    stage = Stage()
+    stage.admission.open = False
+    assert stage.admission.still_waits(ordered(), NOW)
+    assert not stage.admission.still_waits(moving(), NOW)
+
+
+async def test_whoever_waits_for_the_same_slot_is_not_looked_at_while_another_is() -> None:
+    stage = Stage(limits=ONE_AT_A_TIME)
+    one, other = (ordered(name=name, message="it waits its turn: 1 under way") for name in ("one", "other"))
+    for each in (one, other):
+        stage.board.put(each)
+    assert not stage.admission.still_waits(other, NOW)
+    with stage.admission.considering(one):
+        assert stage.admission.still_waits(other, NOW)
+    assert not stage.admission.still_waits(other, NOW)
+
+
+class StillLoop(asyncio.SelectorEventLoop):
+    """Its time goes on only when it is told to; threads may still be waited for."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+
+@dataclass
+class Drawn:
+    """A cluster of two nodes and a Deployment, and how often it was looked at."""
+
+    board: Board = field(default_factory=Board)
+    looks: int = 0
+    takes: float = 0.0
+
+    def snapshot(self) -> ClusterSnapshot:
+        self.looks += 1
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, StillLoop)
+        loop.now += self.takes
+        return b.cluster(b.node("one"), b.node("two", cpu=1), b.deployment("web", on=["one", "one", "one"], cpu="400m"))
+
+    @asynccontextmanager
+    async def judge(self) -> AsyncIterator[tuple[Judge, StillLoop]]:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, StillLoop)
+        yield Judge(self.snapshot, self.board, Policy()), loop
+
+
+def web(number: int) -> str:
+    return f"web-{b.hash_of('web')}-{number}"
+
+
+def order_of(number: int) -> Wanted:
+    return Wanted("default", web(number), target="two")
+
+
+def in_still_time(drawn: Drawn, test: Callable[[Judge, StillLoop], Any]) -> None:
+    async def story() -> None:
+        async with drawn.judge() as (judge, loop):
+            await test(judge, loop)
+
+    with asyncio.Runner(loop_factory=StillLoop) as runner:
+        runner.run(story())
+
+
+def test_the_judge_draws_the_cluster_anew_when_its_picture_is_old() -> None:
+    drawn = Drawn()
+
+    async def story(judge: Judge, loop: StillLoop) -> None:
+        for moment, looks in ((0.0, 1), (1.0, 1), (1.1, 2)):
+            loop.now = moment
+            await judge.rule(order_of(0))
+            assert drawn.looks == looks
+
+    in_still_time(drawn, story)
+
+
+def test_a_picture_that_takes_long_to_draw_is_kept_for_longer() -> None:
+    drawn = Drawn(takes=2.0)
+
+    async def story(judge: Judge, loop: StillLoop) -> None:
+        await judge.rule(order_of(0))
+        for later, looks in ((10.0, 1), (0.1, 2)):
+            loop.now += later
+            await judge.rule(order_of(0))
+            assert drawn.looks == looks
+
+    in_still_time(drawn, story)
+
+
+def test_what_is_ruled_counts_for_what_follows_in_the_same_picture() -> None:
+    async def story(judge: Judge, _: StillLoop) -> None:
+        rulings = await asyncio.gather(*(judge.rule(order_of(number)) for number in range(3)))
+        assert [ruling.method for ruling in rulings] == [Method.HANDOFF, Method.HANDOFF, None]
+        assert rulings[2].passing
+
+    in_still_time(Drawn(), story)
+
+
+def test_in_a_new_picture_what_is_under_way_counts_as_there() -> None:
+    drawn = Drawn()
+
+    def begun(number: int) -> Migration:
+        progress = Progress(phase=Phase.IN_PROGRESS, method=Method.HANDOFF, source="one", target="two")
+        return Migration("default", f"m{number}", Order(web(number)), progress, f"m{number}-uid", "1")
+
+    async def story(judge: Judge, loop: StillLoop) -> None:
+        for number in range(2):
+            await judge.rule(order_of(number))
+            drawn.board.put(begun(number))
+        loop.now = 60.0
+        third = await judge.rule(order_of(2))
+        assert (third.method, third.passing, drawn.looks) == (None, True, 2)
+        again = await judge.rule(order_of(0))
+        assert (again.method, again.passing) == (None, True)
+
+    in_still_time(drawn, story)

@@ -1,0 +1,126 @@
+"""The plan loop: a plan is made on top of what is moving, and each of its moves is stored as a migration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import pytest
+
+from rescheduler.cluster.errors import ApiError
+from rescheduler.cluster.journal import StaleError
+from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.model.plan import Method, Move, Plan
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.runtime.board import Board
+from rescheduler.runtime.cycle import Cycle, migration_of, order
+from rescheduler.runtime.logbook import Logbook
+from tests.support.builders import NOW, cluster, node, pod
+from tests.support.planning import OPTIMIZATION, planned
+
+NOON = "2027-01-15T08:00:00Z"
+MOVE = Move("shop", "web-a", "one", "two", "LoadBalancing", "it is hot", Method.HANDOFF, "web-a-uid", proposal=4)
+
+
+@dataclass
+class Kept:
+    """A logbook that keeps what is added, and fails for some pods."""
+
+    failing: dict[str, Exception] = field(default_factory=dict)
+    added: list[Migration] = field(default_factory=list)
+
+    async def add(self, migration: Migration) -> Migration:
+        if migration.order.pod in self.failing:
+            raise self.failing[migration.order.pod]
+        self.added.append(migration)
+        return replace(migration, version="1")
+
+
+def plan_of(*moves: Move) -> Plan:
+    return replace(planned(hot()), moves=moves)
+
+
+def hot() -> ClusterSnapshot:
+    """Node a is over its threshold by one of its pods."""
+    return cluster(node("a"), node("b"), node("c"), *(pod(f"web-{number}", "a", cpu=1) for number in range(4)))
+
+
+async def ordered(kept: Kept, *moves: Move) -> list[Migration]:
+    return await order(plan_of(*moves), cast("Logbook", kept), NOW)
+
+
+def test_a_move_becomes_a_migration_that_says_what_why_and_for_whom() -> None:
+    migration = migration_of(MOVE, 1, NOON)
+    assert migration.namespace == "shop"
+    assert migration.order == Order(
+        "web-a", "web-a-uid", "two", None, "LoadBalancing", "it is hot", proposal="", members=1
+    )
+    assert migration.progress == Progress()
+
+
+def test_the_same_move_has_the_same_name_on_the_same_occasion_only() -> None:
+    names = {
+        migration_of(move, 1, moment).name for move in (MOVE, replace(MOVE, target="three")) for moment in (NOON, NOON)
+    }
+    assert len(names) == 1
+    assert migration_of(MOVE, 1, "2027-01-15T08:00:30Z").name not in names
+    assert migration_of(replace(MOVE, uid="another"), 1, NOON).name not in names
+
+
+async def test_moves_that_belong_together_know_each_other_and_no_others() -> None:
+    kept = Kept()
+    moves = [replace(MOVE, pod=f"p{number}", proposal=number // 2) for number in range(4)]
+    await ordered(kept, *moves, replace(MOVE, pod="alone", proposal=9))
+    found = [(each.order.proposal, each.order.members) for each in kept.added]
+    assert [members for _, members in found] == [2, 2, 2, 2, 1]
+    assert found[0] == found[1] != found[2] == found[3]
+    assert found[4] == ("", 1)
+
+
+async def test_proposals_of_the_same_number_in_two_plans_are_different() -> None:
+    kept = Kept()
+    moves = [replace(MOVE, pod=pod_name) for pod_name in ("x", "y")]
+    await ordered(kept, *moves)
+    await order(plan_of(*moves), cast("Logbook", kept), NOW + 30)
+    assert len({each.order.proposal for each in kept.added}) == 2
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ApiError(403, "Forbidden", "namespace is being terminated", "/x"), StaleError("it was there, and went")],
+    ids=["refused", "gone"],
+)
+async def test_a_move_that_cannot_be_ordered_does_not_stop_the_others(error: Exception) -> None:
+    kept = Kept({"bad": error})
+    moves = [replace(MOVE, pod=name, proposal=number) for number, name in enumerate(("a", "bad", "b"))]
+    assert [each.order.pod for each in await ordered(kept, *moves)] == ["a", "b"]
+
+
+async def test_a_bug_is_not_mistaken_for_a_refusal() -> None:
+    with pytest.raises(KeyError):
+        await ordered(Kept({"web-a": KeyError("x")}), MOVE)
+
+
+async def test_after_a_member_that_could_not_be_ordered_the_rest_of_its_proposal_is_not_begun() -> None:
+    kept = Kept({"b": ApiError(403, "Forbidden", "no", "/x")})
+    moves = [replace(MOVE, pod=name, proposal=1) for name in ("b", "c")]
+    assert await ordered(kept, *moves, replace(MOVE, pod="other", proposal=2)) == [replace(kept.added[0], version="1")]
+    assert [each.order.pod for each in kept.added] == ["other"]
+
+
+async def test_a_plan_is_made_on_top_of_what_is_moving() -> None:
+    board = Board()
+    cycle = Cycle(hot, lambda snapshot: planned(snapshot, OPTIMIZATION), board, 600.0)
+    (move,) = (await cycle.plan()).moves
+    board.put(replace(migration_of(move, 1, NOON), uid="m-uid", version="1"))
+    assert (await cycle.plan()).moves == ()
+
+
+async def test_a_pod_whose_move_has_just_failed_is_left_alone_and_another_one_is_found() -> None:
+    board = Board()
+    cycle = Cycle(hot, lambda snapshot: planned(snapshot, OPTIMIZATION), board, 600.0)
+    (move,) = (await cycle.plan()).moves
+    failed = Progress(phase=Phase.FAILED, finished=NOW - 10, message="it did not start")
+    board.put(replace(migration_of(move, 1, NOON), progress=failed, uid="m-uid", version="1"))
+    (other,) = (await cycle.plan()).moves
+    assert other.pod != move.pod

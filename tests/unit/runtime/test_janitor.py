@@ -1,0 +1,139 @@
+"""The janitor: which migrations count as dead, which are forgotten, and when it cleans up."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from rescheduler.cluster.errors import ClusterError
+from rescheduler.cluster.journal_format import JournalError
+from rescheduler.model.migration import Migration, Order, Phase
+from rescheduler.runtime.board import Board, Key
+from rescheduler.runtime.janitor import Janitor
+from rescheduler.runtime.sweeping import Fate, Marked
+from tests.unit.runtime.migrations import NOW, clock, in_virtual_time, over, pending, under_way
+
+POD = Marked("Pod", "shop", "web-a")
+
+
+@dataclass
+class Stage:
+    """A board, a journal that may know better, and a sweep that only asks about one object."""
+
+    board: Board = field(default_factory=Board)
+    stored: dict[Key, Migration] = field(default_factory=dict)
+    asked: str = "m"
+    busy: frozenset[Key] = frozenset()
+    keep: float = 3600.0
+    failure: Exception | None = None
+    answers: list[Phase | None] = field(default_factory=list)
+    swept: list[float] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+
+    async def read(self, namespace: str, name: str) -> Migration | None:
+        if self.failure is not None:
+            raise self.failure
+        return self.stored.get((namespace, name))
+
+    async def remove(self, migration: Migration) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.removed.append(migration.name)
+
+    async def sweep(self, fate: Fate) -> int:
+        self.swept.append(clock())
+        self.answers.append(await fate(POD, self.asked))
+        return 0
+
+    def janitor(self) -> Janitor:
+        return Janitor(self.board, self, self, self.keep, lambda key: key in self.busy)
+
+    async def fate(self, now: float = NOW) -> Phase | None:
+        await self.janitor().sweep(now)
+        return self.answers[-1]
+
+    def knows(self, *migrations: Migration) -> Stage:
+        """Both the board and the journal do."""
+        for each in migrations:
+            self.board.put(each)
+            self.stored[each.namespace, each.name] = each
+        return self
+
+
+async def test_a_migration_that_nobody_knows_is_dead() -> None:
+    assert await Stage().fate() is Phase.FAILED
+
+
+async def test_a_migration_under_way_is_not_dead_whoever_knows_of_it() -> None:
+    assert await Stage().knows(under_way("m")).fate() is None
+    assert await Stage(stored={("shop", "m"): pending("m")}).fate() is None  # the board may be behind
+
+
+async def test_what_somebody_has_in_hand_is_left_to_him() -> None:
+    assert await Stage(busy=frozenset({("shop", "m")})).fate() is None
+
+
+async def test_a_migration_is_dead_some_time_after_its_end() -> None:
+    assert await Stage().knows(over("m")).fate(NOW + 5) is None
+    assert await Stage().knows(over("m")).fate(NOW + 60) is Phase.COMPLETED
+    assert await Stage().knows(over("m", failed=True)).fate(NOW + 60) is Phase.FAILED
+
+
+async def test_a_migration_that_makes_no_sense_is_left_alone() -> None:
+    assert await Stage(failure=JournalError("PodMigration shop/m: spec.pod.name: required")).fate() is None
+
+
+async def test_a_mark_without_a_name_is_nobodys_unless_this_very_pod_is_moved() -> None:
+    assert await Stage(asked="").fate() is Phase.FAILED
+    assert await Stage(asked="").knows(under_way("m", "web-a")).fate() is None
+    assert await Stage(asked="").knows(over("m", "web-a")).fate(NOW + 60) is Phase.FAILED
+
+
+async def test_finished_migrations_are_forgotten_in_their_time() -> None:
+    stage = Stage().knows(over("old", finished=NOW - 3600), over("new", finished=NOW - 3599), under_way("m"))
+    await stage.fate()
+    assert stage.removed == ["old"]
+
+
+async def test_a_finished_migration_stays_while_others_of_its_proposal_count_on_it() -> None:
+    pair = Order("web-a", proposal="p", members=2)
+    stage = Stage(keep=0.0).knows(over("a", order=pair), under_way("b", order=pair))
+    await stage.fate()
+    assert stage.removed == []
+    stage.knows(over("b", order=pair, version="2"))
+    await stage.fate()
+    assert sorted(stage.removed) == ["a", "b"]
+
+
+async def test_a_migration_that_cannot_be_forgotten_does_not_hold_up_the_sweep() -> None:
+    stage = Stage(keep=0.0, failure=ClusterError("nobody is there"), busy=frozenset({("shop", "m")}))
+    stage.knows(over("old"))
+    assert await stage.fate() is None
+    assert len(stage.swept) == 1
+
+
+def test_it_cleans_up_at_once_and_every_few_minutes() -> None:
+    async def story() -> None:
+        stage = Stage()
+        running = asyncio.create_task(stage.janitor().run())
+        await asyncio.sleep(650.0)
+        running.cancel()
+        assert stage.swept == [0.0, 300.0, 600.0]
+
+    in_virtual_time(story)
+
+
+def test_it_cleans_up_soon_after_a_migration_was_deleted_in_the_middle() -> None:
+    async def story() -> None:
+        stage = Stage().knows(under_way("m"), over("done"))
+        running = asyncio.create_task(stage.janitor().run())
+        await asyncio.sleep(100.0)
+        stage.board.drop(("shop", "done"))
+        await asyncio.sleep(100.0)
+        assert stage.swept == [0.0]
+        stage.board.drop(("shop", "m"))
+        await asyncio.sleep(10.0)
+        running.cancel()
+        assert stage.swept == [0.0, 205.0]
+
+    in_virtual_time(story)

@@ -1,0 +1,93 @@
+"""The logbook: the board knows at once what was stored, and people are told afterwards; what fails is on neither."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import pytest
+
+from rescheduler.cluster.errors import ApiError
+from rescheduler.cluster.journal import Journal, StaleError
+from rescheduler.model.migration import Migration, Phase, Progress
+from rescheduler.runtime.board import Board, Key
+from rescheduler.runtime.logbook import Logbook
+from tests.unit.runtime.migrations import pending, under_way
+
+BEGUN = Progress(phase=Phase.IN_PROGRESS)
+
+
+@dataclass
+class Kept:
+    """A journal of one migration."""
+
+    migration: Migration | None = None
+    failure: Exception | None = None
+
+    async def add(self, migration: Migration) -> Migration:
+        return self._written(migration)
+
+    async def read(self, _namespace: str, _name: str) -> Migration | None:
+        return self.migration
+
+    async def store(self, migration: Migration, progress: Progress) -> Migration:
+        return self._written(replace(migration, progress=progress))
+
+    def _written(self, migration: Migration) -> Migration:
+        if self.failure is not None:
+            raise self.failure
+        self.migration = replace(migration, version=str(int(migration.version or "0") + 1))
+        return self.migration
+
+
+@dataclass
+class Stage:
+    journal: Kept = field(default_factory=Kept)
+    board: Board = field(default_factory=Board)
+    log: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.board.listen(self._changed)
+        self.logbook = Logbook(cast("Journal", self.journal), self.board, self._told)
+
+    def _changed(self, key: Key, ours: bool) -> None:
+        self.log.append(f"board {key[1]}{' ours' if ours else ''}")
+
+    def _told(self, before: Migration, after: Migration) -> None:
+        self.log.append(f"told {before.progress.phase} → {after.progress.phase}")
+
+
+async def test_a_new_migration_is_on_the_board_at_once_and_whoever_listens_takes_it_up() -> None:
+    stage = Stage()
+    added = await stage.logbook.add(pending("m"))
+    assert stage.board.get(("shop", "m")) == added
+    assert stage.log == ["board m"]
+
+
+async def test_progress_is_on_the_board_before_people_are_told() -> None:
+    stage = Stage()
+    await stage.logbook.store(pending("m"), BEGUN)
+    assert stage.log == ["board m ours", "told Pending → InProgress"]
+    assert [each.version for each in stage.board.under_way()] == ["2"]
+
+
+@pytest.mark.parametrize("failure", [StaleError("changed"), ApiError(500, "InternalError", "no", "/x")])
+async def test_what_could_not_be_stored_is_neither_on_the_board_nor_told(failure: Exception) -> None:
+    stage = Stage(Kept(failure=failure))
+    for writing in (stage.logbook.add(pending("m")), stage.logbook.store(pending("m"), BEGUN)):
+        with pytest.raises(type(failure)):
+            await writing
+    assert stage.log == []
+
+
+async def test_a_migration_that_is_found_gone_leaves_the_board() -> None:
+    stage = Stage()
+    stage.board.put(under_way("m"))
+    assert await stage.logbook.read("shop", "m") is None
+    assert list(stage.board.all()) == []
+
+
+async def test_a_migration_that_is_there_is_given_as_it_is() -> None:
+    stage = Stage(Kept(under_way("m", version="4")))
+    found = await stage.logbook.read("shop", "m")
+    assert found == under_way("m", version="4")

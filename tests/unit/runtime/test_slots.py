@@ -1,0 +1,243 @@
+"""Slots: no limit is ever exceeded, whoever asks when; and no slot is held by somebody who does not need it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.policy import Concurrency
+from rescheduler.runtime.board import Board
+from rescheduler.runtime.slots import Slots, is_in_line, slot
+from tests.unit.runtime.migrations import WEB, over, pending, under_way
+
+FREE = Concurrency(total=None, per_node=None, per_namespace=None, per_workload=None)
+BEGINS = Progress(source="one", target="two", workload=WEB)
+
+
+def board_of(*migrations: Migration) -> Board:
+    board = Board()
+    for each in migrations:
+        board.put(each)
+    return board
+
+
+@pytest.mark.parametrize(
+    ("limits", "named"),
+    [
+        (replace(FREE, total=1), "total"),
+        (replace(FREE, per_namespace=1), "perNamespace"),
+        (replace(FREE, per_workload=1), "perWorkload"),
+        (replace(FREE, per_node=1), "perNode, one"),
+    ],
+)
+def test_each_limit_keeps_the_next_one_waiting_and_is_named(limits: Concurrency, named: str) -> None:
+    slots = Slots(board_of(under_way("first", workload=WEB)), limits)
+    assert slots.objection(pending("next"), BEGINS).endswith(f"1 under way (migration.concurrency.{named})")
+
+
+def test_without_limits_nobody_waits() -> None:
+    slots = Slots(board_of(*(under_way(f"m{number}", workload=WEB) for number in range(50))), FREE)
+    assert slots.objection(pending("next"), BEGINS) == ""
+
+
+def test_a_node_counts_as_source_and_as_target() -> None:
+    slots = Slots(board_of(under_way("first", source="three", target="one")), replace(FREE, per_node=1))
+    assert "perNode, one" in slots.objection(pending("next"), BEGINS)
+    assert slots.objection(pending("next"), replace(BEGINS, source="four")) == ""
+
+
+def test_the_same_names_in_other_namespaces_are_other_workloads() -> None:
+    slots = Slots(board_of(replace(under_way("first", workload=WEB), namespace="bank")), Concurrency())
+    assert slots.objection(pending("next"), BEGINS) == ""
+
+
+def test_two_bare_pods_are_two_workloads() -> None:
+    slots = Slots(board_of(under_way("first", "a")), Concurrency())
+    assert slots.objection(pending("next", "b"), replace(BEGINS, workload=None)) == ""
+
+
+def test_what_has_just_been_granted_counts_before_it_is_stored() -> None:
+    board = board_of(pending("first"), pending("next"))
+    slots = Slots(board, replace(FREE, total=1))
+    slots.grant(pending("first"), BEGINS)
+    assert slots.objection(pending("next"), BEGINS)
+    assert slots.objection(pending("first"), BEGINS) == ""
+    assert slots.has_granted(("shop", "first"))
+    assert not slots.has_granted(("shop", "next"))
+
+
+def test_what_is_only_looked_at_counts_and_is_not_about_to_begin() -> None:
+    slots = Slots(board_of(pending("first"), pending("next")), replace(FREE, total=1))
+    slots.hold(pending("first"), BEGINS)
+    assert slots.objection(pending("next"), BEGINS)
+    assert not slots.has_granted(("shop", "first"))
+    slots.grant(pending("first"), BEGINS)
+    assert slots.has_granted(("shop", "first"))
+
+
+def test_what_is_granted_and_stored_counts_once() -> None:
+    board = board_of(pending("first"), pending("next"))
+    slots = Slots(board, replace(FREE, total=2))
+    slots.grant(pending("first"), BEGINS)
+    board.put(under_way("first", version="2", attempts=1))
+    assert slots.objection(pending("next"), BEGINS) == ""
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        pytest.param(over("first", version="3"), id="over"),
+        pytest.param(pending("first", version="3", attempts=1, retry_at=9.0), id="waiting for its next attempt"),
+    ],
+)
+def test_what_was_granted_and_has_begun_holds_no_slot_after_it(left: Migration) -> None:
+    """Also if nobody has asked for a slot while it was under way."""
+    board = board_of(pending("first"), pending("next"))
+    slots = Slots(board, replace(FREE, total=1))
+    slots.grant(pending("first"), BEGINS)
+    board.put(under_way("first", version="2", attempts=1))
+    board.put(left)
+    assert slots.objection(pending("next"), BEGINS) == ""
+    assert not slots.has_granted(("shop", "first"))
+
+
+def test_what_was_granted_and_is_deleted_holds_no_slot() -> None:
+    board = board_of(pending("first"), pending("next"))
+    slots = Slots(board, replace(FREE, total=1))
+    slots.grant(pending("first"), BEGINS)
+    board.drop(("shop", "first"))
+    assert slots.objection(pending("next"), BEGINS) == ""
+
+
+def test_what_was_granted_and_did_not_begin_can_be_released() -> None:
+    board = board_of(pending("first"), pending("next"))
+    slots = Slots(board, replace(FREE, total=1))
+    slots.grant(pending("first"), BEGINS)
+    slots.release(("shop", "first"))
+    assert slots.objection(pending("next"), BEGINS) == ""
+
+
+def test_members_of_a_proposal_that_has_begun_do_not_wait() -> None:
+    together = Order("a", proposal="p", members=2)
+    slots = Slots(board_of(under_way("first", order=together)), replace(FREE, total=1))
+    assert slots.objection(pending("second", order=replace(together, pod="b")), BEGINS) == ""
+    assert slots.objection(pending("other", order=replace(together, proposal="q")), BEGINS)
+
+
+def test_a_proposal_of_one_is_no_way_round_the_limits() -> None:
+    alone = Order("a", proposal="p", members=1)
+    slots = Slots(board_of(under_way("first", order=alone)), replace(FREE, total=1))
+    assert slots.objection(pending("second", order=alone), BEGINS)
+
+
+def test_one_in_line_still_waits_until_its_limit_changes() -> None:
+    board = board_of(under_way("first"))
+    slots = Slots(board, replace(FREE, total=1, per_node=1))
+    told = slots.objection(pending("next"), BEGINS)
+    waiting = pending("next", source="one", message=told)
+    assert is_in_line(waiting)
+    assert slots.still_waits(waiting)
+    assert not slots.still_waits(replace(waiting, order=replace(waiting.order, paused=True)))
+    assert not slots.still_waits(replace(waiting, progress=replace(waiting.progress, message="a rollout")))
+    board.put(over("first", version="2"))
+    assert not slots.still_waits(waiting)
+
+
+def test_only_pending_ones_are_in_line() -> None:
+    assert not is_in_line(under_way("m", message="it waits its turn: 1 under way"))
+    assert not is_in_line(pending("m"))
+
+
+class Interleaved(RuleBasedStateMachine):
+    """Workers ask, are granted a slot, store it or fail to; moves end, are retried or deleted, in any order."""
+
+    limits = Concurrency(total=4, per_node=2, per_namespace=3, per_workload=1)
+    names = st.sampled_from([f"m{number}" for number in range(8)])
+
+    @initialize()
+    def begin(self) -> None:
+        self.board = Board()
+        self.slots = Slots(self.board, self.limits)
+        self.versions = 0
+        self.granted: dict[str, Progress] = {}
+
+    def stored(self, migration: Migration) -> None:
+        self.versions += 1
+        self.board.put(replace(migration, version=str(self.versions)), ours=True)
+
+    def known(self, name: str) -> Migration | None:
+        return self.board.get((self.namespace(name), name))
+
+    @staticmethod
+    def namespace(name: str) -> str:
+        return "shop" if name < "m5" else "bank"
+
+    @rule(name=names)
+    def ordered(self, name: str) -> None:
+        if self.known(name) is None:
+            self.stored(Migration(self.namespace(name), name, Order(f"pod-{name}")))
+
+    @rule(
+        name=names,
+        source=st.sampled_from(["one", "two"]),
+        aim=st.sampled_from(["three", "four", ""]),
+        workload=st.sampled_from(["web", "db", "cache", ""]),
+    )
+    def asked(self, name: str, source: str, aim: str, workload: str) -> None:
+        """As admission does: a new look gives up what was granted at an earlier one."""
+        migration = self.known(name)
+        if migration is None or migration.progress.phase is not Phase.PENDING:
+            return
+        self.slots.hold(migration, migration.progress)
+        self.granted.pop(name, None)
+        owner = Reference("Deployment", workload, workload) if workload else None
+        progress = replace(migration.progress, source=source, target=aim, workload=owner)
+        if not self.slots.objection(migration, progress):
+            self.slots.grant(migration, progress)
+            self.granted[name] = progress
+        else:
+            self.slots.release((migration.namespace, migration.name))
+
+    @precondition(lambda self: self.granted)
+    @rule(data=st.data())
+    def begun(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.granted)))
+        progress = self.granted.pop(name)
+        migration = self.known(name)
+        if migration is not None:
+            begun = replace(progress, phase=Phase.IN_PROGRESS, attempts=progress.attempts + 1)
+            self.stored(replace(migration, progress=begun))
+
+    @rule(name=names, phase=st.sampled_from([Phase.PENDING, Phase.COMPLETED]))
+    def ended_or_rolled_back(self, name: str, phase: Phase) -> None:
+        migration = self.known(name)
+        if migration is not None and migration.progress.phase is Phase.IN_PROGRESS:
+            self.stored(replace(migration, progress=replace(migration.progress, phase=phase)))
+
+    @rule(name=names)
+    def deleted(self, name: str) -> None:
+        self.board.drop((self.namespace(name), name))
+        self.granted.pop(name, None)
+
+    @invariant()
+    def no_limit_is_exceeded(self) -> None:
+        moving = [(each, each.progress) for each in self.board.under_way()]
+        moving += [(found, told) for name, told in self.granted.items() if (found := self.known(name)) is not None]
+        taken = [slot(*each) for each in moving]
+        assert len(taken) <= 4
+        assert max(Counter(node for each in taken for node in each.nodes).values(), default=0) <= 2
+        assert max(Counter(each.namespace for each in taken).values(), default=0) <= 3
+        assert max(Counter(each.workload for each in taken).values(), default=0) <= 1
+
+    @invariant()
+    def nothing_waits_for_nobody(self) -> None:
+        if not self.granted and not list(self.board.under_way()):
+            assert self.slots.objection(pending("somebody"), BEGINS) == ""
+
+
+TestInterleaved = Interleaved.TestCase

@@ -1,0 +1,70 @@
+"""Rows keep what tells that an object is ours, so that the janitor needs no list; and cost nothing where it is not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rescheduler.cluster.cache import Cache
+from rescheduler.model import marks
+from rescheduler.model.objects import NOTHING
+from rescheduler.runtime.sweeping import Marked, found
+
+OURS = {marks.MANAGED_BY: marks.OURSELVES, marks.MIGRATION_ID: "m"}
+RUNNING = {marks.MIGRATION_ID: "m", marks.MIGRATION_STATUS: "in-progress"}
+
+
+def cached(*objects: tuple[str, dict[str, Any]]) -> Cache:
+    """A cache that was told of these: kind and metadata."""
+    cache = Cache("test")
+    for kind, metadata in objects:
+        body = {"metadata": {"namespace": "shop", "resourceVersion": "1"} | metadata, "spec": {}, "status": {}}
+        cache.put(kind, json.dumps(body).encode())
+    return cache
+
+
+def test_pods_without_notes_of_ours_share_one_empty_mapping() -> None:
+    notes = {"kubectl.kubernetes.io/restartedAt": "x", "example.io/rescheduler": "rescheduler.io"}
+    cache = cached(("Pod", {"name": "a"}), ("Pod", {"name": "b", "annotations": notes}))
+    assert all(row.annotations is NOTHING for row in cache.rows("Pod"))
+
+
+def test_notes_of_ours_are_kept_and_others_are_not() -> None:
+    notes = {marks.COST_BEFORE: "5", "example.com/other": "x"}
+    (row,) = cached(("Pod", {"name": "a", "annotations": notes})).rows("Pod")
+    assert row.annotations == {marks.COST_BEFORE: "5"}
+
+
+def test_a_node_tells_that_we_cordoned_it_and_a_budget_whom_it_was_made_for() -> None:
+    cache = cached(
+        ("Node", {"name": "ours", "annotations": {marks.CORDONED: "2026-01-01T00:00:00Z"}}),
+        ("Node", {"name": "other"}),
+        ("PodDisruptionBudget", {"name": "ours", "labels": OURS}),
+        ("PodDisruptionBudget", {"name": "other", "labels": {marks.MIGRATION_ID: "m"}}),
+    )
+    assert {row.name: row.cordoned for row in cache.rows("Node")} == {"ours": True, "other": False}
+    assert {row.name: row.migration for row in cache.rows("PodDisruptionBudget")} == {"ours": "m", "other": ""}
+
+
+def test_everything_that_is_marked_is_found_and_nothing_else() -> None:
+    trace = {marks.MIGRATION_ID: "m", marks.MIGRATION_STATUS: "completed"}
+    cache = cached(
+        ("Pod", {"name": "running", "labels": RUNNING}),
+        ("Pod", {"name": "cheap", "annotations": {marks.COST_BEFORE: ""}}),
+        ("Pod", {"name": "moved", "labels": trace, "annotations": {marks.ORIGINAL_POD: "uid"}}),
+        ("Pod", {"name": "plain", "labels": {"app": "web"}}),
+        ("ReplicaSet", {"name": "steered", "annotations": {marks.AFFINITY_BEFORE: "{}"}}),
+        ("Deployment", {"name": "paused", "annotations": {marks.PAUSED_BY: "m"}}),
+        ("Deployment", {"name": "tuned", "annotations": {marks.MIGRATION_METHOD: "evict"}}),
+        ("StatefulSet", {"name": "noted", "annotations": {marks.MIGRATION_ID: "m"}}),
+        ("PodDisruptionBudget", {"name": "temporary", "labels": OURS}),
+        ("PodDisruptionBudget", {"name": "theirs"}),
+    )
+    assert list(found(cache)) == [
+        Marked("Pod", "shop", "running"),
+        Marked("Pod", "shop", "cheap"),
+        Marked("Deployment", "shop", "paused"),
+        Marked("ReplicaSet", "shop", "steered"),
+        Marked("StatefulSet", "shop", "noted"),
+        Marked("PodDisruptionBudget", "shop", "temporary"),
+    ]

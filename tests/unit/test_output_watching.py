@@ -1,0 +1,72 @@
+"""Progress of what is waited for: a live line on a terminal, else a line for each change; warnings beside it."""
+
+from __future__ import annotations
+
+import io
+import logging
+
+import pytest
+
+from rescheduler.cli.watching import MigrationProgress, progress, told_of
+from rescheduler.model.migration import Migration, Order, Phase, Progress
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def migration(name: str, phase: Phase = Phase.IN_PROGRESS, **made: object) -> Migration:
+    return Migration("shop", name, Order(f"web-{name}"), Progress(phase, **made))  # type: ignore[arg-type] # its fields
+
+
+def _shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *told: Migration) -> str:
+    monkeypatch.setattr("sys.stderr", stream)
+    with progress() as line:
+        tracker = MigrationProgress(line, 2)
+        for each in told:
+            tracker.noticed(each)
+    return stream.getvalue()
+
+
+def test_a_line_for_each_change_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = migration("a", step="AwaitReady", message="not Ready yet")
+    shown = _shown(monkeypatch, io.StringIO(), first, first, migration("a", Phase.COMPLETED))
+    assert shown == "shop/web-a: AwaitReady: not Ready yet\nshop/web-a: Completed\n"
+
+
+def test_one_live_line_on_a_terminal_which_is_gone_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    shown = _shown(monkeypatch, _Terminal(), migration("a", Phase.COMPLETED), migration("b", step="[bold]Mark"))
+    assert "1 of 2 moved; shop/web-b: [bold]Mark" in shown
+    assert shown.endswith("\x1b[2K")
+
+
+def test_a_dumb_terminal_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    assert _shown(monkeypatch, _Terminal(), migration("a", step="Mark")) == "shop/web-a: Mark\n"
+
+
+def test_what_watching_warns_of_is_a_message_and_only_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    log = logging.getLogger("rescheduler.cluster.reflector")
+    with progress():
+        log.warning("podmigrations: cut off; tried again")
+        log.info("of no interest")
+    log.warning("later")
+    assert stream.getvalue() == "warning: podmigrations: cut off; tried again\n"
+
+
+def test_attempts_and_failures_are_told() -> None:
+    assert told_of(migration("a", step="Mark", attempts=2)) == "shop/web-a: Mark (attempt 2)"
+    assert told_of(migration("a", Phase.PENDING, message="waits for room")) == "shop/web-a: Pending: waits for room"
+    assert told_of(migration("a", Phase.FAILED, message="no room", attempts=3)) == "shop/web-a: Failed: no room"
+
+
+def test_failed_moves_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    shown = _shown(monkeypatch, _Terminal(), migration("a", Phase.FAILED, message="no room"))
+    assert "0 of 2 moved, 1 failed; shop/web-a: Failed: no room" in shown
