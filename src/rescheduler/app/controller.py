@@ -125,7 +125,8 @@ class _Parts:
         migrator = Migrator(logbook, observer, writer, Lifecycle(manner), admission.admit)
         carrier = Carrier(migrator, admission, board, watching.cache, client.clock.now)
         sweeper = Sweeper(watching.cache, observer, writer)
-        janitor = Janitor(board, journal, sweeper, config.fields.migration.keep_finished, carrier.in_hand)
+        keep, now = config.fields.migration.keep_finished, client.clock.now
+        janitor = Janitor(board, journal, sweeper, keep, carrier.in_hand, now)
         empties = NodeMaintenance.name in policy.enabled_strategies
         cordons = Cordons(watching.cache, observer, writer, cordons=empties)
         keeping = Duty("cordons", _CORDONS_EVERY, lambda: cordons.keep(client.clock.now()))

@@ -39,7 +39,7 @@ from rescheduler.migration.steps import (
     Ungate,
     Wait,
 )
-from rescheduler.model.migration import Migration, Phase, Progress
+from rescheduler.model.migration import Migration, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 
 ROLL_BACK = "RollBack"
@@ -189,7 +189,12 @@ class Lifecycle:
 
     def _completed(self, scene: Scene) -> Progress:
         progress = scene.migration.progress
-        landed = next((p["spec"].get("nodeName", "") for p in scene.seen.marked if _is_replacement(p, progress)), "")
+        found = next((pod for pod in scene.seen.marked if _is_replacement(pod, progress)), None)
+        if found is not None:  # by its UID people find what happened to it
+            progress = replace(
+                progress, replacement=Reference("Pod", found["metadata"]["name"], found["metadata"]["uid"])
+            )
+        landed = found["spec"].get("nodeName", "") if found is not None else ""
         elsewhere = landed and progress.target and landed != progress.target
         said = f"landed on {landed}, not on {progress.target}" if elsewhere else ""
         return replace(progress, phase=Phase.COMPLETED, step="", finished=scene.now, message=said)

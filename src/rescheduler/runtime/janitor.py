@@ -1,6 +1,6 @@
 """The janitor: forgets migrations that ended long ago, and puts right what dead ones left behind.
 
-The leader runs it: at once, since a predecessor may have died anywhere; then every few minutes; and soon after somebody
+The leader runs it: at once, since a predecessor may have died anywhere; then every minute; and soon after somebody
 has deleted a migration in the middle, because then nobody else knows of it any more. Cordons are `maintenance`'s.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
@@ -20,7 +21,7 @@ from rescheduler.runtime.board import Board, Key
 from rescheduler.runtime.sweeping import Fate, Marked
 
 _log = structlog.stdlib.get_logger(__name__)
-_EVERY = 300.0
+_EVERY = 60.0
 _SETTLED = 10.0  # how long a migration must be over: until then its own last look at what came late is due
 _LATE = 5.0  # after a deletion: what was on its way is done, and controllers have copied what they copy late
 
@@ -38,26 +39,29 @@ class Sweeper(Protocol):
     async def sweep(self, fate: Fate) -> int: ...
 
 
+@dataclass
 class Janitor:
-    """Cleans up; `keep` is for how long finished migrations stay, `in_hand` whether somebody works on one just now."""
+    """Cleans up."""
 
-    def __init__(
-        self, board: Board, journal: Journal, sweeper: Sweeper, keep: float, in_hand: Callable[[Key], bool]
-    ) -> None:
-        self._board = board
-        self._journal = journal
-        self._sweeper = sweeper
-        self._keep = keep
-        self._in_hand = in_hand
-        self._active = {(each.namespace, each.name) for each in board.active()}
+    _board: Board
+    _journal: Journal
+    _sweeper: Sweeper
+    _keep: float
+    """For how many seconds finished migrations stay."""
+    _in_hand: Callable[[Key], bool]
+    """Whether somebody works on a migration just now."""
+    _now: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        self._active = {(each.namespace, each.name) for each in self._board.active()}
         self._deserted = asyncio.Event()
-        board.listen(self._changed)
+        self._board.listen(self._changed)
 
     async def run(self) -> None:
         """Clean up until cancelled."""
         while True:
             self._deserted.clear()
-            await self.sweep(time.time())
+            await self.sweep(self._now())
             try:
                 async with asyncio.timeout(_EVERY):
                     await self._deserted.wait()

@@ -152,6 +152,14 @@ def test_moves_that_belong_together_wait_for_each_other_and_fall_together() -> N
     assert MEMBERS.look(scene(two, members=(ready,), pod=None)) == GiveUp("the pod is gone", retry=False)
 
 
+def test_a_move_that_belongs_to_one_that_was_deleted_is_given_up() -> None:
+    two = migration(order=Order("web-a", proposal="p", members=2))
+    assert isinstance(MEMBERS.look(scene(replace(two, created=NOW - 60))), Wait)
+    assert MEMBERS.look(scene(replace(two, created=NOW - 121))) == GiveUp(
+        "a move that belongs to it was never stored, or has been deleted", retry=False
+    )
+
+
 def test_the_original_is_made_cheap_only_when_every_pod_of_its_workload_is_ready() -> None:
     outlook = Cheapen().look(scene(MOVING, copy_of()))
     assert isinstance(outlook, Do)
