@@ -32,6 +32,7 @@ _log = structlog.stdlib.get_logger(__name__)
 WORKERS = 24
 _IN_LINE = 5.0  # seconds between looks at what waits its turn; whoever ends calls the others, too
 _LAST_REQUESTS = 5.0  # seconds that workers have to come to an end when everything does
+_STUBBORN = 60.0  # seconds between tries when all tries with back-off have failed
 _LATELY = 60.0  # seconds; what ended before has been looked at after its end, or is the janitor's
 DELICATE = frozenset(
     step.name for step in (Cheapen, HandOver, EvictOriginal, Pause, Prefer, Evict, AwaitRebuilt, Restore)
@@ -134,6 +135,10 @@ class Carrier:
 
     def _failed(self, key: Key, why: str) -> None:
         delay = self._queue.failed(key)
+        migration = self._board.get(key)
+        if delay is None and migration is not None and migration.progress.phase is Phase.IN_PROGRESS:
+            delay = _STUBBORN  # what it has begun must be ended or taken back, however long it takes
+            self._queue.add_later(key, delay)
         when = "when something changes" if delay is None else f"in {delay:.1f} s"
         _log.warning("could not go on", migration="/".join(key), why=why, again=when)
 

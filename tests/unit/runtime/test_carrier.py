@@ -375,3 +375,23 @@ def test_parking_with_nothing_to_do_takes_no_time() -> None:
         assert clock() == started
 
     told(story, under_way("m", step="Land"), over("done"))
+
+
+def test_what_is_under_way_is_tried_for_ever_what_is_pending_until_something_changes() -> None:
+    stage = Stage()
+    outage = ApiError(None, "Unreachable", "nobody is there", "/")
+    begun, waiting = under_way("m", "web-a"), pending("p", "web-b")
+    stage.script["m"] = [outage] * 100
+    stage.script["p"] = [outage] * 100
+    stage.has_pods_of(begun, waiting)
+
+    async def story() -> None:
+        for each in (begun, waiting):
+            stage.board.put(each)
+        running = asyncio.ensure_future(stage.carrier.run())
+        await asyncio.sleep(1800)
+        running.cancel()
+        await asyncio.wait([running])
+
+    in_virtual_time(story)
+    assert set(stage.looked_at(since=1600.0)) == {"m"}
