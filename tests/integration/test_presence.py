@@ -51,7 +51,7 @@ async def test_one_kept_lease_among_old_ones_is_enough(tmp_path: Path) -> None:
     ("leases", "said"),
     [
         ([], "there is no Lease kube-rescheduler in any namespace"),
-        ([held(1000)], "ran out 98"),
+        ([held(1000)], "the Lease kube-rescheduler ran out "),
         ([held(0, holder="")], "nobody holds the Lease kube-rescheduler"),
         ([{"metadata": {"name": "kube-rescheduler"}}], "nobody holds the Lease kube-rescheduler"),
     ],
