@@ -22,7 +22,7 @@ from rescheduler.cluster.paths import path_of
 from rescheduler.cluster.sections import SectionError
 from rescheduler.migration.commands import Json
 from rescheduler.migration.eviction import temporary_budget_name
-from rescheduler.migration.observation import EVERYTHING, Observation, Part, controller_of, labels_of
+from rescheduler.migration.observation import EVERYTHING, Observation, Part, controller_of, labels_of, notes_of
 from rescheduler.model import marks
 from rescheduler.model.migration import Migration, Reference
 from rescheduler.model.selector import Requirement, Selector, SelectorError, requirement, selector_of
@@ -65,8 +65,10 @@ class Observer:
             sets = reads.create_task(self.owned("ReplicaSet", namespace, above))
             protected = (deployment or controller) if Part.BUDGETS in parts else None
             own = reads.create_task(self._temporary_budget(namespace, protected))
+            tags = labels_of(pod) if pod is not None else {}
+            selecting = [each for each in budgets.result() if not _is_ours(each) and _selects(each, tags)]
+            copies = reads.create_task(self._copies_of_others(migration, selecting))
         marked, namesake = _told_apart(migration, pod, replacement)
-        tags = labels_of(pod) if pod is not None else {}
         return Observation(
             pod=pod,
             marked=marked,
@@ -75,7 +77,11 @@ class Observer:
             deployment=deployment,
             replica_sets=sets.result(),
             siblings=siblings.result(),
-            budgets=tuple(b for b in budgets.result() if not _is_ours(b) and _selects(b, tags)),
+            budgets=tuple(selecting),
+            unadopted={
+                each["metadata"]["uid"]: sum(_selects(each, labels_of(copy)) for copy in copies.result())
+                for each in selecting
+            },
             temporary_budget=own.result(),
             services=tuple(services.result()),
             target=node.result(),
@@ -99,6 +105,19 @@ class Observer:
             return None
         budget = await self.find("PodDisruptionBudget", namespace, temporary_budget_name(workload))
         return budget if budget is not None and _is_ours(budget) else None
+
+    async def _copies_of_others(self, migration: Migration, budgets: list[Json]) -> list[Json]:
+        """Pods that are to be handed over to and are nobody's yet, where a budget could take them for its own."""
+        if not budgets:
+            return []
+        listed = await self._list("Pod", migration.namespace, f"{marks.MIGRATION_STATUS}=in-progress")
+        return [
+            pod
+            for pod in listed
+            if marks.WITHHELD in notes_of(pod)
+            and controller_of(pod) is None
+            and labels_of(pod).get(marks.MIGRATION_ID) != migration.name
+        ]
 
     async def _replacement(self, migration: Migration) -> Json | None:
         """Whoever has the name that is recorded for the replacement; it is recorded before it is made."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rescheduler.migration.commands import Json
-from rescheduler.migration.observation import Part, Scene, has_ended, is_leaving, ready_for
+from rescheduler.migration.observation import Part, Scene, condition, has_ended, is_leaving, ready_for
 from rescheduler.migration.steps import Done, GiveUp, Outlook, Plain, Wait
 
 
@@ -48,16 +48,31 @@ def forbidding(scene: Scene, budgets: Iterable[Json], spare: int = 0) -> str:
         return ""
     healthy = ready_for(original, scene.now) is not None
     for budget in budgets:
-        if not (_allows(budget, spare) or (not healthy and _allows_unhealthy(budget))):
+        others = scene.seen.unadopted.get(budget["metadata"]["uid"], 0)
+        if not (_allows(budget, spare, others) or (not healthy and _allows_unhealthy(budget))):
             return f"budget {budget['metadata']['name']} allows no disruption now"
     return ""
 
 
-def _allows(budget: Json, spare: int) -> bool:
+def falling_short(scene: Scene) -> str:
+    """Which budget would have too few healthy pods without the original; empty when none would.
+
+    The copy has its share in it: where nobody else is disturbed, it makes up for the original. A budget that its
+    controller cannot reckon counts nobody, and says nothing.
+    """
+    for budget in scene.seen.budgets:
+        status = budget.get("status", {})
+        reckoned = condition(budget, "DisruptionAllowed").get("reason") != "SyncFailed"
+        if reckoned and status.get("currentHealthy", 0) <= status.get("desiredHealthy", 0):
+            return f"budget {budget['metadata']['name']} would have too few healthy pods without the original"
+    return ""
+
+
+def _allows(budget: Json, spare: int, others: int) -> bool:
     status = budget.get("status", {})
-    if status.get("disruptionsAllowed", 0) >= 1:
+    if status.get("disruptionsAllowed", 0) - others >= 1:
         return True
-    return bool(spare and status.get("currentHealthy", 0) + spare > status.get("desiredHealthy", 0))
+    return bool(spare and status.get("currentHealthy", 0) - others + spare > status.get("desiredHealthy", 0))
 
 
 def _allows_unhealthy(budget: Json) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 
 from rescheduler.migration import commands
+from rescheduler.migration.budgets import falling_short
 from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.copies import from_template, name_for, withheld_labels
 from rescheduler.migration.observation import Part, Scene, has_ended, is_leaving, labels_of, notes_of, ready_for
@@ -86,7 +87,7 @@ class HandOver(Plain):
     """Gives the copy the label that was withheld, and waits until the ReplicaSet has chosen."""
 
     name = "HandOver"
-    needs = frozenset({Part.SIBLINGS})
+    needs = frozenset({Part.SIBLINGS, Part.BUDGETS})
 
     def look(self, scene: Scene) -> Outlook:
         """Done when the copy is adopted and the original goes or stays for good."""
@@ -108,7 +109,11 @@ class HandOver(Plain):
         if unfit := unfit_target(scene):
             return GiveUp(unfit)
         reason = unrest(scene) or ("" if ready_for(copy, scene.now) is not None else "the copy is not Ready any more")
-        return Wait(reason) if reason else Do((self._label(copy),))
+        if reason:
+            return Wait(reason)
+        if short := falling_short(scene):  # the copy is not counted yet, or somebody else has used that it is
+            return Wait(short, 0.5)
+        return Do((self._label(copy),))
 
     def _undecided(self, scene: Scene, controller: Json, both: set[str]) -> Outlook:
         # Decided on one list alone: the original was read at another moment, and may have begun to go since.

@@ -6,7 +6,8 @@ below are the few questions that several steps ask.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, auto
 
@@ -57,6 +58,12 @@ class Observation:
     """Every pod that the controller owns, the original included."""
     budgets: tuple[Json, ...] = ()
     """The disruption budgets that select the original, ours aside."""
+    unadopted: Mapping[str, int] = field(default_factory=dict)
+    """For each of these budgets, by UID, how many copies of other moves it takes for healthy pods.
+
+    A copy that its ReplicaSet has not adopted yet is one pod too many, and the budget seems to allow one disruption
+    more than there is: as soon as the copy is adopted, its original goes.
+    """
     temporary_budget: Json | None = None
     services: tuple[Json, ...] = ()
     target: Json | None = None
