@@ -32,6 +32,10 @@ class Server:
         self.deletions = 0
         """How many lists come after the definition has gone."""
 
+    async def find(self, path: str) -> bytes | None:
+        """As the client does it, by `send`."""
+        return await ApiClient.find(cast("ApiClient", self), path)
+
     async def send(self, request: Request) -> bytes:
         lists = request.path.endswith("/podmigrations")
         self.asked.append("LIST" if lists else request.method)

@@ -115,6 +115,10 @@ class Line:
         self._server = server
         self._under_way: set[asyncio.Task[bytes]] = set()
 
+    async def find(self, path: str) -> bytes | None:
+        """As the client does it, by `send`."""
+        return await ApiClient.find(cast("ApiClient", self), path)
+
     async def send(self, request: Request) -> bytes:
         if self.cut:
             raise ApiError(None, "Unreachable", "nobody there", request.path)

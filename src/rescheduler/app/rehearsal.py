@@ -7,8 +7,7 @@ import asyncio
 import structlog
 
 from rescheduler.app.controller import Running, cycle_of
-from rescheduler.cluster.client import ApiClient, Request
-from rescheduler.cluster.errors import ApiError
+from rescheduler.cluster.client import ApiClient
 from rescheduler.model.plan import Move
 from rescheduler.runtime.controller import before, beside
 from rescheduler.runtime.duties import Duty
@@ -59,10 +58,4 @@ def _tell(move: Move) -> None:
 
 async def _is_served(client: ApiClient) -> bool:
     """Whether the cluster knows migrations; it need not, where nothing is moved."""
-    try:
-        await client.send(Request("GET", MIGRATIONS.path, {"limit": "1"}, answers=frozenset({404})))
-    except ApiError as error:
-        if error.status != 404:
-            raise
-        return False
-    return True
+    return await client.find(f"/apis/{MIGRATIONS.api_version}") is not None

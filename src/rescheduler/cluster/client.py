@@ -120,6 +120,15 @@ class ApiClient:
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
         return await self.request("GET", path, params=params)
 
+    async def find(self, path: str) -> bytes | None:
+        """What is there, or None where nothing is."""
+        try:
+            return await self.send(Request("GET", path, answers=frozenset({404})))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return None
+
     async def request(
         self,
         method: str,

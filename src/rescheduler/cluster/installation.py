@@ -84,14 +84,8 @@ class _Installation:
         return _objection(found) or await self._unserved()
 
     async def _read(self) -> Json | None:
-        path = path_of("CustomResourceDefinition", "", _NAME)
-        try:
-            answer = await self._client.send(Request("GET", path, answers=frozenset({404})))
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            return None
-        found: Json = msgspec.json.decode(answer)
+        answer = await self._client.find(path_of("CustomResourceDefinition", "", _NAME))
+        found: Json | None = msgspec.json.decode(answer) if answer is not None else None
         return found
 
     async def _written_over(self, found: Json | None) -> Json:

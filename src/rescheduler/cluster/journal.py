@@ -50,13 +50,8 @@ class Journal:
 
     async def read(self, namespace: str, name: str) -> Migration | None:
         """A migration as it is now; None if it is gone."""
-        try:
-            answer = await self._client.send(Request("GET", path_of(KIND, namespace, name), answers=frozenset({404})))
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            return None
-        return decoded(msgspec.json.decode(answer))
+        answer = await self._client.find(path_of(KIND, namespace, name))
+        return decoded(msgspec.json.decode(answer)) if answer is not None else None
 
     async def all(self, namespace: str = "") -> tuple[list[Migration], list[str]]:
         """All migrations, and what is to be said of those that make no sense."""

@@ -190,13 +190,8 @@ class Election:
 
     async def _read(self) -> _Found | None:
         path = path_of("Lease", self.lease.namespace, self.lease.name)
-        try:
-            answer = await self.client.send(Request("GET", path, answers=frozenset({404})))
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            return None
-        return _found(answer, path)
+        answer = await self.client.find(path)
+        return _found(answer, path) if answer is not None else None
 
     async def _write(self, method: str, body: Json) -> bool:
         """Whether nobody was faster."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from rescheduler.cluster.client import ApiClient, Request
+from rescheduler.cluster.client import ApiClient
 from rescheduler.cluster.errors import ApiError, ClusterError
 from rescheduler.cluster.paths import path_of
 from rescheduler.migration.commands import Json
@@ -61,13 +61,8 @@ class Lookup:
 
     async def find(self, kind: str, namespace: str, name: str) -> Json | None:
         """One object, if it is there."""
-        try:
-            answer = await self._client.send(Request("GET", path_of(kind, namespace, name), answers=frozenset({404})))
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            return None
-        body: Json = msgspec.json.decode(answer)
+        answer = await self._client.find(path_of(kind, namespace, name))
+        body: Json | None = msgspec.json.decode(answer) if answer is not None else None
         return body
 
     async def get(self, kind: str, namespace: str, name: str) -> Json:

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from rescheduler.cluster.client import ApiClient, Request
+from rescheduler.cluster.client import ApiClient
 from rescheduler.cluster.errors import ApiError
 from rescheduler.cluster.paths import path_of
 from rescheduler.cluster.sections import SectionError
@@ -90,13 +90,8 @@ class Observer:
 
     async def find(self, kind: str, namespace: str, name: str) -> Json | None:
         """One object, if it is there."""
-        try:
-            answer = await self._client.send(Request("GET", path_of(kind, namespace, name), answers=frozenset({404})))
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            return None
-        body: Json = msgspec.json.decode(answer)
+        answer = await self._client.find(path_of(kind, namespace, name))
+        body: Json | None = msgspec.json.decode(answer) if answer is not None else None
         return body
 
     async def _temporary_budget(self, namespace: str, workload: Json | None) -> Json | None:
