@@ -174,10 +174,10 @@ class ClientConnectionFields(Section):
         description="Path of a kubeconfig; empty finds one as kubectl does, or takes the pod's own service account.",
     )
     qps: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
-        default=None, description="Requests a second, on average; the client's own default if not given."
+        default=None, description="Requests of the controller a second, on average; no limit if not given."
     )
     burst: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="Requests at once; the client's own default if not given."
+        default=None, description="Requests at once, where `qps` is given; as many as a second has if not given."
     )
 
 
