@@ -196,7 +196,7 @@ def test_a_snapshot_does_not_change_with_the_cache() -> None:
 def test_listeners_hear_what_changed_and_what_went() -> None:
     heard: list[tuple[str, Any]] = []
     cache = Cache("test")
-    cache.listen(lambda kind, key: heard.append((kind, key)))
+    cache.listen(lambda kind, key, _: heard.append((kind, key)))
     sink = cache.sink("Deployment")
     sink.begin()
     sink.put(json.dumps({"metadata": {"name": "web", "namespace": "shop"}}).encode())

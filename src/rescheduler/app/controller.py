@@ -41,6 +41,7 @@ from rescheduler.runtime.janitor import Janitor
 from rescheduler.runtime.logbook import Logbook
 from rescheduler.runtime.maintenance import Cordons
 from rescheduler.runtime.migrator import Migrator
+from rescheduler.runtime.sightings import Sightings
 from rescheduler.runtime.slots import Slots
 from rescheduler.runtime.sweeping import Sweeper
 from rescheduler.runtime.watching import Watching
@@ -122,15 +123,16 @@ class _Parts:
         logbook = Logbook(journal, board, herald.hear)
         judge = Judge(watching.snapshot, board, policy)
         admission = Admission(board, judge, Slots(board, config.concurrency()), manner.timeout)
-        migrator = Migrator(logbook, observer, writer, Lifecycle(manner), admission.admit)
-        carrier = Carrier(migrator, admission, board, watching.cache, client.clock.now)
+        sightings = Sightings(observer, watching.cache)
+        migrator = Migrator(logbook, sightings, writer, Lifecycle(manner), admission.admit)
+        carrier = Carrier(migrator, admission, board, sightings, client.clock.now)
         sweeper = Sweeper(watching.cache, observer, writer)
         keep, now = config.fields.migration.keep_finished, client.clock.now
         janitor = Janitor(board, journal, sweeper, keep, carrier.in_hand, now)
         empties = NodeMaintenance.name in policy.enabled_strategies
         cordons = Cordons(watching.cache, observer, writer, cordons=empties)
         keeping = Duty("cordons", _CORDONS_EVERY, lambda: cordons.keep(client.clock.now()))
-        watching.cache.listen(lambda kind, key: keeping.called.set() if kind == "Node" else None)
+        watching.cache.listen(lambda kind, key, version: keeping.called.set() if kind == "Node" else None)
         planning = self._planning(watching, logbook, policy, stop)
         return Controller(
             watching=watching,

@@ -19,8 +19,8 @@ from rescheduler.model.snapshot import ClusterSnapshot, Rows
 _log = logging.getLogger(__name__)
 _READS = 100_000
 
-Changed = Callable[[str, Any], None]
-"""Told the kind and the key of what has changed or gone."""
+Changed = Callable[[str, Any, str], None]
+"""Told the kind and the key of what has changed or gone, and its version; none for what is gone."""
 
 
 class Cache:
@@ -112,7 +112,7 @@ class Cache:
         self._warnings.pop((kind, reading.key), None)
         if reading.warning:
             self._warnings[(kind, reading.key)] = reading.warning
-        self._tell(kind, reading.key)
+        self._tell(kind, reading.key, reading.version)
         return reading
 
     def drop(self, kind: str, key: Any) -> None:
@@ -121,7 +121,7 @@ class Cache:
         self._warnings.pop((kind, key), None)
         if kind == "Pod":
             self._unranked.pop(key, None)
-        self._tell(kind, key)
+        self._tell(kind, key, "")
 
     def drop_others(self, kind: str, kept: set[Any]) -> None:
         """Forget what a new list no longer has."""
@@ -138,9 +138,9 @@ class Cache:
             return {key for key in table if key[0] == kind}
         return set(table)
 
-    def _tell(self, kind: str, key: Any) -> None:
+    def _tell(self, kind: str, key: Any, version: str) -> None:
         for listener in self._listeners:
-            listener(kind, key)
+            listener(kind, key, version)
 
 
 class KindSink:

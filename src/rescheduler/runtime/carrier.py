@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
-from rescheduler.cluster.cache import Cache
+from rescheduler.cluster.cache import Changed
 from rescheduler.cluster.errors import ClusterError
 from rescheduler.cluster.kinds import WORKLOADS
 from rescheduler.migration.copying import EvictOriginal
 from rescheduler.migration.eviction import AwaitRebuilt, Evict, Pause, Prefer, Restore
-from rescheduler.migration.handoff import Cheapen, HandOver
+from rescheduler.migration.handoff import AwaitGone, Cheapen, HandOver
+from rescheduler.migration.steps import AwaitMembers, AwaitReady, Land
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.objects import Pod, Workload
 from rescheduler.runtime.admission import Admission
@@ -30,6 +31,8 @@ from rescheduler.runtime.turns import Turns
 
 _log = structlog.stdlib.get_logger(__name__)
 WORKERS = 24
+_HEEDLESS = frozenset(step.name for step in (AwaitMembers, Land, AwaitReady, AwaitGone))
+"""Steps that wait for the original or its copy alone."""
 _IN_LINE = 5.0  # seconds between looks at what waits its turn; whoever ends calls the others, too
 _LAST_REQUESTS = 5.0  # seconds that workers have to come to an end when everything does
 _STUBBORN = 60.0  # seconds between tries when all tries with back-off have failed
@@ -40,11 +43,19 @@ DELICATE = frozenset(
 """Steps in which a move is better not left for long: something is paused, steered, or about to be replaced."""
 
 
+class Changes(Protocol):
+    """Who tells of changes in the cluster, and what has been seen of them."""
+
+    def listen(self, listener: Changed) -> None: ...
+    def row(self, kind: str, key: Any) -> Any: ...
+    def is_old(self, pod: Key, version: str) -> bool: ...
+
+
 class Carrier:
     """The workers and their queue."""
 
     def __init__(
-        self, migrator: Migrator, admission: Admission, board: Board, cache: Cache, now: Callable[[], float]
+        self, migrator: Migrator, admission: Admission, board: Board, changes: Changes, now: Callable[[], float]
     ) -> None:
         self._migrator = migrator
         self._admission = admission
@@ -52,12 +63,12 @@ class Carrier:
         self._board = board
         self._queue: WorkQueue[Key] = WorkQueue()
         self._turns = Turns()
-        self._cache = cache
+        self._changes = changes
         self._closing = False
         self._stirred = asyncio.Event()
         """Set whenever a migration has changed or a worker is done."""
         board.listen(self._migration_changed)
-        cache.listen(self._object_changed)
+        changes.listen(self._object_changed)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -125,7 +136,7 @@ class Carrier:
 
     def _has_pod(self, migration: Migration) -> bool:
         """Whether the pod is there, as far as we know: without it, there is nothing to wait for."""
-        return self._cache.row("Pod", (migration.namespace, migration.order.pod)) is not None
+        return self._changes.row("Pod", (migration.namespace, migration.order.pod)) is not None
 
     def _shared(self, migration: Migration) -> tuple[str, ...]:
         """What only one migration at a time may work on."""
@@ -160,16 +171,21 @@ class Carrier:
             if not self._admission.still_waits(each, self._now()):
                 self._queue.add((each.namespace, each.name))
 
-    def _object_changed(self, kind: str, key: Any) -> None:
+    def _object_changed(self, kind: str, key: Any, version: str) -> None:
         if kind == "Pod":
-            pod: Pod | None = self._cache.row(kind, key)
-            self._concerns(self._board.about(key))
-            if pod is not None and pod.owner is not None:
-                self._concerns(self._board.of_owner(pod.owner.uid))
+            pod: Pod | None = self._changes.row(kind, key)
+            about = self._board.about(key)
+            fellows = self._heedful(pod.owner.uid) if pod is not None and pod.owner is not None else set()
+            self._concerns(fellows - about if self._changes.is_old(key, version) else fellows | about)
         elif kind in WORKLOADS:
-            workload: Workload | None = self._cache.row(kind, key)
+            workload: Workload | None = self._changes.row(kind, key)
             if workload is not None:
-                self._concerns(self._board.of_owner(workload.uid))
+                self._concerns(self._heedful(workload.uid))
+
+    def _heedful(self, owner: str) -> set[Key]:
+        """The migrations of an owner's pods that go by what becomes of it and of its other pods."""
+        found = ((key, self._board.get(key)) for key in self._board.of_owner(owner))
+        return {key for key, each in found if each is not None and each.progress.step not in _HEEDLESS}
 
     def _concerns(self, keys: Iterable[Key]) -> None:
         for key in keys:

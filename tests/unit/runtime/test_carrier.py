@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import pytest
 
-from rescheduler.cluster.cache import Cache
+from rescheduler.cluster.cache import Changed
 from rescheduler.cluster.errors import ApiError
 from rescheduler.model.migration import Migration, Order
 from rescheduler.model.objects import Owner, Workload
@@ -27,6 +27,7 @@ from tests.support.builders import pod
 from tests.unit.runtime.migrations import NOW, WEB, WEB_SET, clock, in_virtual_time, over, pending, under_way
 
 Look = float | Exception | Callable[[], Awaitable[float | None]] | None
+OLD = "1"
 IN_LINE = "it waits its turn: 1 under way (migration.concurrency.total)"
 
 
@@ -42,10 +43,8 @@ class Stage:
     busy: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.told: list[Callable[[str, Any], None]] = []
-        self.carrier = Carrier(
-            cast("Migrator", self), cast("Admission", self), self.board, cast("Cache", self), lambda: NOW
-        )
+        self.told: list[Changed] = []
+        self.carrier = Carrier(cast("Migrator", self), cast("Admission", self), self.board, self, lambda: NOW)
 
     async def work_on(self, key: Key, _now: object, _members: object) -> float | None:
         self.looks.append((clock(), key[1]))
@@ -67,8 +66,11 @@ class Stage:
         assert migration.name not in self.waiting or self.row("Pod", (migration.namespace, migration.order.pod)) is None
         yield
 
-    def listen(self, listener: Callable[[str, Any], None]) -> None:
+    def listen(self, listener: Changed) -> None:
         self.told.append(listener)
+
+    def is_old(self, pod: Key, version: str) -> bool:
+        return version == OLD
 
     def row(self, kind: str, key: Any) -> Any:
         return self.rows.get((kind, key))
@@ -78,11 +80,11 @@ class Stage:
         for each in migrations:
             self.rows["Pod", (each.namespace, each.order.pod)] = pod(each.order.pod, "one", namespace=each.namespace)
 
-    def changes(self, kind: str, key: Any, row: Any = None) -> None:
+    def changes(self, kind: str, key: Any, row: Any = None, version: str = "9") -> None:
         """The watch tells of an object."""
         self.rows[kind, key] = row
         for listener in self.told:
-            listener(kind, key)
+            listener(kind, key, version)
 
     def looked_at(self, since: float = 0.0) -> list[str]:
         return [name for moment, name in self.looks if moment >= since]
@@ -395,3 +397,33 @@ def test_what_is_under_way_is_tried_for_ever_what_is_pending_until_something_cha
 
     in_virtual_time(story)
     assert set(stage.looked_at(since=1600.0)) == {"m"}
+
+
+def test_what_a_look_has_seen_already_is_no_reason_to_look_again() -> None:
+    moving = under_way("m", "web-a")
+
+    async def story(stage: Stage) -> None:
+        stage.looks.clear()
+        stage.changes("Pod", ("shop", "web-a"), version=OLD)
+        await asyncio.sleep(1)
+        assert stage.looked_at() == []
+        stage.changes("Pod", ("shop", "web-a"))
+        await asyncio.sleep(1)
+        assert stage.looked_at() == ["m"]
+
+    told(story, moving)
+
+
+def test_what_waits_for_its_copy_alone_does_not_heed_its_workload() -> None:
+    landing = under_way("m", "web-a")
+    landing = replace(landing, progress=replace(landing.progress, step="Land", controller=WEB_SET))
+
+    async def story(stage: Stage) -> None:
+        stage.looks.clear()
+        stage.changes(
+            "ReplicaSet", ("ReplicaSet", "shop", WEB_SET.name), Workload("ReplicaSet", "shop", "w", WEB_SET.uid)
+        )
+        await asyncio.sleep(1)
+        assert stage.looked_at() == []
+
+    told(story, landing)
