@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 UV_VERSION := 0.13.7
 # One worker per core; the real control plane's tests run alone, because each worker would start a cluster of its own.
-FAST := $(BIN)/pytest -n auto -m "not cluster"
+FAST := $(BIN)/pytest -n auto -m "not cluster and not chaos"
 NODES ?= 20
 PODS ?= 100
 CASES ?= 10000
@@ -49,18 +49,19 @@ test-fast: $(READY) ## Tests that need no cluster
 	$(FAST)
 
 test-cluster: $(READY) testbed ## Tests on the real control plane
-	$(BIN)/pytest -m cluster
+	$(BIN)/pytest -m "cluster and not chaos"
 
 test-versions: $(READY) ## The cluster's tests on every supported Kubernetes version
 	for version in v1.34.4 v1.36.4 v1.37.1; do \
 	  RESCHEDULER_TESTBED_VERSION=$$version $(BIN)/python -m tests.testbed build && \
-	  RESCHEDULER_TESTBED_VERSION=$$version $(BIN)/pytest -m cluster || exit 1; \
+	  RESCHEDULER_TESTBED_VERSION=$$version $(BIN)/pytest -m "cluster and not chaos" || exit 1; \
 	done
 
 agree: $(READY) testbed ## Our feasibility against the real kube-scheduler (CASES=10000)
 	$(BIN)/python -m tests.contract.agreement run --cases $(CASES)
 
 chaos: $(READY) testbed ## Kill the controller at every step, and break its connection (KILLS=200 MINUTES=10)
+	$(BIN)/pytest -m chaos
 	$(BIN)/python -m tests.chaos --kills $(KILLS) --fault-minutes $(MINUTES)
 
 bench: $(READY) testbed ## Planning and watching on generated clusters, moving on the real one

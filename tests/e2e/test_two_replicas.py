@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.audit_log import Entry, entries
-from tests.support.both_clusters import ClusterUnderTest, Space
+from tests.support.both_clusters import ClusterUnderTest, Space, name_of
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import deployment, simulated
 from tests.support.pod_record import recorded
@@ -89,8 +89,18 @@ def test_a_leader_that_was_frozen_past_its_lease_writes_nothing_more(
     for number in range(APPS):
         space.exactly(f"web-{number}", REPLICAS, "Running")
         assert record.lowest()[f"web-{number}"].ready == REPLICAS
+    assert_orders_are_the_leaders(space, second)
     if isinstance(cluster, ControlPlane):
         assert_never_both(entries(cluster.audit_log, FIRST), entries(cluster.audit_log, SECOND))
+
+
+def assert_orders_are_the_leaders(space: Space, second: Controller) -> None:
+    """Whatever was ordered after the second one took the lease, it has ordered itself."""
+    acquired = space.get("Lease", LEASE)["spec"]["acquireTime"]
+    ordered = {each["migration"] for each in second.said() if each["msg"] == "ordered"}
+    for each in migrations(space):
+        if each["metadata"]["creationTimestamp"] > acquired:
+            assert f"{space.name}/{name_of(each)}" in ordered
 
 
 def assert_never_both(first: list[Entry], second: list[Entry]) -> None:

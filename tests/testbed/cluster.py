@@ -12,6 +12,7 @@ started it.
 import contextlib
 import subprocess
 import sys
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
@@ -76,6 +77,15 @@ class ControlPlane:
         """The API as somebody else sees it."""
         self._apis.append(Api(self._layout.port, self._authority.certificate, self._authority.client(user, *groups)))
         return self._apis[-1]
+
+    def kubeconfig_as(self, user: str, *groups: str) -> Path:
+        """A kubeconfig of somebody else's."""
+        return Path(self._layout.kubeconfig(user, *groups))
+
+    @property
+    def audit_log(self) -> Path:
+        """Where the API server records what others than its own programs and the administrator ask for."""
+        return self._layout.audit_log
 
     def kubectl(self, *args: str, stdin: str | None = None) -> str:
         """What kubectl prints, as the administrator; what it complains of is in the error."""

@@ -3,6 +3,7 @@
 `cluster` starts them in the order below. All listen on loopback only, all speak TLS with certificates of this one
 cluster (so that a program can never mistake another run's etcd or API server for its own, even if it got hold of the
 same port), and RBAC is on: the controller manager and the scheduler have the rights that they have in a real cluster.
+What anybody but these programs and the administrator asks for is in the API server's audit log.
 """
 
 from collections.abc import Callable
@@ -15,6 +16,18 @@ from tests.testbed.api import Json
 from tests.testbed.pki import Authority, Pair
 
 STAGES = Path(__file__).with_name("stages")
+OWN_USERS = ("admin", "kwok", "system:apiserver", "system:kube-controller-manager", "system:kube-scheduler")
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "omitManagedFields": True,
+    "rules": [
+        {"level": "None", "users": list(OWN_USERS)},
+        {"level": "None", "userGroups": ["system:serviceaccounts:kube-system", "system:unauthenticated"]},
+        {"level": "Metadata"},
+    ],
+}
 Question = Callable[[], object]
 
 
@@ -34,6 +47,10 @@ class Layout:
     @property
     def service_account_key(self) -> Path:
         return self.folder / "pki" / "service-accounts.key"
+
+    @property
+    def audit_log(self) -> Path:
+        return self.folder / "logs" / "audit.log"
 
     def kubeconfig(self, user: str, *groups: str) -> str:
         client = self.authority.client(user, *groups)
@@ -62,6 +79,8 @@ def kube_apiserver(layout: Layout) -> list[str]:
     serving = layout.authority.server("kube-apiserver")
     etcd_client = layout.authority.client("kube-apiserver-etcd-client")
     accounts: Pair = layout.authority.signing_key("service-accounts")
+    policy = layout.folder / "audit-policy.yaml"
+    policy.write_text(yaml.safe_dump(AUDIT_POLICY))
     return [
         f"--etcd-servers=https://127.0.0.1:{layout.etcd_port}",
         f"--etcd-cafile={layout.authority.certificate}",
@@ -84,6 +103,9 @@ def kube_apiserver(layout: Layout) -> list[str]:
         "--max-requests-inflight=2000",
         "--max-mutating-requests-inflight=1000",
         "--profiling=false",
+        f"--audit-policy-file={policy}",
+        f"--audit-log-path={layout.audit_log}",
+        "--audit-log-mode=blocking",  # an answer that has come is in the log
     ]
 
 
