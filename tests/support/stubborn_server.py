@@ -61,7 +61,10 @@ class StubbornServer:
     def _answer(self, spoken: ssl.SSLSocket) -> None:
         heard = b""
         while b"\r\n\r\n" not in heard:
-            heard += spoken.recv(65536)
+            part = spoken.recv(65536)
+            if not part:
+                return
+            heard += part
         self.asked.set()
         said = 0
         while self.times is None or said < self.times:
@@ -69,7 +72,8 @@ class StubbornServer:
             said += 1
         if self.polite:
             spoken.recv(1)  # the client's farewell
-            spoken.unwrap()
+            with contextlib.suppress(ValueError):  # `close` was faster, and took the TLS off
+                spoken.unwrap()
         else:
             self._closing.wait()
 
