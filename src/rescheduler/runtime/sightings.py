@@ -1,7 +1,7 @@
 """Which versions of pods have been seen by a look: what the watch tells of them afterwards is no news.
 
 Every write of ours comes back as a watch event a moment later. Without this, each would have its migration looked at
-once more, for nothing: half of all requests. The migrator looks through it, the carrier asks it.
+once more, for nothing. The migrator looks through it, the carrier asks it.
 """
 
 from __future__ import annotations
