@@ -30,12 +30,12 @@ from rescheduler.config import Configuration
 from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.policy import Policy
-from rescheduler.runtime.admission import Admission, Judge
 from rescheduler.runtime.board import Board, Key
 from rescheduler.runtime.carrier import Carrier
 from rescheduler.runtime.controller import Controller, before
 from rescheduler.runtime.cycle import Cycle, order
 from rescheduler.runtime.duties import Duty
+from rescheduler.runtime.gatekeeper import Gatekeeper, Judge
 from rescheduler.runtime.herald import Herald
 from rescheduler.runtime.janitor import Janitor
 from rescheduler.runtime.logbook import Logbook
@@ -122,10 +122,10 @@ class _Parts:
         herald = Herald(self.recorder)
         logbook = Logbook(journal, board, herald.hear)
         judge = Judge(watching.snapshot, board, policy)
-        admission = Admission(board, judge, Slots(board, config.concurrency()), manner.timeout)
+        gatekeeper = Gatekeeper(board, judge, Slots(board, config.concurrency()), manner.timeout)
         sightings = Sightings(observer, watching.cache)
-        migrator = Migrator(logbook, sightings, writer, Lifecycle(manner), admission.admit)
-        carrier = Carrier(migrator, admission, board, sightings, client.clock.now)
+        migrator = Migrator(logbook, sightings, writer, Lifecycle(manner), gatekeeper.admit)
+        carrier = Carrier(migrator, gatekeeper, board, sightings, client.clock.now)
         sweeper = Sweeper(watching.cache, observer, writer)
         keep, now = config.fields.migration.keep_finished, client.clock.now
         janitor = Janitor(board, journal, sweeper, keep, carrier.in_hand, now)
@@ -137,7 +137,7 @@ class _Parts:
         return Controller(
             watching=watching,
             election=self.election,
-            admission=admission,
+            gatekeeper=gatekeeper,
             carrier=carrier,
             first=[Duty("clean up", 0.0, lambda: janitor.sweep(client.clock.now())), keeping],
             duties=[herald, janitor, keeping, Duty("plan", config.fields.rescheduling_interval, planning)],

@@ -22,8 +22,8 @@ from rescheduler.migration.handoff import AwaitGone, Cheapen, HandOver
 from rescheduler.migration.steps import AwaitMembers, AwaitReady, Land
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.objects import Pod, Workload
-from rescheduler.runtime.admission import Admission
 from rescheduler.runtime.board import Board, Key
+from rescheduler.runtime.gatekeeper import Gatekeeper
 from rescheduler.runtime.migrator import Migrator
 from rescheduler.runtime.queue import WorkQueue
 from rescheduler.runtime.slots import is_in_line
@@ -55,10 +55,10 @@ class Carrier:
     """The workers and their queue."""
 
     def __init__(
-        self, migrator: Migrator, admission: Admission, board: Board, changes: Changes, now: Callable[[], float]
+        self, migrator: Migrator, gatekeeper: Gatekeeper, board: Board, changes: Changes, now: Callable[[], float]
     ) -> None:
         self._migrator = migrator
-        self._admission = admission
+        self._gatekeeper = gatekeeper
         self._now = now
         self._board = board
         self._queue: WorkQueue[Key] = WorkQueue()
@@ -128,9 +128,9 @@ class Carrier:
         migration = self._board.get(key)
         if migration is None:  # not seen yet, or gone: the migrator finds out
             return await self._migrator.work_on(key, self._now, self._board.members)
-        if self._admission.still_waits(migration, self._now()) and self._has_pod(migration):
+        if self._gatekeeper.still_waits(migration, self._now()) and self._has_pod(migration):
             return _IN_LINE
-        with self._admission.considering(migration):
+        with self._gatekeeper.considering(migration):
             async with self._turns.take(self._shared(migration)):
                 return await self._migrator.work_on(key, self._now, self._board.members)
 
@@ -168,7 +168,7 @@ class Carrier:
         """A turn may be free: those that wait are looked at, the longest waiting first."""
         waiting = [each for each in self._board.active() if is_in_line(each)]
         for each in sorted(waiting, key=lambda one: (one.created or 0.0, one.namespace, one.name)):
-            if not self._admission.still_waits(each, self._now()):
+            if not self._gatekeeper.still_waits(each, self._now()):
                 self._queue.add((each.namespace, each.name))
 
     def _object_changed(self, kind: str, key: Any, version: str) -> None:

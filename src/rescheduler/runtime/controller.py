@@ -16,9 +16,9 @@ from typing import Any, Protocol
 import structlog
 
 from rescheduler.cluster.lease import Election
-from rescheduler.runtime.admission import Admission
 from rescheduler.runtime.carrier import Carrier
 from rescheduler.runtime.duties import Duty
+from rescheduler.runtime.gatekeeper import Gatekeeper
 from rescheduler.runtime.watching import Watching
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -41,7 +41,7 @@ class Controller:
     watching: Watching
     election: Election | None
     """None where there is only one replica."""
-    admission: Admission
+    gatekeeper: Gatekeeper
     carrier: Carrier
     first: Sequence[Duty]
     """Done once, in this order, when the lead is taken: before anything is moved."""
@@ -68,7 +68,7 @@ class Controller:
             async with beside(_all(duty.run() for duty in self.duties)) as on_duty:
                 await before(stop.wait(), stop, carrying, on_duty, *others)
             _log.info("ending: nothing new is begun", grace=self.grace)
-            self.admission.open = False
+            self.gatekeeper.open = False
             await before(self.carrier.park(self.grace), None, carrying, *others)
         for duty in self.last:
             with suppress(TimeoutError):

@@ -1,7 +1,7 @@
 """How many migrations may be under way at once: in all, per node, per namespace and per workload.
 
-`admission` asks before a migration begins. What was granted counts at once, although the board tells of it only when it
-is stored; so two that are looked at together cannot both take the last slot.
+`gatekeeper` asks before a migration begins. What was granted counts at once, although the board tells of it only when
+it is stored; so two that are looked at together cannot both take the last slot.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ from rescheduler.cluster.cache import Changed
 from rescheduler.cluster.errors import ApiError
 from rescheduler.model.migration import Migration, Order
 from rescheduler.model.objects import Owner, Workload
-from rescheduler.runtime.admission import Admission
 from rescheduler.runtime.board import Board, Key
 from rescheduler.runtime.carrier import WORKERS, Carrier
+from rescheduler.runtime.gatekeeper import Gatekeeper
 from rescheduler.runtime.migrator import Migrator
 from tests.support.builders import pod
 from tests.unit.runtime.migrations import NOW, WEB, WEB_SET, clock, in_virtual_time, over, pending, under_way
@@ -33,7 +33,7 @@ IN_LINE = "it waits its turn: 1 under way (migration.concurrency.total)"
 
 @dataclass
 class Stage:
-    """A carrier with a migrator that plays a script, an admission that knows who waits, and a cluster of rows."""
+    """A carrier with a migrator that plays a script, a gatekeeper that knows who waits, and a cluster of rows."""
 
     script: defaultdict[str, list[Look]] = field(default_factory=lambda: defaultdict(list))
     waiting: set[str] = field(default_factory=set)
@@ -44,7 +44,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.told: list[Changed] = []
-        self.carrier = Carrier(cast("Migrator", self), cast("Admission", self), self.board, self, lambda: NOW)
+        self.carrier = Carrier(cast("Migrator", self), cast("Gatekeeper", self), self.board, self, lambda: NOW)
 
     async def work_on(self, key: Key, _now: object, _members: object) -> float | None:
         self.looks.append((clock(), key[1]))

@@ -13,10 +13,10 @@ from typing import cast
 import pytest
 
 from rescheduler.cluster.lease import Election, LeaseName
-from rescheduler.runtime.admission import Admission
 from rescheduler.runtime.carrier import Carrier
 from rescheduler.runtime.controller import Controller, LeadLostError, before, beside
 from rescheduler.runtime.duties import Duty
+from rescheduler.runtime.gatekeeper import Gatekeeper
 from rescheduler.runtime.watching import Watching
 from tests.unit.runtime.migrations import clock, in_virtual_time
 
@@ -98,7 +98,7 @@ class Played:
         return Controller(
             watching=cast("Watching", _Seat(self.watch.run, synced=self.synced)),
             election=cast("Election", _Elected(self)) if self.elects else None,
-            admission=cast("Admission", self),
+            gatekeeper=cast("Gatekeeper", self),
             carrier=cast("Carrier", _Seat(self.carry.run, park=self.park)),
             first=[Duty(f"first {number}", 0.0, do) for number, do in enumerate(self.first)],
             duties=[self.duty],

@@ -189,7 +189,7 @@ class Interleaved(RuleBasedStateMachine):
         workload=st.sampled_from(["web", "db", "cache", ""]),
     )
     def asked(self, name: str, source: str, aim: str, workload: str) -> None:
-        """As admission does: a new look gives up what was granted at an earlier one."""
+        """As the gatekeeper does: a new look gives up what was granted at an earlier one."""
         migration = self.known(name)
         if migration is None or migration.progress.phase is not Phase.PENDING:
             return

@@ -60,7 +60,7 @@ class Judge:
             return await asyncio.to_thread(self._rulings.rule, wanted)
 
 
-class Admission:
+class Gatekeeper:
     """Admits pending migrations, one decision at a time."""
 
     def __init__(self, board: Board, judge: Judge, slots: Slots, timeout: float) -> None:

@@ -1,4 +1,4 @@
-"""Admission: what may pass makes a migration wait, what will not pass ends it, and what may begin counts at once."""
+"""Gatekeeper: what may pass makes a migration wait, what will not pass ends it, and what may begin counts at once."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rescheduler.model.plan import Method
 from rescheduler.model.policy import Concurrency, Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.rulings import Ruling, Wanted
-from rescheduler.runtime.admission import Admission, Judge
 from rescheduler.runtime.board import Board
+from rescheduler.runtime.gatekeeper import Gatekeeper, Judge
 from rescheduler.runtime.migrator import Admitted
 from rescheduler.runtime.slots import Slots, is_in_line
 from tests.support import builders as b
@@ -54,13 +54,13 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.slots = Slots(self.board, self.limits)
-        self.admission = Admission(self.board, cast("Judge", self.judge), self.slots, TIMEOUT)
+        self.gatekeeper = Gatekeeper(self.board, cast("Judge", self.judge), self.slots, TIMEOUT)
 
     async def admit(self, migration: Migration, now: float = NOW, **seen: Any) -> Admitted:
         """As the carrier and the migrator do: it is considered, looked at, and stored if it may begin."""
         self.board.put(migration)
-        with self.admission.considering(migration):
-            admitted = await self.admission.admit(scene(migration, now, **seen))
+        with self.gatekeeper.considering(migration):
+            admitted = await self.gatekeeper.admit(scene(migration, now, **seen))
             if admitted.progress is not None and self.stores:
                 begun = replace(admitted.progress, phase=Phase.IN_PROGRESS, attempts=admitted.progress.attempts + 1)
                 self.board.put(replace(migration, progress=begun, version="2"), ours=True)
@@ -261,7 +261,7 @@ async def test_what_was_granted_and_could_not_be_stored_is_given_back() -> None:
 
 async def test_nothing_begins_any_more_when_the_process_is_ending() -> None:
     stage = Stage()
-    stage.admission.open = False
+    stage.gatekeeper.open = False
     admitted = await stage.admit(ordered())
     assert (admitted.progress, admitted.never, stage.judge.asked) == (None, False, [])
 
@@ -270,7 +270,7 @@ async def test_nothing_begins_if_the_process_is_told_to_end_while_it_is_judged()
     stage = Stage()
 
     def close() -> None:
-        stage.admission.open = False
+        stage.gatekeeper.open = False
 
     stage.judge.meanwhile = close
     admitted = await stage.admit(ordered())
@@ -296,19 +296,19 @@ async def test_one_in_line_needs_no_look_until_its_limit_changes_or_its_time_is_
     told = replace(admitted.known, message=admitted.reason)
     waiting, late = replace(ordered(), progress=told), NOW + TIMEOUT + 1
     assert is_in_line(waiting)
-    assert stage.admission.still_waits(waiting, NOW)
-    assert not stage.admission.still_waits(waiting, late)
-    assert stage.admission.still_waits(replace(waiting, order=BY_HAND), late), "an order by hand does not grow stale"
-    assert not stage.admission.still_waits(replace(waiting, order=replace(PLANNED, paused=True)), NOW)
+    assert stage.gatekeeper.still_waits(waiting, NOW)
+    assert not stage.gatekeeper.still_waits(waiting, late)
+    assert stage.gatekeeper.still_waits(replace(waiting, order=BY_HAND), late), "an order by hand does not grow stale"
+    assert not stage.gatekeeper.still_waits(replace(waiting, order=replace(PLANNED, paused=True)), NOW)
     stage.board.drop(("shop", "other"))
-    assert not stage.admission.still_waits(waiting, NOW)
+    assert not stage.gatekeeper.still_waits(waiting, NOW)
 
 
 async def test_when_the_process_is_ending_what_has_not_begun_is_left_for_the_next_one() -> None:
     stage = Stage()
-    stage.admission.open = False
-    assert stage.admission.still_waits(ordered(), NOW)
-    assert not stage.admission.still_waits(moving(), NOW)
+    stage.gatekeeper.open = False
+    assert stage.gatekeeper.still_waits(ordered(), NOW)
+    assert not stage.gatekeeper.still_waits(moving(), NOW)
 
 
 async def test_whoever_waits_for_the_same_slot_is_not_looked_at_while_another_is() -> None:
@@ -316,10 +316,10 @@ async def test_whoever_waits_for_the_same_slot_is_not_looked_at_while_another_is
     one, other = (ordered(name=name, message="it waits its turn: 1 under way") for name in ("one", "other"))
     for each in (one, other):
         stage.board.put(each)
-    assert not stage.admission.still_waits(other, NOW)
-    with stage.admission.considering(one):
-        assert stage.admission.still_waits(other, NOW)
-    assert not stage.admission.still_waits(other, NOW)
+    assert not stage.gatekeeper.still_waits(other, NOW)
+    with stage.gatekeeper.considering(one):
+        assert stage.gatekeeper.still_waits(other, NOW)
+    assert not stage.gatekeeper.still_waits(other, NOW)
 
 
 class StillLoop(asyncio.SelectorEventLoop):
