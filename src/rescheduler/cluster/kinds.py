@@ -16,6 +16,7 @@ READ: dict[str, tuple[str, type[wire.Anything]]] = {
     "StatefulSet": ("apps", wire.Workload),
     "DaemonSet": ("apps", wire.Workload),
     "Job": ("batch", wire.Workload),
+    "CronJob": ("batch", wire.Workload),
     "StorageClass": ("storage.k8s.io", wire.StorageClass),
     "CSINode": ("storage.k8s.io", wire.CSINode),
     "PriorityClass": ("scheduling.k8s.io", wire.PriorityClass),
@@ -24,7 +25,7 @@ READ: dict[str, tuple[str, type[wire.Anything]]] = {
 }
 """Kind → API group and the struct it is decoded into."""
 
-WORKLOADS = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"})
+WORKLOADS = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob"})
 CLUSTER_SCOPED = frozenset(
     {"Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "PriorityClass", "NodeMetrics"}
 )

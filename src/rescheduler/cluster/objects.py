@@ -25,17 +25,24 @@ def node(found: wire.Node, meta: wire.Meta) -> Node:
     """A node; one without a Ready condition counts as ready: its taints tell if it isn't."""
     spec = found.spec or wire.NodeSpec()
     status = found.status or wire.NodeStatus()
-    ready = [c.status == "True" for c in status.conditions or () if c.type == "Ready"]
+    ready = [c for c in status.conditions or () if c.type == "Ready"]
+    unready = next((c for c in ready if c.status != "True"), None)
     return Node(
         name=meta.name or "",
         labels=sections.string_map(meta.labels, "metadata.labels"),
         allocatable=sections.quantity_map(status.allocatable, "status.allocatable"),
         taints=tuple(sorted(Taint(t.key or "", t.value or "", t.effect or "") for t in spec.taints or ())),
         unschedulable=bool(spec.unschedulable),
-        ready=all(ready),
+        ready=unready is None,
+        unready_since=_since(unready),
         deleting=meta.deletion_timestamp is not None,
         cordoned=marks.CORDONED in our_annotations(meta.annotations),
     )
+
+
+def _since(unready: wire.NodeCondition | None) -> float | None:
+    written = unready.last_transition_time if unready is not None else None
+    return parse_instant(written) if written else None
 
 
 def namespace_labels(meta: wire.Meta) -> Labels:
@@ -44,11 +51,11 @@ def namespace_labels(meta: wire.Meta) -> Labels:
 
 
 def workload(kind: str, found: wire.Workload, meta: wire.Meta) -> Workload:
-    """A Deployment, ReplicaSet, StatefulSet, DaemonSet or Job."""
+    """A Deployment, ReplicaSet, StatefulSet, DaemonSet, Job or CronJob."""
     spec = found.spec or wire.WorkloadSpec()
     template = (spec.template and spec.template.spec) or wire.TemplateSpec()
     replicas = spec.parallelism if kind == "Job" else spec.replicas
-    if replicas is None and kind not in ("DaemonSet",):
+    if replicas is None and kind not in ("DaemonSet", "CronJob"):
         replicas = 1  # the API's default
     return Workload(
         kind=kind,

@@ -14,7 +14,7 @@ from rescheduler.cluster import sections, wire
 from rescheduler.cluster.sections import SectionCache
 from rescheduler.model import marks
 from rescheduler.model.instant import parse_instant
-from rescheduler.model.objects import NOTHING, Owner, Pod
+from rescheduler.model.objects import NOTHING, Ailment, Owner, Pod
 from rescheduler.model.quantity import MAX
 from rescheduler.model.selector import Labels
 from rescheduler.model.shape import HostPort, Requests, Shape
@@ -24,6 +24,8 @@ _MARKED = (
     *(marks.PREFIX.encode(), f'"{marks.OWN_PREFIX}'.encode(), b'"scheduling-ret', b'"kubernetes.io/config.'),
     marks.SELECTED_NODE.encode(),
 )
+_STARTING = frozenset({"ContainerCreating", "PodInitializing"})
+_CRASHED = "Error"
 _INLINE_DISKS = (
     *("aws_elastic_block_store", "azure_disk", "cinder", "fc", "flex_volume", "gce_persistent_disk"),
     *("iscsi", "portworx_volume", "rbd", "vsphere_volume"),
@@ -73,6 +75,7 @@ class PodDecoder:
             deleting=meta.deletion_timestamp is not None,
             nominated=self._shared(status.nominated_node_name or ""),
             annotations=our_annotations(meta.annotations),
+            ailment=_ailment(status, phase) if meta.deletion_timestamp is None else None,
         )
 
     def forget_all_but(self, rows: Collection[Pod]) -> None:
@@ -195,6 +198,28 @@ def _ready(conditions: Sequence[wire.Condition] | None, *, default: bool) -> boo
         if condition.type == "Ready":
             return condition.status == "True"
     return default
+
+
+def _ailment(status: wire.PodStatus, phase: str) -> Ailment | None:
+    """What is wrong with it; the container that was restarted most often tells most."""
+    if phase == "Failed":
+        return Ailment(status.reason or _CRASHED)
+    if phase == "Succeeded":
+        return None
+    found: Ailment | None = None
+    for statuses in (status.init_container_statuses, status.container_statuses):
+        for each in statuses or ():
+            reason = _trouble(each.state) if each.state is not None else ""
+            if reason and (found is None or (each.restart_count or 0) > found.restarts):
+                found = Ailment(reason, each.restart_count or 0)
+    return found
+
+
+def _trouble(state: wire.ContainerState) -> str:
+    if state.waiting is not None:
+        reason = state.waiting.reason or ""
+        return "" if reason in _STARTING else reason
+    return _CRASHED if state.terminated is not None and state.terminated.exit_code else ""
 
 
 def _requests_of(

@@ -94,14 +94,30 @@ class PodSpec(Wire):
     resource_claims: Raw = ABSENT
 
 
+class Waiting(Wire):
+    reason: str | None = None
+
+
+class Terminated(Wire):
+    exit_code: int | None = None
+
+
+class ContainerState(Wire):
+    waiting: Waiting | None = None
+    terminated: Terminated | None = None
+
+
 class ContainerStatus(Wire):
     name: str | None = None
+    restart_count: int | None = None
+    state: ContainerState | None = None
     allocated_resources: Raw = ABSENT
     resources: Raw = ABSENT
 
 
 class PodStatus(Wire):
     phase: str | None = None
+    reason: str | None = None
     nominated_node_name: str | None = None
     conditions: list[Condition] | None = None
     container_statuses: list[ContainerStatus] | None = None
@@ -124,9 +140,13 @@ class NodeSpec(Wire):
     taints: list[Taint] | None = None
 
 
+class NodeCondition(Condition):
+    last_transition_time: str | None = None
+
+
 class NodeStatus(Wire):
     allocatable: Raw = ABSENT
-    conditions: list[Condition] | None = None
+    conditions: list[NodeCondition] | None = None
 
 
 class Node(Anything):

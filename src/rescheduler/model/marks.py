@@ -14,7 +14,8 @@ MIGRATION_TIME = PREFIX + "migration-time"  # pod annotation, RFC 3339
 MIGRATION_METHOD = PREFIX + "migration-method"  # workload annotation: auto, handoff or evict for this one
 ORIGINAL_POD = PREFIX + "original-pod"
 ORIGINAL_POD_NAME = PREFIX + "original-pod-name"
-SCHEDULING_RETRIES = "scheduling-retries"
+SCHEDULING_RETRIES = "scheduling-retries"  # workload or pod annotation: how often to reschedule a pod that fails
+MISSPELT_RETRIES = "scheduling-retires"  # the same, as the seed's prose spells it; accepted with a warning
 
 # What we put on objects while a move is under way, so that whoever comes after us can tell what is ours and undo it.
 OWN_PREFIX = "rescheduler.io/"
@@ -24,6 +25,12 @@ COST_BEFORE = "rescheduler.io/deletion-cost-before"  # annotation of an original
 MARKS_BEFORE = "rescheduler.io/marks-before"  # annotation of an original that had marks of an earlier move, as JSON
 PAUSED_BY = "rescheduler.io/paused-by"  # annotation of a Deployment that we paused: the migration
 AFFINITY_BEFORE = "rescheduler.io/affinity-before"  # annotation of a ReplicaSet whose template we steer by, as JSON
+FAILURES = "rescheduler.io/failures"  # annotation of a workload whose pods failed: how often and where, as JSON
+NOMINATE_GATE = "rescheduler.io/nominate"  # scheduling gate that the webhook puts on a replacement, for seconds
+GATED = "rescheduler.io/gated"  # annotation of a pod with that gate: its migration
+PLACEHOLDER = "rescheduler.io/placeholder"  # label of a gated pod that only holds room: its migration
+PROBE = "rescheduler.io/probe"  # label of a pod that is never made: whether the API server asks our webhook
+ANSWER = "rescheduler.io/probe-answer"  # annotation with which the webhook answers a probe
 CORDONED = "rescheduler.io/cordoned"  # annotation of a node that we cordoned: since when
 MANAGED_BY = "app.kubernetes.io/managed-by"  # label of what we make, with the value below
 OURSELVES = "rescheduler"
@@ -42,7 +49,7 @@ CONTROL_PLANE_ROLES = ("node-role.kubernetes.io/control-plane", "node-role.kuber
 RUNNING_MIGRATIONS = frozenset({"pending", "in-progress"})
 
 
-_OTHERS = (SCHEDULING_RETRIES, "scheduling-retires", MIRROR, STATIC_SOURCE, SELECTED_NODE)
+_OTHERS = (SCHEDULING_RETRIES, MISSPELT_RETRIES, MIRROR, STATIC_SOURCE, SELECTED_NODE)
 
 
 def ours(key: str) -> bool:

@@ -30,6 +30,8 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     ready: bool = True
     deleting: bool = False
     problem: str = ""
+    unready_since: float | None = None
+    """When it ceased to be ready, if it says so; None for one that is ready."""
     cordoned: bool = False
     """Whether it carries our note that we cordoned it; whether it still is, `unschedulable` tells."""
 
@@ -52,6 +54,14 @@ class Owner(NamedTuple):
     uid: str = ""
 
 
+class Ailment(NamedTuple):
+    """What is wrong with a pod, as its status says it; whether that counts as a failure is for `recovery` to say."""
+
+    reason: str
+    """Why a container waits (CrashLoopBackOff), or why the whole pod has failed (Evicted); Error for an exit code."""
+    restarts: int = 0
+
+
 class Pod(msgspec.Struct, frozen=True, gc=False, eq=False):
     """A pod; `held` is what it holds on its node now, `shape.requests` what it would ask of another."""
 
@@ -71,6 +81,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, eq=False):
     nominated: str = ""
     annotations: Mapping[str, str] = NOTHING
     problem: str = ""
+    ailment: Ailment | None = None
 
     @property
     def full_name(self) -> str:
@@ -92,7 +103,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, eq=False):
 
 
 class Workload(msgspec.Struct, frozen=True, gc=False):
-    """A Deployment, ReplicaSet, StatefulSet, DaemonSet or Job."""
+    """A Deployment, ReplicaSet, StatefulSet, DaemonSet, Job or CronJob."""
 
     kind: str
     namespace: str
