@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from rescheduler import __version__
-from rescheduler.cli.crds import crds
+from rescheduler.cli.main import root
 from rescheduler.cluster.client import ApiClient
 from rescheduler.cluster.connection import Impersonation
 from rescheduler.cluster.definition import POD_MIGRATION, VERSION_ANNOTATION
@@ -257,6 +257,6 @@ def test_the_printed_definition_is_installed_by_kubectl_and_taken_over(
 
 
 def printed() -> str:
-    result = CliRunner().invoke(crds)
+    result = CliRunner().invoke(root, ["crds"])
     assert result.exit_code == 0
     return result.output

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import rescheduler.strategies
-from rescheduler.cli.config import config_group
+from rescheduler.cli.main import root
 from rescheduler.config import defaults
 from tests.support.configs import KNOWN, loaded, native, seed
 
@@ -22,7 +22,9 @@ def _known_strategies(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _run(*args: str, stdin: str | bytes | None = None) -> Result:
-    result = CliRunner().invoke(config_group, args, input=stdin)
+    result = CliRunner().invoke(
+        root, ["config", *args], input=stdin
+    )  # through the root: click keeps what it was called by
     assert result.exception is None or isinstance(result.exception, SystemExit)
     return result
 

@@ -9,6 +9,7 @@ from rescheduler.config import Configuration, defaults
 from rescheduler.migration.lifecycle import Manner
 from rescheduler.model.policy import Concurrency, Limits, MigrationMethod, Policy
 from rescheduler.planning.settings import Settings
+from rescheduler.recovery.settings import Settings as Recovering
 from tests.support.configs import KNOWN, errors_of, loaded, native
 
 _COUNT = "an integer of at least 0 or the word unlimited"
@@ -97,6 +98,38 @@ def test_the_default_policy_is_the_policy_of_the_model() -> None:
         ("migrationMethod: evcit", 'migrationMethod: "evcit" is not one of auto, handoff, evict, did you mean evict?'),
         ("migrationMethod: 3", "migrationMethod: 3 is not one of auto, handoff, evict"),
         ("migration: {timeout: 0s}", "migration.timeout: 0s is not at least 1s"),
+        ("recovery: {crashRestarts: 0}", "recovery.crashRestarts: 0 is not between 1 and 1000"),
+        ("recovery: {faultNodes: 1}", "recovery.faultNodes: 1 is not between 2 and 1000"),
+        (
+            "recovery: {failedReasons: [Evicted, Out Of]}",
+            'recovery.failedReasons[1]: "Out Of" is not a reason such as Evicted or OutOf*',
+        ),
+        (
+            "recovery: {clearAfter: 5}",
+            "recovery.clearAfter: 5 is a number, expected a duration such as 30s: write 5s for seconds",
+        ),
+        ("webhook: {port: 0}", "webhook.port: 0 is not between 1 and 65535"),
+        ("webhook: {timeout: 31s}", "webhook.timeout: 31s is not at most 30s"),
+        ("webhook: {timeout: 1500ms}", "webhook.timeout: 1.5s is not a whole number of seconds"),
+        (
+            "webhook: {steering: nominat}",
+            'webhook.steering: "nominat" is not one of prefer, nominate, did you mean nominate?',
+        ),
+        (
+            "webhook: {url: 'http://10.0.0.7'}",
+            'webhook.url: "http://10.0.0.7" is not an address such as https://10.0.0.7:9443',
+        ),
+        ("webhook: {url: 'https://a:b'}", 'webhook.url: "https://a:b" is not an address such as https://10.0.0.7:9443'),
+        (
+            "webhook: {certificates: {certificateFile: a.pem}}",
+            "webhook.certificates.keyFile: is needed too: a certificate and its key belong together",
+        ),
+        (
+            "webhook: {certificates: {caFile: ca.pem}}",
+            "webhook.certificates.caFile: cannot be given without certificateFile and keyFile",
+        ),
+        ("extender: {insecurePort: 70000}", "extender.insecurePort: 70000 is not between 0 and 65535"),
+        ("web: {port: -1}", "web.port: -1 is not between 0 and 65535"),
         ("migration: {attempts: 0}", "migration.attempts: 0 is not between 1 and 100"),
         ("migration: {attempts: 2.0}", "migration.attempts: 2.0 is not an integer: write 2"),
         ("migration: {retryDelay: 10m}", "migration.maxRetryDelay: 5m0s is shorter than retryDelay (10m0s)"),
@@ -260,6 +293,20 @@ def test_the_default_manner_and_concurrency_are_those_of_the_model() -> None:
     config = defaults(KNOWN)
     assert config.manner() == Manner()
     assert config.concurrency() == Concurrency()
+
+
+def test_all_that_is_said_about_failed_pods_reaches_recovery() -> None:
+    config = loaded(
+        native(
+            "recovery:\n  {enabled: false, crashRestarts: 1, failedReasons: [Evicted], startTimeout: 1m,\n"
+            "  imagePullTimeout: 2m, nodeNotReady: 3m, delay: 0s, clearAfter: 4m, forgetAfter: 5m, faultNodes: 2}"
+        )
+    )
+    assert config.recovery() == Recovering(
+        enabled=False, crash_restarts=1, failed_reasons=("Evicted",), start_timeout=60, image_pull_timeout=120,
+        node_not_ready=180, delay=0, clear_after=240, forget_after=300, fault_nodes=2,
+    )  # fmt: skip
+    assert loaded(native("")).recovery() == Recovering()
 
 
 def test_all_that_migrations_are_told_reaches_them() -> None:

@@ -17,6 +17,7 @@ from rescheduler.migration.lifecycle import Manner
 from rescheduler.model.policy import Allowances, Concurrency, Limits, Policy, Thresholds
 from rescheduler.model.selector import EVERYTHING, parse_selector
 from rescheduler.planning.settings import Settings
+from rescheduler.recovery.settings import Settings as Recovering
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,10 @@ class Configuration:
             per_namespace=limits.per_namespace,
             per_workload=limits.per_workload,
         )
+
+    def recovery(self) -> Recovering:
+        """What is done about failed pods."""
+        return self.fields.recovery.settings()
 
     def effective(self) -> dict[str, object]:
         """Everything, in the native form, as plain data."""

@@ -1,4 +1,4 @@
-"""The types that configuration fields have: durations, percentages, counts, shares, names and selectors.
+"""What configuration models are made of: the base of every section, and the types that fields have.
 
 `schema` builds its models from them. Each checks a value as the file gave it and raises ValueError with the sentence
 that the user reads; each also carries a JSON schema, from which `reference` takes what it says about a field's type.
@@ -9,7 +9,16 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    WithJsonSchema,
+)
+from pydantic.alias_generators import to_camel
 
 from rescheduler.config.errors import not_an_integer, shown, wrong_type
 from rescheduler.model.duration import format_duration, parse_duration
@@ -19,6 +28,12 @@ UNLIMITED = "unlimited"
 _MAX_INT32 = 2**31 - 1
 _PERCENTAGE = re.compile(r"([0-9]{1,9})%", re.ASCII)
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+
+class Section(BaseModel):
+    """A mapping of the file; its docstring introduces it in the reference."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
 
 def _duration_of_at_least(minimum: str) -> PlainValidator:
@@ -56,6 +71,9 @@ WholeSeconds = Annotated[
     float, _duration_of_at_least("0s"), AfterValidator(_check_whole_seconds), _PRINTED, _duration_schema("0s")
 ]
 """What Kubernetes counts in whole seconds, such as the time that a pod has to end."""
+WholePeriod = Annotated[
+    float, _duration_of_at_least("1s"), AfterValidator(_check_whole_seconds), _PRINTED, _duration_schema("1s")
+]
 
 Percent = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import Field, model_validator
 
 from rescheduler.config.errors import FieldError
 from rescheduler.config.fields import (
@@ -23,18 +22,15 @@ from rescheduler.config.fields import (
     Percent,
     Period,
     PositiveCount,
+    Section,
     Share,
     ShortPeriod,
     WholeSeconds,
 )
+from rescheduler.config.recovery_fields import RecoveryFields
+from rescheduler.config.serving_fields import ExtenderFields, WebFields, WebhookFields
 from rescheduler.model.duration import format_duration
 from rescheduler.model.policy import MigrationMethod
-
-
-class Section(BaseModel):
-    """A mapping of the file; its docstring introduces it in the reference."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
 
 class LimitFields(Section):
@@ -219,6 +215,10 @@ class PlanningFields(Section):
         "`auto` picks the gentlest way that fits each pod.",
     )
     migration: MigrationFields = Field(default=MigrationFields(), description="How moves are carried out; see below.")
+    recovery: RecoveryFields = Field(default=RecoveryFields(), description="Pods that fail on their node; see below.")
+    webhook: WebhookFields = Field(default=WebhookFields(), description="The admission webhook; see below.")
+    extender: ExtenderFields = Field(default=ExtenderFields(), description="The scheduler extender; see below.")
+    web: WebFields = Field(default=WebFields(), description="Metrics and health; see below.")
     strategies: dict[str, dict[str, object]] = Field(
         default={}, description="Settings of single strategies, by the strategy's name; see below."
     )
