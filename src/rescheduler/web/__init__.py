@@ -1,0 +1,1 @@
+"""What people and their monitoring look at: metrics and health."""
