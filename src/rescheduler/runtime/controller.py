@@ -1,6 +1,6 @@
 """The controller's life: know the cluster, become the leader, do a leader's duties, and end without leaving a mess.
 
-`app` puts its parts together. Everybody watches; only the leader acts. When the lead is lost everything stops at once
+`app` puts its parts together. Everybody watches and answers; only the leader acts. When the lead is lost everything stops at once
 and the process ends, so that its successor finds nobody beside it. Asked to end, it begins nothing new, brings what is
 in a delicate step to a better one, and gives the lease up.
 """
@@ -29,7 +29,7 @@ class LeadLostError(Exception):
 
 
 class Loop(Protocol):
-    """Something that a leader does for as long as he leads."""
+    """Something that is done for as long as we live, or lead."""
 
     async def run(self) -> None: ...
 
@@ -50,15 +50,20 @@ class Controller:
     """Done once, when everything else has come to rest."""
     grace: float
     """Seconds for which moves in a delicate step are waited for at the end."""
+    everybody: Sequence[Loop] = ()
+    """What every replica does once it knows the cluster, whether it leads or not."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Live until asked to stop; LeadLostError if the lead is lost."""
         async with beside(self.watching.run()) as following:
             if not await before(self.watching.synced(), stop, following):
                 return
-            async with self._leading(stop, following) as lost:
-                if not stop.is_set():
-                    await self._lead(stop, following, lost)
+            async with beside(_all(loop.run() for loop in self.everybody)) as serving:
+                # With nothing to do it has ended at once, which is no reason to end.
+                others = (following, serving) if self.everybody else (following,)
+                async with self._leading(stop, *others) as lost:
+                    if not stop.is_set():
+                        await self._lead(stop, *others, lost)
 
     async def _lead(self, stop: asyncio.Event, *others: asyncio.Future[Any]) -> None:
         for duty in self.first:
@@ -76,9 +81,7 @@ class Controller:
                     await before(duty.once(), None, *others)
 
     @asynccontextmanager
-    async def _leading(
-        self, stop: asyncio.Event, following: asyncio.Future[Any]
-    ) -> AsyncGenerator[asyncio.Future[Any]]:
+    async def _leading(self, stop: asyncio.Event, *others: asyncio.Future[Any]) -> AsyncGenerator[asyncio.Future[Any]]:
         """Be the leader in the block, or find `stop` set; what it gives ends when the lead is lost."""
         if self.election is None:
             yield asyncio.get_running_loop().create_future()
@@ -87,7 +90,7 @@ class Controller:
         try:
             async with beside(_until_lost(election)) as lost:
                 _log.info("waiting to become the leader", lease=election.lease.name, identity=election.lease.identity)
-                if await before(election.leading.wait(), stop, lost, following):
+                if await before(election.leading.wait(), stop, lost, *others):
                     _log.info("leading", lease=election.lease.name, identity=election.lease.identity)
                 yield lost
         finally:
@@ -100,9 +103,12 @@ async def _until_lost(election: Election) -> None:
 
 
 async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
-    async with asyncio.TaskGroup() as group:
-        for work in works:
-            group.create_task(work)
+    try:
+        async with asyncio.TaskGroup() as group:
+            for work in works:
+                group.create_task(work)
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None  # the first to fail has ended the others
 
 
 @asynccontextmanager

@@ -56,11 +56,13 @@ class Played:
     parking: float = 3.0
     telling: float = 0.0
     elects: bool = True
+    serves: bool = False
     first: list[Callable[[], Awaitable[object]]] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.watch, self.carry, self.duty = (Part(self.log, name) for name in ("watching", "carrying", "duty"))
+        self.serve = Part(self.log, "serving")
         self.open = True
         self.leading = asyncio.Event()
         self.lease = LeaseName("ours", "kube-rescheduler", "me")
@@ -104,6 +106,7 @@ class Played:
             duties=[self.duty],
             last=[Duty("last", 0.0, last)],
             grace=GRACE,
+            everybody=[self.serve] if self.serves else [],
         )
 
 
@@ -247,8 +250,28 @@ def test_a_duty_that_crashes_ends_it_with_its_error() -> None:
         one.duty.crashes = 20.0
         return one
 
-    found = lived(played, stop_after=None, error=ExceptionGroup)
+    found = lived(played, stop_after=None, error=CrashError)
     assert found.log[-1].startswith("over at 22")
+
+
+def test_who_does_not_lead_serves_all_the_same() -> None:
+    found = lived(lambda: Played(serves=True, leads_after=100), stop_after=10)
+    assert found.log == ["watching begins", "synced", "serving begins", "serving ends", "watching ends", "over at 10"]
+
+
+def test_it_serves_until_the_lease_is_given_up() -> None:
+    found = lived(lambda: Played(serves=True), stop_after=10)
+    assert found.log[-4:] == ["released", "serving ends", "watching ends", "over at 13"]
+
+
+@pytest.mark.parametrize("leads_after", [1.0, 100.0])
+def test_whoever_cannot_serve_ends_with_the_reason(leads_after: float) -> None:
+    def played() -> Played:
+        one = Played(serves=True, leads_after=leads_after)
+        one.serve.crashes = 20.0
+        return one
+
+    assert lived(played, stop_after=None, error=CrashError).log[-1] == "over at 21"
 
 
 def test_a_part_that_ends_by_itself_is_a_bug_that_is_told() -> None:
