@@ -16,6 +16,7 @@ from rescheduler.embedded.rules.forms import Form
 from rescheduler.embedded.rules.typed import form_of
 from tests.contract.rules_agree.both import KINDS, Embedded, Real
 from tests.contract.rules_agree.cases import Case, Update
+from tests.contract.rules_agree.cron_jobs import CRON_JOB_CASES, CRON_JOB_UPDATES
 from tests.contract.rules_agree.mutations import mutated, mutated_version, standing
 from tests.contract.rules_agree.others import OTHER_CASES
 from tests.contract.rules_agree.pods import POD_CASES
@@ -41,13 +42,13 @@ def both(control_plane: ControlPlane) -> Iterator[tuple[Real, Embedded]]:
         yield Real(control_plane.api, name), Embedded(name)
 
 
-@pytest.mark.parametrize("case", [*POD_CASES, *WORKLOAD_CASES, *OTHER_CASES], ids=str)
+@pytest.mark.parametrize("case", [*POD_CASES, *WORKLOAD_CASES, *CRON_JOB_CASES, *OTHER_CASES], ids=str)
 def test_a_new_object_is_judged_and_filled_in_alike(both: tuple[Real, Embedded], case: Case) -> None:
     real, embedded = both
     assert embedded.create(case) == real.create(case)
 
 
-@pytest.mark.parametrize("update", UPDATES, ids=str)
+@pytest.mark.parametrize("update", [*UPDATES, *CRON_JOB_UPDATES], ids=str)
 def test_a_change_is_judged_alike(both: tuple[Real, Embedded], update: Update) -> None:
     real, embedded = both
     there, answer = real.update(update)

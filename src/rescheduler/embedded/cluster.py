@@ -20,6 +20,7 @@ from rescheduler.embedded.admission import AdmissionChain
 from rescheduler.embedded.api import Api, Target
 from rescheduler.embedded.controllers.accounts import AccountController
 from rescheduler.embedded.controllers.base import Controller, Runner
+from rescheduler.embedded.controllers.cron_job import CronJobController
 from rescheduler.embedded.controllers.daemon_set import DaemonSetController
 from rescheduler.embedded.controllers.deployment import DeploymentController
 from rescheduler.embedded.controllers.disruption import DisruptionController
@@ -57,6 +58,7 @@ _CONTROLLERS: tuple[type[Any], ...] = (
     StatefulSetController,
     DaemonSetController,
     JobController,
+    CronJobController,
     DisruptionController,
     TaintEvictionController,
     PodGarbageController,

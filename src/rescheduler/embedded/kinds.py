@@ -89,6 +89,7 @@ STATEFUL_SET = Kind("apps", "v1", "StatefulSet", "statefulsets", ("sts",), ("all
 DAEMON_SET = Kind("apps", "v1", "DaemonSet", "daemonsets", ("ds",), ("all",), _STATUS, generations=True)
 CONTROLLER_REVISION = Kind("apps", "v1", "ControllerRevision", "controllerrevisions")
 JOB = Kind("batch", "v1", "Job", "jobs", (), ("all",), _STATUS, generations=True)
+CRON_JOB = Kind("batch", "v1", "CronJob", "cronjobs", ("cj",), ("all",), _STATUS, generations=True)
 BUDGET = Kind(
     "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", ("pdb",), (), _STATUS,
     generations=True, unconditional=False,
@@ -116,7 +117,7 @@ BUILT_IN = (
     Kind("", "v1", "ConfigMap", "configmaps", ("cm",)),
     Kind("", "v1", "Secret", "secrets", fields=("type",)),
     Kind("", "v1", "ServiceAccount", "serviceaccounts", ("sa",)),
-    DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, CONTROLLER_REVISION, JOB, BUDGET, LEASE,
+    DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, CONTROLLER_REVISION, JOB, CRON_JOB, BUDGET, LEASE,
     STORAGE_CLASS, CSI_NODE, PRIORITY_CLASS, MUTATING_WEBHOOKS, DEFINITION,
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ import copy
 import random
 from typing import Any
 
-from tests.contract.rules_agree import others, workloads
+from tests.contract.rules_agree import cron_jobs, others, workloads
 from tests.contract.rules_agree.cases import Case, changed
 from tests.contract.rules_agree.pods import CONTAINER, POD
 from tests.testbed.api import Json
@@ -160,6 +160,23 @@ _RICH: dict[str, Json] = {
             "webhooks.0.namespaceSelector": _SELECTOR,
             "webhooks.0.timeoutSeconds": 5,
             "webhooks.0.failurePolicy": "Ignore",
+        },
+    ),
+    "CronJob": changed(
+        cron_jobs.CRON_JOB,
+        {
+            "spec.timeZone": "Europe/Berlin",
+            "spec.concurrencyPolicy": "Forbid",
+            "spec.startingDeadlineSeconds": 60,
+            "spec.successfulJobsHistoryLimit": 2,
+            "spec.jobTemplate.metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}},
+            "spec.jobTemplate.spec.completions": 3,
+            "spec.jobTemplate.spec.completionMode": "Indexed",
+            "spec.jobTemplate.spec.podFailurePolicy": {
+                "rules": [
+                    {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1], "containerName": "main"}}
+                ]
+            },
         },
     ),
 }

@@ -208,6 +208,23 @@ _DATA: dict[str, dict[str, Any]] = {
     "has a key that leads upwards": {"data": {"..": "YQ=="}},
     "has nothing": {"data": GONE, "stringData": GONE},
 }
+_SECRETS: dict[str, dict[str, Any]] = {
+    "is of a type of its own": {"type": "example.com/mine"},
+    "has data that is no base64": {"data": {"a": "b c"}},
+    "has the same in plain text": {"data": {"a": "eA=="}},
+    "is as large as can be": {"stringData.a": "x" * 1024 * 1024},
+    "is too large": {"stringData.a": "x" * (1024 * 1024 + 1)},
+    "is a pair of keys": {"type": "kubernetes.io/tls", "stringData": {"tls.crt": "", "tls.key": "y"}},
+    "is half a pair of keys": {"type": "kubernetes.io/tls", "stringData": {"tls.crt": "x"}},
+    "is a token of nobody": {"type": "kubernetes.io/service-account-token"},
+    "is a password": {"type": "kubernetes.io/basic-auth", "stringData": {"password": ""}},
+    "is no password": {"type": "kubernetes.io/basic-auth"},
+    "is an empty key": {"type": "kubernetes.io/ssh-auth", "stringData": {"ssh-privatekey": ""}},
+    "is a registry's": {"type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": "{}"}},
+    "is a registry's that can't be read": {"type": "kubernetes.io/dockercfg", "stringData": {".dockercfg": "[1]"}},
+    "is a registry's without anything": {"type": "kubernetes.io/dockercfg"},
+    "stays as it is": {"immutable": True},
+}
 _EVENTS: dict[str, dict[str, Any]] = {
     "as plain as can be": {},
     "is about something elsewhere": {"involvedObject.namespace": "elsewhere"},
@@ -261,7 +278,7 @@ OTHER_CASES: list[Case] = [
     *cases("Lease", LEASE, _LEASES),
     *cases("PriorityClass", PRIORITY_CLASS, _PRIORITIES),
     *cases("ConfigMap", CONFIG_MAP, _DATA),
-    *cases("Secret", SECRET, _DATA),
+    *cases("Secret", SECRET, _DATA | _SECRETS),
     *cases("ControllerRevision", REVISION, {"as plain as can be": {}, "has no data": {"data": GONE}}),
     *cases("Event", EVENT, _EVENTS),
     *cases("NewEvent", NEW_EVENT, _NEW_EVENTS),

@@ -240,7 +240,18 @@ _OF_REVISIONS: dict[str, Json] = {"its data": {"data": {"b": 2}}}
 _OF_WEBHOOKS: dict[str, Json] = {"it is gone": {"webhooks": None}}
 _LOCKED = changed(others.CONFIG_MAP, {"immutable": True})
 _OF_LOCKED_MAPS: dict[str, Json] = {"its data": {"data": {"a": "c"}}, "its lock": {"immutable": False}}
-_OF_SECRETS: dict[str, Json] = {"its data": {"stringData": {"c": "d"}}, "its type": {"type": "example.com/mine"}}
+_OF_SECRETS: dict[str, Json] = {
+    "its data": {"stringData": {"c": "d"}},
+    "its data is gone": {"data": None},
+    "its type": {"type": "example.com/mine"},
+    "its type, as nobody said": {"type": None},
+}
+_LOCKED_SECRET = changed(others.SECRET, {"immutable": True})
+_OF_LOCKED_SECRETS: dict[str, Json] = {
+    "its data, though it is locked": {"stringData": {"a": "c"}},
+    "its lock": {"immutable": False},
+    "a label, though it is locked": {"metadata": {"labels": {"a": "b"}}},
+}
 
 UPDATES: list[Update] = [
     *_updates("Pod", _POD, _OF_PODS),
@@ -276,4 +287,5 @@ UPDATES: list[Update] = [
     *_updates("MutatingWebhookConfiguration", others.WEBHOOKS, _OF_WEBHOOKS),
     *_updates("ConfigMap", _LOCKED, _OF_LOCKED_MAPS),
     *_updates("Secret", others.SECRET, _OF_SECRETS),
+    *_updates("Secret", _LOCKED_SECRET, _OF_LOCKED_SECRETS),
 ]

@@ -76,6 +76,19 @@ def test_numbers_quantities_and_what_is_either_are_read() -> None:
     assert (priority["value"], priority["globalDefault"]) == (-5, False)
 
 
+def test_parts_that_json_has_in_the_outer_object_are_put_there() -> None:
+    given = message((1, "given"), (2, message((19, message((1, message((1, "map"))), (3, 420))))))
+    scratch = message((1, "scratch"), (2, message((2, b""))))
+    pod = message((2, message((1, given), (1, scratch))))
+    job = message((2, message((5, message((2, message((6, pod))))), (1, "@daily"))))
+    made = object_from(envelope("batch/v1", "CronJob", job))["spec"]
+    assert made["schedule"] == "@daily"
+    assert made["jobTemplate"]["spec"]["template"]["spec"]["volumes"] == [
+        {"name": "given", "configMap": {"name": "map", "defaultMode": 420}},
+        {"name": "scratch", "emptyDir": {}},
+    ]
+
+
 def test_times_are_read() -> None:
     moment = message((1, 1_700_000_000), (2, 5_000))
     spec = message((1, "me"), (2, 15), (4, moment))

@@ -1,4 +1,4 @@
-"""The fields of Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and budgets, as `forms` reads them."""
+"""The fields of workloads, from Deployments to CronJobs, and of disruption budgets, as `forms` reads them."""
 
 WORKLOAD_FIELDS = """
 PodTemplateSpec = metadata:ObjectMeta spec:PodSpec;
@@ -56,6 +56,11 @@ JobStatus = conditions:[JobCondition] startTime:*Time completionTime:*Time activ
   terminating:*int32 completedIndexes failedIndexes:*string uncountedTerminatedPods:*UncountedTerminatedPods
   ready:*int32;
 Job = kind apiVersion metadata:ObjectMeta spec:JobSpec status:JobStatus;
+JobTemplateSpec = metadata:ObjectMeta spec:JobSpec;
+CronJobSpec = schedule! timeZone:*string startingDeadlineSeconds:*int64 concurrencyPolicy suspend:*bool
+  jobTemplate!:JobTemplateSpec successfulJobsHistoryLimit:*int32 failedJobsHistoryLimit:*int32;
+CronJobStatus = active:[ObjectReference] lastScheduleTime:*Time lastSuccessfulTime:*Time;
+CronJob = kind apiVersion metadata:ObjectMeta spec:CronJobSpec status:CronJobStatus;
 PodDisruptionBudgetSpec = minAvailable:*IntOrString selector:*LabelSelector maxUnavailable:*IntOrString
   unhealthyPodEvictionPolicy:*string;
 PodDisruptionBudgetStatus = observedGeneration:int64 disruptedPods:{Time} disruptionsAllowed!:int32

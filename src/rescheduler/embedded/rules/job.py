@@ -1,6 +1,6 @@
 """The rules for Jobs: the selector and labels that the API server gives them, what is filled in, and what must hold.
 
-Their status has rules of its own, in `job_status`.
+Their spec, which templates have too, has its rules in `job_spec`, and their status in `job_status`.
 """
 
 from __future__ import annotations
@@ -9,36 +9,14 @@ from collections.abc import Iterator
 
 from rescheduler.embedded.refusals import Fault, Json
 from rescheduler.embedded.rules import names
-from rescheduler.embedded.rules.faults import (
-    changed,
-    duplicate,
-    each_wrong,
-    negative,
-    one_of,
-    required,
-    too_long,
-    too_many,
-    unsupported,
-    wrong,
-)
+from rescheduler.embedded.rules.faults import changed, required, wrong
+from rescheduler.embedded.rules.job_spec import default_job_pods, job_spec_faults
 from rescheduler.embedded.rules.job_status import job_status_faults
-from rescheduler.embedded.rules.pod_spec import default_pod_spec, template_faults
 from rescheduler.embedded.rules.selectors import matcher, selector_faults
 from rescheduler.embedded.rules.typed import TypedRules
 
 _UID_LABEL, _NAME_LABEL = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
-_COUNTS = (
-    "parallelism",
-    "completions",
-    "activeDeadlineSeconds",
-    "backoffLimit",
-    "ttlSecondsAfterFinished",
-    "backoffLimitPerIndex",
-    "maxFailedIndexes",
-)
 _FIXED = ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy")
-_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
-_MOST_PARALLEL = 100_000
 # What may still be said about where the pods of a Job go, as long as it has none.
 _PLACEMENT = ("nodeSelector", "tolerations", "schedulingGates")
 
@@ -72,117 +50,18 @@ class JobRules(TypedRules):
         spec.setdefault("suspend", False)
         spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
         spec.setdefault("manualSelector", False)
-        for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
-            for pattern in rule.get("onPodConditions", ()):
-                pattern["status"] = pattern["status"] or "True"
-        default_pod_spec(spec["template"]["spec"])
+        default_job_pods(spec)
 
     def faults(self, body: Json, before: Json | None, subresource: str) -> list[Fault]:
         """What is wrong with a Job, or with its new status."""
         if before is not None and subresource == "status":
             return list(job_status_faults(body, before))
-        found = list(_spec_faults(body["spec"]))
+        found = list(job_spec_faults("spec", body["spec"]))
         found += _selector_faults(body, first=before is None)
         found += _name_faults(body)
         if before is not None:
             found += _update_faults(body["spec"], before)
         return found
-
-
-def _spec_faults(spec: Json) -> Iterator[Fault]:
-    for key in _COUNTS:
-        yield from negative(f"spec.{key}", spec.get(key))
-    if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
-        yield required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified")
-    if (manager := spec.get("managedBy")) is not None:
-        yield from _manager_faults("spec.managedBy", manager)
-    yield from _index_faults(spec)
-    if "podFailurePolicy" in spec:
-        yield from _failure_policy_faults("spec.podFailurePolicy.rules", spec)
-    allowed = ["Failed"] if "podFailurePolicy" in spec else ["Failed", "TerminatingOrFailed"]
-    if spec["podReplacementPolicy"] not in allowed:
-        yield unsupported("spec.podReplacementPolicy", spec["podReplacementPolicy"], allowed)
-    yield from template_faults("spec.template", spec["template"])
-    path, policy = "spec.template.spec.restartPolicy", spec["template"]["spec"]["restartPolicy"]
-    if policy == "Always":
-        yield required(path, 'valid values: "OnFailure", "Never"')
-    elif policy not in ("OnFailure", "Never"):
-        yield unsupported(path, policy, ("OnFailure", "Never"))
-    elif "podFailurePolicy" in spec and policy != "Never":
-        yield wrong(path, policy, 'only "Never" is supported when podFailurePolicy is specified')
-
-
-def _index_faults(spec: Json) -> Iterator[Fault]:
-    mode = spec["completionMode"]
-    if mode not in ("NonIndexed", "Indexed"):
-        yield unsupported("spec.completionMode", mode, ("NonIndexed", "Indexed"))
-    if mode == "Indexed":
-        if "completions" not in spec:
-            yield required("spec.completions", "when completion mode is Indexed")
-        elif "maxFailedIndexes" in spec and spec["maxFailedIndexes"] > spec["completions"]:
-            yield wrong("spec.maxFailedIndexes", spec["maxFailedIndexes"], "must be less than or equal to completions")
-        if spec["parallelism"] > _MOST_PARALLEL:
-            why = f"must be less than or equal to {_MOST_PARALLEL} when completion mode is Indexed"
-            yield wrong("spec.parallelism", spec["parallelism"], why)
-        return
-    for key in ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy"):
-        if key in spec:
-            yield wrong(f"spec.{key}", spec[key], "requires indexed completion mode")
-
-
-def _manager_faults(path: str, manager: str) -> Iterator[Fault]:
-    host, slash, rest = manager.partition("/")
-    if not manager:
-        yield required(path)
-    elif not slash or not host or not rest:
-        yield wrong(path, manager, 'must be a domain-prefixed path (such as "acme.io/foo")')
-    else:
-        yield from each_wrong(path, host, names.subdomain(host))
-    if len(manager) > 63:
-        yield too_long(path, 63)
-
-
-def _failure_policy_faults(path: str, spec: Json) -> Iterator[Fault]:
-    rules = spec["podFailurePolicy"]["rules"] or ()
-    inner = spec["template"]["spec"]
-    containers = {each["name"] for key in ("containers", "initContainers") for each in inner.get(key) or ()}
-    if len(rules) > 20:
-        yield too_many(path, len(rules), 20)
-    for number, rule in enumerate(rules):
-        at = f"{path}[{number}]"
-        if rule["action"] == "FailIndex" and "backoffLimitPerIndex" not in spec:
-            yield wrong(f"{at}.action", "FailIndex", "requires the backoffLimitPerIndex to be set")
-        yield from one_of(f"{at}.action", rule["action"], _ACTIONS)
-        codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions", ())
-        if codes is not None:
-            yield from _exit_code_faults(f"{at}.onExitCodes", codes, containers)
-        for index, pattern in enumerate(conditions):
-            here = f"{at}.onPodConditions[{index}]"
-            yield from each_wrong(f"{here}.type", pattern["type"], names.label_key(pattern["type"]))
-            yield from one_of(f"{here}.status", pattern["status"], ("False", "True", "Unknown"))
-        if codes is not None and conditions:
-            yield wrong(at, rule, "specifying both OnExitCodes and OnPodConditions is not supported")
-        if codes is None and not conditions:
-            yield wrong(at, rule, "specifying one of OnExitCodes and OnPodConditions is required")
-
-
-def _exit_code_faults(path: str, codes: Json, containers: set[str]) -> Iterator[Fault]:
-    yield from one_of(f"{path}.operator", codes["operator"], ("In", "NotIn"))
-    if "containerName" in codes and codes["containerName"] not in containers:
-        why = "must be one of the container or initContainer names in the pod template"
-        yield wrong(f"{path}.containerName", codes["containerName"], why)
-    values = codes["values"] or []
-    if not values:
-        yield wrong(f"{path}.values", values, "at least one value is required")
-    elif len(values) > 255:
-        yield too_many(f"{path}.values", len(values), 255)
-    for number, value in enumerate(values):
-        if codes["operator"] == "In" and value == 0:
-            yield wrong(f"{path}.values[{number}]", value, "must not be 0 for the In operator")
-        if value in values[:number]:
-            yield duplicate(f"{path}.values[{number}]", value)
-    if values != sorted(values):
-        yield wrong(f"{path}.values", values, "must be ordered")
 
 
 def _selector_faults(body: Json, *, first: bool) -> Iterator[Fault]:

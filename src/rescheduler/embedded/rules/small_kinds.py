@@ -1,8 +1,7 @@
-"""The rules for kinds that need few: Leases, PriorityClasses, ConfigMaps, Secrets and Events."""
+"""The rules for kinds that need few: Leases, PriorityClasses, ConfigMaps and Events."""
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 
 from rescheduler.embedded.refusals import Fault, Json
@@ -12,7 +11,7 @@ from rescheduler.embedded.rules.typed import TypedRules
 
 SYSTEM_CLASSES = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 _HIGHEST_OF_USERS = 1_000_000_000
-_DATA_SIZE = 1024 * 1024
+DATA_SIZE = 1024 * 1024
 _LOCKED = "field is immutable when `immutable` is set"
 _EVENT_FIXED = (
     ("involvedObject", "regarding"), ("reason", "reason"), ("message", "note"), ("source", "deprecatedSource"),
@@ -71,42 +70,12 @@ class ConfigMapRules(TypedRules):
     def faults(self, body: Json, before: Json | None, subresource: str) -> list[Fault]:
         """What is wrong with a ConfigMap."""
         data, binary = body.get("data", {}), body.get("binaryData", {})
-        found = [*_keys("data", data), *_keys("binaryData", binary)]
+        found = [*key_faults("data", data), *key_faults("binaryData", binary)]
         twice = "duplicate of key present in binaryData"
         found += [wrong(f"data[{key}]", key, twice) for key in sorted(set(data) & set(binary))]
-        if sum(map(len, data.values())) + sum(map(len, binary.values())) > _DATA_SIZE:
-            found.append(too_long("", _DATA_SIZE))
-        return [*found, *_locked(body, before, ("data", "binaryData"))]
-
-
-class SecretRules(TypedRules):
-    """What holds for Secrets."""
-
-    def prepare_create(self, body: Json) -> None:
-        """What is given in plain text is kept like the rest."""
-        super().prepare_create(body)
-        _encode(body)
-
-    def prepare_update(self, body: Json, before: Json, subresource: str) -> None:
-        """What is given in plain text is kept like the rest."""
-        super().prepare_update(body, before, subresource)
-        _encode(body)
-
-    def default(self, body: Json) -> None:
-        """Fill in what is open."""
-        body.setdefault("type", "Opaque")
-
-    def faults(self, body: Json, before: Json | None, subresource: str) -> list[Fault]:
-        """What is wrong with a Secret."""
-        data = body.get("data", {})
-        found = list(_keys("data", data))
-        if sum(len(value) * 3 // 4 for value in data.values()) > _DATA_SIZE:
-            found.append(too_long("data", _DATA_SIZE))
-        if body["type"] == "kubernetes.io/tls":
-            found += [required(f"data[{key}]") for key in ("tls.crt", "tls.key") if key not in data]
-        if before is not None:
-            found += changed("type", body["type"], before["type"])
-        return [*found, *_locked(body, before, ("data",))]
+        if sum(map(len, data.values())) + sum(map(len, binary.values())) > DATA_SIZE:
+            found.append(too_long("", DATA_SIZE))
+        return [*found, *lock_faults(body, before, ("data", "binaryData"))]
 
 
 class EventRules(TypedRules):
@@ -157,12 +126,14 @@ def _event_faults(event: Json, namespace: str, reporter: str, *, new: bool) -> I
         yield wrong("message", "", "can have at most 1024 characters")
 
 
-def _keys(path: str, data: Json) -> Iterator[Fault]:
+def key_faults(path: str, data: Json) -> Iterator[Fault]:
+    """What is wrong with the keys of a ConfigMap or a Secret."""
     for key in data:
         yield from each_wrong(f"{path}[{key}]", key, names.data_key(key))
 
 
-def _locked(body: Json, before: Json | None, keys: tuple[str, ...]) -> Iterator[Fault]:
+def lock_faults(body: Json, before: Json | None, keys: tuple[str, ...]) -> Iterator[Fault]:
+    """What has changed of a ConfigMap or a Secret that said that nothing would."""
     if before is None or not before.get("immutable"):
         return
     if not body.get("immutable"):
@@ -170,8 +141,3 @@ def _locked(body: Json, before: Json | None, keys: tuple[str, ...]) -> Iterator[
     for key in keys:
         if body.get(key) != before.get(key):
             yield not_allowed(key, _LOCKED)
-
-
-def _encode(body: Json) -> None:
-    for key, text in body.pop("stringData", {}).items():
-        body.setdefault("data", {})[key] = base64.b64encode(text.encode()).decode()

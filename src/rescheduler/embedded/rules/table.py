@@ -11,6 +11,7 @@ from rescheduler.embedded.kinds import (
     CLAIM,
     CONTROLLER_REVISION,
     CORE_EVENT,
+    CRON_JOB,
     CSI_NODE,
     DAEMON_SET,
     DEFINITION,
@@ -33,6 +34,7 @@ from rescheduler.embedded.kinds import (
 )
 from rescheduler.embedded.rules.base import Rules
 from rescheduler.embedded.rules.budget import BudgetRules
+from rescheduler.embedded.rules.cron_job import CronJobRules
 from rescheduler.embedded.rules.daemon_set import DaemonSetRules
 from rescheduler.embedded.rules.deployment import DeploymentRules, ReplicaSetRules
 from rescheduler.embedded.rules.job import JobRules
@@ -40,13 +42,13 @@ from rescheduler.embedded.rules.namespace import NamespaceRules
 from rescheduler.embedded.rules.node import NodeRules
 from rescheduler.embedded.rules.pod import PodRules
 from rescheduler.embedded.rules.quota import QuotaRules
+from rescheduler.embedded.rules.secret import SecretRules
 from rescheduler.embedded.rules.service import ServiceRules
 from rescheduler.embedded.rules.small_kinds import (
     ConfigMapRules,
     EventRules,
     LeaseRules,
     PriorityClassRules,
-    SecretRules,
 )
 from rescheduler.embedded.rules.stateful_set import ControllerRevisionRules, StatefulSetRules
 from rescheduler.embedded.rules.storage import ClaimRules, CSINodeRules, StorageClassRules, VolumeRules
@@ -71,6 +73,7 @@ _RULES: dict[str, type[Rules]] = {
     DAEMON_SET.resource: DaemonSetRules,
     CONTROLLER_REVISION.resource: ControllerRevisionRules,
     JOB.resource: JobRules,
+    CRON_JOB.resource: CronJobRules,
     BUDGET.resource: BudgetRules,
     LEASE.resource: LeaseRules,
     STORAGE_CLASS.resource: StorageClassRules,

@@ -98,6 +98,22 @@ def _job(body: Json) -> Cells:
     ]
 
 
+def _cron_job(body: Json) -> Cells:
+    last = dig(body, "status", "lastScheduleTime")
+    template = dig(body, "spec", "jobTemplate", "spec")
+    return [
+        name_of(body),
+        dig(body, "spec", "schedule") or "",
+        dig(body, "spec", "timeZone") or NONE,
+        str(bool(dig(body, "spec", "suspend"))),
+        len(dig(body, "status", "active") or ()),
+        ages.age(last) if last else NONE,
+        age_of(body),
+        *containers_of(dig(template, "template")),
+        selector_text(dig(template, "selector")) or NONE,
+    ]
+
+
 def _job_status(body: Json) -> str:
     for sort in ("Complete", "Failed"):
         if holds(body, sort):
@@ -149,6 +165,19 @@ DAEMON_SETS = Printer(
     _daemon_set,
 )
 JOBS = Printer([NAME, *texts("Status", "Completions", "Duration"), AGE, *_CONTAINERS, *_SELECTOR], _job)
+CRON_JOBS = Printer(
+    [
+        NAME,
+        *texts("Schedule", "Timezone"),
+        Column("Suspend", "boolean"),
+        *numbers("Active"),
+        *texts("Last Schedule"),
+        AGE,
+        *_CONTAINERS,
+        *_SELECTOR,
+    ],
+    _cron_job,
+)
 CONTROLLER_REVISIONS = Printer([NAME, *texts("Controller", "Revision"), AGE], _controller_revision)
 BUDGETS = Printer([NAME, *texts("Min Available", "Max Unavailable"), *numbers("Allowed Disruptions"), AGE], _budget)
 SCALES = Printer([Column("Name"), *numbers("Desired", "Available"), AGE], _scale)

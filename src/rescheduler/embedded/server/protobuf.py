@@ -37,7 +37,7 @@ class _Field:
     name: str
     kind: str
     form: str
-    """Whether it is one, a list `[` or a map `{`."""
+    """Whether it is one, a list `[`, a map `{`, or a part of the outer object `~`."""
 
 
 def object_from(data: bytes) -> Json:
@@ -67,6 +67,8 @@ def _message(name: str, data: bytes) -> Json:
             entry = dict(_fields(_bytes(value)))
             key = _bytes(entry.get(1, b"")).decode()
             found.setdefault(field.name, {})[key] = _value(field.kind, entry.get(2, b""))
+        elif field.form == "~":
+            found |= _message(field.kind, _bytes(value))
         elif field.kind != "ignored":
             found[field.name] = _value(field.kind, value)
     return found
@@ -180,5 +182,5 @@ def _messages() -> dict[str, dict[int, _Field]]:
 def _field(description: str) -> tuple[int, _Field]:
     name, _, rest = description.partition("=")
     number, _, kind = rest.partition(":")
-    form = kind[:1] if kind[:1] in ("[", "{") else ""
-    return int(number), _Field(name, kind.strip("[]{}") or "string", form)
+    form = kind[:1] if kind[:1] in ("[", "{", "~") else ""
+    return int(number), _Field(name, kind.strip("[]{}~") or "string", form)

@@ -1,8 +1,8 @@
 """The numbers of fields in Kubernetes' protobuf messages, for the objects that `protobuf` reads.
 
 They are those of k8s.io/api and k8s.io/apimachinery, and never change. A line is `Message = field=number:Kind;` without
-a kind it is a text, `[Kind]` is a list, `{Kind}` a map from texts. Fields that are not here are refused when they hold
-anything; statuses and managed fields, which no client gives, are left out.
+a kind it is a text, `[Kind]` is a list, `{Kind}` a map from texts, `~Kind` has its fields in the outer object. Fields
+that are not here are refused when they hold anything; statuses and managed fields, which no client gives, are left out.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ API_VERSIONS = {
     "Secret": "v1",
     "Service": "v1",
     "ServiceAccount": "v1",
+    "CronJob": "batch/v1",
     "Deployment": "apps/v1",
     "Job": "batch/v1",
     "Lease": "coordination.k8s.io/v1",
@@ -65,7 +66,8 @@ Event = metadata=1:ObjectMeta involvedObject=2:ObjectReference reason=3 message=
 EventSource = component=1 host=2;
 EventSeries = count=1:int lastObservedTime=2:MicroTime;
 PodTemplateSpec = metadata=1:ObjectMeta spec=2:PodSpec;
-PodSpec = initContainers=20:[Container] containers=2:[Container] restartPolicy=3 terminationGracePeriodSeconds=4:int
+PodSpec = volumes=1:[Volume] affinity=18:Affinity topologySpreadConstraints=33:[TopologySpreadConstraint]
+  initContainers=20:[Container] containers=2:[Container] restartPolicy=3 terminationGracePeriodSeconds=4:int
   activeDeadlineSeconds=5:int dnsPolicy=6 nodeSelector=7:{string} serviceAccountName=8 serviceAccount=9
   automountServiceAccountToken=21:bool nodeName=10 hostNetwork=11:bool hostPID=12:bool hostIPC=13:bool
   shareProcessNamespace=27:bool securityContext=14:PodSecurityContext imagePullSecrets=15:[LocalObjectReference]
@@ -77,10 +79,40 @@ PodSecurityContext = runAsUser=2:int runAsGroup=6:int runAsNonRoot=3:bool supple
   supplementalGroupsPolicy=12 fsGroup=5:int fsGroupChangePolicy=9 seLinuxChangePolicy=13;
 Toleration = key=1 operator=2 value=3 effect=4 tolerationSeconds=5:int;
 Container = name=1 image=2 command=3:[string] args=4:[string] workingDir=5 ports=6:[ContainerPort] env=7:[EnvVar]
+  envFrom=19:[EnvFromSource] volumeMounts=9:[VolumeMount]
   resources=8:ResourceRequirements restartPolicy=24 terminationMessagePath=13 terminationMessagePolicy=20
   imagePullPolicy=14 securityContext=15:SecurityContext stdin=16:bool stdinOnce=17:bool tty=18:bool;
 ContainerPort = name=1 hostPort=2:int containerPort=3:int protocol=4 hostIP=5;
-EnvVar = name=1 value=2;
+EnvVar = name=1 value=2 valueFrom=3:EnvVarSource;
+EnvVarSource = fieldRef=1:ObjectFieldSelector configMapKeyRef=3:KeySelector secretKeyRef=4:KeySelector;
+ObjectFieldSelector = apiVersion=1 fieldPath=2;
+KeySelector = localObjectReference=1:~LocalObjectReference key=2 optional=3:bool;
+EnvFromSource = prefix=1 configMapRef=2:EnvSource secretRef=3:EnvSource;
+EnvSource = localObjectReference=1:~LocalObjectReference optional=2:bool;
+VolumeMount = name=1 readOnly=2:bool recursiveReadOnly=7 mountPath=3 subPath=4 mountPropagation=5 subPathExpr=6;
+Volume = name=1 volumeSource=2:~VolumeSource;
+VolumeSource = hostPath=1:HostPathVolumeSource emptyDir=2:EmptyDirVolumeSource secret=6:SecretVolumeSource
+  persistentVolumeClaim=10:PersistentVolumeClaimVolumeSource configMap=19:ConfigMapVolumeSource;
+HostPathVolumeSource = path=1 type=2;
+EmptyDirVolumeSource = medium=1 sizeLimit=2:Quantity;
+SecretVolumeSource = secretName=1 items=2:[KeyToPath] defaultMode=3:int optional=4:bool;
+ConfigMapVolumeSource = localObjectReference=1:~LocalObjectReference items=2:[KeyToPath] defaultMode=3:int
+  optional=4:bool;
+KeyToPath = key=1 path=2 mode=3:int;
+PersistentVolumeClaimVolumeSource = claimName=1 readOnly=2:bool;
+Affinity = nodeAffinity=1:NodeAffinity podAffinity=2:PodAffinity podAntiAffinity=3:PodAffinity;
+NodeAffinity = requiredDuringSchedulingIgnoredDuringExecution=1:NodeSelector
+  preferredDuringSchedulingIgnoredDuringExecution=2:[PreferredSchedulingTerm];
+NodeSelector = nodeSelectorTerms=1:[NodeSelectorTerm];
+NodeSelectorTerm = matchExpressions=1:[LabelSelectorRequirement] matchFields=2:[LabelSelectorRequirement];
+PreferredSchedulingTerm = weight=1:int preference=2:NodeSelectorTerm;
+PodAffinity = requiredDuringSchedulingIgnoredDuringExecution=1:[PodAffinityTerm]
+  preferredDuringSchedulingIgnoredDuringExecution=2:[WeightedPodAffinityTerm];
+WeightedPodAffinityTerm = weight=1:int podAffinityTerm=2:PodAffinityTerm;
+PodAffinityTerm = labelSelector=1:LabelSelector namespaces=2:[string] topologyKey=3 namespaceSelector=4:LabelSelector
+  matchLabelKeys=5:[string] mismatchLabelKeys=6:[string];
+TopologySpreadConstraint = maxSkew=1:int topologyKey=2 whenUnsatisfiable=3 labelSelector=4:LabelSelector
+  minDomains=5:int nodeAffinityPolicy=6 nodeTaintsPolicy=7 matchLabelKeys=8:[string];
 ResourceRequirements = limits=1:{Quantity} requests=2:{Quantity};
 SecurityContext = privileged=2:bool runAsUser=4:int runAsGroup=8:int runAsNonRoot=5:bool readOnlyRootFilesystem=6:bool
   allowPrivilegeEscalation=7:bool procMount=9;
@@ -93,7 +125,15 @@ Job = metadata=1:ObjectMeta spec=2:JobSpec;
 JobSpec = parallelism=1:int completions=2:int activeDeadlineSeconds=3:int backoffLimit=7:int
   backoffLimitPerIndex=12:int maxFailedIndexes=13:int selector=4:LabelSelector manualSelector=5:bool
   template=6:PodTemplateSpec ttlSecondsAfterFinished=8:int completionMode=9 suspend=10:bool podReplacementPolicy=14
-  managedBy=15;
+  managedBy=15 podFailurePolicy=11:PodFailurePolicy;
+PodFailurePolicy = rules=1:[PodFailurePolicyRule];
+PodFailurePolicyRule = action=1 onExitCodes=2:ExitCodes onPodConditions=3:[ConditionPattern];
+ExitCodes = containerName=1 operator=2 values=3:[int];
+ConditionPattern = type=1 status=2;
+JobTemplateSpec = metadata=1:ObjectMeta spec=2:JobSpec;
+CronJob = metadata=1:ObjectMeta spec=2:CronJobSpec;
+CronJobSpec = schedule=1 timeZone=8 startingDeadlineSeconds=2:int concurrencyPolicy=3 suspend=4:bool
+  jobTemplate=5:JobTemplateSpec successfulJobsHistoryLimit=6:int failedJobsHistoryLimit=7:int;
 PodDisruptionBudget = metadata=1:ObjectMeta spec=2:PodDisruptionBudgetSpec;
 PodDisruptionBudgetSpec = minAvailable=1:IntOrString selector=2:LabelSelector maxUnavailable=3:IntOrString
   unhealthyPodEvictionPolicy=4;

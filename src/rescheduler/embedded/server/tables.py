@@ -46,6 +46,7 @@ _PRINTERS = {
     kinds.DAEMON_SET.resource: columns_workloads.DAEMON_SETS,
     kinds.CONTROLLER_REVISION.resource: columns_workloads.CONTROLLER_REVISIONS,
     kinds.JOB.resource: columns_workloads.JOBS,
+    kinds.CRON_JOB.resource: columns_workloads.CRON_JOBS,
     kinds.BUDGET.resource: columns_workloads.BUDGETS,
     "scales.autoscaling": columns_workloads.SCALES,
 }
