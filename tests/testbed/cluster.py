@@ -113,8 +113,13 @@ class ControlPlane:
 
     def configure_scheduler(self, **fields: Any) -> None:
         """Restarts kube-scheduler with these fields in its configuration (`extenders=[…]`); without any, as it was."""
-        self._children.pop("kube-scheduler").kill()
+        self._end_scheduler()
         self._start_scheduler(fields)
+
+    def run_scheduler_with(self, config: Path) -> None:
+        """Restarts kube-scheduler with a whole configuration file; `configure_scheduler` puts it back as it was."""
+        self._end_scheduler()
+        self._start_scheduler({}, config)
 
     def _start(self) -> None:
         folder = self._folder.path
@@ -137,9 +142,15 @@ class ControlPlane:
         account = "/api/v1/namespaces/default/serviceaccounts/default"
         self._await("kube-controller-manager makes service accounts", lambda: self.api.get(account))
 
-    def _start_scheduler(self, fields: Json) -> None:
+    def _end_scheduler(self) -> None:
+        self._children.pop("kube-scheduler").kill()
+
+    def _start_scheduler(self, fields: Json, config: Path | None = None) -> None:
         port = free_port()
-        self._launch("kube-scheduler", programs.kube_scheduler(self._layout, port, fields))
+        options = programs.kube_scheduler(self._layout, port, fields)
+        if config is not None:
+            options = [f"--config={config}" if each.startswith("--config=") else each for each in options]
+        self._launch("kube-scheduler", options)
         self._await_ready("kube-scheduler", port)
 
     def _launch(self, name: str, options: list[str]) -> None:

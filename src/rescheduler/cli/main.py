@@ -29,6 +29,10 @@ _COMMANDS = {
     "maintenance": ("maintenance:maintenance", "Empty nodes for work on them, and take them back."),
     "cleanup": ("cleanup:cleanup", "Undo all that is ours in the cluster, before an uninstall."),
     "crds": ("crds:crds", "Print the CustomResourceDefinition of PodMigration."),
+    "scheduler-config": (
+        "scheduler_config:scheduler_config",
+        "Print what has a stock kube-scheduler ask our extender.",
+    ),
     "config": ("config:config_group", "Check and show configurations."),
     "completion": ("completion:completion", "Print the completion script of a shell."),
     "version": ("version:version", "Print the version."),
@@ -36,6 +40,7 @@ _COMMANDS = {
 """Name → where it is in this package, and its line of help."""
 
 _COMPLETE = "_RESCHEDULER_COMPLETE"
+_WIDTH_OF_NAMES = 11
 # kubectl's flags take -o=json as well as -ojson and -o json; click would take the "=" for a part of the value.
 _SHORT_WITH_VALUE = re.compile(r"(-[A-Za-z])=(.*)", re.DOTALL)
 
@@ -67,7 +72,8 @@ class _Root(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()])
+            # The one long name gets a line of its own, so that the others' lines stay whole on a narrow terminal.
+            formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()], col_max=_WIDTH_OF_NAMES)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [*_as_click_has_it(args)])

@@ -1,0 +1,183 @@
+"""The configuration by which a stock kube-scheduler asks our extender: made anew, or added to one that is there.
+
+`rescheduler scheduler-config` calls it. Pure but for reading a file; documents are plain data, as YAML and JSON have
+them. What is in a file that we are given stays as it is, but for the extender with our address.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rescheduler.app.scheduler_trust import Trust
+from rescheduler.config.document import DocumentError, read_document
+from rescheduler.config.errors import ConfigError, ConfigErrors, Finding, path_of, shown, wrong_type
+from rescheduler.config.forms import PLUGIN, SEED_KIND
+from rescheduler.model.duration import format_duration
+
+Json = dict[str, Any]
+
+VERSION = "kubescheduler.config.k8s.io/v1"
+STOCK_PROFILE, SEED_PROFILE = "default-scheduler", "rescheduler-scheduler"
+PATH = "/extender"
+_VERBS = {"filterVerb": "filter", "prioritizeVerb": "prioritize"}
+
+
+@dataclass(frozen=True, slots=True)
+class Extender:
+    """How the scheduler asks us."""
+
+    url: str
+    """With the path of our extender."""
+    trust: Trust
+    weight: int
+    timeout: float
+
+    def document(self) -> Json:
+        """As kube-scheduler reads it."""
+        # With enableHTTPS and no authority, kube-scheduler believes any certificate without a word. Without it, an
+        # https address is checked by the authorities of its system.
+        https = {"enableHTTPS": True, "tlsConfig": self._tls()} if self.trust.is_given else {}
+        if not https and self.trust.server_name:
+            https = {"tlsConfig": self._tls()}
+        return {
+            "urlPrefix": self.url,
+            **_VERBS,
+            "weight": self.weight,
+            **https,
+            "httpTimeout": format_duration(self.timeout),
+            "nodeCacheCapable": True,
+            "ignorable": True,
+        }
+
+    def _tls(self) -> Json:
+        fields = {
+            "caData": base64.b64encode(self.trust.authority).decode(),
+            "caFile": self.trust.authority_path,
+            "serverName": self.trust.server_name,
+            "insecure": self.trust.insecure,
+        }
+        return {name: value for name, value in fields.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """What else is said about the scheduler; what is empty or None is not said."""
+
+    names: tuple[str, ...] = ()
+    kubeconfig: str = ""
+    leader_elect: bool | None = None
+
+
+def made(extender: Extender, scheduler: Scheduler) -> Json:
+    """A whole configuration."""
+    names = scheduler.names or (STOCK_PROFILE, SEED_PROFILE)
+    connection = {"clientConnection": {"kubeconfig": scheduler.kubeconfig}} if scheduler.kubeconfig else {}
+    return {
+        "apiVersion": VERSION,
+        "kind": SEED_KIND,
+        "leaderElection": {"leaderElect": scheduler.leader_elect is not False},
+        **connection,
+        "profiles": [{"schedulerName": name} for name in dict.fromkeys(names)],
+        "extenders": [extender.document()],
+    }
+
+
+def merged(document: Json, extender: Extender, scheduler: Scheduler) -> Json:
+    """The same configuration with our extender in it, once, and with whatever else is said."""
+    new = dict(document)
+    if scheduler.leader_elect is not None:
+        new["leaderElection"] = {**(new.get("leaderElection") or {}), "leaderElect": scheduler.leader_elect}
+    if scheduler.kubeconfig:
+        new["clientConnection"] = {**(new.get("clientConnection") or {}), "kubeconfig": scheduler.kubeconfig}
+    if scheduler.names:
+        # Where no profile is named, there is one all the same; it would be gone as soon as another one is.
+        there = new.get("profiles") or [{"schedulerName": STOCK_PROFILE}]
+        known = {each.get("schedulerName") or STOCK_PROFILE for each in there}
+        new["profiles"] = [
+            *there,
+            *({"schedulerName": name} for name in dict.fromkeys(scheduler.names) if name not in known),
+        ]
+    others = new.get("extenders") or []
+    at = next((index for index, each in enumerate(others) if _is_at(each, extender.url)), len(others))
+    kept = [each for each in others if not _is_at(each, extender.url)]
+    new["extenders"] = [*kept[:at], extender.document(), *kept[at:]]
+    return new
+
+
+def doubts(document: Mapping[str, Any], url: str) -> Iterator[str]:
+    """What in a configuration will not do as somebody may think, each with its place and the cure."""
+    for number, profile in enumerate(document.get("profiles") or ()):
+        for place, name in _enabled(profile.get("plugins")):
+            if name == PLUGIN:
+                cure = "take it out; its pluginConfig may stay, for `rescheduler run --config`"
+                yield f"profiles[{number}].plugins.{place}: a stock kube-scheduler lacks the plugin {PLUGIN}; {cure}"
+    for number, each in enumerate(document.get("extenders") or ()):
+        like_ours = {key: each.get(key) for key in _VERBS} == _VERBS and str(each.get("urlPrefix")).endswith(PATH)
+        if like_ours and not _is_at(each, url):
+            cure = "take it out if this one takes its place"
+            yield f"extenders[{number}]: {shown(each['urlPrefix'])} looks like ours at another address; {cure}"
+
+
+def read_config(path: str) -> Json:
+    """A KubeSchedulerConfiguration from a file, or from standard input for `-`; ConfigErrors says what is wrong."""
+    source = "<stdin>" if path == "-" else path
+    try:
+        text = (_standard_input() if path == "-" else Path(path).read_bytes()).decode("utf-8-sig")
+    except OSError as error:
+        raise ConfigErrors([ConfigError(source, "", f"cannot be read: {error.strerror or error}")]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigErrors([ConfigError(source, "", "is not UTF-8 text")]) from error
+    try:
+        document = read_document(text)
+    except DocumentError as error:
+        raise ConfigErrors([ConfigError(source, "", error.finding.message)]) from error
+    findings = [*document.findings, *_faults(document.data)]
+    if findings:
+        raise ConfigErrors([ConfigError(source, path_of(each.loc), each.message) for each in findings])
+    return document.data
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None:  # closed by the shell: `<&-`
+        raise OSError("standard input is closed")
+    return sys.stdin.buffer.read()
+
+
+def _faults(data: Json) -> Iterator[Finding]:
+    if data.get("kind") != SEED_KIND:
+        yield Finding(
+            ("kind",), f"{shown(data.get('kind'))} is not {SEED_KIND}: give the file that kube-scheduler gets"
+        )
+        return
+    if data.get("apiVersion") != VERSION:
+        cure = "`kube-scheduler --config OLD --write-config-to NEW` of the last release that read it converts it"
+        yield Finding(("apiVersion",), f"{shown(data.get('apiVersion'))} is not {VERSION}; {cure}")
+        return
+    for key in ("leaderElection", "clientConnection"):
+        if data.get(key) is not None and not isinstance(data[key], dict):
+            yield Finding((key,), wrong_type(data[key], "a mapping"))
+    for key in ("profiles", "extenders"):
+        value = data.get(key)
+        if value is not None and not isinstance(value, list):
+            yield Finding((key,), wrong_type(value, "a list"))
+            continue
+        for index, each in enumerate(value or ()):
+            if not isinstance(each, dict):
+                yield Finding((key, index), wrong_type(each, "a mapping"))
+
+
+def _enabled(plugins: object) -> Iterator[tuple[str, object]]:
+    """The plugins that a profile enables, each with its place; kube-scheduler refuses what has another shape."""
+    for point, sets in plugins.items() if isinstance(plugins, dict) else ():
+        listed = sets.get("enabled") if isinstance(sets, dict) else None
+        for index, each in enumerate(listed if isinstance(listed, list) else ()):
+            yield f"{point}.enabled[{index}]", each.get("name") if isinstance(each, dict) else None
+
+
+def _is_at(extender: Mapping[str, Any], url: str) -> bool:
+    return str(extender.get("urlPrefix", "")).rstrip("/") == url
