@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.both_clusters import Space, condition, name_of, names, refusal
-from tests.support.manifests import budget, deployment, gated, lease, pod
+from tests.support.manifests import budget, deployment, gated, lease, pod, replica_set, stateful_set
 from tests.testbed.api import Json
 
 UUID = 36
@@ -112,12 +112,19 @@ def test_a_change_that_changes_nothing_keeps_the_version(space: Space) -> None:
 
 
 def test_the_server_keeps_its_own_fields_through_a_replacement(space: Space) -> None:
-    made = space.create(deployment("web", 0))
-    body = deployment("web", 0)
+    made = space.create(stateful_set("web", 0))  # a Deployment's controller adds annotations meanwhile, which count
+    body = stateful_set("web", 0)
     body["metadata"] |= {"creationTimestamp": "2001-01-01T00:00:00Z", "generation": 7}
-    replaced = space.api.put(space.path("Deployment", "web"), body)
+    replaced = space.api.put(space.path("StatefulSet", "web"), body)
     for field in ("uid", "creationTimestamp", "generation"):
         assert replaced["metadata"][field] == made["metadata"][field]
+
+
+def test_of_a_deployment_the_generation_counts_changes_of_annotations_too(space: Space) -> None:
+    for body, counted in ((deployment("web", 0), 2), (replica_set("web", 0), 1), (stateful_set("web", 0), 1)):
+        space.create(body)
+        noted = space.patch(body["kind"], "web", {"metadata": {"annotations": {"a": "b"}}})
+        assert noted["metadata"]["generation"] == counted, body["kind"]
 
 
 def test_the_generation_counts_changes_of_the_spec_only(space: Space) -> None:

@@ -319,5 +319,8 @@ class Api:
 
 
 def _desire(body: Json) -> Json:
-    """The part of an object whose changes count as a new generation."""
-    return {key: value for key, value in body.items() if key not in ("metadata", "status")}
+    """The part of an object whose changes count as a new generation; of a Deployment, that is its annotations, too."""
+    desire = {key: value for key, value in body.items() if key not in ("metadata", "status")}
+    if body.get("kind") == "Deployment" and str(body.get("apiVersion", "")).startswith("apps/"):
+        desire["annotations"] = body["metadata"].get("annotations") or {}
+    return desire

@@ -232,9 +232,9 @@ async def test_a_new_generation_is_a_new_spec(api: Api) -> None:
         body["spec"]["replicas"] = 5
         return body
 
-    def annotate(body: Json) -> Json:
-        body["metadata"]["annotations"] = {"x": "y"}
+    def label(body: Json) -> Json:
+        body["metadata"]["labels"] = {"x": "y"}
         return body
 
-    assert (await api.edit(named("a", DEPLOYMENT), annotate))["metadata"]["generation"] == 1
+    assert (await api.edit(named("a", DEPLOYMENT), label))["metadata"]["generation"] == 1
     assert (await api.edit(named("a", DEPLOYMENT), scale))["metadata"]["generation"] == 2
