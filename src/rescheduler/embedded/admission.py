@@ -66,7 +66,9 @@ class AdmissionChain:
         if changed != shown and not review.target.subresource:
             rules_of(review.target.kind).default(changed)
             self._own_steps(review, changed)
-            if changed != so_far.left or so_far.asked_again:
+            if changed != so_far.left:
+                so_far.again |= so_far.asked
+            if so_far.again:
                 changed = await self._webhooks.admit(review, changed, so_far, again=True)
         return _restored(review, changed, body)
 

@@ -36,9 +36,10 @@ _LONGEST_QUOTE = 200
 
 @dataclass
 class Round:
-    """What one write has been through: which webhooks want to be asked again, and what the last one left."""
+    """What one write has been through: who was asked and may want to be again, who does, what the last one left."""
 
-    asked_again: set[str] = field(default_factory=set)
+    asked: set[str] = field(default_factory=set)
+    again: set[str] = field(default_factory=set)
     left: Json | None = None
 
 
@@ -66,13 +67,12 @@ class Webhooks:
     async def admit(self, review: Review, body: Json, so_far: Round, *, again: bool = False) -> Json:
         """The object as webhooks want it; a Refusal if one of them does not want it at all.
 
-        The second time only those are asked that were asked before and want to be.
+        The second time only those are asked that were asked before, want to be, and have seen another object since.
         """
         for name, hook in self._asked(review, body):
-            if again and name not in so_far.asked_again:
+            if again and name not in so_far.again:
                 continue
-            if hook["reinvocationPolicy"] == "IfNeeded":
-                so_far.asked_again.add(name)
+            before = copy.deepcopy(body)
             try:
                 body = _answered(hook["name"], review, body, await self._ask(hook, review, body))
             except WebhookFailed as failed:
@@ -80,6 +80,10 @@ class Webhooks:
                 if hook["failurePolicy"] != "Ignore":
                     raise _internal(why) from failed
                 _log.warning("%s; its failure policy lets the request through", why)
+            if body != before:
+                so_far.again |= so_far.asked
+            if hook["reinvocationPolicy"] == "IfNeeded":
+                so_far.asked.add(name)
         so_far.left = copy.deepcopy(body)
         return body
 

@@ -1,0 +1,205 @@
+"""A certificate authority of our own and the certificates that it signs, as PEM: pure functions, the time is given.
+
+`rotation` decides with them what the Secret holds next, `keeping` checks with them what is to be served. A certificate
+begins to be valid an hour before it is made, because clocks differ, and is due for renewal when a third of its life is
+left, so that whoever renews it may be down for weeks.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, types
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+AUTHORITY_LIFE = timedelta(days=3650)
+SERVING_LIFE = timedelta(days=90)
+SKEW = timedelta(hours=1)
+
+
+class CertificateError(ValueError):
+    """PEM that is none, or not what it should be: says what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate, maybe with those that lead to its authority behind it, and its key; both PEM."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+
+def new_authority(name: str, now: float, life: timedelta = AUTHORITY_LIFE) -> Pair:
+    """A certificate authority that signs itself and serving certificates, and no other authorities."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    # No two share a subject: where both are trusted, whoever verifies must not take one for the other.
+    serial = x509.random_serial_number()
+    subject = _named(f"{name} {serial % 16**8:08x}")
+    usage = x509.KeyUsage(
+        key_cert_sign=True, crl_sign=True, digital_signature=True, content_commitment=False, key_encipherment=False,
+        data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+    builder = (
+        _builder(subject, subject, key, _span(now, life))
+        .serial_number(serial)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+    )
+    return _signed(builder, key, key)
+
+
+def new_serving(authority: Pair, names: Iterable[str], now: float, life: timedelta = SERVING_LIFE) -> Pair:
+    """A certificate for a server with these DNS names and IP addresses, that ends no later than its authority."""
+    issuer, issuer_key = _first(authority.certificate), _key(authority.key)
+    if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
+        raise CertificateError("the authority's key is not ours: it is no ECDSA key")
+    key = ec.generate_private_key(ec.SECP256R1())
+    wanted = [_general(name) for name in names]
+    begin, end = _span(now, life)
+    builder = (
+        _builder(_named("kube-rescheduler webhook"), issuer.subject, key, (begin, min(end, issuer.not_valid_after_utc)))
+        .serial_number(x509.random_serial_number())
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(wanted), critical=False)
+    )
+    return _signed(builder, key, issuer_key)
+
+
+def check(pair: Pair) -> None:
+    """A CertificateError if this can't be served: no PEM, or the key of another certificate."""
+    if _public_bytes(_first(pair.certificate).public_key()) != _public_bytes(_key(pair.key).public_key()):
+        raise CertificateError("the key is not the certificate's")
+
+
+def names_of(certificate: bytes) -> frozenset[str]:
+    """The DNS names and IP addresses that it is good for."""
+    try:
+        found = _first(certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return frozenset()
+    addresses = (str(each) for each in found.get_values_for_type(x509.IPAddress))
+    return frozenset({*found.get_values_for_type(x509.DNSName), *addresses})
+
+
+def issued_at(certificate: bytes) -> float:
+    """When it was made, if it is ours."""
+    return (_first(certificate).not_valid_before_utc + SKEW).timestamp()
+
+
+def ends_at(certificate: bytes) -> float:
+    """When it ends."""
+    return _first(certificate).not_valid_after_utc.timestamp()
+
+
+def is_due(certificate: bytes, now: float) -> bool:
+    """Whether it is time for a new one: a third of its life is left, or less, or it is not valid yet."""
+    found = _first(certificate)
+    begin, end = found.not_valid_before_utc.timestamp(), found.not_valid_after_utc.timestamp()
+    return now < begin or now >= end - (end - begin) / 3
+
+
+def is_signed_by(certificate: bytes, authority: bytes) -> bool:
+    """Whether the certificate was signed by one of these authorities."""
+    found = _first(certificate)
+    return any(_signs(issuer, found) for issuer in split(authority))
+
+
+def split(bundle: bytes) -> list[x509.Certificate]:
+    """The certificates of a bundle; what stands around them is skipped."""
+    if b"-----BEGIN CERTIFICATE-----" not in bundle:
+        return []
+    try:
+        found = x509.load_pem_x509_certificates(bundle)
+        for each in found:  # the library reads these when they are first asked for: whoever asks later shall not fail
+            _ = each.public_key(), each.extensions, each.subject, each.issuer, each.not_valid_after_utc
+    except Exception as error:  # of several kinds, which differ between versions of the library
+        raise CertificateError(f"holds a broken certificate ({error})") from error
+    return found
+
+
+def joined(*bundles: bytes) -> bytes:
+    """One bundle of all, each certificate once, in this order."""
+    found = {each.public_bytes(serialization.Encoding.PEM): None for bundle in bundles for each in split(bundle)}
+    return b"".join(found)
+
+
+def valid_at(bundle: bytes, now: float) -> bytes:
+    """Those of a bundle that have not ended."""
+    kept = [each for each in split(bundle) if each.not_valid_after_utc.timestamp() > now]
+    return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in kept)
+
+
+def _signs(issuer: x509.Certificate, found: x509.Certificate) -> bool:
+    try:
+        found.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
+
+
+def _first(pem: bytes) -> x509.Certificate:
+    found = split(pem)
+    if not found:
+        raise CertificateError("holds no PEM certificate")
+    return found[0]
+
+
+def _key(pem: bytes) -> types.PrivateKeyTypes:
+    try:
+        return serialization.load_pem_private_key(pem, password=None)
+    except TypeError as error:
+        raise CertificateError("the key is encrypted, which is not supported; store it decrypted") from error
+    except Exception as error:  # of several kinds, which differ between versions of the library
+        raise CertificateError(f"holds no usable PEM key ({error})") from error
+
+
+def _public_bytes(key: types.PublicKeyTypes) -> bytes:
+    return key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def _span(now: float, life: timedelta) -> tuple[datetime, datetime]:
+    made = datetime.fromtimestamp(now, UTC)
+    return made - SKEW, made + life
+
+
+def _named(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name[:64])])
+
+
+def _general(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, span: tuple[datetime, datetime]
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .not_valid_before(span[0])
+        .not_valid_after(span[1])
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _signed(
+    builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, issuer_key: ec.EllipticCurvePrivateKey
+) -> Pair:
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
+    signed = builder.add_extension(issuer, critical=False).sign(issuer_key, hashes.SHA256())
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return Pair(signed.public_bytes(serialization.Encoding.PEM), private)

@@ -1,0 +1,163 @@
+"""The scheduler extender: which nodes a pod had better not go to, and which one is planned for it, from memory.
+
+kube-scheduler asks `filter` after its own rules and `prioritize` after its own scores, with nodes by name
+(`nodeCacheCapable: true`) or whole. Nodes on which pods failed are refused for good: preemption would not help there.
+If there is no other node that the pod could ever go to none is refused, and whoever wants to know is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+import structlog
+from msgspec import Raw
+
+from rescheduler.admission.errors import ReviewError
+from rescheduler.admission.knowledge import NO_ADVICE, Knowledge
+from rescheduler.admission.reviews import NonsenseError, read_newcomer
+from rescheduler.cluster.wire import ABSENT, present
+from rescheduler.model.advice import Advice, Newcomer
+
+_log = structlog.stdlib.get_logger(__name__)
+_HIGHEST, _BETWEEN, _LOWEST = 10, 5, 0  # MaxExtenderPriority is 10
+T = TypeVar("T")
+
+
+class _Meta(msgspec.Struct):
+    name: str
+
+
+class _Node(msgspec.Struct):
+    metadata: _Meta
+
+
+class _Score(msgspec.Struct, rename="pascal", gc=False):
+    """HostPriority."""
+
+    host: str
+    score: int
+
+
+class _Asked(NamedTuple):
+    newcomer: Newcomer
+    pod: Raw
+    names: list[str]
+    whole: dict[str, Raw] | None
+    """The list of whole nodes, if that is what was sent."""
+    items: list[Raw]
+
+
+class Extender:
+    """Answers kube-scheduler; with nothing to say, every node passes and all score the same."""
+
+    def __init__(
+        self,
+        knowledge: Knowledge,
+        told: Callable[[Newcomer, str], None],
+        excluded_namespaces: Collection[str] = (),
+    ) -> None:
+        self._knowledge = knowledge
+        self._told = told
+        self._excluded = frozenset(excluded_namespaces)
+
+    def filter(self, body: bytes) -> bytes:
+        """ExtenderFilterResult for ExtenderArgs; ReviewError if they are none."""
+        asked = _read(body)
+        refused = self._guarded(self._refused, asked)
+        return _filtered(asked, refused or {})
+
+    def prioritize(self, body: bytes) -> bytes:
+        """HostPriorityList for ExtenderArgs; ReviewError if they are none."""
+        asked = _read(body)
+        scores = self._guarded(self._scores, asked) or {}
+        return msgspec.json.encode([_Score(name, scores.get(name, _BETWEEN)) for name in asked.names])
+
+    def _refused(self, asked: _Asked) -> Mapping[str, str]:
+        avoid = self._advice(asked.newcomer).avoid
+        refused = {name: avoid[name] for name in asked.names if name in avoid} if avoid else {}
+        if not all(name in refused for name in asked.names):
+            return refused
+        if self._knowledge.leaves_any(avoid, asked.pod):
+            # The node of a nomination is asked about alone, and all others come next; or others have no room now, which
+            # preemption or time may change. To go back to where it failed would only use its budget up.
+            return refused
+        self._told(asked.newcomer, _all_refused(refused))
+        return {}
+
+    def _scores(self, asked: _Asked) -> Mapping[str, int]:
+        advice = self._advice(asked.newcomer)
+        scores = dict.fromkeys(advice.avoid, _LOWEST)
+        if advice.expected is not None:
+            scores[advice.expected.source] = _LOWEST
+            if advice.expected.target not in advice.avoid:
+                scores[advice.expected.target] = _HIGHEST
+        return scores
+
+    def _advice(self, newcomer: Newcomer) -> Advice:
+        return NO_ADVICE if newcomer.namespace in self._excluded else self._knowledge.advise(newcomer)
+
+    def _guarded(self, decide: Callable[[_Asked], T], asked: _Asked) -> T | None:
+        try:
+            return decide(asked)
+        except Exception:  # noqa: BLE001  a fault of ours must never keep a pod from being placed
+            newcomer = asked.newcomer
+            _log.exception("the scheduler gets no advice", namespace=newcomer.namespace, pod=newcomer.name)
+            return None
+
+
+def _all_refused(refused: Mapping[str, str]) -> str:
+    some = ", ".join(sorted(refused)[:5]) + (", …" if len(refused) > 5 else "")
+    return f"pods like it failed on every node that it could go to ({some}): none of them is refused"
+
+
+def _filtered(asked: _Asked, refused: Mapping[str, str]) -> bytes:
+    result: dict[str, Any] = {
+        "Nodes": None,
+        "NodeNames": None,
+        "FailedNodes": {},
+        "FailedAndUnresolvableNodes": refused,
+        "Error": "",
+    }
+    if asked.whole is None:
+        result["NodeNames"] = [name for name in asked.names if name not in refused] if refused else asked.names
+    else:
+        kept = [item for name, item in zip(asked.names, asked.items, strict=True) if name not in refused]
+        result["Nodes"] = {**asked.whole, "items": kept}
+    return msgspec.json.encode(result)
+
+
+def _read(body: bytes) -> _Asked:
+    """The arguments; the names of fields match whatever their case, as Go reads JSON."""
+    try:
+        given = {key.lower(): raw for key, raw in msgspec.json.decode(body, type=dict[str, Raw]).items()}
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ReviewError(400, f"the body is no ExtenderArgs: {error}") from None
+    pod = given.get("pod", ABSENT)
+    if not present(pod):
+        raise ReviewError(400, "ExtenderArgs without Pod: there is nobody to place")
+    try:
+        newcomer = read_newcomer(pod)
+    except NonsenseError as error:
+        raise ReviewError(400, f"Pod: {error}") from None
+    whole: dict[str, Raw] | None = None
+    items: Sequence[Raw] = ()
+    if present(given.get("nodenames", ABSENT)):
+        names = _part(given["nodenames"], list[str], "NodeNames")
+    elif present(given.get("nodes", ABSENT)):
+        whole = _part(given["nodes"], dict[str, Raw], "Nodes")
+        items = _part(whole["items"], list[Raw], "Nodes.items") if present(whole.get("items", ABSENT)) else ()
+        names = [_part(item, _Node, f"Nodes.items[{at}]").metadata.name for at, item in enumerate(items)]
+    else:
+        raise ReviewError(400, "ExtenderArgs with neither NodeNames nor Nodes: there is no node to choose from")
+    if not names:
+        raise ReviewError(400, "ExtenderArgs with an empty list of nodes: there is no node to choose from")
+    return _Asked(newcomer, pod, names, whole, list(items))
+
+
+def _part(raw: Raw, form: type[T], path: str) -> T:
+    try:
+        return msgspec.json.decode(raw, type=form)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ReviewError(400, f"{path}: {error}") from None

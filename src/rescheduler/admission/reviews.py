@@ -1,0 +1,191 @@
+"""What the API server and kube-scheduler send us, read as far as we look at it, and what they get back.
+
+`mutation` and `extender` read through it. It is tolerant: what is not understood is left alone. Only what is no review
+at all, or not even JSON, is refused, with the reason (ReviewError).
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from rescheduler.admission.errors import ReviewError
+from rescheduler.cluster import sections, wire
+from rescheduler.cluster.sections import SectionError
+from rescheduler.cluster.wire import ABSENT, present
+from rescheduler.model.advice import Newcomer
+from rescheduler.model.objects import NOTHING
+
+V1 = "admission.k8s.io/v1"
+KIND = "AdmissionReview"
+T = TypeVar("T")
+
+
+class NonsenseError(ValueError):
+    """An object that is no pod, whatever it says it is."""
+
+
+class _Camel(Struct, rename="camel", gc=False):
+    """Base: camelCase outside."""
+
+
+class Kind(_Camel):
+    """Of which kind the object is."""
+
+    group: str | None = None
+    version: str | None = None
+    kind: str | None = None
+
+
+class Resource(_Camel):
+    """Under which path it was written."""
+
+    group: str | None = None
+    resource: str | None = None
+
+
+class Request(_Camel):
+    """What is to be decided about; each part stays raw until it is known to be worth a look."""
+
+    uid: Raw = ABSENT
+    kind: Raw = ABSENT
+    resource: Raw = ABSENT
+    sub_resource: Raw = ABSENT
+    operation: Raw = ABSENT
+    namespace: Raw = ABSENT
+    object: Raw = ABSENT
+
+
+class Review(_Camel):
+    """An AdmissionReview."""
+
+    api_version: str
+    uid: str
+    request: Request
+
+    def concerns_a_new_pod(self) -> bool:
+        """Whether it is about the creation of a pod, in the form that we know."""
+        request = self.request
+        kind, resource = _read(request.kind, Kind), _read(request.resource, Resource)
+        return (
+            self.api_version == V1
+            and _text(request.operation) == "CREATE"
+            and not _text(request.sub_resource)
+            and kind is not None
+            and (kind.group or "", kind.version, kind.kind) == ("", "v1", "Pod")
+            and (resource is None or (resource.group or "", resource.resource) == ("", "pods"))
+            and present(request.object)
+        )
+
+    @property
+    def namespace(self) -> str:
+        """Where the object is to be."""
+        return _text(self.request.namespace)
+
+
+class _Document(_Camel):
+    api_version: Raw = ABSENT
+    kind: Raw = ABSENT
+    request: Raw = ABSENT
+
+
+class _Meta(_Camel):
+    name: str | None = None
+    generate_name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: Raw = ABSENT
+
+
+class _Affinity(_Camel):
+    node_affinity: wire.NodeAffinity | None = None
+
+
+class _Gate(_Camel):
+    name: str
+
+
+class _Spec(_Camel):
+    """What a patch may touch: it must make sense, or nothing is patched."""
+
+    node_name: str | None = None
+    affinity: _Affinity | None = None
+    scheduling_gates: list[_Gate] | None = None
+
+
+class _Pod(_Camel):
+    metadata: _Meta
+    spec: _Spec
+
+
+_documents = msgspec.json.Decoder(_Document)
+_requests = msgspec.json.Decoder(Request)
+_pods = msgspec.json.Decoder(_Pod)
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+def read_review(body: bytes) -> Review:
+    """The review that a body holds; ReviewError if it holds none."""
+    try:
+        document = _documents.decode(body)
+        if _text(document.kind) != KIND:
+            said = _text(document.kind) or "nothing"
+            raise ReviewError(400, f"the body must be an {KIND}; its kind says {said[:80]!r}")
+        if not present(document.request):
+            raise ReviewError(400, f"the {KIND} has no request")
+        request = _requests.decode(document.request)
+    except _UNREADABLE as error:
+        raise ReviewError(400, f"the body is no {KIND}: {error}") from None
+    uid = _text(request.uid)
+    if not uid:
+        raise ReviewError(400, f"the {KIND} has no request.uid, so it cannot be answered")
+    return Review(_text(document.api_version), uid, request)
+
+
+def read_newcomer(raw: Raw, namespace: str = "") -> Newcomer:
+    """Whose pod it is; NonsenseError if it is none."""
+    try:
+        pod = _pods.decode(raw)
+        owner = sections.owner(pod.metadata.owner_references, "metadata.ownerReferences")
+    except (*_UNREADABLE, SectionError) as error:
+        raise NonsenseError(str(error)) from None
+    meta = pod.metadata
+    return Newcomer(
+        namespace=namespace or meta.namespace or "default",
+        name=meta.name or "",
+        generate_name=meta.generate_name or "",
+        uid=meta.uid or "",
+        labels=meta.labels or NOTHING,
+        annotations=meta.annotations or NOTHING,
+        owner=owner,
+    )
+
+
+def answer(review: Review, patch: list[dict[str, Any]], warnings: tuple[str, ...] = ()) -> bytes:
+    """The review with our response: always allowed."""
+    response: dict[str, Any] = {"uid": review.uid, "allowed": True}
+    if patch:
+        response |= {"patchType": "JSONPatch", "patch": base64.b64encode(msgspec.json.encode(patch)).decode()}
+    if warnings:
+        response["warnings"] = list(warnings)
+    version = review.api_version if review.api_version.startswith("admission.k8s.io/") else V1
+    return msgspec.json.encode({"apiVersion": version, "kind": KIND, "response": response})
+
+
+def _read(raw: Raw, form: type[T]) -> T | None:
+    """A part of a review; None if it is missing or makes no sense."""
+    if not present(raw):
+        return None
+    try:
+        return msgspec.json.decode(raw, type=form)
+    except _UNREADABLE:
+        return None
+
+
+def _text(raw: Raw) -> str:
+    return _read(raw, str) or ""

@@ -1,0 +1,192 @@
+"""Tells the API server to ask our webhook: one MutatingWebhookConfiguration, kept as it should be, and taken away.
+
+The leader keeps it (`admission.registering`). It is looked at first and applied only if it differs, so that a quiet
+cluster sees no writes. What other people add to it (annotations, webhooks of other names) stays. A failing webhook
+never keeps a pod from being made: the API server ignores it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from rescheduler.cluster.client import ApiClient, Request
+from rescheduler.cluster.errors import ApiError, ClusterError
+from rescheduler.cluster.failures import NOT_KUBERNETES
+from rescheduler.cluster.writer import FIELD_MANAGER
+from rescheduler.model.marks import MANAGED_BY, OURSELVES, PROBE
+
+Json = dict[str, Any]
+MUTATE = "/mutate"
+PODS_WEBHOOK = "pods.rescheduler.io"
+PROBE_WEBHOOK = "probe.rescheduler.io"
+_ALL = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+_NAMESPACE_NAME = "kubernetes.io/metadata.name"  # a label that the API server puts on every namespace
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateFiles:
+    """A pair that somebody else keeps; without `authority`, others also put the caBundle into the configuration."""
+
+    certificate: Path
+    key: Path
+    authority: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSettings:
+    """Where the webhook is, for us who serve it and for the API server that asks it."""
+
+    name: str = "kube-rescheduler"
+    """Of the MutatingWebhookConfiguration."""
+    namespace: str = "kube-rescheduler"
+    """Ours: of the Service, the Secret and the probe."""
+    service: str = "kube-rescheduler-webhook"
+    port: int = 443
+    """Of the Service."""
+    url: str = ""
+    """How the API server reaches us without a Service, such as https://10.0.0.7:8443; without a path."""
+    bind: tuple[str, int] = ("0.0.0.0", 8443)  # noqa: S104 - it is there to be called from other machines
+    files: CertificateFiles | None = None
+    """None: an authority of our own, in the Secret."""
+    excluded_namespaces: tuple[str, ...] = field(default=())
+    timeout: int = 5
+    """Seconds that the API server waits for our answer, 1 to 30."""
+
+    @property
+    def secret(self) -> str:
+        """The name of the Secret with our certificates."""
+        return f"{self.name}-webhook"
+
+
+class WebhookConfiguration:
+    """The configuration on one API server; as text, it is its name."""
+
+    def __init__(self, client: ApiClient, settings: WebhookSettings) -> None:
+        self._client = client
+        self._settings = settings
+        self._path = f"{_ALL}/{quote(settings.name, safe='')}"
+
+    def __str__(self) -> str:
+        return f"MutatingWebhookConfiguration {self._settings.name}"
+
+    async def read(self) -> Json | None:
+        """What is there; a ClusterError if it is not ours."""
+        answer = await self._client.find(self._path)
+        if answer is None:
+            return None
+        try:
+            found: Json = msgspec.json.decode(answer, type=Json)
+            labels = found["metadata"].get("labels") or {}
+        except (msgspec.MsgspecError, KeyError, AttributeError) as error:
+            raise ApiError(None, NOT_KUBERNETES, f"{self} does not decode: {error}", self._path) from error
+        if labels.get(MANAGED_BY) != OURSELVES:
+            cure = f"delete it, configure another name, or label it {MANAGED_BY}={OURSELVES}"
+            raise ClusterError(f"{self} is not ours, and is left alone; {cure}")
+        return found
+
+    async def keep(self, found: Json | None, bundle: bytes | None) -> bool:
+        """Make it what it should be, from what was read; whether anything had to be done.
+
+        Without a bundle, `caBundle` is left to whoever puts it there.
+        """
+        wanted = self.wanted(bundle)
+        if found is not None and _contains(found, wanted):
+            return False
+        # By force: our two webhooks are ours, whoever has edited them.
+        params = {"fieldManager": FIELD_MANAGER, "force": "true"}
+        body, kind = msgspec.json.encode(wanted), "application/apply-patch+yaml"
+        await self._client.send(Request("PATCH", self._path, params, body, kind))
+        _log.info("%s was %s", self, "made" if found is None else "not as it should be, and is put right")
+        return True
+
+    async def remove(self) -> bool:
+        """Delete it, if it is there and ours; whether it was."""
+        found = await self.read()
+        if found is None:
+            return False
+        options = {"preconditions": {"uid": found["metadata"]["uid"]}}
+        gone = frozenset({404, 409})
+        try:
+            await self._client.send(Request("DELETE", self._path, {}, msgspec.json.encode(options), answers=gone))
+        except ApiError as error:
+            if error.status not in gone:
+                raise
+            return False
+        return True
+
+    def wanted(self, bundle: bytes | None) -> Json:
+        """As it should be; every field that has a default is said, so that it can be compared."""
+        settings = self._settings
+        # Our own pods are never asked about: whether we can be started must not depend on us.
+        excluded = sorted({*settings.excluded_namespaces, settings.namespace})
+        expression = {"key": _NAMESPACE_NAME, "operator": "NotIn", "values": excluded}
+        rule = {
+            "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"],
+            "scope": "Namespaced",
+        }  # fmt: skip
+        common: Json = {
+            "clientConfig": self._client_config(bundle),
+            "rules": [rule],
+            "failurePolicy": "Ignore",
+            "sideEffects": "None",
+            "reinvocationPolicy": "IfNeeded",
+            "matchPolicy": "Equivalent",
+            "admissionReviewVersions": ["v1"],
+            "timeoutSeconds": settings.timeout,
+        }
+        pods = {
+            "namespaceSelector": {"matchExpressions": [expression]},
+            "objectSelector": _with_probe(exists=False),
+        }
+        probe = {"namespaceSelector": {}, "objectSelector": _with_probe(exists=True)}
+        return {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingWebhookConfiguration",
+            "metadata": {"name": settings.name, "labels": {MANAGED_BY: OURSELVES}},
+            "webhooks": [{"name": PODS_WEBHOOK} | common | pods, {"name": PROBE_WEBHOOK} | common | probe],
+        }
+
+    def _client_config(self, bundle: bytes | None) -> Json:
+        settings = self._settings
+        trusted = {"caBundle": base64.b64encode(bundle).decode()} if bundle is not None else {}
+        if settings.url:
+            return {"url": settings.url.rstrip("/") + MUTATE} | trusted
+        service = {
+            "namespace": settings.namespace, "name": settings.service, "port": settings.port, "path": MUTATE,
+        }  # fmt: skip
+        return {"service": service} | trusted
+
+
+def bundle_in(found: Json | None) -> bytes:
+    """Whom the API server trusts when it asks us, as PEM; empty if nobody, or if that makes no sense."""
+    hooks = {each.get("name"): each for each in (found or {}).get("webhooks") or ()}
+    told = ((hooks.get(PODS_WEBHOOK) or {}).get("clientConfig") or {}).get("caBundle") or ""
+    try:
+        return base64.b64decode(told, validate=True)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _with_probe(*, exists: bool) -> Json:
+    return {"matchExpressions": [{"key": PROBE, "operator": "Exists" if exists else "DoesNotExist"}]}
+
+
+def _contains(found: object, wanted: object) -> bool:
+    """Whether all that is wanted is there. Maps may hold more; so may lists of things with names; others may not."""
+    if isinstance(wanted, dict):
+        return isinstance(found, dict) and all(_contains(found.get(key), value) for key, value in wanted.items())
+    if isinstance(wanted, list) and isinstance(found, list):
+        if all(isinstance(each, dict) and "name" in each for each in wanted):
+            named = {each.get("name"): each for each in found if isinstance(each, dict)}
+            return all(_contains(named.get(each["name"]), each) for each in wanted)
+        return len(found) == len(wanted) and all(map(_contains, found, wanted))
+    return found == wanted

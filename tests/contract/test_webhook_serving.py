@@ -1,0 +1,274 @@
+"""Our webhook as the API server sees it: registered, asked, in force or not and why, and never in anybody's way."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+
+import pytest
+
+from rescheduler.admission.certificates import new_authority
+from rescheduler.cluster.errors import ClusterError
+from rescheduler.cluster.webhook_probe import Probe
+from rescheduler.cluster.webhook_registration import WebhookSettings
+from rescheduler.model.marks import MANAGED_BY, OURSELVES
+from tests.support.both_clusters import ClusterUnderTest, Space
+from tests.support.manifests import deployment, gated
+from tests.support.webhook_serving import (
+    ASKED,
+    CONFIGURATIONS,
+    Creation,
+    Replica,
+    leader,
+    process,
+    removed,
+    replica,
+    settings_of,
+)
+from tests.testbed.api import Json
+from tests.testbed.namespaces import own_namespace
+from tests.testbed.processes import free_port, until
+
+REAL = pytest.mark.parametrize("cluster", [pytest.param("real", marks=pytest.mark.cluster)], indirect=True)
+
+
+@pytest.fixture
+def home(cluster: ClusterUnderTest) -> Iterator[str]:
+    """The namespace that the webhook runs in."""
+    with own_namespace(cluster.api, "home-of-the-webhook") as name:
+        yield name
+
+
+@pytest.fixture
+def settings(home: str) -> WebhookSettings:
+    return settings_of(home)
+
+
+def asked(pod: Json) -> bool:
+    return (pod["metadata"].get("annotations") or {}).get(ASKED) == "yes"
+
+
+def probed(ours: Replica) -> str:
+    """What the probe says, and nobody puts anything right."""
+    return ours.call(lambda: Probe(ours.client, ours.settings).ask())
+
+
+def configuration(space: Space, settings: WebhookSettings) -> str:
+    return f"{CONFIGURATIONS}/{settings.name}"
+
+
+def with_bundle(space: Space, settings: WebhookSettings, bundle: bytes) -> None:
+    """Somebody gives the configuration another caBundle."""
+    value = base64.b64encode(bundle).decode()
+    steps = [{"op": "add", "path": f"/webhooks/{each}/clientConfig/caBundle", "value": value} for each in (0, 1)]
+    space.api.patch(configuration(space, settings), steps, "json")
+
+
+def test_a_registered_webhook_is_asked_and_its_answer_is_taken(space: Space, settings: WebhookSettings) -> None:
+    with leader(space, settings) as ours:
+        assert (ours.registration.in_force, ours.registration.why) == (True, "")
+        assert asked(space.create(gated("new")))
+    assert set(ours.reviews.asked) == {"new"}
+
+
+def test_pods_of_a_deployment_are_asked_about(space: Space, settings: WebhookSettings) -> None:
+    with leader(space, settings):
+        space.create(deployment("web", 3))
+        made = until("three pods are there", lambda: found if len(found := space.pods("web")) == 3 else None)
+    assert all(asked(each) for each in made)
+
+
+def test_once_all_is_well_nothing_is_written_any_more(space: Space, settings: WebhookSettings) -> None:
+    def versions() -> list[str]:
+        secret = f"/api/v1/namespaces/{settings.namespace}/secrets/{settings.secret}"
+        found = [space.api.get(path) for path in (configuration(space, settings), secret)]
+        return [each["metadata"]["resourceVersion"] for each in found]
+
+    with leader(space, settings) as ours:
+        before = versions()
+        assert [ours.keep() for _ in range(3)] == ["", "", ""]
+        assert versions() == before
+
+
+def test_excluded_namespaces_and_our_own_are_not_asked_about(space: Space, home: str) -> None:
+    settings = settings_of(home, excluded_namespaces=(space.name,))
+    own = Space(space.cluster, home)
+    with leader(space, settings) as ours:
+        assert not asked(space.create(gated("excluded")))
+        assert not asked(own.create(gated("own")))
+        assert ours.keep() == ""  # the probe is in our own namespace, and is answered
+    assert ours.reviews.asked == []
+
+
+def test_what_somebody_else_changed_is_put_right(space: Space, settings: WebhookSettings) -> None:
+    with leader(space, settings) as ours:
+        path = configuration(space, settings)
+        before = space.api.get(path)["webhooks"]
+        steps: list[Json] = [
+            {"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"},
+            {"op": "replace", "path": "/webhooks/0/rules/0/operations", "value": ["DELETE"]},
+            {"op": "remove", "path": "/webhooks/1/objectSelector"},
+        ]
+        space.api.patch(path, steps, "json")
+        ours.in_force()
+        assert space.api.get(path)["webhooks"] == before
+        space.api.delete(path)
+        ours.in_force()
+        assert space.api.get(path)["webhooks"] == before
+
+
+def test_what_others_added_stays(space: Space, settings: WebhookSettings) -> None:
+    with leader(space, settings) as ours:
+        path = configuration(space, settings)
+        space.api.patch(path, {"metadata": {"annotations": {"example.com/team": "a"}}})
+        assert ours.keep() == ""
+        with_bundle(space, settings, new_authority("another", 0.0).certificate)
+        ours.in_force()
+        assert space.api.get(path)["metadata"]["annotations"] == {"example.com/team": "a"}
+
+
+def test_the_probe_says_that_the_configuration_is_gone(space: Space, settings: WebhookSettings) -> None:
+    with leader(space, settings) as ours:
+        space.api.delete(configuration(space, settings))
+        why = until("the API server asks no more", lambda: probed(ours))
+        assert why.endswith(f"MutatingWebhookConfiguration {settings.name} is not there")
+        ours.in_force()
+
+
+def test_the_probe_says_that_the_authority_is_wrong(space: Space, settings: WebhookSettings) -> None:
+    with leader(space, settings) as ours:
+        other = new_authority("another", ours.now()).certificate
+        with_bundle(space, settings, other)
+        why = until("the API server asks no more", lambda: probed(ours))
+        assert "its certificate is not trusted by the configuration's caBundle" in why
+        ours.in_force()
+
+
+def test_the_probe_says_that_nobody_listens(space: Space, settings: WebhookSettings) -> None:
+    with removed(space, settings):
+        with replica(space, settings) as first:
+            first.in_force()
+        # The next one leads, but serves elsewhere.
+        port = free_port()
+        elsewhere = settings_of(settings.namespace, name=settings.name, url=settings.url, bind=("127.0.0.1", port))
+        with replica(space, elsewhere) as ours:
+            why = ours.keep()
+            assert why.startswith(f"the API server gets no answer from our webhook: {settings.url}: no connection: ")
+            assert ours.keep() == why  # word for word, so that it is told once
+            assert not ours.registration.in_force
+            assert not asked(space.create(gated("while-down")))
+
+
+def test_the_probe_says_what_keeps_its_pod_out(space: Space, settings: WebhookSettings) -> None:
+    with leader(space, settings) as ours:
+        own = Space(space.cluster, settings.namespace)
+        quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}}
+        own.create(quota | {"spec": {"hard": {"pods": "0"}}})
+        own.reaches("ResourceQuota", "none", "is counted", lambda found: "hard" in found.get("status", {}))
+        why = until("the quota counts", ours.keep)
+        assert f"the quota of namespace {settings.namespace} has no room for one more pod" in why
+        assert ours.keep() == why
+        assert not ours.registration.in_force
+        own.delete("ResourceQuota", "none")
+        ours.in_force()
+
+
+def test_a_namespace_that_is_not_there_is_named(space: Space) -> None:
+    settings = settings_of("nowhere-at-all")
+    with removed(space, settings), replica(space, settings) as ours:
+        assert "namespace nowhere-at-all is not there" in probed(ours)
+        with pytest.raises(ClusterError, match="nowhere-at-all"):
+            ours.keep()
+        assert not ours.registration.in_force
+        assert "nowhere-at-all" in ours.registration.why
+
+
+@REAL
+def test_a_namespace_for_restricted_pods_lets_the_probe_in(space: Space, settings: WebhookSettings) -> None:
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    space.api.patch(f"/api/v1/namespaces/{settings.namespace}", {"metadata": {"labels": labels}})
+    with leader(space, settings) as ours:
+        assert ours.keep() == ""
+
+
+@REAL
+def test_without_the_right_to_make_pods_the_probe_says_so(space: Space, settings: WebhookSettings) -> None:
+    with replica(space, settings, user="nobody-in-particular") as ours:
+        assert f"allow `create pods` in namespace {settings.namespace}" in probed(ours)
+
+
+@REAL
+def test_these_rights_are_enough(space: Space, settings: WebhookSettings) -> None:
+    group, user = "rbac.authorization.k8s.io", f"leader-{settings.name}"
+    ours = {"resourceNames": [settings.secret]}
+    core: Json = {"apiGroups": [""]}
+    hooks = {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["mutatingwebhookconfigurations"]}
+    # What is applied and not there yet needs `create`, too; and there it has a name, unlike a Secret that is posted.
+    wide = [hooks | {"verbs": ["get", "create", "patch", "delete"], "resourceNames": [settings.name]}]
+    narrow = [
+        core | {"resources": ["secrets"], "verbs": ["create"]},
+        core | {"resources": ["secrets"], "verbs": ["get", "update", "delete"]} | ours,
+        core | {"resources": ["pods"], "verbs": ["create"]},
+    ]
+    inside = f"/apis/{group}/v1/namespaces/{settings.namespace}"
+    for path, kind, rules in ((f"/apis/{group}/v1/cluster", "ClusterRole", wide), (f"{inside}/", "Role", narrow)):
+        meta = {"metadata": {"name": user}}
+        space.api.post(f"{path}roles", meta | {"rules": rules})
+        who = {"subjects": [{"kind": "User", "name": user, "apiGroup": group}]}
+        space.api.post(f"{path}rolebindings", meta | who | {"roleRef": {"apiGroup": group, "kind": kind, "name": user}})
+    with removed(space, settings), replica(space, settings, user) as leading:
+        until("the rights are known", lambda: "cannot create resource" not in probed(leading))
+        leading.in_force()
+        space.api.delete(configuration(space, settings))
+        space.api.patch(
+            f"/api/v1/namespaces/{settings.namespace}/secrets/{settings.secret}", {"data": {"tls.crt": "AAAA"}}
+        )
+        leading.in_force()
+        leading.call(leading.registration.remove)
+    for path in ("clusterroles", "clusterrolebindings"):
+        space.api.delete(f"/apis/{group}/v1/{path}/{user}")
+
+
+def test_a_configuration_that_is_not_ours_is_left_alone(space: Space, settings: WebhookSettings) -> None:
+    with removed(space, settings), replica(space, settings) as ours:
+        space.api.post(CONFIGURATIONS, {"metadata": {"name": settings.name}, "webhooks": []})
+        with pytest.raises(ClusterError, match="is not ours, and is left alone; delete it"):
+            ours.keep()
+        assert space.api.get(configuration(space, settings)).get("webhooks") is None
+        labels = {MANAGED_BY: OURSELVES}
+        space.api.patch(configuration(space, settings), {"metadata": {"labels": labels}})
+        ours.in_force()
+
+
+def test_what_is_removed_leaves_nothing_behind(space: Space, settings: WebhookSettings) -> None:
+    with leader(space, settings) as ours:
+        ours.call(ours.registration.remove)
+        found = space.api.get(CONFIGURATIONS)["items"]
+        assert settings.name not in [each["metadata"]["name"] for each in found]
+        found = space.api.get(f"/api/v1/namespaces/{settings.namespace}/secrets")["items"]
+        assert settings.secret not in [each["metadata"]["name"] for each in found]
+        ours.call(ours.registration.remove)  # again: nothing to do
+
+
+def test_pods_are_made_while_the_webhook_is_down(space: Space, settings: WebhookSettings) -> None:
+    with removed(space, settings):
+        with replica(space, settings) as ours:
+            ours.in_force()
+        assert not asked(space.create(gated("while-down")))
+        with replica(space, settings) as ours:
+            ours.in_force()
+            assert asked(space.create(gated("up-again")))
+
+
+def test_no_pod_is_lost_when_the_webhook_is_killed(space: Space, settings: WebhookSettings) -> None:
+    with removed(space, settings):
+        with replica(space, settings) as first:
+            first.in_force()
+        with process(space, settings) as serving:
+            until("it is asked", lambda: asked(space.create(gated("first"), dryRun="All")))
+            with Creation(space, 200) as creation:
+                creation.goes_on(60)
+                serving.kill()
+    made = creation.made
+    assert len(space.list("Pod")) == len(made) >= 200
+    assert 60 <= sum(asked(each) for each in made) < len(made)
