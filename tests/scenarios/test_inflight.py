@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rescheduler.model import marks
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.objects import Pod
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -69,6 +70,16 @@ def test_a_copy_that_has_its_room_stands_for_the_original() -> None:
 def test_a_copy_that_weighs_nothing_or_will_not_stay_does_not_stand_for_the_original(copy: Pod) -> None:
     settled = as_settled(of(pod("web", "a"), copy), [migration(replacement=copy_of())], REST)
     assert at(settled)["default/web"] == "b"
+
+
+def test_room_that_is_held_for_a_pod_counts_once() -> None:
+    moving = migration()
+    held = pod("room", nominated="b", labels={marks.PLACEHOLDER: "m"})
+    assert at(as_settled(of(pod("web", "a"), held), [moving], REST)) == {"default/web": "b"}
+    assert at(as_settled(of(held), [moving], REST)) == {"default/room": "b"}, "the original has gone"
+    led = migration(replacement=copy_of())
+    assert at(as_settled(of(pod("copy", nominated="b"), held), [led], REST)) == {"default/copy": "b"}
+    assert at(as_settled(of(held), [], REST)) == {"default/room": "b"}
 
 
 def test_copies_of_the_same_name_in_two_namespaces_are_two() -> None:

@@ -24,7 +24,7 @@ from rescheduler.cluster.observer import Observer
 from rescheduler.cluster.writer import Writer
 from rescheduler.migration.commands import Command
 from rescheduler.migration.lifecycle import Lifecycle, Manner
-from rescheduler.migration.observation import Refused, Scene, controller_of
+from rescheduler.migration.observation import Observation, Part, Refused, Scene, Steered, controller_of
 from rescheduler.model import marks
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method
@@ -96,6 +96,21 @@ class Drive:
     """When the process has done enough."""
     members: tuple[str, ...] = ()
     """The migrations of the proposal, if it is one of several."""
+    steered: Steered = Steered.TEMPLATE
+    """How new pods are led."""
+    rivals: tuple[Migration, ...] = ()
+    """Other migrations of the same controller, as they are known."""
+
+
+class _Told:
+    """An observer that is told what the runtime would know."""
+
+    def __init__(self, observer: Observer, drive: Drive) -> None:
+        self._observer, self._drive = observer, drive
+
+    async def look(self, migration: Migration, parts: frozenset[Part]) -> Observation:
+        seen = await self._observer.look(migration, parts)
+        return replace(seen, steered=self._drive.steered, rivals=self._drive.rivals)
 
 
 class Moves:
@@ -271,7 +286,7 @@ def _alone(_: Migration) -> tuple[Migration, ...]:
 
 def _migrator(client: ApiClient, drive: Drive) -> Migrator:
     journal, writer = _FusedJournal(Journal(client), drive.fuse), _FusedWriter(Writer(client), drive.fuse)
-    return Migrator(journal, Observer(client), writer, Lifecycle(drive.manner), admit)
+    return Migrator(journal, _Told(Observer(client), drive), writer, Lifecycle(drive.manner), admit)
 
 
 def _essence(body: Json) -> Json:

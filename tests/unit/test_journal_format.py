@@ -46,6 +46,7 @@ _progress = st.builds(
     step_started=_times,
     finished=_times,
     retry_at=_times,
+    remark=_texts,
 )
 _orders = st.builds(
     Order,

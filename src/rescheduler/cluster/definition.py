@@ -141,6 +141,7 @@ _STATUS = _object(
             _NAMES, "Methods that could not go on.", items=_described(_TEXT, "One of them.", enum=_METHODS)
         ),
         "message": _described(_TEXT, "What is going on, or went wrong."),
+        "remark": _described(_TEXT, "What it had to do without."),
         "startTime": _described(_TIME, "When it was last begun."),
         "stepTime": _described(_TIME, "When its step was begun."),
         "completionTime": _described(_TIME, "When it was over."),

@@ -95,6 +95,7 @@ def status_of(migration: Migration, progress: Progress, now: float) -> Json:
         "attempts": progress.attempts,
         "triedMethods": [method.value for method in progress.tried],
         "message": progress.message,
+        "remark": progress.remark,
         "startTime": _stamp(progress.started),
         "stepTime": _stamp(progress.step_started),
         "completionTime": _stamp(progress.finished),
@@ -142,6 +143,7 @@ def _progress(status: wire.Status) -> Progress:
         _instant(status.step_time, "status.stepTime"),
         _instant(status.completion_time, "status.completionTime"),
         _instant(status.retry_time, "status.retryTime"),
+        status.remark,
     )
 
 

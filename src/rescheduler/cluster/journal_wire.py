@@ -82,6 +82,7 @@ class Status(Part):
     step_time: str = ""
     completion_time: str = ""
     retry_time: str = ""
+    remark: str = ""
     conditions: tuple[Condition, ...] = ()
 
 

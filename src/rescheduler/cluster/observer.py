@@ -21,10 +21,12 @@ from rescheduler.cluster.errors import ApiError
 from rescheduler.cluster.paths import path_of
 from rescheduler.cluster.sections import SectionError
 from rescheduler.migration.commands import Json
-from rescheduler.migration.eviction import temporary_budget_name
 from rescheduler.migration.observation import EVERYTHING, Observation, Part, controller_of, labels_of, notes_of
+from rescheduler.migration.placeholder import placeholder_name
+from rescheduler.migration.protecting import temporary_budget_name
 from rescheduler.model import marks
 from rescheduler.model.migration import Migration, Reference
+from rescheduler.model.plan import Method
 from rescheduler.model.selector import Requirement, Selector, SelectorError, requirement, selector_of
 
 _ANY = "0"  # the newest state that the server knows without asking
@@ -38,13 +40,14 @@ class Observer:
         self._client = client
 
     async def look(self, migration: Migration, parts: frozenset[Part] = EVERYTHING) -> Observation:
-        """What is there now, as far as it is asked for; members and refusals are left open: the caller knows them."""
+        """What is there now, as far as it is asked for; what the caller knows himself is left open."""
         namespace, progress, order = migration.namespace, migration.progress, migration.order
         async with _together() as reads:
             found = reads.create_task(self.find("Pod", namespace, order.pod))
             successor = reads.create_task(self._replacement(migration))
             node = reads.create_task(self._node(progress.target or order.target))
             known = reads.create_task(self._referred(namespace, progress.controller))
+            room = reads.create_task(self._placeholder(migration))
             noted = reads.create_task(self._referred(namespace, progress.workload))
             budgets = reads.create_task(self._list_if(Part.BUDGETS in parts, "PodDisruptionBudget", namespace))
             services = reads.create_task(self._list_if(Part.SERVICES in parts, "Service", namespace))
@@ -85,6 +88,7 @@ class Observer:
             temporary_budget=own.result(),
             services=tuple(services.result()),
             target=node.result(),
+            placeholder=room.result(),
             parts=parts,
         )
 
@@ -120,6 +124,12 @@ class Observer:
         if wanted is None or wanted.name == migration.order.pod:
             return None
         return await self.find("Pod", migration.namespace, wanted.name)
+
+    async def _placeholder(self, migration: Migration) -> Json | None:
+        """Whoever has the name of its placeholder, also if none is made any more: one may be left from before."""
+        if migration.progress.method is not Method.EVICT:
+            return None
+        return await self.find("Pod", migration.namespace, placeholder_name(migration.name))
 
     async def _node(self, name: str) -> Json | None:
         return await self.find("Node", "", name) if name else None

@@ -81,10 +81,17 @@ def from_template(scene: Scene, withheld: dict[str, str]) -> Json:
 
 
 def from_pod(scene: Scene) -> Json:
-    """The copy of a pod that nobody manages: its own spec, less what admission and the scheduler gave it."""
-    original = scene.original
-    if original is None:
+    """The copy of a pod that nobody manages."""
+    if scene.original is None:
         raise ValueError("there is no pod to copy")
+    labels, notes, spec = own_parts(scene.original)
+    # Where it failed before goes with it: a move is no new beginning.
+    record = {key: text for key, text in notes_of(scene.original).items() if key == marks.FAILURES}
+    return _copy(scene, labels, notes | record, spec)
+
+
+def own_parts(original: Json) -> tuple[dict[str, str], dict[str, str], Json]:
+    """Labels, annotations and spec that make a pod what it is: less our marks, and what admission and binding added."""
     spec = copy.deepcopy(original["spec"])
     for key in ("nodeName", "ephemeralContainers", "priority", "preemptionPolicy"):
         spec.pop(key, None)
@@ -97,7 +104,7 @@ def from_pod(scene: Scene) -> Json:
     kept = {key: value for key, value in labels_of(original).items() if key not in ours | topology}
     told = {marks.MIGRATION_TIME, marks.ORIGINAL_POD, marks.ORIGINAL_POD_NAME}
     notes = {k: v for k, v in notes_of(original).items() if k not in told and not k.startswith(_OUR_NOTES)}
-    return _copy(scene, kept, notes, spec)
+    return kept, notes, spec
 
 
 def owner_reference(migration: Migration) -> Json:

@@ -12,21 +12,14 @@ from dataclasses import dataclass, field, replace
 from rescheduler.migration.budgets import CheckBudgets
 from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.copying import CopyPod, EvictOriginal
-from rescheduler.migration.eviction import (
-    AwaitRebuilt,
-    AwaitRebuiltReady,
-    Evict,
-    MarkRebuilt,
-    Pause,
-    Prefer,
-    Protect,
-    Restore,
-    Unprotect,
-)
+from rescheduler.migration.eviction import Evict, Pause, Prefer, TakeTurn
 from rescheduler.migration.handoff import AwaitGone, Cheapen, CopyTemplate, HandOver
 from rescheduler.migration.leftovers import leftovers
 from rescheduler.migration.marking import Finish, Mark, unmarking
 from rescheduler.migration.observation import EVERYTHING, Part, Scene, is_leaving
+from rescheduler.migration.protecting import Protect, Unprotect
+from rescheduler.migration.rebuilding import AwaitRebuilt, AwaitRebuiltReady, MarkRebuilt, Restore, disowning
+from rescheduler.migration.reserving import HoldRoom, NominateRebuilt, ReleaseRoom, UngateRebuilt
 from rescheduler.migration.steps import (
     AwaitMembers,
     AwaitReady,
@@ -43,7 +36,8 @@ from rescheduler.model.migration import Migration, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 
 ROLL_BACK = "RollBack"
-_CLOSING = frozenset({Restore.name, MarkRebuilt.name, Unprotect.name, Finish.name})
+_GUIDING: tuple[Step, ...] = (NominateRebuilt(), ReleaseRoom(), UngateRebuilt())
+_CLOSING = frozenset({Restore.name, MarkRebuilt.name, Unprotect.name, Finish.name, *(step.name for step in _GUIDING)})
 """Steps that come after the move: they do what rolling back would do, so they have all the time they need."""
 
 
@@ -78,12 +72,13 @@ class Lifecycle:
         manner = self._manner
         copied: tuple[Step, ...] = (Nominate(),)
         rest: tuple[Step, ...] = (Ungate(), Land(), AwaitReady())
-        after_room = {
+        after_room: dict[Method, tuple[Step, ...]] = {
             Method.HANDOFF: (*rest, Cheapen(), HandOver(), AwaitGone(), Finish()),
             Method.COPY: (*rest, EvictOriginal(manner.grace), Finish()),
             Method.EVICT: (
-                Protect(manner.budget), Pause(), Prefer(), Evict(manner.grace), AwaitRebuilt(manner.restore_after),
-                Restore(), MarkRebuilt(), AwaitRebuiltReady(), Unprotect(), Finish(),
+                Protect(manner.budget), TakeTurn(), Pause(), Prefer(), Evict(manner.grace),
+                AwaitRebuilt(manner.restore_after), Restore(), *_GUIDING, MarkRebuilt(), AwaitRebuiltReady(),
+                Unprotect(), Finish(),
             ),
         }  # fmt: skip
         reserved = frozenset({AwaitMembers.name, *(step.name for steps in after_room.values() for step in steps)})
@@ -91,7 +86,7 @@ class Lifecycle:
         self._steps: dict[Method, tuple[Step, ...]] = {
             Method.HANDOFF: (Mark(), CopyTemplate(), *copied, members, *after_room[Method.HANDOFF]),
             Method.COPY: (CheckBudgets(spare=1), Mark(), CopyPod(), *copied, members, *after_room[Method.COPY]),
-            Method.EVICT: (CheckBudgets(spare=0), Mark(), members, *after_room[Method.EVICT]),
+            Method.EVICT: (CheckBudgets(spare=0), Mark(), HoldRoom(), members, *after_room[Method.EVICT]),
         }
 
     def steps(self, method: Method) -> list[str]:
@@ -109,15 +104,18 @@ class Lifecycle:
         return None
 
     def aftermath(self, scene: Scene) -> tuple[Command, ...]:
-        """What is to be cleaned after a migration that is over: notes that the Deployment's controller copied late."""
-        return tuple(unmarking(scene)) if scene.migration.progress.over else ()
+        """What is to be cleaned after a migration that is over.
+
+        Notes that the Deployment's controller copied late, and marks that a webhook put on pods before it heard.
+        """
+        return (*unmarking(scene), *disowning(scene)) if scene.migration.progress.over else ()
 
     def begin(self, scene: Scene, progress: Progress) -> Progress:
         """A migration that may start now, with the method and target that were chosen for it."""
         attempts = progress.attempts + 1
         return replace(
             progress, phase=Phase.IN_PROGRESS, step="", attempts=attempts, started=scene.now, step_started=scene.now,
-            replacement=None, bystanders=(), retry_at=None, message="",
+            replacement=None, bystanders=(), retry_at=None, message="", remark="",
         )  # fmt: skip
 
     def needs(self, migration: Migration) -> frozenset[Part]:
@@ -167,7 +165,8 @@ class Lifecycle:
         while True:
             step, progress = steps[at], scene.migration.progress
             match step.look(scene):
-                case Done():
+                case Done(said):
+                    scene = _remarked(scene, said) if said else scene
                     if at + 1 == len(steps):
                         return Decision(self._completed(scene))
                     at += 1
@@ -196,8 +195,9 @@ class Lifecycle:
             )
         landed = found["spec"].get("nodeName", "") if found is not None else ""
         elsewhere = landed and progress.target and landed != progress.target
-        said = f"landed on {landed}, not on {progress.target}" if elsewhere else ""
-        return replace(progress, phase=Phase.COMPLETED, step="", finished=scene.now, message=said)
+        said = [progress.remark, f"landed on {landed}, not on {progress.target}" if elsewhere else ""]
+        told = "; ".join(filter(None, said))
+        return replace(progress, phase=Phase.COMPLETED, step="", finished=scene.now, message=told)
 
     def _give_up(self, scene: Scene, why: GiveUp) -> Decision:
         """Record that it is rolled back, and what is to happen after that."""
@@ -229,6 +229,12 @@ class Lifecycle:
 def _entered(scene: Scene, step: Step) -> Scene:
     progress = replace(step.enter(scene), step=step.name, step_started=scene.now)
     return _with(scene, progress)
+
+
+def _remarked(scene: Scene, said: str) -> Scene:
+    """The scene with something for people added to what they are told in the end."""
+    progress = scene.migration.progress
+    return _with(scene, replace(progress, remark="; ".join(filter(None, (progress.remark, said)))))
 
 
 def _with(scene: Scene, progress: Progress) -> Scene:

@@ -20,6 +20,7 @@ _API_VERSIONS = {
     "StatefulSet": "apps/v1",
     "DaemonSet": "apps/v1",
     "Job": "batch/v1",
+    "CronJob": "batch/v1",
     "PodMigration": "rescheduler.io/v1alpha1",
 }
 

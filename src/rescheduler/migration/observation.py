@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import Enum, auto
+from enum import Enum, StrEnum, auto
 
 from rescheduler.migration.commands import Json
 from rescheduler.model import marks
@@ -28,6 +28,17 @@ class Part(Enum):
 
 EVERYTHING = frozenset(Part)
 NOTHING_MORE: frozenset[Part] = frozenset()
+
+
+class Steered(StrEnum):
+    """How a pod that its controller makes anew is led to its target."""
+
+    TEMPLATE = "template"
+    """By a preference in its ReplicaSet's template, for as long as it takes; other controllers' pods are not led."""
+    WEBHOOK = "webhook"
+    """By the preference that our webhook gives it."""
+    NOMINATE = "nominate"
+    """The same, and our webhook holds it back until it is nominated to its target, where room is held for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +82,11 @@ class Observation:
     """Why the pod would not fit on its target as things are now."""
     members: tuple[Migration, ...] = ()
     """The other migrations of the proposal."""
+    rivals: tuple[Migration, ...] = ()
+    """The other migrations under way of the same controller's pods."""
+    steered: Steered = Steered.TEMPLATE
+    placeholder: Json | None = None
+    """Whoever has the name that this migration's placeholder has."""
     refused: Refused | None = None
     parts: frozenset[Part] = EVERYTHING
 

@@ -11,8 +11,10 @@ from collections.abc import Collection, Mapping
 
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command, Json
+from rescheduler.migration.gates import letting_through
 from rescheduler.migration.marking import COPIED, restored_cost, restored_marks, staying, unnoting
 from rescheduler.migration.observation import controller_of, has_ended, is_leaving, labels_of, notes_of
+from rescheduler.migration.placeholder import is_placeholder
 from rescheduler.migration.steering import noted, restored_template, resuming
 from rescheduler.migration.steps import Do, Done, Wait
 from rescheduler.model import marks
@@ -29,7 +31,12 @@ def names_on_pod(labels: Texts, notes: Texts) -> frozenset[str]:
     """
     name = labels.get(marks.MIGRATION_ID, "")
     is_marked = bool(name) and labels.get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS
-    return frozenset({name}) if is_marked or any(key in notes for key in _OF_PODS) else frozenset()
+    names = {name} if is_marked or any(key in notes for key in _OF_PODS) else set()
+    if labels.get(marks.MANAGED_BY) == marks.OURSELVES and marks.PLACEHOLDER in labels:
+        names.add(labels[marks.PLACEHOLDER])
+    if marks.GATED in notes:
+        names.add(notes[marks.GATED])
+    return frozenset(names)
 
 
 def names_on_workload(notes: Texts) -> frozenset[str]:
@@ -67,6 +74,10 @@ def of_pod(pod: Json, original: Json | None, status: str) -> list[Command]:
     """What puts a pod right whose migration is dead: a copy goes or stays for good, an original gets its own back."""
     if is_leaving(pod):
         return []
+    if is_placeholder(pod):
+        return [commands.delete(pod, "the room is not held any more")]
+    if held_back := letting_through(pod):
+        return held_back  # first of all: it waits for nobody any more
     if is_copy(pod):
         if controller_of(pod) is None and _is_surplus(pod, original):
             # If somebody has adopted it since we looked, it is a pod of theirs, and must not go.

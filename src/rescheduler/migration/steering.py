@@ -1,7 +1,8 @@
 """Leading a new pod by its ReplicaSet's template, and taking that back: what the method evict and the janitor share.
 
-Deployment and ReplicaSet say by their notes which migration changed them, and what was there before. The order of
-taking back matters: first the template, then, when controllers have seen it, the pause.
+It is the way where no webhook of ours is asked about new pods. Deployment and ReplicaSet say by their notes which
+migration changed them, and what was there before. The order of taking back matters: first the template, then, when
+controllers have seen it, the pause.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterable
 
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command, Json
-from rescheduler.migration.observation import Scene, notes_of
+from rescheduler.migration.observation import Scene, Steered, notes_of
 from rescheduler.migration.steps import Do, Done, Wait, is_observed
 from rescheduler.model import marks
 from rescheduler.model.migration import Progress
@@ -75,10 +76,17 @@ def noted(controller: Json) -> Json:
     return found
 
 
-def steerable(scene: Scene) -> bool:
-    """Whether the new pod can be led by its ReplicaSet's template."""
-    controller = scene.seen.controller
-    return controller is not None and controller["kind"] == "ReplicaSet" and bool(scene.migration.progress.target)
+def by_template(scene: Scene) -> bool:
+    """Whether the new pod is led by its ReplicaSet's template.
+
+    What this migration has begun in this way, before the webhook was asked, it ends in this way.
+    """
+    controller, deployment, name = scene.seen.controller, scene.seen.deployment, scene.migration.name
+    if controller is None or controller["kind"] != "ReplicaSet" or not scene.migration.progress.target:
+        return False
+    has_begun = noted(controller).get("migration") == name
+    has_paused = deployment is not None and notes_of(deployment).get(marks.PAUSED_BY) == name
+    return scene.seen.steered is Steered.TEMPLATE or has_begun or has_paused
 
 
 def _hostname(operator: str, node: str) -> Json:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command, Json
+from rescheduler.migration.gates import gates_of, ungating
 from rescheduler.migration.observation import (
     NOTHING_MORE,
     Part,
@@ -33,7 +34,9 @@ _ALL_STORED = 120.0  # seconds after which the moves of a proposal, which are st
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The step's effect is there."""
+    """The step's effect is there; or the move can do without it, and people are told why."""
+
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,23 +181,13 @@ class Ungate(Plain):
         copy = scene.copy
         if copy is None or is_leaving(copy):
             return GiveUp("the copy is gone")
-        gates = [gate["name"] for gate in copy["spec"].get("schedulingGates", ())]
-        if marks.GATE not in gates:
+        if marks.GATE not in gates_of(copy):
             return Done()
         if scene.original is None or is_leaving(scene.original):
             return GiveUp("the pod is gone", retry=False)  # from here on the copy would be the pod
         if unfit := unfit_target(scene):
             return GiveUp(unfit)
-        at = f"/spec/schedulingGates/{gates.index(marks.GATE)}"
-        uid = copy["metadata"]["uid"]
-        body = [
-            {"op": "test", "path": "/metadata/uid", "value": uid},
-            {"op": "test", "path": f"{at}/name", "value": marks.GATE},
-            {"op": "remove", "path": at},
-        ]
-        metadata = copy["metadata"]
-        why = "take the gate off"
-        return Do((Command(commands.Verb.PATCH, "Pod", metadata["namespace"], metadata["name"], body, why=why),))
+        return Do(tuple(ungating(copy, marks.GATE)))
 
 
 class Land(Plain):

@@ -77,6 +77,8 @@ class Progress:
     step_started: float | None = None
     finished: float | None = None
     retry_at: float | None = None
+    remark: str = ""
+    """What it had to do without; its message says so, too, when it is over."""
 
     @property
     def over(self) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import msgspec
 
+from rescheduler.model import marks
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.objects import Pod
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -38,7 +39,12 @@ def as_settled(snapshot: ClusterSnapshot, migrations: Iterable[Migration], rest:
     if going:
         nodes, copies = frozenset(node.name for node in snapshot.nodes), _replacements(going.values())
         there = {key: pod for pod in pods if (key := (pod.namespace, pod.name)) in copies and _weighs(pod, nodes)}
-        pods = tuple(moved for pod in pods if (moved := _moved(pod, going, there, nodes)) is not None)
+        spare = _spare_placeholders(pods, going, there)
+        pods = tuple(
+            moved
+            for pod in pods
+            if (pod.namespace, pod.name) not in spare and (moved := _moved(pod, going, there, nodes)) is not None
+        )
     return replace(snapshot, pods=pods, spoken_for=spoken_for)
 
 
@@ -55,6 +61,26 @@ def _moved(pod: Pod, going: dict[_Key, Migration], there: dict[_Key, Pod], nodes
         return None
     target = progress.target or order.target
     return msgspec.structs.replace(pod, node=target) if target in nodes and pod.node else pod
+
+
+def _spare_placeholders(pods: Iterable[Pod], going: dict[_Key, Migration], there: dict[_Key, Pod]) -> frozenset[_Key]:
+    """Pods that only hold room for another, which counts at the target itself."""
+    held = [pod for pod in pods if marks.PLACEHOLDER in pod.labels]
+    if not held:
+        return frozenset()
+    originals = {key: pod for pod in pods if (key := (pod.namespace, pod.name)) in going}
+    standing = {(each.namespace, each.name) for key, each in going.items() if _stands(each, originals.get(key), there)}
+    return frozenset(
+        (pod.namespace, pod.name) for pod in held if (pod.namespace, pod.labels[marks.PLACEHOLDER]) in standing
+    )
+
+
+def _stands(migration: Migration, original: Pod | None, there: dict[_Key, Pod]) -> bool:
+    """Whether the original is still there, or its replacement is already."""
+    known = migration.progress.replacement
+    if known is not None and (migration.namespace, known.name) in there:
+        return True
+    return original is not None and (migration.progress.uid or original.uid) == original.uid and bool(original.node)
 
 
 def _replacements(migrations: Iterable[Migration]) -> frozenset[_Key]:

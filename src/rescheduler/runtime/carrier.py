@@ -8,7 +8,7 @@ nothing but the attempt: it is told, and tried again ever more slowly.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import structlog
@@ -17,8 +17,10 @@ from rescheduler.cluster.cache import Changed
 from rescheduler.cluster.errors import ClusterError
 from rescheduler.cluster.kinds import WORKLOADS
 from rescheduler.migration.copying import EvictOriginal
-from rescheduler.migration.eviction import AwaitRebuilt, Evict, Pause, Prefer, Restore
+from rescheduler.migration.eviction import Evict, Pause, Prefer, TakeTurn
 from rescheduler.migration.handoff import AwaitGone, Cheapen, HandOver
+from rescheduler.migration.rebuilding import AwaitRebuilt, Restore
+from rescheduler.migration.reserving import NominateRebuilt, ReleaseRoom, UngateRebuilt
 from rescheduler.migration.steps import AwaitMembers, AwaitReady, Land
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.objects import Pod, Workload
@@ -37,10 +39,9 @@ _IN_LINE = 5.0  # seconds between looks at what waits its turn; whoever ends cal
 _LAST_REQUESTS = 5.0  # seconds that workers have to come to an end when everything does
 _STUBBORN = 60.0  # seconds between tries when all tries with back-off have failed
 _LATELY = 60.0  # seconds; what ended before has been looked at after its end, or is the janitor's
-DELICATE = frozenset(
-    step.name for step in (Cheapen, HandOver, EvictOriginal, Pause, Prefer, Evict, AwaitRebuilt, Restore)
-)
-"""Steps in which a move is better not left for long: something is paused, steered, or about to be replaced."""
+_EVICTING = (Pause, Prefer, Evict, AwaitRebuilt, Restore, NominateRebuilt, ReleaseRoom, UngateRebuilt)
+DELICATE = frozenset(step.name for step in (Cheapen, HandOver, EvictOriginal, *_EVICTING))
+"""Steps in which a move is better not left for long: something is paused, steered, held back, or to be replaced."""
 
 
 class Changes(Protocol):
@@ -161,8 +162,17 @@ class Carrier:
         if migration is not None:
             for member in self._board.members(migration):
                 self._queue.add((member.namespace, member.name))
+            self._concerns(self._waiting_for(migration))
         if migration is None or migration.progress.over:
             self._call_next()
+
+    def _waiting_for(self, migration: Migration) -> Iterator[Key]:
+        """The migrations that wait for their turn, because one evicts a pod of the same controller."""
+        controller = migration.progress.controller
+        for key in self._board.of_owner(controller.uid) if controller is not None else ():
+            other = self._board.get(key)
+            if other is not None and other.name != migration.name and other.progress.step == TakeTurn.name:
+                yield key
 
     def _call_next(self) -> None:
         """A turn may be free: those that wait are looked at, the longest waiting first."""

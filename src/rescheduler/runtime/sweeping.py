@@ -156,7 +156,7 @@ class Sweeper:
 def found(cache: Cache) -> Iterator[Marked]:
     """All that carries marks, as far as it is known: pods first, because a cheap original is in danger."""
     for row in cache.rows("Pod"):
-        if not row.annotations and marks.MIGRATION_ID not in row.labels:
+        if not row.annotations and marks.MIGRATION_ID not in row.labels and marks.PLACEHOLDER not in row.labels:
             continue  # nearly all of 150,000
         if orphans.names_on_pod(row.labels, row.annotations):
             yield Marked("Pod", row.namespace, row.name)

@@ -76,6 +76,14 @@ def test_a_copy_of_a_bare_pod_leaves_what_its_node_and_admission_gave_it() -> No
     assert "rescheduler.io/marks-before" not in metadata["annotations"]
 
 
+def test_a_bare_pod_that_is_moved_takes_along_where_it_failed() -> None:
+    original = pod(owner=False)
+    original["metadata"]["annotations"] = {marks.FAILURES: '{"count":1}', marks.COST_BEFORE: "3"}
+    notes = from_pod(scene(migration(Method.COPY), pod=original))["metadata"]["annotations"]
+    assert notes[marks.FAILURES] == '{"count":1}'
+    assert marks.COST_BEFORE not in notes
+
+
 def test_a_replacement_is_called_after_its_pod_and_the_time() -> None:
     assert replacement_name("web-a", NOW) == "rescheduled-web-a-1800000000"
 

@@ -8,16 +8,29 @@ from typing import Any
 
 import pytest
 
-from rescheduler.migration.eviction import AwaitRebuilt, Evict, Pause, Prefer, Protect, rebuilt
+from rescheduler.migration.eviction import Evict, Pause, Prefer, TakeTurn
 from rescheduler.migration.lifecycle import Lifecycle, Manner
-from rescheduler.migration.observation import Refused
+from rescheduler.migration.observation import Refused, Steered
+from rescheduler.migration.protecting import Protect
+from rescheduler.migration.rebuilding import AwaitRebuilt, rebuilt
 from rescheduler.migration.steering import restoring, steered
 from rescheduler.migration.steps import Do, Done, GiveUp, Wait
 from rescheduler.model import marks
 from rescheduler.model.instant import format_instant
-from rescheduler.model.migration import Reference
+from rescheduler.model.migration import Migration, Reference
 from rescheduler.model.plan import Method
-from tests.unit.migration.scenes import NOW, Json, budget, deployment, leaving, migration, pod, replica_set, scene
+from tests.unit.migration.scenes import (
+    NOW,
+    Json,
+    budget,
+    deployment,
+    leaving,
+    migration,
+    pod,
+    replica_set,
+    scene,
+    stateful_set,
+)
 
 EVICT = migration(Method.EVICT)
 OURS = {marks.MANAGED_BY: marks.OURSELVES, marks.MIGRATION_ID: "m"}
@@ -226,3 +239,79 @@ def test_an_original_that_hangs_in_its_end_is_waited_for() -> None:
     assert decision.progress.message == (
         "the original is ending, and its controller has not made another pod yet; what steered it is taken back"
     )
+
+
+WEBHOOK = [Steered.WEBHOOK, Steered.NOMINATE]
+
+
+@pytest.mark.parametrize("how", WEBHOOK)
+def test_where_the_webhook_leads_neither_deployment_nor_replica_set_is_touched(how: Steered) -> None:
+    assert Pause().look(scene(EVICT, steered=how)) == Done()
+    assert Prefer().look(scene(EVICT, steered=how)) == Done()
+
+
+@pytest.mark.parametrize("how", WEBHOOK)
+def test_what_was_begun_by_the_template_before_the_webhook_was_asked_is_ended_by_it(how: Steered) -> None:
+    unseen = deployment(paused=True, annotations={marks.PAUSED_BY: "m"}, generation=2)
+    assert isinstance(Pause().look(scene(EVICT, deployment=unseen, steered=how)), Wait)
+    assert isinstance(Prefer().look(scene(EVICT, deployment=PAUSED, steered=how)), Do)
+    assert isinstance(restoring(scene(EVICT, controller=steering(None), deployment=PAUSED, steered=how)), Do)
+
+
+@pytest.mark.parametrize("how", WEBHOOK)
+def test_what_another_migration_steers_by_its_template_is_no_hindrance(how: Steered) -> None:
+    others = deployment(paused=True, annotations={marks.PAUSED_BY: "another"})
+    found = scene(EVICT, controller=steering(None, "another"), deployment=others, steered=how)
+    assert (Pause().look(found), Prefer().look(found)) == (Done(), Done())
+
+
+def rival(step: str, *, name: str = "other", started: float = NOW - 30, **more: Any) -> Migration:
+    """Another migration of the same ReplicaSet, of web-b; this one began a minute ago."""
+    there = {"uid": "web-b-uid", "replacement": None, "started": started, **more}
+    known = migration(Method.EVICT, step)
+    return replace(known, name=name, progress=replace(known.progress, **there))
+
+
+MINE = migration(Method.EVICT, "TakeTurn", replacement=None)
+
+
+@pytest.mark.parametrize("step", ["Pause", "Prefer", "Evict", "AwaitRebuilt"])
+def test_one_migration_of_a_controller_at_a_time_waits_for_a_new_pod(step: str) -> None:
+    assert isinstance(TakeTurn().look(scene(MINE, rivals=(rival(step),))), Wait)
+
+
+@pytest.mark.parametrize("step", ["CheckBudgets", "Mark", "HoldRoom", "AwaitMembers", "Protect", "RollBack"])
+def test_rivals_that_do_not_wait_for_a_new_pod_are_no_hindrance(step: str) -> None:
+    assert TakeTurn().look(scene(MINE, rivals=(rival(step),))) == Done()
+
+
+def test_a_rival_whose_new_pod_is_known_or_that_hands_off_is_no_hindrance() -> None:
+    known = rival("AwaitRebuilt", replacement=Reference("Pod", "web-c", "web-c-uid"))
+    assert TakeTurn().look(scene(MINE, rivals=(known, rival("Evict", method=Method.HANDOFF)))) == Done()
+
+
+def test_the_first_to_begin_goes_first_and_nobody_waits_for_ever() -> None:
+    assert TakeTurn().look(scene(MINE, rivals=(rival("TakeTurn"),))) == Done()
+    assert isinstance(TakeTurn().look(scene(MINE, rivals=(rival("TakeTurn", started=NOW - 90),))), Wait)
+    same = MINE.progress.started or 0.0
+    assert isinstance(TakeTurn().look(scene(MINE, rivals=(rival("TakeTurn", name="a", started=same),))), Wait)
+    assert TakeTurn().look(scene(MINE, rivals=(rival("TakeTurn", name="z", started=same),))) == Done()
+
+
+def test_pods_of_a_stateful_set_have_names_and_need_no_turns() -> None:
+    assert TakeTurn().look(scene(MINE, controller=stateful_set(), rivals=(rival("AwaitRebuilt"),))) == Done()
+
+
+def test_a_turn_is_not_taken_while_the_budget_is_spent_or_for_a_pod_that_is_gone() -> None:
+    assert isinstance(TakeTurn().look(scene(MINE, budgets=(budget(allowed=0),))), Wait)
+    assert TakeTurn().look(scene(MINE, pod=leaving(pod()))) == GiveUp("the pod is gone", retry=False)
+
+
+def test_of_two_that_have_their_turn_the_one_that_has_evicted_or_began_first_goes_first() -> None:
+    """As after a change of leaders, when the new one's board was a moment behind."""
+    evicting = migration(Method.EVICT, "Evict", replacement=None)
+    assert isinstance(Evict(30).look(scene(evicting, rivals=(rival("AwaitRebuilt"),))), Wait)
+    assert isinstance(Evict(30).look(scene(evicting, rivals=(rival("Evict", started=NOW - 90),))), Wait)
+    assert isinstance(Evict(30).look(scene(evicting, rivals=(rival("Evict"),))), Do)
+    gone = scene(evicting, siblings=(pod(), leaving(pod("web-b"))), rivals=(rival("Evict"),))
+    assert isinstance(Evict(30).look(gone), Wait)

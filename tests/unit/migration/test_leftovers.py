@@ -136,3 +136,12 @@ def test_our_own_temporary_budget_goes() -> None:
     ours = budget("web-rescheduler-pdb", labels={marks.MANAGED_BY: marks.OURSELVES, marks.MIGRATION_ID: "m"})
     (command,) = todo(scene(EVICTING, temporary_budget=ours))
     assert (command.verb, command.name) == (Verb.DELETE, "web-rescheduler-pdb")
+
+
+def test_a_placeholder_goes_and_is_waited_for() -> None:
+    held = pod("m-room", owner=False, labels={marks.PLACEHOLDER: "m", marks.MANAGED_BY: marks.OURSELVES})
+    (command,) = todo(scene(EVICTING, placeholder=held))
+    assert (command.verb, command.name) == (Verb.DELETE, "m-room")
+    assert isinstance(leftovers(scene(EVICTING, placeholder=leaving(held))), Wait)
+    theirs = pod("m-room", owner=False, labels={marks.PLACEHOLDER: "another", marks.MANAGED_BY: marks.OURSELVES})
+    assert leftovers(scene(EVICTING, placeholder=theirs)) == Done()

@@ -143,3 +143,33 @@ def test_a_stateful_set_loses_its_note() -> None:
 def test_what_a_living_migration_did_is_left() -> None:
     paused = deployment(paused=True, annotations={marks.PAUSED_BY: "alive", marks.MIGRATION_ID: "alive"})
     assert of_workload(paused, (steering("alive"),), {"m"}) == Done()
+
+
+def test_a_placeholder_of_a_dead_migration_goes() -> None:
+    labels = {marks.PLACEHOLDER: "m", marks.MANAGED_BY: marks.OURSELVES}
+    body = pod("m-room", owner=False, labels=labels)
+    assert names_on(body) == {"m"}
+    assert verbs(of_pod(body, None, "failed")) == [Verb.DELETE]
+
+
+def test_a_pod_that_only_looks_like_a_placeholder_is_left() -> None:
+    assert names_on_pod({marks.PLACEHOLDER: "m"}, {}) == frozenset()
+
+
+def test_a_pod_behind_the_webhooks_gate_is_let_through_before_its_marks_go() -> None:
+    body = pod("web-c", labels=dict(MARKED), annotations=TRACE | {marks.GATED: "m"})
+    body["spec"]["schedulingGates"] = [{"name": marks.NOMINATE_GATE}]
+    assert names_on(body) == {"m"}
+    (gate,) = of_pod(body, None, "failed")
+    assert gate.why == "take the gate off"
+    free = pod("web-c", labels=dict(MARKED), annotations=dict(TRACE))
+    (trace,) = of_pod(free, None, "failed")
+    assert isinstance(trace.body, dict)
+    assert trace.body["metadata"]["labels"] == {marks.MIGRATION_STATUS: "failed"}
+
+
+def test_a_note_of_a_gate_that_somebody_took_off_goes_too() -> None:
+    body = pod("web-c", annotations={marks.GATED: "m"})
+    assert names_on(body) == {"m"}
+    (note,) = of_pod(body, None, "failed")
+    assert {"op": "remove", "path": "/metadata/annotations/rescheduler.io~1gated"} in note.body

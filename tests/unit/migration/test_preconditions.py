@@ -6,10 +6,11 @@ import pytest
 
 from rescheduler.migration.budgets import CheckBudgets
 from rescheduler.migration.copying import CopyPod, EvictOriginal
-from rescheduler.migration.eviction import Evict, Pause, Protect
+from rescheduler.migration.eviction import Evict, Pause
 from rescheduler.migration.handoff import Cheapen, CopyTemplate, HandOver
 from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.marking import Mark
+from rescheduler.migration.protecting import Protect
 from rescheduler.migration.steps import Do, Done, GiveUp, Step, Ungate, Wait
 from rescheduler.model import marks
 from rescheduler.model.plan import Method

@@ -427,3 +427,18 @@ def test_what_waits_for_its_copy_alone_does_not_heed_its_workload() -> None:
         assert stage.looked_at() == []
 
     told(story, landing)
+
+
+def test_who_waits_for_a_turn_is_looked_at_as_soon_as_it_may_be_free() -> None:
+    """The one that has it has recorded its new pod: nothing else tells of that."""
+    waits = under_way("waits", controller=WEB_SET, workload=WEB, step="TakeTurn")
+    busy = under_way("busy", controller=WEB_SET, workload=WEB, step="AwaitRebuilt")
+    elsewhere = under_way("elsewhere", controller=WEB_SET, workload=WEB, step="AwaitReady")
+
+    async def story(stage: Stage) -> None:
+        since = clock()
+        stage.board.put(replace(busy, version="2", progress=replace(busy.progress, step="Restore")), ours=True)
+        await asyncio.sleep(1)
+        assert stage.looked_at(since) == ["waits"]
+
+    told(story, waits, busy, elsewhere)

@@ -1,0 +1,173 @@
+"""The pod that a controller makes in an evicted one's place: which one it is, and what becomes of it.
+
+The webhook marks it with the migration's id when it is made. Where no webhook was asked, it is the young one that was
+not there before, and prefers the target if its template said so. A StatefulSet's has its name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from rescheduler.migration import commands
+from rescheduler.migration.commands import Command, Json
+from rescheduler.migration.gates import letting_through
+from rescheduler.migration.observation import Scene, has_ended, is_leaving, labels_of, notes_of, ready_for
+from rescheduler.migration.placeholder import releasing
+from rescheduler.migration.protecting import unprotecting
+from rescheduler.migration.steering import noted, prefers, restoring
+from rescheduler.migration.steps import Do, Done, GiveUp, Outlook, Plain, Wait
+from rescheduler.model import marks
+from rescheduler.model.instant import format_instant
+from rescheduler.model.migration import Progress, Reference
+from rescheduler.model.plan import Method
+
+_TRACE_LABELS = (marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATED_FROM, marks.MIGRATION_REASON)
+_TRACE_NOTES = (marks.MIGRATION_TIME, marks.ORIGINAL_POD, marks.ORIGINAL_POD_NAME)
+
+
+class AwaitRebuilt(Plain):
+    """Waits for the pod that the controller makes in the original's place."""
+
+    name = "AwaitRebuilt"
+
+    def __init__(self, restore_after: float) -> None:
+        self._restore_after = restore_after
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when it is there; if it does not come in time, what steered it is taken back while we go on waiting."""
+        if scene.seen.controller is None:
+            return GiveUp("its controller is gone", retry=False)
+        if rebuilt(scene) is not None:
+            return Done()
+        waiting = "its controller has not made another pod yet"
+        if scene.in_step >= self._restore_after:
+            restored = restoring(scene)
+            if not isinstance(restored, Done):
+                return restored
+            if todo := [*releasing(scene), *unprotecting(scene)]:
+                return Do(tuple(todo))
+            waiting += "; what steered it is taken back"
+        if scene.original is not None and is_leaving(scene.original):
+            return Wait(f"the original is ending, and {waiting}", patient=True)
+        return Wait(waiting)
+
+
+class Restore(Plain):
+    """Takes the preference out of the template and resumes the Deployment, in this order."""
+
+    name = "Restore"
+
+    def enter(self, scene: Scene) -> Progress:
+        """Record which pod was made."""
+        pod, progress = rebuilt(scene), scene.migration.progress
+        if pod is None:
+            return progress
+        return replace(progress, replacement=Reference("Pod", pod["metadata"]["name"], pod["metadata"]["uid"]))
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when both are as they were."""
+        return restoring(scene)
+
+
+class MarkRebuilt(Plain):
+    """Gives the new pod the marks that tell where it came from, if the webhook has not; other pods lose them."""
+
+    name = "MarkRebuilt"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when it alone carries them."""
+        pod, migration = replacement(scene), scene.migration
+        if todo := disowning(scene):
+            return Do(tuple(todo))
+        if pod is None or is_leaving(pod) or labels_of(pod).get(marks.MIGRATION_ID) == migration.name:
+            return Done()
+        trace = {
+            marks.MIGRATION_ID: migration.name,
+            marks.MIGRATION_STATUS: "in-progress",
+            marks.MIGRATED_FROM: migration.progress.source,
+            marks.MIGRATION_REASON: migration.order.strategy,
+        }
+        story = {
+            marks.MIGRATION_TIME: format_instant(scene.now),
+            marks.ORIGINAL_POD: migration.progress.uid,
+            marks.ORIGINAL_POD_NAME: migration.order.pod,
+        }
+        changes = {"metadata": {"labels": trace, "annotations": story}}
+        return Do((commands.patch(pod, changes, "tell where it came from"),))
+
+
+class AwaitRebuiltReady(Plain):
+    """Waits until the new pod is Ready, wherever the scheduler has put it."""
+
+    name = "AwaitRebuiltReady"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when it is Ready."""
+        pod = replacement(scene)
+        if pod is None or is_leaving(pod) or has_ended(pod):
+            return GiveUp("the pod that replaced it is gone, too", retry=False)
+        return Done() if ready_for(pod, scene.now) is not None else Wait("the new pod is not Ready yet")
+
+
+def rebuilt(scene: Scene) -> Json | None:
+    """The pod that the controller made in the original's place."""
+    progress, seen = scene.migration.progress, scene.seen
+    if seen.controller is not None and seen.controller["kind"] == "StatefulSet":
+        again = seen.pod is not None and seen.pod["metadata"]["uid"] != progress.uid
+        return seen.pod if again else None  # under the same name
+    led = seen.controller is not None and noted(seen.controller).get("migration") == scene.migration.name
+    known = {progress.uid, *progress.bystanders}
+    young = [
+        pod
+        for pod in seen.siblings
+        if pod["metadata"]["uid"] not in known
+        and not is_leaving(pod)
+        and labels_of(pod).get(marks.MIGRATION_ID, scene.migration.name) == scene.migration.name
+        and (not led or prefers(pod, progress.target))  # else the preference was taken back before a pod came
+    ]
+    ours = [pod for pod in young if marks.MIGRATION_ID in labels_of(pod)]  # the webhook knew whose it is
+    return max(ours or young, key=lambda pod: (_created(pod), pod["metadata"]["name"]), default=None)
+
+
+def disowning(scene: Scene) -> list[Command]:
+    """What takes our marks off pods that were made beside the replacement, as by a scaling up at the same moment.
+
+    The webhook marks and holds back whatever its controller makes until it has heard that the new pod is there.
+    """
+    progress, name = scene.migration.progress, scene.migration.name
+    if progress.method is not Method.EVICT:
+        return []
+    known = {progress.uid, progress.replacement.uid if progress.replacement is not None else ""}
+    known |= {scene.copy["metadata"]["uid"]} if scene.copy is not None else set()
+    others = (pod for pod in scene.seen.siblings if pod["metadata"]["uid"] not in known and not is_leaving(pod))
+    return [command for pod in others if _is_marked(pod, name) for command in disowned(pod)]
+
+
+def _is_marked(pod: Json, name: str) -> bool:
+    """Whether a pod carries the marks of this migration, and of its running: what has ended is a trace."""
+    labels = labels_of(pod)
+    is_running = labels.get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS
+    return (is_running and labels.get(marks.MIGRATION_ID) == name) or notes_of(pod).get(marks.GATED) == name
+
+
+def disowned(pod: Json) -> list[Command]:
+    """What makes a pod one that we have nothing to do with; nothing of ours was on it before."""
+    labels = dict.fromkeys(key for key in _TRACE_LABELS if key in labels_of(pod))
+    notes = dict.fromkeys(key for key in _TRACE_NOTES if key in notes_of(pod))
+    todo = letting_through(pod)
+    if labels or notes:
+        changes = {"metadata": {"labels": labels, "annotations": notes}}
+        todo.append(commands.patch(pod, changes, "it is not the pod that was expected"))
+    return todo
+
+
+def replacement(scene: Scene) -> Json | None:
+    """The new pod, once it is recorded."""
+    known = scene.migration.progress.replacement
+    pods = (*scene.seen.siblings, *((scene.seen.pod,) if scene.seen.pod else ()))
+    return next((pod for pod in pods if known and pod["metadata"]["uid"] == known.uid), None)
+
+
+def _created(pod: Json) -> float:
+    return datetime.fromisoformat(pod["metadata"]["creationTimestamp"]).timestamp()

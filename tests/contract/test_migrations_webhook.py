@@ -1,0 +1,411 @@
+"""Moves by eviction where our webhook is asked about new pods: led to the target, with the workload left as it is.
+
+The API server calls the product's own webhook over TLS; what it knows comes from its own watches, as in a replica that
+does not lead. With `nominate`, pods land exactly where they are to, though others want the same room.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rescheduler.migration import commands
+from rescheduler.migration.observation import Steered
+from rescheduler.model import marks
+from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.model.plan import Method
+from tests.support.both_clusters import ClusterUnderTest, Space, condition, name_of
+from tests.support.manifests import budget, deployment, job, on, pod, replica_set, stateful_set
+from tests.support.migrations import (
+    MIGRATIONS,
+    QUICK,
+    Drive,
+    Fuse,
+    Inventory,
+    Killed,
+    Moves,
+    audit,
+    pod_migrations,
+    settled,
+)
+from tests.support.replicas import Wanted, replica
+from tests.testbed.api import Json
+from tests.testbed.hollow import NodeShape
+from tests.testbed.pki import Authority
+from tests.testbed.processes import until
+
+BY_WEBHOOK = Drive(steered=Steered.WEBHOOK)
+NOMINATING = Drive(steered=Steered.NOMINATE)
+TIME_IS_UP = replace(QUICK, timeout=0.0, attempts=1)
+ENDS = {"goes on": QUICK, "rolls back": TIME_IS_UP}
+SAMPLED = 7  # on the real cluster: one place to die of so many
+WORKLOAD_KINDS = ("Deployment", "ReplicaSet", "StatefulSet")
+END = "contract.test/end"
+WORKLOADS = {
+    "Deployment": deployment("web", 2, strategy={"type": "Recreate"}),
+    "ReplicaSet": replica_set("web", 2),
+    "StatefulSet": stateful_set("web", 2),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kind(cluster: ClusterUnderTest) -> Iterator[None]:
+    with pod_migrations(cluster):
+        yield
+
+
+@pytest.fixture(scope="module")
+def trio(cluster: ClusterUnderTest) -> Iterator[list[str]]:
+    """Three nodes: with two, a preference against the source would do."""
+    names = cluster.add_nodes(3, NodeShape(), prefix="webhook")
+    yield names
+    cluster.remove_nodes(names)
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path / "pki")
+
+
+@pytest.fixture
+def moves(space: Space) -> Moves:
+    return Moves(space)
+
+
+@pytest.fixture
+def every(request: pytest.FixtureRequest) -> int:
+    return SAMPLED if "real" in request.node.name else 1
+
+
+def versions(space: Space) -> dict[str, str]:
+    """Where a watch of each kind of workload begins."""
+    return {kind: space.version(kind) for kind in WORKLOAD_KINDS}
+
+
+def untouched(space: Space, since: dict[str, str]) -> None:
+    """What workloads shall be was never changed, not even for a moment; a Deployment's generation counts notes, too."""
+    for kind, version in since.items():
+        for each in space.list(kind):
+            space.patch(kind, name_of(each), {"metadata": {"labels": {END: "yes"}}})
+            last = f"metadata.name={name_of(each)}"
+            events = space.events(
+                kind, version, lambda event: END in event["object"]["metadata"]["labels"], fieldSelector=last
+            )
+            assert {str(event["object"]["spec"]) for event in events} == {str(each["spec"])}, f"{kind} was changed"
+
+
+def ordered(moves: Moves, original: Json, target: str, name: str = "m") -> None:
+    moves.order(name, Order(name_of(original), target=target, method=Method.EVICT))
+
+
+def other_node(nodes: list[str], original: Json) -> str:
+    return next(node for node in nodes if node != original["spec"]["nodeName"])
+
+
+def replaced_by(space: Space, migration: Migration) -> Json:
+    assert migration.progress.replacement is not None, migration.progress
+    return space.get("Pod", migration.progress.replacement.name)
+
+
+def evicting(original: Json) -> str:
+    """The eviction, as a fuse knows it."""
+    return str(commands.evict(original, 0, "have its controller make it anew"))
+
+
+def clean(moves: Moves, before: Inventory, pods: int, done: Migration) -> None:
+    """Nothing lost and nothing left, also of what is told late."""
+    moves.late(done.name)
+    after = settled(moves.space, pods)
+    audit(before, after, done)
+    assert not [key for key, body in after.items() if marks.PLACEHOLDER in body["labels"]]
+    assert not [key for key, body in after.items() if marks.GATED in body["annotations"]]
+
+
+@pytest.mark.parametrize("drive", [BY_WEBHOOK, NOMINATING], ids=["webhook", "nominate"])
+@pytest.mark.parametrize("workload", list(WORKLOADS))
+def test_a_new_pod_is_led_to_its_target_and_its_workload_is_not_touched(
+    space: Space, moves: Moves, authority: Authority, trio: list[str], workload: str, drive: Drive
+) -> None:
+    space.create(WORKLOADS[workload])
+    before = settled(space, 2)
+    since = versions(space)
+    original = space.pods("web")[0]
+    target = other_node(trio, original)
+    ordered(moves, original, target)
+    with replica(space, authority, Wanted(gate=drive is NOMINATING)):
+        done = moves.drive("m", drive)
+    assert (done.progress.phase, done.progress.message) == (Phase.COMPLETED, "")
+    assert replaced_by(space, done)["spec"]["nodeName"] == target
+    clean(moves, before, 2, done)
+    untouched(space, since)
+
+
+def test_a_pod_of_a_job_is_led_to_its_target(space: Space, moves: Moves, authority: Authority, trio: list[str]) -> None:
+    body = job("sum")
+    body["spec"]["podReplacementPolicy"] = "TerminatingOrFailed"
+    space.create(body)
+    (original,) = until("its pod runs", lambda: [each for each in space.list("Pod") if _is_ready(each)])
+    target = other_node(trio, original)
+    ordered(moves, original, target)
+    with replica(space, authority, Wanted()):
+        done = moves.drive("m", BY_WEBHOOK)
+    assert (done.progress.phase, done.progress.message) == (Phase.COMPLETED, "")
+    assert replaced_by(space, done)["spec"]["nodeName"] == target
+
+
+def test_without_a_webhook_the_pod_lands_somewhere_and_that_is_told(
+    space: Space, moves: Moves, authority: Authority, trio: list[str]
+) -> None:
+    """It died after we were told that it is asked."""
+    space.create(WORKLOADS["StatefulSet"])
+    before = settled(space, 2)
+    original = space.pods("web")[0]
+    target = other_node(trio, original)
+    ordered(moves, original, target)
+    with space.tainted(target):
+        done = moves.drive("m", NOMINATING)
+    landed = replaced_by(space, done)["spec"]["nodeName"]
+    assert (done.progress.phase, done.progress.message) == (
+        Phase.COMPLETED,
+        f"landed on {landed}, not on {target}",
+    )
+    clean(moves, before, 2, done)
+
+
+def test_a_nominated_pod_gets_the_last_room_though_rivals_of_its_size_come(
+    space: Space, moves: Moves, authority: Authority, trio: list[str]
+) -> None:
+    """The rivals are there before the new pod is, and can go nowhere else: only a reservation keeps them out."""
+    space.create(deployment("web", 1, cpu="1", strategy={"type": "Recreate"}))
+    (original,) = until("it runs", lambda: [each for each in space.pods("web") if _is_ready(each)])
+    target = other_node(trio, original)
+    space.runs(pod("filler", cpu="2500m", nodeSelector=on(target)))
+    before = settled(space, 2)
+    ordered(moves, original, target)
+    with replica(space, authority, Wanted(gate=True)):
+        with pytest.raises(Killed):
+            moves.drive("m", replace(NOMINATING, fuse=Fuse(after="storing step Evict")))
+        for number in range(3):
+            space.create(pod(f"rival-{number}", cpu="1", nodeSelector=on(target)))
+            assert "Insufficient cpu" in space.refused(f"rival-{number}")
+        done = moves.drive("m", NOMINATING)
+    assert (done.progress.phase, done.progress.message) == (Phase.COMPLETED, "")
+    assert replaced_by(space, done)["spec"]["nodeName"] == target
+    for number in range(3):
+        assert not space.get("Pod", f"rival-{number}")["spec"].get("nodeName")
+        space.delete("Pod", f"rival-{number}", gracePeriodSeconds=0)
+    clean(moves, before, 2, done)
+
+
+def test_where_no_room_can_be_held_the_move_goes_on_and_says_so(
+    space: Space, moves: Moves, authority: Authority, trio: list[str]
+) -> None:
+    space.create(WORKLOADS["StatefulSet"])
+    before = settled(space, 2)
+    quota = {"metadata": {"name": "full"}, "spec": {"hard": {"pods": "2"}}}
+    original = space.pods("web")[0]
+    target = other_node(trio, original)
+    ordered(moves, original, target)
+    with replica(space, authority, Wanted(gate=True)):
+        space.create({"apiVersion": "v1", "kind": "ResourceQuota", **quota})
+        space.reaches("ResourceQuota", "full", "counts", lambda each: each.get("status", {}).get("used"))
+        done = moves.drive("m", NOMINATING)
+    assert done.progress.message.startswith(f"no room is held on {target}: ")
+    assert "exceeded quota" in done.progress.message
+    assert (done.progress.phase, replaced_by(space, done)["spec"]["nodeName"]) == (Phase.COMPLETED, target)
+    space.delete("ResourceQuota", "full")
+    clean(moves, before, 2, done)
+
+
+def test_a_leader_that_dies_with_a_pod_behind_the_gate_blocks_nobody(
+    space: Space, moves: Moves, authority: Authority, trio: list[str]
+) -> None:
+    """Another replica lets it through after some seconds, and the next leader finds that in order."""
+    space.create(WORKLOADS["Deployment"])
+    before = settled(space, 2)
+    original = space.pods("web")[0]
+    ordered(moves, original, other_node(trio, original))
+    with replica(space, authority, Wanted(gate=True, patience=2.0)):
+        with pytest.raises(Killed):
+            moves.drive("m", replace(NOMINATING, fuse=Fuse(after=evicting(original))))
+        (new,) = until("the new pod is there", lambda: _marked(space, original))
+        assert marks.NOMINATE_GATE in [gate["name"] for gate in new["spec"]["schedulingGates"]]
+        assert new["metadata"]["annotations"][marks.GATED] == "m"
+        free = space.ready(name_of(new))
+        assert not free["spec"].get("schedulingGates")
+        assert marks.GATED not in free["metadata"]["annotations"]
+        done = moves.drive("m", NOMINATING)
+    assert done.progress.phase is Phase.COMPLETED
+    assert name_of(replaced_by(space, done)) == name_of(new)
+    clean(moves, before, 2, done)
+
+
+def test_a_move_that_is_cancelled_behind_the_gate_lets_the_pod_through(
+    space: Space, moves: Moves, authority: Authority, trio: list[str]
+) -> None:
+    space.create(WORKLOADS["Deployment"])
+    before = settled(space, 2)
+    original = space.pods("web")[0]
+    ordered(moves, original, other_node(trio, original))
+    with replica(space, authority, Wanted(gate=True)):
+        with pytest.raises(Killed):
+            moves.drive("m", replace(NOMINATING, fuse=Fuse(after=evicting(original))))
+        (new,) = until("the new pod is there", lambda: _marked(space, original))
+        assert not new["spec"].get("nodeName")
+        moves.space.api.patch(f"{MIGRATIONS.format(space.name)}/m/status", {"status": {"step": "RollBack"}})
+        done = moves.drive("m", NOMINATING)
+    assert done.progress.phase is Phase.FAILED
+    space.ready(name_of(new))
+    clean(moves, before, 2, done)
+
+
+def test_a_scale_up_at_the_same_moment_is_told_from_the_replacement(
+    space: Space, moves: Moves, authority: Authority, trio: list[str]
+) -> None:
+    """Its pods are marked and held back, too, until it is known which one takes the original's place."""
+    space.create(WORKLOADS["ReplicaSet"])
+    settled(space, 2)
+    original = space.pods("web")[0]
+    target = other_node(trio, original)
+    ordered(moves, original, target)
+    with replica(space, authority, Wanted(gate=True)) as webhook:
+        with pytest.raises(Killed):
+            moves.drive("m", replace(NOMINATING, fuse=Fuse(after="storing step Evict")))
+        until("it is known", lambda: webhook.knows("m", "Evict"))
+        space.patch("ReplicaSet", "web", {"spec": {"replicas": 4}})
+        until("more pods are there", lambda: len(space.pods("web")) == 4)
+        done = moves.drive("m", NOMINATING)
+    assert (done.progress.phase, replaced_by(space, done)["spec"]["nodeName"]) == (Phase.COMPLETED, target)
+    moves.late("m")
+    after = settled(space, 4)
+    carrying = [key for key, body in after.items() if marks.MIGRATION_ID in body["labels"]]
+    assert carrying == [("Pod", name_of(replaced_by(space, done)))]
+    assert not [key for key, body in after.items() if marks.GATED in body["annotations"]]
+
+
+def test_a_placeholder_is_let_into_a_restricted_namespace(
+    space: Space, moves: Moves, authority: Authority, trio: list[str]
+) -> None:
+    """The pod itself would not be, so the move is taken back."""
+    space.create(WORKLOADS["Deployment"])
+    before = settled(space, 2)
+    original = space.pods("web")[0]
+    target = other_node(trio, original)
+    ordered(moves, original, target)
+    label = {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
+    space.api.patch(f"/api/v1/namespaces/{space.name}", {"metadata": label})
+    held = Fuse(after=f"patch Pod {space.name}/m-room: reserve room on {target}")
+    with pytest.raises(Killed):
+        moves.drive("m", replace(NOMINATING, fuse=held))
+    room = space.get("Pod", "m-room")
+    assert (room["status"]["nominatedNodeName"], room["spec"].get("nodeName")) == (target, None)
+    done = moves.drive("m", replace(NOMINATING, manner=TIME_IS_UP))
+    assert done.progress.phase is Phase.FAILED
+    clean(moves, before, 2, done)
+
+
+def test_two_migrations_of_one_controller_take_turns(
+    space: Space, moves: Moves, authority: Authority, trio: list[str]
+) -> None:
+    """A budget of its own lets both go; a temporary one would have them take turns already."""
+    space.create(WORKLOADS["ReplicaSet"])
+    space.create(budget("web", "web", maxUnavailable=2))
+    settled(space, 2)
+    space.reaches("PodDisruptionBudget", "web", "counts", lambda pdb: pdb.get("status", {}).get("currentHealthy") == 2)
+    first, second = space.pods("web")
+    targets = [other_node(trio, first), other_node(trio, second)]
+    ordered(moves, first, targets[0], "first")
+    ordered(moves, second, targets[1], "second")
+    with replica(space, authority, Wanted(gate=True)):
+        with pytest.raises(Killed):
+            moves.drive("first", replace(NOMINATING, fuse=Fuse(after=evicting(first))))
+        waits = replace(NOMINATING, rivals=(moves.read("first"),), until=lambda each: each.progress.step == "TakeTurn")
+        assert moves.drive("second", waits).progress.message == (
+            "migration first is evicting a pod of the same controller"
+        )
+        done = [moves.drive(name, NOMINATING) for name in ("first", "second")]
+    assert [each.progress.phase for each in done] == [Phase.COMPLETED, Phase.COMPLETED]
+    assert [replaced_by(space, each)["spec"]["nodeName"] for each in done] == targets
+
+
+@pytest.mark.parametrize("place", ["room is held", "evicted", "nominated"])
+def test_cleanup_and_the_janitor_find_placeholders_and_gated_pods(
+    space: Space, moves: Moves, authority: Authority, trio: list[str], place: str
+) -> None:
+    """The migration is gone, and what it owned is its own no more: all there is are marks."""
+    space.create(WORKLOADS["StatefulSet"])
+    before = settled(space, 2)
+    original = space.pods("web")[0]
+    target = other_node(trio, original)
+    ordered(moves, original, target)
+    places = {
+        "room is held": f"patch Pod {space.name}/m-room: reserve room on {target}",
+        "evicted": evicting(original),
+        "nominated": "storing step ReleaseRoom",
+    }
+    with replica(space, authority, Wanted(gate=True)):
+        with pytest.raises(Killed):
+            moves.drive("m", replace(NOMINATING, fuse=Fuse(after=places[place])))
+        space.patch("Pod", "m-room", {"metadata": {"ownerReferences": []}})
+        space.api.delete(f"{MIGRATIONS.format(space.name)}/m")
+        ran = cleanup(space)
+    assert ran.returncode == 0, ran.stderr
+    assert f"delete Pod {space.name}/m-room: the room is not held any more" in ran.stdout
+    lost = Migration(space.name, "m", Order(name_of(original)), Progress(phase=Phase.FAILED))
+    audit(before, settled(space, 2), lost)
+
+
+def cleanup(space: Space) -> subprocess.CompletedProcess[str]:
+    """The command, as people run it."""
+    program = str(Path(sys.executable).parent / "rescheduler")
+    command = [program, "cleanup", "--kubeconfig", str(space.cluster.kubeconfig), "--yes"]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("end", list(ENDS))
+@pytest.mark.parametrize("workload", ["Deployment", "StatefulSet"])
+def test_whoever_comes_after_a_kill_leaves_nothing_behind(
+    moves: Moves, authority: Authority, trio: list[str], workload: str, end: str, every: int
+) -> None:
+    space, manner = moves.space, ENDS[end]
+    space.create(WORKLOADS[workload])
+    settled(space, 2)
+    since = versions(space)
+    phases, writes, burnt = set(), 1, True
+    with replica(space, authority, Wanted(gate=True, patience=5.0)):
+        while burnt:
+            before, name, fuse = settled(space, 2), f"m{writes}", Fuse(writes)
+            original = space.pods("web")[0]
+            ordered(moves, original, other_node(trio, original), name)
+            try:
+                moves.drive(name, replace(NOMINATING, fuse=fuse))
+                burnt = False
+            except Killed:
+                pass
+            done = moves.drive(name, replace(NOMINATING, manner=manner))
+            phases.add(done.progress.phase)
+            try:
+                clean(moves, before, 2, done)
+            except AssertionError as error:
+                raise AssertionError(f"killed right after {fuse.written[-1]} ({writes}): {error}") from error
+            space.api.delete(f"{MIGRATIONS.format(space.name)}/{name}")
+            writes += every
+    assert writes > 12, "so few writes are no move"
+    assert Phase.COMPLETED in phases
+    assert (Phase.FAILED in phases) == (manner is TIME_IS_UP)
+    untouched(space, since)
+
+
+def _is_ready(found: Json) -> bool:
+    return condition(found, "Ready").get("status") == "True"
+
+
+def _marked(space: Space, original: Json) -> list[Json]:
+    """The pods that the webhook has marked."""
+    found = space.list("Pod", labelSelector=f"{marks.MIGRATION_ID}=m")
+    return [each for each in found if each["metadata"]["uid"] != original["metadata"]["uid"]]

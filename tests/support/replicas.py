@@ -1,0 +1,160 @@
+"""A replica that serves our webhook to a cluster under test, in a thread with an event loop of its own.
+
+It is put together as a replica of the product is: watches, what they bring it to know, the webhook behind the HTTPS
+server, and the ungater; it never leads. The test registers it for one namespace, and may have its ungater run or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import os
+import secrets
+import ssl
+import threading
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from rescheduler.admission.knowledge import Knowledge, KnowledgeSettings
+from rescheduler.admission.mutation import Mutation
+from rescheduler.admission.server import Address, Server
+from rescheduler.cluster.client import ApiClient
+from rescheduler.cluster.connection import Impersonation
+from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.cluster.observer import Observer
+from rescheduler.cluster.writer import Writer
+from rescheduler.model import marks
+from rescheduler.runtime.board import Board
+from rescheduler.runtime.ungating import Ungater
+from rescheduler.runtime.watching import Watching
+from tests.support.both_clusters import Space
+from tests.support.manifests import gated
+from tests.testbed.pki import Authority
+from tests.testbed.processes import until
+
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+PODS = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a test wants of a replica."""
+
+    gate: bool = False
+    """Whether it holds expected pods back, as `steering: nominate` has it."""
+    patience: float | None = None
+    """After how many seconds its ungater lets pods through; None for no ungater."""
+
+
+class Replica:
+    """One that runs; the test asks it from another thread."""
+
+    def __init__(self, space: Space, authority: Authority, wanted: Wanted) -> None:
+        self._space, self._authority, self._wanted = space, authority, wanted
+        options = KubeconfigOptions(space.cluster.kubeconfig, None, Impersonation("", ()))
+        self._connection = load_connection(options, os.environ)
+        self._loop = asyncio.new_event_loop()
+        self._up: Future[str] = Future()
+        self._board: Board | None = None
+        self._stop: asyncio.Event | None = None
+        self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._guarded(),))
+
+    def start(self) -> str:
+        """The URL of its webhook."""
+        self._thread.start()
+        return self._up.result(30)
+
+    def end(self) -> None:
+        if self._stop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+        self._loop.close()
+
+    def knows(self, name: str, step: str) -> bool:
+        """Whether it has heard that a migration is in this step."""
+
+        async def ask() -> bool:
+            found = self._board.get((self._space.name, name)) if self._board is not None else None
+            return found is not None and found.progress.step == step
+
+        return self._ask(ask())
+
+    def _ask(self, question: Coroutine[Any, Any, bool]) -> bool:
+        return asyncio.run_coroutine_threadsafe(question, self._loop).result(30)
+
+    async def _guarded(self) -> None:
+        try:
+            await self._run()
+        except BaseException as error:
+            if not self._up.done():
+                self._up.set_exception(error)
+            raise
+
+    async def _run(self) -> None:
+        self._stop = asyncio.Event()
+        async with ApiClient(self._connection) as client:
+            watching, now = Watching(client, "the cluster"), client.clock.now
+            self._board = watching.board
+            works = [asyncio.ensure_future(watching.run())]
+            try:
+                await watching.synced()
+                knowledge = Knowledge(watching.cache, watching.board, KnowledgeSettings(3600.0, self._wanted.gate), now)
+                if self._wanted.patience is not None:
+                    ungater = Ungater(watching.cache, Observer(client), Writer(client), now, self._wanted.patience)
+                    works.append(asyncio.ensure_future(ungater.run()))
+                mutation = Mutation(knowledge, (), now)
+                async with Server({"/mutate": mutation.review}, self._tls(), Address("127.0.0.1", 0)) as server:
+                    self._up.set_result(f"https://127.0.0.1:{server.address.port}/mutate")
+                    await self._stop.wait()
+            finally:
+                for work in works:
+                    work.cancel()
+                await asyncio.wait(works)
+
+    def _tls(self) -> ssl.SSLContext:
+        pair = self._authority.server(f"replica-{secrets.token_hex(4)}")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(pair.certificate, pair.key)
+        return context
+
+
+@contextlib.contextmanager
+def replica(space: Space, authority: Authority, wanted: Wanted) -> Iterator[Replica]:
+    """A replica that the API server asks about new pods of this namespace, until the end of the block."""
+    found = Replica(space, authority, wanted)
+    try:
+        with _registered(space, authority, found.start()):
+            until("it is asked", lambda: _is_asked(space))
+            yield found
+    finally:
+        found.end()
+
+
+@contextlib.contextmanager
+def _registered(space: Space, authority: Authority, url: str) -> Iterator[None]:
+    name = f"contract-{secrets.token_hex(4)}"
+    webhook = {
+        "name": "pods.rescheduler.io",
+        "clientConfig": {"url": url, "caBundle": base64.b64encode(authority.certificate.read_bytes()).decode()},
+        "rules": [PODS],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": space.name}},
+        "failurePolicy": "Ignore",
+        "reinvocationPolicy": "IfNeeded",
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+        "timeoutSeconds": 5,
+    }
+    space.api.post(CONFIGURATIONS, {"metadata": {"name": name}, "webhooks": [webhook]})
+    try:
+        yield
+    finally:
+        space.api.delete(f"{CONFIGURATIONS}/{name}")
+
+
+def _is_asked(space: Space) -> bool:
+    """Whether a pod that is never made comes back with its answer."""
+    made = space.create(gated("probe", labels={marks.PROBE: "asked"}), dryRun="All")
+    return (made["metadata"].get("annotations") or {}).get(marks.ANSWER) == "asked"

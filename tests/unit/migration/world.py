@@ -1,0 +1,214 @@
+"""A cluster of a few objects: commands change it, and its controller, our webhook and a scheduler react at once.
+
+It is a journal, an observer and a writer for the migrator. It can die right after any of its writes, to the journal or
+to the cluster; whoever works on it next finds what was there at that moment.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rescheduler.embedded.json_patch import json_patched
+from rescheduler.migration.commands import Command, Json, Verb
+from rescheduler.migration.lifecycle import Lifecycle, Manner
+from rescheduler.migration.observation import Observation, Part, Refused, Scene, Steered, is_leaving, labels_of
+from rescheduler.migration.placeholder import placeholder_name
+from rescheduler.model import marks
+from rescheduler.model.instant import format_instant
+from rescheduler.model.migration import Migration, Order, Progress, Reference
+from rescheduler.model.plan import Method
+from rescheduler.runtime.migrator import Admitted, Migrator
+from tests.unit.migration.scenes import NOW, deployment, node, pod, replica_set, stateful_set
+
+Key = tuple[str, str]
+
+
+class Killed(BaseException):
+    """As by SIGKILL."""
+
+
+@dataclass
+class World:
+    """Two pods of a workload, one of which is to be evicted from node one to node two."""
+
+    steered: Steered
+    kind: str = "ReplicaSet"
+    webhook: bool = True
+    quota: bool = False
+    """Whether no further pod is let in, but for the controller's own."""
+    kept: Migration = field(
+        default_factory=lambda: Migration("shop", "m", Order("web-a", target="two", method=Method.EVICT), uid="m-uid")
+    )
+    now: float = NOW
+    writes: int = 0
+    dies_after: int = 0
+    """So many writes; 0 for never."""
+    history: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        controller = replica_set() if self.kind == "ReplicaSet" else stateful_set()
+        found = [pod(), pod("web-b"), controller, *([deployment()] if self.kind == "ReplicaSet" else [])]
+        self.objects: dict[Key, Json] = {(each["kind"], each["metadata"]["name"]): each for each in found}
+        for name in ("web-a", "web-b"):
+            self.objects["Pod", name]["metadata"]["ownerReferences"][0]["kind"] = self.kind
+        self._made = 0
+
+    async def work(self, manner: Manner, looks: int = 60) -> Progress:
+        """Work on the migration until it is over."""
+        migrator = Migrator(self, self, self, Lifecycle(manner), _admit)
+        for _ in range(looks):
+            wait = await migrator.work_on(("shop", "m"), lambda: self.now, lambda _: ())
+            if self.kept.progress.over and wait is None:
+                return self.kept.progress
+            self.now += max(wait or 0.0, 0.1)
+        raise AssertionError(f"not over: {self.kept.progress}")
+
+    async def read(self, _namespace: str, _name: str) -> Migration | None:
+        return self.kept
+
+    async def store(self, migration: Migration, progress: Progress) -> Migration:
+        self.kept = replace(migration, progress=progress)
+        self._wrote(f"store {progress.step or progress.phase}")
+        return self.kept
+
+    async def carry_out(self, command: Command) -> Refused | None:
+        refused = self._done(command)
+        self._wrote(f"{command.verb} {command.kind} {command.name}: {command.why}")
+        return refused
+
+    async def look(self, migration: Migration, parts: frozenset[Part]) -> Observation:
+        self._schedule()
+        progress = migration.progress
+        found = copy.deepcopy(self.objects)
+        original = found.get(("Pod", "web-a"))
+        known = progress.replacement.name if progress.replacement is not None else ""
+        both = (original, found.get(("Pod", known)) if known != "web-a" else None)
+        ours = tuple(each for each in both if each and labels_of(each).get(marks.MIGRATION_ID) == "m")
+        return Observation(
+            pod=original,
+            marked=ours,
+            controller=found[self.kind, "web-1"],
+            deployment=found.get(("Deployment", "web")),
+            replica_sets=(found["ReplicaSet", "web-1"],) if self.kind == "ReplicaSet" else (),
+            siblings=tuple(each for key, each in found.items() if key[0] == "Pod" and _is_owned(each)),
+            temporary_budget=found.get(("PodDisruptionBudget", "web-rescheduler-pdb"))
+            or found.get(("PodDisruptionBudget", "web-1-rescheduler-pdb")),
+            target=node(),
+            placeholder=found.get(("Pod", placeholder_name("m"))),
+            steered=self.steered,
+            parts=parts,
+        )
+
+    def _wrote(self, what: str) -> None:
+        self.writes += 1
+        self.history.append(what)
+        if self.writes == self.dies_after:
+            raise Killed(what)
+
+    def _done(self, command: Command) -> Refused | None:
+        key = (command.kind, command.name)
+        if command.verb is Verb.CREATE:
+            return self._created(key, command.body)
+        if key not in self.objects:
+            return None if command.verb is not Verb.PATCH else Refused(404, "NotFound", "it is gone")
+        if command.verb is Verb.PATCH:
+            body = copy.deepcopy(self.objects[key])
+            self.objects[key] = (
+                json_patched(command.body, body) if isinstance(command.body, list) else _merged(body, command.body)
+            )
+        else:
+            del self.objects[key]
+            if command.verb is Verb.EVICT:
+                self._rebuild()
+        return None
+
+    def _created(self, key: Key, body: Any) -> Refused | None:
+        if key[0] == "Pod" and self.quota:
+            return Refused(403, "Forbidden", "exceeded quota")
+        made = copy.deepcopy(body)
+        made["metadata"] |= {"uid": f"{key[1]}-uid", "resourceVersion": "8", "generation": 1}
+        if key[0] == "PodDisruptionBudget":
+            made["status"] = {"observedGeneration": 1, "disruptionsAllowed": 1}
+        self.objects.setdefault(key, made)
+        return None
+
+    def _rebuild(self) -> None:
+        """The controller makes another pod, and the API server asks the webhook about it."""
+        self._made += 1
+        name = "web-a" if self.kind == "StatefulSet" else f"web-new-{self._made}"
+        made = pod(name, node="", ready=False, creationTimestamp=format_instant(self.now))
+        made["metadata"] |= {"uid": f"new-{self._made}-uid"}
+        made["metadata"]["ownerReferences"][0]["kind"] = self.kind
+        made["status"] = {"phase": "Pending"}
+        affinity = self.objects[self.kind, "web-1"]["spec"]["template"]["spec"].get("affinity")
+        made["spec"] |= {"affinity": affinity} if affinity else {}
+        step = self.kept.progress.step
+        if self.webhook and self.steered is not Steered.TEMPLATE and step in ("Evict", "AwaitRebuilt"):
+            made["metadata"]["labels"] |= {marks.MIGRATION_ID: "m", marks.MIGRATION_STATUS: "in-progress"}
+            made["metadata"]["annotations"] = {marks.ORIGINAL_POD: "web-a-uid"}
+            if self.steered is Steered.NOMINATE:
+                made["spec"]["schedulingGates"] = [{"name": marks.NOMINATE_GATE}]
+                made["metadata"]["annotations"][marks.GATED] = "m"
+        self.objects["Pod", name] = made
+
+    def _schedule(self) -> None:
+        """Pods that nothing holds back run: where they are nominated to, else wherever."""
+        for body in self.objects.values():
+            if body["kind"] != "Pod" or body["spec"].get("nodeName") or body["spec"].get("schedulingGates"):
+                continue
+            where = body.get("status", {}).get("nominatedNodeName", "three")
+            body["spec"]["nodeName"] = where
+            ready = {"type": "Ready", "status": "True", "lastTransitionTime": format_instant(self.now)}
+            body["status"] = {"phase": "Running", "conditions": [ready]}
+
+
+async def _admit(scene: Scene) -> Admitted:
+    original = scene.original
+    if original is None or is_leaving(original):
+        return Admitted(None, "the pod is gone", never=True)
+    owner = original["metadata"]["ownerReferences"][0]
+    begun = replace(
+        scene.migration.progress,
+        method=Method.EVICT,
+        uid="web-a-uid",
+        source="one",
+        target="two",
+        controller=Reference(owner["kind"], owner["name"], owner["uid"]),
+    )
+    return Admitted(begun)
+
+
+def _merged(body: Any, changes: Any) -> Any:
+    """A merge patch, applied (RFC 7386)."""
+    if not isinstance(changes, dict):
+        return changes
+    merged = dict(body) if isinstance(body, dict) else {}
+    for key, value in changes.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _merged(merged.get(key), value)
+    return merged
+
+
+def _is_owned(body: Json) -> bool:
+    return any(each.get("controller") for each in body["metadata"].get("ownerReferences") or ())
+
+
+def remains(world: World) -> list[str]:
+    """What is left of the move that should not be; the trace on its replacement may stay."""
+    left = [f"{kind} {name}" for kind, name in world.objects if kind == "PodDisruptionBudget"]
+    for (kind, name), body in world.objects.items():
+        labels, notes = labels_of(body), body["metadata"].get("annotations") or {}
+        if marks.PLACEHOLDER in labels or body["spec"].get("schedulingGates"):
+            left.append(f"{kind} {name}")
+        if labels.get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS:
+            left.append(f"{kind} {name} still says {labels[marks.MIGRATION_STATUS]}")
+        if kind != "Pod" and (notes or body["spec"].get("paused")):
+            left.append(f"{kind} {name}: {notes}")
+        if any(key.startswith(marks.OWN_PREFIX) for key in notes):
+            left.append(f"{kind} {name}: {notes}")
+    template = world.objects[world.kind, "web-1"]["spec"]["template"]["spec"]
+    return left + (["the template is steered"] if "affinity" in template else [])
