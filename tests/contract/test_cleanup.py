@@ -21,7 +21,7 @@ from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method
 from rescheduler.runtime.leadership import HeldError, while_leading
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of
-from tests.support.manifests import deployment, lease, pod, stateful_set
+from tests.support.manifests import daemon_set, deployment, lease, pod, stateful_set
 from tests.support.migrations import (
     DEFINITIONS,
     MIGRATIONS,
@@ -35,8 +35,10 @@ from tests.support.migrations import (
     settled,
 )
 from tests.testbed.api import Json
+from tests.testbed.processes import until
 
 LEASES = "/apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name%3Dkube-rescheduler"
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 TIMES = LeaseTimes(duration=3.0, renew_deadline=2.0, retry_period=0.1)
 CASES = {
     "handoff": (Method.HANDOFF, deployment("web", 2), ("CreateCopy", "Ungate", "Cheapen", "HandOver")),
@@ -126,6 +128,35 @@ def test_everything_of_ours_goes_and_a_second_run_finds_nothing(space: Space, no
     again = cleanup(space.cluster, "--yes")
     assert (again.returncode, again.stdout) == (0, "")
     assert "0 things put right, 0 migrations removed" in again.stderr
+
+
+def test_records_of_failures_and_the_webhook_with_its_secret_go(space: Space, nodes: list[str]) -> None:
+    noted = {marks.FAILURES: '{"count":1}', "team.example/owner": "shop"}
+    for body in (deployment("web", 1), daemon_set("agent"), pod("lone")):
+        body["metadata"]["annotations"] = dict(noted)
+        space.create(body)
+    until("the record is copied to the ReplicaSet", lambda: marks.FAILURES in notes(space, "ReplicaSet"))
+    ours = {"name": "kube-rescheduler", "labels": {marks.MANAGED_BY: marks.OURSELVES}}
+    space.api.post(WEBHOOKS, {"metadata": ours, "webhooks": []})
+    secret = {"metadata": ours | {"name": "kube-rescheduler-webhook"}}
+    space.api.post("/api/v1/namespaces/default/secrets", secret)
+    planned = cleanup(space.cluster, "--dry-run").stdout
+    assert f"patch DaemonSet {space.name}/agent: forget where its pods failed (dry run)" in planned
+    ran = cleanup(space.cluster, "--yes")
+    assert ran.returncode == 0, ran.stderr
+    for kind in ("Deployment", "ReplicaSet", "DaemonSet"):
+        assert marks.FAILURES not in notes(space, kind), kind
+        assert notes(space, kind)["team.example/owner"] == "shop"
+    assert marks.FAILURES not in space.get("Pod", "lone")["metadata"]["annotations"]
+    assert "delete MutatingWebhookConfiguration kube-rescheduler" in ran.stdout
+    assert "delete Secret default/kube-rescheduler-webhook" in ran.stdout
+    assert space.api.get(WEBHOOKS)["items"] == []
+
+
+def notes(space: Space, kind: str) -> dict[str, str]:
+    (found,) = space.list(kind)
+    annotations: dict[str, str] = found["metadata"].get("annotations", {})
+    return annotations
 
 
 def test_a_dry_run_tells_what_would_be_undone_and_changes_nothing(space: Space, nodes: list[str]) -> None:

@@ -15,7 +15,7 @@ _GROUPS = {
             "DaemonSet": "daemonsets",
         },
     ),
-    "batch": ("apis/batch/v1", {"Job": "jobs"}),
+    "batch": ("apis/batch/v1", {"Job": "jobs", "CronJob": "cronjobs"}),
     "policy": ("apis/policy/v1", {"PodDisruptionBudget": "poddisruptionbudgets"}),
     "coordination.k8s.io": ("apis/coordination.k8s.io/v1", {"Lease": "leases"}),
     "events.k8s.io": ("apis/events.k8s.io/v1", {"Event": "events"}),

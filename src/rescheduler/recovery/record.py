@@ -8,7 +8,7 @@ pod, a DaemonSet for each node, everybody else a single one.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -45,7 +45,20 @@ class Entry:
     replacement: str = ""
     """The name of the pod that takes the place of one that nobody manages."""
     told: str = ""
-    """What people were told last, so that they are told once."""
+    """What people were told about why it ends, with commas between, so that they are told once."""
+    revision: str = ""
+    """Of which template the failed pods were: what is known of them says nothing about pods of another."""
+    avoids: tuple[str, ...] = ()
+    """The nodes that a bare pod refuses because we made it so, and not by its own wish."""
+
+    @property
+    def ends(self) -> frozenset[str]:
+        """Why nothing more is done for these pods, or some of them."""
+        return frozenset(self.told.split(",")) - {""}
+
+    def ending(self, why: Iterable[str]) -> Entry:
+        """The same with these reasons."""
+        return replace(self, told=",".join(sorted(why)))
 
     def avoided(self, now: float, forget_after: float) -> dict[str, Failure]:
         """Nodes that a new pod had better not go to."""
@@ -91,32 +104,46 @@ def written(record: Record) -> str:
 
 
 def without_old(record: Record, now: float, forget_after: float) -> dict[str, Entry]:
-    """The record without failures that are too old to tell anything; of entries that had no others nothing is kept."""
+    """The record without failures that are too old to tell anything; entries that had no others start anew."""
     kept: dict[str, Entry] = {}
     for name, entry in record.items():
         nodes = entry.avoided(now, forget_after)
         if nodes or not entry.nodes:
             kept[name] = replace(entry, nodes=nodes) if len(nodes) < len(entry.nodes) else entry
+        elif (rest := lasting(entry)) != EMPTY:
+            kept[name] = rest
     return kept
+
+
+def lasting(entry: Entry) -> Entry:
+    """What is left of an entry that starts anew: what a pod's own spec says does not change with its health."""
+    return Entry(avoids=entry.avoids)
 
 
 def _entry(body: Any, at: str) -> Entry:
     if not isinstance(body, dict):
         raise RecordError(f"{at.rstrip('.')}: it is not a JSON object")
-    count, nodes, pending = body.get("count", 0), body.get("nodes", {}), body.get("pending", [])
+    count, nodes = body.get("count", 0), body.get("nodes", {})
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
         raise RecordError(f"{at}count: {count!r} is not a number of times")
     if not isinstance(nodes, dict):
         raise RecordError(f"{at}nodes: it is not a JSON object")
-    if not isinstance(pending, list):
-        raise RecordError(f"{at}pending: it is not a list")
     return Entry(
         count=count,
         nodes={str(node): _failure(each, f"{at}nodes.{node}") for node, each in nodes.items()},
-        pending=tuple(str(uid) for uid in pending),
+        pending=_texts(body, "pending", at),
         replacement=str(body.get("replacement", "")),
         told=str(body.get("told", "")),
+        revision=str(body.get("revision", "")),
+        avoids=_texts(body, "avoids", at),
     )
+
+
+def _texts(body: dict[str, Any], key: str, at: str) -> tuple[str, ...]:
+    found = body.get(key, [])
+    if not isinstance(found, list):
+        raise RecordError(f"{at}{key}: it is not a list")
+    return tuple(str(each) for each in found)
 
 
 def _failure(body: Any, at: str) -> Failure:
@@ -139,5 +166,7 @@ def _body(entry: Entry) -> dict[str, Any]:
         "pending": list(entry.pending),
         "replacement": entry.replacement,
         "told": entry.told,
+        "revision": entry.revision,
+        "avoids": list(entry.avoids),
     }
     return {key: value for key, value in found.items() if value or key == "count"}

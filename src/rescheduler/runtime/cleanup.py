@@ -30,7 +30,9 @@ from rescheduler.migration.observation import Scene
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.runtime.maintenance import Cordons
 from rescheduler.runtime.migrator import Admitted, Migrator
+from rescheduler.runtime.records import KINDS, erase, recorded
 from rescheduler.runtime.sweeping import WATCHED, Marked, Sweeper
+from rescheduler.runtime.watching import CRON_JOBS
 
 _REASON = "undone by rescheduler cleanup"
 _PATIENCE = 120.0  # seconds for one migration to be rolled back: a copy that ends has its grace period
@@ -77,6 +79,7 @@ class Cleanup:
         todo, _ = await self._sweeper(cache).preview(self._fate)
         lines += [str(command) for command in todo]
         lines += [f"patch Node {row.name}: take our cordon down" for row in cache.rows("Node") if row.cordoned]
+        lines += [f"patch {_title(each)}: forget where its pods failed" for each in recorded(cache)]
         bodies = await self._bodies()
         return lines + [f"delete PodMigration {_full_name(body)}: nothing is left of it" for body in bodies]
 
@@ -130,9 +133,11 @@ class Cleanup:
             sweeper = self._sweeper(cache)
             todo, stuck = await sweeper.preview(self._fate)
             left = [*map(str, todo), *stuck, *(f"Node {r.name} is cordoned" for r in cache.rows("Node") if r.cordoned)]
+            left += [f"{_title(each)} has a record of failures" for each in recorded(cache)]
             if not left:
                 break
             await sweeper.sweep(self._fate)
+            await erase(cache, self._observer, self._writer, self._told)
             await Cordons(cache, self._observer, self._writer, cordons=False, tell=self._told).release()
         return left
 
@@ -154,7 +159,7 @@ class Cleanup:
     async def _listed(self) -> Cache:
         """The cluster as it is now."""
         cache = Cache("the cluster")
-        kinds = [resource for resource in RESOURCES if resource.kind in WATCHED]
+        kinds = [resource for resource in (*RESOURCES, CRON_JOBS) if resource.kind in (*WATCHED, *KINDS)]
         sinks = {resource.kind: cache.sink(resource.kind) for resource in kinds}
 
         def take(resource: Resource, page: Page) -> None:
@@ -179,6 +184,10 @@ class Cleanup:
     async def _fate(self, marked: Marked, name: str) -> Phase | None:
         """Every migration is dead."""
         return self._ended.get((marked.namespace, name), Phase.FAILED)
+
+
+def _title(marked: Marked) -> str:
+    return f"{marked.kind} {marked.namespace}/{marked.name}"
 
 
 def _full_name(body: Json) -> str:

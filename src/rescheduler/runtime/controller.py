@@ -1,8 +1,8 @@
 """The controller's life: know the cluster, become the leader, do a leader's duties, and end without leaving a mess.
 
-`app` puts its parts together. Everybody watches and answers; only the leader acts. When the lead is lost everything stops at once
-and the process ends, so that its successor finds nobody beside it. Asked to end, it begins nothing new, brings what is
-in a delicate step to a better one, and gives the lease up.
+`app` puts its parts together. Everybody watches and answers; only the leader acts. When the lead is lost everything
+stops at once and the process ends, so that its successor finds nobody beside it. Asked to end, it begins nothing new,
+brings what is in a delicate step to a better one, and gives the lease up.
 """
 
 from __future__ import annotations

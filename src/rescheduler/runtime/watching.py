@@ -23,6 +23,8 @@ from rescheduler.runtime.board import Board, BoardSink
 _log = structlog.stdlib.get_logger(__name__)
 _TOLD_EVERY = 10.0
 MIGRATIONS = Resource("PodMigration", "rescheduler.io/v1alpha1", "/apis/rescheduler.io/v1alpha1/podmigrations")
+CRON_JOBS = Resource("CronJob", "batch/v1", "/apis/batch/v1/cronjobs")
+"""Only the controller reads them: their annotations speak for the pods of their Jobs."""
 # Measured usage cannot be watched, only asked for; nothing plans by it yet.
 WATCHED = tuple(resource for resource in RESOURCES if not resource.optional)
 
@@ -30,7 +32,9 @@ WATCHED = tuple(resource for resource in RESOURCES if not resource.optional)
 class Watching:
     """The copy of the cluster and what keeps it up to date."""
 
-    def __init__(self, client: ApiClient, source: str, resources: Sequence[Resource] = (*WATCHED, MIGRATIONS)) -> None:
+    def __init__(
+        self, client: ApiClient, source: str, resources: Sequence[Resource] = (*WATCHED, CRON_JOBS, MIGRATIONS)
+    ) -> None:
         self._now = client.clock.now
         self.cache = Cache(source)
         self.board = Board()
@@ -58,6 +62,11 @@ class Watching:
             syncing.cancel()
         nodes, pods = self.cache.count("Node"), self.cache.count("Pod")
         _log.info("the cluster is known", nodes=nodes, pods=pods, seconds=round(time.monotonic() - started, 3))
+
+    def unknown(self) -> str:
+        """What has not been read even once; empty when all has."""
+        missing = [plural for plural, each in self._reflectors.items() if not each.synced.is_set()]
+        return f"being read: {', '.join(missing)}" if missing else ""
 
     def stale(self) -> str:
         """Which kinds are not up to date, and why; empty when all are."""

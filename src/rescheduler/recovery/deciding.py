@@ -1,0 +1,222 @@
+"""What to do about a workload's failed pods: `decide`, from a Case to a Decision.
+
+The recovery loop asks after each change, and again after each thing it did. Every failed pod costs one retry of the
+budget: it is counted, its node and its UID are recorded, and only then is it deleted, so that whoever dies in between
+neither counts it twice nor forgets it. What ends it: no budget, the workload's own fault. What goes on: no node left,
+then all nodes may be tried again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rescheduler.migration.commands import Json
+from rescheduler.migration.observation import has_ended, is_leaving, notes_of
+from rescheduler.model import marks
+from rescheduler.recovery import bare, telling
+from rescheduler.recovery import case as outcomes
+from rescheduler.recovery.case import Case, Decision
+from rescheduler.recovery.draft import SOON, Draft, opened
+from rescheduler.recovery.failures import kind_of, may_be_own_fault
+from rescheduler.recovery.health import recovers_in, runs_somewhere
+from rescheduler.recovery.jobs import refusal, replaces_itself
+from rescheduler.recovery.patients import Patient, patients, places_of
+from rescheduler.recovery.record import WHOLE, Failure, lasting
+from rescheduler.recovery.retries import RetriesError, retries_of
+from rescheduler.recovery.revisions import revision_of
+
+_NEXT_LOT = 1.0  # seconds; when more pods fail at once than are decided about at once
+
+
+def decide(case: Case) -> Decision:
+    """What to do now; the same case gives the same decision."""
+    if not case.settings.enabled or is_leaving(case.holder) or _is_static(case.holder):
+        return Decision()
+    if _asks_no_more(case):
+        return Draft(case).decision()
+    draft = opened(case)
+    ill = patients(draft)
+    counted = [each for each in ill if each.uid in draft.entry(each.name).pending]
+    new = [each for each in ill if each.uid not in draft.entry(each.name).pending]
+    if case.holder["kind"] == "Pod" and draft.entry(WHOLE).replacement:
+        bare.carry_on(draft, is_ill=bool(ill))
+    else:
+        for each in counted:
+            _remove(draft, each)
+    faults = _faults(draft, ill)
+    for each in new:
+        if draft.is_full:
+            draft.wait(_NEXT_LOT)
+            break
+        if each.has_no_place:
+            _let_it_go_anywhere(draft, each)
+        elif each.failing.at_fault or kind_of(each.failing.reason) in faults:
+            _stop(draft, each, telling.AT_FAULT)
+        elif draft.entry(each.name).count >= each.budget:
+            _stop(draft, each, telling.EXHAUSTED)
+        else:
+            _reschedule(draft, each)
+    _clear(draft)
+    return draft.decision()
+
+
+def _is_static(holder: Json) -> bool:
+    """Whether a kubelet runs the pod from a file: what the API server shows of it is a mirror."""
+    notes = notes_of(holder)
+    return holder["kind"] == "Pod" and (marks.MIRROR in notes or notes.get(marks.STATIC_SOURCE, "api") != "api")
+
+
+def _asks_no_more(case: Case) -> bool:
+    """Whether nobody wants recovery any more, as far as can be told: a template that asks shows only in pods."""
+    try:
+        return bool(case.pods) and not any(
+            retries_of(pod, None, body) for pod in case.pods for body in (case.holder, *_own_controllers(case))
+        )
+    except RetriesError:
+        return False
+
+
+def _own_controllers(case: Case) -> tuple[Json, ...]:
+    return () if case.holder["kind"] == "Deployment" else case.controllers
+
+
+def _faults(draft: Draft, ill: list[Patient]) -> set[str]:
+    """The kinds of failure that befell so many nodes, while no pod is well, that the workload must be the cause."""
+    case = draft.case
+    if runs_somewhere(case):
+        return set()
+    places = [(failure.reason, node) for entry in draft.entries.values() for node, failure in entry.nodes.items()]
+    places += [(each.failing.reason, each.node) for each in ill if not each.has_no_place]
+    nodes: dict[str, set[str]] = {}
+    for reason, node in places:
+        if may_be_own_fault(reason):
+            nodes.setdefault(kind_of(reason), set()).add(node)
+    return {kind for kind, found in nodes.items() if len(found) >= case.settings.fault_nodes}
+
+
+def _stop(draft: Draft, patient: Patient, why: str) -> None:
+    """Nothing more is done; people are told so once."""
+    entry = draft.entry(patient.name)
+    end = patient.failing.reason if patient.failing.at_fault else why  # the first is not refuted by a pod that runs
+    if end in entry.ends:
+        return
+    revision = revision_of(patient.pod, draft.case)
+    draft.entries[patient.name] = replace(entry.ending(entry.ends | {end}), revision=revision)
+    title, said = _title(patient), patient.failing.said
+    if why == telling.EXHAUSTED:
+        note = f"{title} {said}; it stays where it is: it was rescheduled {entry.count} times of {patient.budget}"
+        draft.outcomes.append(outcomes.EXHAUSTED)
+    else:
+        where = ", ".join(sorted({*entry.nodes, patient.node}))
+        note = (
+            f"{title} {said}; that is the workload's own fault and no node's (failed on {where}): correct the workload"
+        )
+        if outcomes.AT_FAULT not in draft.outcomes:
+            draft.outcomes.append(outcomes.AT_FAULT)
+    holder = draft.case.holder["metadata"]["uid"]
+    draft.tell(patient.pod, why, note, f"{holder}/{patient.name}/{revision}/{entry.count}/{patient.budget}")
+
+
+def _reschedule(draft: Draft, patient: Patient) -> None:
+    """Count it, record where it failed, and have it deleted."""
+    case, entry = draft.case, draft.entry(patient.name)
+    if not _may_go(draft, patient):
+        return
+    in_place = case.holder["kind"] == "DaemonSet"
+    nodes = entry.avoided(case.now, case.settings.forget_after)
+    nodes[patient.node] = Failure(case.now, patient.failing.reason)
+    places = places_of(case, patient.pod)
+    what = f"{_title(patient)} on node {patient.node} {patient.failing.said}"
+    if not in_place and places <= nodes.keys():
+        if not places:
+            # It would only be gone. When a node turns up that could take it, it has its turn.
+            draft.tell(patient.pod, telling.NO_NODE_LEFT, f"{what}; no node could take it", f"{patient.uid}/none")
+            draft.wait(SOON)
+            return
+        _say_no_node(draft, patient, f"{what}; it has failed on every node that could take it: all are tried again")
+        nodes = {}
+    draft.entries[patient.name] = replace(
+        entry.ending(entry.ends - {telling.EXHAUSTED}),
+        count=entry.count + 1,
+        nodes=nodes,
+        pending=(*entry.pending, patient.uid),
+        revision=revision_of(patient.pod, case),
+    )
+    done = "it is restarted there" if in_place else "it is made again elsewhere" if nodes else "it is made again"
+    note = f"{what}; {done} ({entry.count + 1} of {patient.budget})"
+    reason, outcome = (
+        (telling.RESTARTED, outcomes.RESTARTED) if in_place else (telling.RESCHEDULED, outcomes.RESCHEDULED)
+    )
+    draft.tell(patient.pod, reason, note, patient.uid)
+    draft.outcomes.append(outcome)
+    draft.room -= 1
+    _remove(draft, patient)
+
+
+def _let_it_go_anywhere(draft: Draft, patient: Patient) -> None:
+    """A pod that waits in vain is made again without nodes to avoid; that is no retry."""
+    if not _may_go(draft, patient):
+        return
+    entry = draft.entry(patient.name)
+    _say_no_node(draft, patient, f"{_title(patient)} {patient.failing.said}: all nodes are tried again")
+    draft.entries[patient.name] = replace(entry, nodes={}, pending=(*entry.pending, patient.uid))
+    draft.room -= 1
+    _remove(draft, patient)
+
+
+def _say_no_node(draft: Draft, patient: Patient, note: str) -> None:
+    draft.tell(patient.pod, telling.NO_NODE_LEFT, note, patient.uid)
+    draft.outcomes.append(outcomes.NO_NODE_LEFT)
+
+
+def _remove(draft: Draft, patient: Patient) -> None:
+    """What follows when a pod is counted: a bare pod's replacement gets its name first."""
+    if patient.controller is None:
+        entry = draft.entry(patient.name)
+        draft.entries[patient.name] = replace(entry, replacement=bare.named(patient.pod, draft.case.now))
+        draft.wait(0.0)
+    else:
+        _delete(draft, patient)
+
+
+def _delete(draft: Draft, patient: Patient) -> None:
+    if not patient.is_gone and not replaces_itself(patient.controller, patient.pod) and _may_go(draft, patient):
+        draft.delete(patient.pod, patient.controller)
+
+
+def _may_go(draft: Draft, patient: Patient) -> bool:
+    """Whether the pod's Job, if it has one, goes on after its deletion; if not, that is told."""
+    job = patient.controller
+    if job is None or job["kind"] != "Job" or has_ended(patient.pod):
+        return True
+    why = refusal(job, patient.pod, draft.failures_of(job))
+    if why:
+        note = f"{_title(patient)} {patient.failing.said}; it is left alone: {why}"
+        draft.tell(patient.pod, telling.REFUSED, note, f"{patient.uid}/{why}")
+    return not why
+
+
+def _clear(draft: Draft) -> None:
+    """Take out the entries of pods that have been well for long enough."""
+    case = draft.case
+    going = {pod["metadata"]["uid"] for pod in draft.deletions}
+    for name, entry in sorted(draft.entries.items()):
+        kept = lasting(entry)
+        left = recovers_in(case, name, entry) if entry != kept else None
+        if left is None or not going.isdisjoint(entry.pending):
+            continue
+        if left > 0:
+            draft.wait(left)
+            continue
+        draft.entries[name] = kept
+        if entry.count or entry.told:
+            whose = f"pod {name}" if case.holder["kind"] == "StatefulSet" else f"on node {name}" if name else "all pods"
+            note = f"{whose}: well again for {case.settings.clear_after:.0f} s, after {entry.count} retries"
+            last = max((failure.at for failure in entry.nodes.values()), default=0)
+            occasion = f"{case.holder['metadata']['uid']}/{name}/{entry.count}/{last:.0f}"
+            draft.tell(None, telling.RECOVERED, note, occasion)
+            draft.outcomes.append(outcomes.RECOVERED)
+
+
+def _title(patient: Patient) -> str:
+    return f"pod {patient.pod['metadata'].get('namespace', '')}/{patient.pod['metadata']['name']}"

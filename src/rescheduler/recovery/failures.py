@@ -1,0 +1,225 @@
+"""Whether a pod has failed, or when it will have: what its status, its node and the operator's settings say together.
+
+`deciding` asks for every pod of a workload. A failure is acted upon when it has lasted for a while, reckoned by the
+times in the status itself, so that no leader has to remember when it saw something first. What is finished well, is
+being deleted or is Ready has not failed, whatever else its status says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rescheduler.migration.commands import Json
+from rescheduler.migration.observation import condition, is_leaving
+from rescheduler.model.instant import InstantError, parse_instant
+from rescheduler.recovery.settings import Settings
+
+CRASH_LOOP = "CrashLoopBackOff"
+ERROR = "Error"
+NOT_STARTED = "NotStarted"
+NODE_NOT_READY = "NodeNotReady"
+NODE_LOST = "NodeLost"
+INVALID_IMAGE = "InvalidImageName"
+IMAGE_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", INVALID_IMAGE})
+_NEVER = "DeadlineExceeded"  # the pod had the time that its owner gave it: another node gives it no more
+_PLACE = "place"
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """What is wrong with a pod."""
+
+    reason: str
+    """One word: CrashLoopBackOff, Evicted, ImagePullBackOff, NotStarted, NodeNotReady, Error and the like."""
+    said: str
+    """The same for people, as the end of a sentence that begins with the pod."""
+    due: float = 0.0
+    """In how many seconds it counts as failed; 0 means now."""
+    at_fault: bool = False
+    """Whether it would fail so on any node."""
+
+
+def kind_of(reason: str) -> str:
+    """Failures of one kind may have one cause: crashes, images, starts; all others are the place's."""
+    if reason in (CRASH_LOOP, ERROR):
+        return "crash"
+    if reason in IMAGE_REASONS:
+        return "image"
+    return "start" if reason == NOT_STARTED else _PLACE
+
+
+def may_be_own_fault(reason: str) -> bool:
+    """Whether a workload can cause such failures itself; it cannot make nodes go away or be full."""
+    return kind_of(reason) != _PLACE
+
+
+def failing(pod: Json, node: Json | None, settings: Settings, now: float) -> Failing | None:
+    """What is wrong with a pod and counts, now or soon; `node` is the one it is on, None if that does not exist."""
+    status = pod.get("status") or {}
+    phase = status.get("phase")
+    if is_leaving(pod) or phase == "Succeeded" or condition(pod, "Ready").get("status") == "True":
+        return None
+    if phase == "Failed":
+        return _failed(pod, settings, now)
+    if not pod["spec"].get("nodeName"):
+        return None
+    found = [*_of_node(pod, node, settings, now), *_of_containers(pod, settings, now), *_late(pod, settings, now)]
+    return min(found, key=lambda each: (not each.at_fault, each.due), default=None)
+
+
+def is_ready(node: Json) -> bool:
+    """Whether a node's kubelet says that it is well."""
+    return bool(condition(node, "Ready").get("status") == "True")
+
+
+def ended_at(pod: Json) -> float:
+    """When a pod that has failed did so."""
+    ends = [_time(over.get("finishedAt")) for each in statuses(pod) for over in _ends(each)]
+    known = [each for each in ends if each is not None]
+    if known:
+        return max(known)
+    for kind in ("Ready", "DisruptionTarget"):
+        if (at := _time(condition(pod, kind).get("lastTransitionTime"))) is not None:
+            return at
+    # A kubelet that turns a pod away says nothing but when it took it.
+    return _time((pod.get("status") or {}).get("startTime")) or _created(pod)
+
+
+def statuses(pod: Json) -> list[Json]:
+    """What is known of a pod's containers, init containers and sidecars first."""
+    status = pod.get("status") or {}
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+
+
+def _failed(pod: Json, settings: Settings, now: float) -> Failing | None:
+    status = pod["status"]
+    reason = status.get("reason") or ERROR
+    since = ended_at(pod)
+    if not _counts(reason, settings) or now - since >= settings.forget_after:
+        return None
+    said = "failed" if reason == ERROR else f"failed: {reason}"
+    crash = next((_exit(each) for each in statuses(pod) if any(over.get("exitCode") for over in _ends(each))), "")
+    detail = crash or str(status.get("message") or "").strip().rstrip(".")
+    return Failing(reason, f"{said} ({detail})" if detail else said, _left(since, settings.delay, now))
+
+
+def _counts(reason: str, settings: Settings) -> bool:
+    return reason != _NEVER and any(
+        reason.startswith(each[:-1]) if each.endswith("*") else reason == each for each in settings.failed_reasons
+    )
+
+
+def _of_node(pod: Json, node: Json | None, settings: Settings, now: float) -> Iterator[Failing]:
+    name = pod["spec"]["nodeName"]
+    if node is None:
+        since = _time(condition(pod, "Ready").get("lastTransitionTime")) or _bound(pod)
+        yield Failing(NODE_LOST, f"was on node {name}, which is gone", _left(since, settings.node_not_ready, now))
+    elif not is_ready(node):
+        since = _time(condition(node, "Ready").get("lastTransitionTime")) or _created(node)
+        said = f"is on node {name}, which has not been ready for {max(0, now - since):.0f} s"
+        yield Failing(NODE_NOT_READY, said, _left(since, settings.node_not_ready, now))
+
+
+def _of_containers(pod: Json, settings: Settings, now: float) -> Iterator[Failing]:
+    policies = _restart_policies(pod)
+    for each in statuses(pod):
+        state = each.get("state") or {}
+        waits = (state.get("waiting") or {}).get("reason") or ""
+        code = (state.get("terminated") or {}).get("exitCode") or 0
+        restarts = each.get("restartCount") or 0
+        if waits in IMAGE_REASONS:
+            yield _imageless(pod, each, settings, now)
+        elif code and policies.get(each["name"]) == "Never":
+            # Another container still runs, else the pod's phase would be Failed; nobody restarts this one.
+            if _counts(ERROR, settings):
+                since = _time(state["terminated"].get("finishedAt")) or _bound(pod)
+                yield Failing(ERROR, f"has failed ({_exit(each)})", _left(since, settings.delay, now))
+        elif (code or waits == CRASH_LOOP) and restarts >= settings.crash_restarts:
+            last = [_time(over.get("finishedAt")) for over in _ends(each)]
+            since = max((at for at in last if at is not None), default=_bound(pod))
+            # Whoever has crashed once more since has done so for long enough.
+            due = 0.0 if restarts > settings.crash_restarts else _left(since, settings.delay, now)
+            yield Failing(CRASH_LOOP, f"crashes again and again ({_exit(each)}, {restarts} restarts)", due)
+
+
+def _imageless(pod: Json, status: Json, settings: Settings, now: float) -> Failing:
+    waiting = status["state"]["waiting"]
+    reason, image = waiting["reason"], status.get("image") or ""
+    said = f"cannot get its image {image} for container {status['name']}: {reason}"
+    if reason == INVALID_IMAGE:
+        return Failing(reason, said, _left(_last_step(pod), settings.delay, now), at_fault=True)
+    return Failing(reason, said, _left(_last_step(pod), settings.image_pull_timeout, now))
+
+
+def _late(pod: Json, settings: Settings, now: float) -> Iterator[Failing]:
+    waiting = [
+        f"{each['name']}: {found.get('reason') or 'waiting'}"
+        for each in statuses(pod)
+        if (found := (each.get("state") or {}).get("waiting")) is not None and found.get("reason") != CRASH_LOOP
+    ]
+    if waiting or (pod["status"].get("phase") == "Pending" and not _crashes(pod)):
+        due = _left(_last_step(pod), settings.start_timeout, now)
+        detail = f" ({', '.join(waiting)})" if waiting else ""
+        yield Failing(NOT_STARTED, f"has not started for {settings.start_timeout:.0f} s{detail}", due)
+
+
+def _crashes(pod: Json) -> bool:
+    """Whether an init container is between two restarts: a matter of how often, and not of how long."""
+    return any(((each.get("state") or {}).get("waiting") or {}).get("reason") == CRASH_LOOP for each in statuses(pod))
+
+
+def _restart_policies(pod: Json) -> dict[str, str]:
+    """By container, whether it is restarted; one with rules of its own may be."""
+    spec = pod["spec"]
+    whole = spec.get("restartPolicy") or "Always"
+    return {
+        each["name"]: "Rules" if each.get("restartPolicyRules") else each.get("restartPolicy") or whole
+        for each in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    }
+
+
+def _ends(status: Json) -> list[Json]:
+    """How a container's last runs ended, the last first."""
+    states = (status.get("state") or {}, status.get("lastState") or {})
+    return [each["terminated"] for each in states if each.get("terminated")]
+
+
+def _exit(status: Json) -> str:
+    """How a container ended last, in words."""
+    ends = _ends(status)
+    if not ends:
+        return f"container {status['name']}"
+    code, why = ends[0].get("exitCode") or 0, ends[0].get("reason") or ""
+    said = f"container {status['name']}, exit code {code}"
+    return f"{said}, {why}" if why and why not in (ERROR, "Completed") else said
+
+
+def _last_step(pod: Json) -> float:
+    """When something last went on in a pod: it was bound, or one of its containers ended."""
+    ends = [_time(over.get("finishedAt")) for each in statuses(pod) for over in _ends(each)]
+    return max([_bound(pod), *(each for each in ends if each is not None)])
+
+
+def _bound(pod: Json) -> float:
+    scheduled = condition(pod, "PodScheduled")
+    at = _time(scheduled.get("lastTransitionTime")) if scheduled.get("status") == "True" else None
+    return at or _time((pod.get("status") or {}).get("startTime")) or _created(pod)
+
+
+def _created(body: Json) -> float:
+    return _time(body["metadata"].get("creationTimestamp")) or 0.0
+
+
+def _time(text: str | None) -> float | None:
+    if not text:
+        return None
+    try:
+        return parse_instant(text)
+    except InstantError:
+        return None  # custom kubelets write what they like; there are other times to go by
+
+
+def _left(since: float, length: float, now: float) -> float:
+    """How long until something has lasted so long; a clock that is ahead of ours makes it no longer."""
+    return max(0.0, min(since, now) + length - now)

@@ -1,0 +1,171 @@
+"""The product's recovery loop at work on a cluster under test, for as long as a block lasts.
+
+It runs in a thread of its own with the product's own watches, reads and writes, so that tests drive the cluster
+meanwhile. There is neither webhook nor extender: where replacements land is the scheduler's choice. A `Fuse` ends the
+loop right after a write, as a process is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from rescheduler.cluster.client import ApiClient
+from rescheduler.cluster.events import Recorder
+from rescheduler.cluster.holders import Holders
+from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.cluster.writer import Writer
+from rescheduler.migration.commands import Command
+from rescheduler.migration.observation import Refused
+from rescheduler.model import marks
+from rescheduler.model.policy import Policy
+from rescheduler.recovery.settings import Settings
+from rescheduler.runtime.board import Board
+from rescheduler.runtime.controller import beside
+from rescheduler.runtime.recovery import Hands, Recovery
+from rescheduler.runtime.recovery_look import Known
+from rescheduler.runtime.watching import CRON_JOBS, WATCHED, Watching
+from tests.support.both_clusters import ClusterUnderTest, Space
+from tests.support.migrations import Fuse, Killed
+from tests.testbed.api import Json
+from tests.testbed.processes import until
+
+SECONDS = 60.0
+QUICK = Settings(crash_restarts=1, delay=0.0, image_pull_timeout=1.0, start_timeout=600.0, node_not_ready=2.0)
+"""Failures count early; the record stays for tests to read."""
+
+
+@dataclass
+class Recovering:
+    """A loop at work."""
+
+    fuse: Fuse = field(default_factory=Fuse)
+    counted: Counter[str] = field(default_factory=Counter)
+    ended: threading.Event = field(default_factory=threading.Event)
+    """Set when it has ended, by itself or with the block."""
+    error: BaseException | None = None
+    meddle: Callable[[Command], Command | None] = lambda command: None
+    """What somebody else writes just before each write."""
+
+    def count(self, outcome: str) -> None:
+        self.counted[outcome] += 1
+
+    def counts(self, **outcomes: int) -> None:
+        """Wait until it has counted exactly so many of these."""
+        until(f"{outcomes} are counted", lambda: outcomes.items() <= self.counted.items())
+
+    def is_killed(self) -> None:
+        """Wait until the fuse has burnt."""
+        assert self.ended.wait(SECONDS), f"it lives, and has written {self.fuse.written}"
+        assert isinstance(self.error, Killed), self.error
+
+
+class _FusedWriter:
+    def __init__(self, writer: Writer, found: Recovering) -> None:
+        self._writer, self._found = writer, found
+
+    async def carry_out(self, command: Command) -> Refused | None:
+        if (other := self._found.meddle(command)) is not None:
+            assert await self._writer.carry_out(other) is None
+        refused = await self._writer.carry_out(command)
+        self._found.fuse.burn(f"{command.verb} {command.kind}{'' if refused is None else ' refused'}")
+        return refused
+
+
+@contextlib.contextmanager
+def recovering(
+    cluster: ClusterUnderTest, settings: Settings = QUICK, policy: Policy | None = None, **others: Any
+) -> Iterator[Recovering]:
+    """A loop that knows the cluster when the block begins, and is gone when it ends; `others` are of Recovering."""
+    found = Recovering(**others)
+    ready, stop = threading.Event(), threading.Event()
+
+    def live() -> None:
+        try:
+            asyncio.run(_live(cluster, found, (settings, policy or Policy()), (ready, stop)))
+        except BaseException as error:  # noqa: BLE001  # whoever waits is told
+            found.error = error
+        finally:
+            found.ended.set()
+            ready.set()
+
+    thread = threading.Thread(target=live, name="recovery")
+    thread.start()
+    try:
+        assert ready.wait(SECONDS)
+        yield found
+    finally:
+        stop.set()
+        thread.join()
+    if found.error is not None and not isinstance(found.error, Killed):
+        raise found.error
+
+
+async def _live(
+    cluster: ClusterUnderTest,
+    found: Recovering,
+    manner: tuple[Settings, Policy],
+    signals: tuple[threading.Event, threading.Event],
+) -> None:
+    (settings, policy), (ready, stop) = manner, signals
+    async with ApiClient(load_connection(KubeconfigOptions(cluster.kubeconfig, None), os.environ)) as client:
+        watching = Watching(client, "test", (*WATCHED, CRON_JOBS))
+        known = Known(watching.cache, Board(), policy, settings, client.clock.now)
+        recorder = Recorder(client, "test", client.clock.now)
+        hands = Hands(Holders(client), _FusedWriter(Writer(client), found), recorder, found.count)
+        recovery = Recovery(known, hands)
+        async with beside(watching.run()) as following:
+            async with asyncio.timeout(SECONDS):
+                await watching.synced()
+            running = asyncio.create_task(recovery.run())
+            stopping = asyncio.create_task(asyncio.to_thread(stop.wait))
+            ready.set()
+            await asyncio.wait([running, stopping, following], return_when=asyncio.FIRST_COMPLETED)
+            stop.set()
+            if running.done():
+                _raise_killed(running)
+            running.cancel()
+            await asyncio.wait([running, stopping])
+            await recovery.flush()
+
+
+def _raise_killed(task: asyncio.Task[None]) -> None:
+    try:
+        task.result()
+    except* Killed as group:
+        raise Killed(str(group.exceptions[0])) from None
+
+
+def retried(body: Json, times: str = "3", **others: str) -> Json:
+    """The workload or pod, to be rescheduled so many times; with annotations of other people."""
+    body["metadata"]["annotations"] = {
+        **body["metadata"].get("annotations", {}),
+        marks.SCHEDULING_RETRIES: times,
+        **others,
+    }
+    return body
+
+
+def notes(space: Space, kind: str, name: str) -> dict[str, str]:
+    """An object's annotations."""
+    found: dict[str, str] = space.get(kind, name)["metadata"].get("annotations", {})
+    return found
+
+
+def record(space: Space, kind: str, name: str) -> Json:
+    """What is kept of its failures; empty if nothing is."""
+    found: Json = json.loads(notes(space, kind, name).get(marks.FAILURES, "{}"))
+    return found
+
+
+def told(space: Space, name: str) -> list[str]:
+    """For which reasons people were told of an object, by us."""
+    ours = [each for each in space.list("Event") if each.get("reportingComponent", "").startswith("rescheduler.io/")]
+    return sorted(each["reason"] for each in ours if each["involvedObject"]["name"] == name)

@@ -1,0 +1,522 @@
+"""What is done about a workload's failed pods, told as stories."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from rescheduler.model import marks
+from rescheduler.recovery import telling
+from rescheduler.recovery.avoidance import avoiding
+from rescheduler.recovery.case import Case, Decision
+from rescheduler.recovery.deciding import decide
+from rescheduler.recovery.record import WHOLE, Entry, Failure, written
+from rescheduler.recovery.settings import Settings
+from tests.unit.recovery.cases import (
+    NODES,
+    NOW,
+    OWNER,
+    Json,
+    case,
+    container,
+    crashing,
+    deployment_case,
+    entries,
+    failed,
+    later,
+    names,
+    node,
+    pod,
+    ready,
+    reasons,
+    recorded,
+    replica_set,
+    scheduled,
+    stamp,
+    with_notes,
+    workload,
+)
+
+
+def of(name: str, on: str = "n1") -> Json:
+    """A crashing pod of the Deployment."""
+    return crashing(name, on, OWNER)
+
+
+def well(name: str, on: str = "n2", ready_ago: float = 9_000) -> Json:
+    return pod(name, on, OWNER, conditions=[ready("True", ready_ago)])
+
+
+def known(count: int, *nodes: str, reason: str = "CrashLoopBackOff", ago: float = 60, **more: Any) -> str:
+    """A record of failures on these nodes."""
+    found = {name: Failure(NOW - ago, reason) for name in nodes}
+    return written({WHOLE: replace(Entry(count=count, nodes=found), **more)})
+
+
+def with_record(seen: Case, text: str) -> Case:
+    return recorded(seen, text)
+
+
+def stuck(name: str, owner: Json, *avoided: str, ago: float = 700) -> Json:
+    """A pod that finds no place, and must avoid nodes."""
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": stamp(ago)}
+    made = pod(name, "", owner, phase="Pending", conditions=[said], containerStatuses=[])
+    made["spec"]["affinity"] = avoiding(None, avoided)
+    return made
+
+
+def test_a_crashing_pod_is_counted_its_node_recorded_and_the_pod_deleted() -> None:
+    decision = decide(deployment_case(of("web-a"), well("web-b")))
+    assert names(decision.deletions) == ["web-a"]
+    assert entries(decision) == {
+        WHOLE: Entry(count=1, nodes={"n1": Failure(NOW, "CrashLoopBackOff")}, pending=("uid-web-a",), revision="aaa")
+    }
+    assert decision.outcomes == ("rescheduled",)
+    told = decision.news[0]
+    assert (told.reason, told.regarding.kind, told.related.kind, told.warning) == (
+        "PodRescheduled",
+        "Deployment",
+        "Pod",
+        False,
+    )
+    assert told.note == (
+        "pod shop/web-a on node n1 crashes again and again (container app, exit code 1, 3 restarts); "
+        "it is made again elsewhere (1 of 6)"
+    )
+    assert decision.news[1].regarding.kind == "Pod"
+
+
+def test_after_a_crash_between_record_and_deletion_the_pod_is_deleted_and_not_counted_again() -> None:
+    first = deployment_case(of("web-a"), well("web-b"))
+    again = decide(recorded(first, decide(first).record))
+    assert again == Decision(deletions=(first.pods[0],), wait=again.wait)
+
+
+def test_pods_that_are_gone_are_no_longer_pending() -> None:
+    seen = with_record(deployment_case(well("web-b")), known(1, "n1", pending=("uid-web-a",)))
+    assert entries(decide(seen))[WHOLE].pending == ()
+
+
+def test_all_failing_pods_of_a_workload_are_handled_at_once() -> None:
+    decision = decide(deployment_case(of("web-a", "n1"), of("web-b", "n2"), of("web-c", "n1"), replicas=3))
+    assert names(decision.deletions) == ["web-a", "web-b", "web-c"]
+    assert entries(decision)[WHOLE].count == 3
+    assert set(entries(decision)[WHOLE].nodes) == {"n1", "n2"}
+
+
+def test_a_flood_of_failures_is_handled_a_hundred_at_a_time() -> None:
+    seen = deployment_case(*(of(f"web-{each:03}") for each in range(250)), well("web-x"), replicas=250)
+    first = decide(seen)
+    assert (len(first.deletions), first.wait) == (100, 1.0)
+    gone = set(names(first.deletions))
+    rest = tuple(each for each in seen.pods if each["metadata"]["name"] not in gone)
+    assert entries(decide(replace(recorded(seen, first.record), pods=rest)))[WHOLE].count == 200
+
+
+def test_a_record_that_is_too_long_already_does_not_grow() -> None:
+    pods = tuple(of(f"web-{each:05}-{'x' * 50}") for each in range(4_000))
+    full = known(1, "n1", pending=tuple(each["metadata"]["uid"] for each in pods[:-1]))
+    decision = decide(with_record(deployment_case(*pods, replicas=5_000), full))
+    assert (len(decision.deletions), decision.record) == (3_999, None)
+
+
+def test_without_the_annotation_nothing_is_done() -> None:
+    deployment = workload("Deployment", retries=None)
+    assert decide(case(deployment, of("web-a"), controllers=(replica_set(deployment),))) == Decision()
+    assert decide(deployment_case(of("web-a"), retries="0")) == Decision()
+
+
+def test_when_the_annotation_is_taken_off_the_record_goes_too() -> None:
+    deployment = workload("Deployment", retries=None)
+    seen = case(deployment, of("web-a"), controllers=(replica_set(deployment),))
+    assert decide(with_record(seen, known(2, "n1"))) == Decision(record="")
+
+
+def test_switched_off_nothing_is_done() -> None:
+    assert decide(deployment_case(of("web-a"), settings=Settings(enabled=False))) == Decision()
+
+
+def test_a_failure_that_is_too_young_is_waited_for() -> None:
+    decision = decide(deployment_case(crashing("web-a", owner=OWNER, ago=2)))
+    assert decision == Decision(wait=3.0)
+
+
+def test_an_annotation_that_makes_no_sense_is_told_and_nothing_done() -> None:
+    decision = decide(deployment_case(of("web-a"), retries="many"))
+    assert (decision.record, decision.deletions, reasons(decision.news)) == (None, (), [telling.INVALID])
+    assert "Deployment shop/web: annotation scheduling-retries: 'many'" in decision.news[0].note
+
+
+def test_the_misspelt_annotation_works_and_is_told() -> None:
+    deployment = with_notes(workload("Deployment", retries=None), {marks.MISSPELT_RETRIES: "3"})
+    decision = decide(case(deployment, of("web-a"), controllers=(replica_set(deployment),)))
+    assert reasons(decision.news) == [telling.MISSPELT, telling.RESCHEDULED]
+
+
+def test_without_budget_the_pod_stays_and_people_are_told_once() -> None:
+    seen = with_record(deployment_case(of("web-a", "n3")), known(6, "n1", "n2", revision="aaa"))
+    decision = decide(seen)
+    assert decision.deletions == ()
+    assert entries(decision)[WHOLE].count == 6
+    assert (reasons(decision.news), decision.outcomes) == ([telling.EXHAUSTED], ("exhausted",))
+    assert "it stays where it is: it was rescheduled 6 times of 6" in decision.news[0].note
+    assert decide(recorded(seen, decision.record)) == Decision()
+
+
+def test_budget_for_one_of_two_is_spent_on_one() -> None:
+    seen = with_record(deployment_case(of("web-a", "n3"), of("web-b", "n4")), known(5, "n1"))
+    decision = decide(seen)
+    assert names(decision.deletions) == ["web-a"]
+    assert entries(decision)[WHOLE].count == 6
+    assert decision.outcomes == ("rescheduled", "exhausted")
+
+
+def test_whoever_raises_the_budget_is_helped_again() -> None:
+    seen = with_record(deployment_case(of("web-a", "n3"), retries="4"), known(6, "n1", told=telling.EXHAUSTED))
+    assert names(decide(seen).deletions) == ["web-a"]
+
+
+def test_an_exhausted_budget_is_not_forgotten_while_pods_still_fail() -> None:
+    record = known(6, "n1", ago=9_000, told=telling.EXHAUSTED)
+    assert decide(with_record(deployment_case(of("web-a")), record)) == Decision()
+    between = pod("web-a", owner=OWNER, conditions=[ready("True", 5)], containerStatuses=[container(restarts=9)])
+    assert decide(with_record(deployment_case(between), record)).record is None
+
+
+def test_old_failures_are_forgotten_and_the_count_with_them() -> None:
+    seen = with_record(deployment_case(of("web-a", "n3")), known(5, "n1", ago=4_000))
+    assert entries(decide(seen))[WHOLE].count == 1
+    assert set(entries(decide(seen))[WHOLE].nodes) == {"n3"}
+
+
+def test_when_it_failed_on_every_node_all_are_tried_again_and_the_count_stays() -> None:
+    seen = with_record(
+        deployment_case(of("web-a", "n3"), well("web-b"), free_nodes=frozenset({"n1", "n3"})), known(2, "n1")
+    )
+    decision = decide(seen)
+    assert entries(decision)[WHOLE].nodes == {}
+    assert entries(decision)[WHOLE].count == 3
+    assert names(decision.deletions) == ["web-a"]
+    assert reasons(decision.news) == [telling.NO_NODE_LEFT, telling.RESCHEDULED]
+    assert decision.outcomes == ("no_node_left", "rescheduled")
+
+
+def test_a_pod_that_no_node_could_take_stays_and_is_not_counted() -> None:
+    decision = decide(deployment_case(of("web-a"), free_nodes=frozenset()))
+    assert (decision.record, decision.deletions, decision.wait) == (None, (), 10.0)
+    assert reasons(decision.news) == [telling.NO_NODE_LEFT]
+
+
+def test_nodes_of_a_single_pod_count_for_that_pod() -> None:
+    seen = deployment_case(of("web-a"), well("web-b"), free_for={"uid-web-a": frozenset({"n1"})})
+    assert decide(seen).outcomes == ("no_node_left", "rescheduled")
+
+
+def test_a_failure_everywhere_is_the_workloads_own_fault_and_told_once() -> None:
+    seen = with_record(deployment_case(of("web-a", "n4"), retries="9"), known(3, "n1", "n2", "n3", revision="aaa"))
+    decision = decide(seen)
+    assert decision.deletions == ()
+    assert entries(decision)[WHOLE].count == 3
+    assert (reasons(decision.news), decision.outcomes) == ([telling.AT_FAULT], ("at_fault",))
+    assert "failed on n1, n2, n3, n4" in decision.news[0].note
+    assert decide(recorded(seen, decision.record)) == Decision()
+
+
+def test_pods_that_fail_on_many_nodes_at_once_are_not_even_tried() -> None:
+    decision = decide(deployment_case(*(of(f"web-{each}", each) for each in NODES[:4]), replicas=4))
+    assert (decision.deletions, decision.outcomes) == ((), ("at_fault",))
+
+
+def test_a_pod_that_is_well_shows_that_the_workload_can_run() -> None:
+    seen = with_record(deployment_case(of("web-a", "n4"), well("web-b")), known(3, "n1", "n2", "n3"))
+    assert names(decide(seen).deletions) == ["web-a"]
+
+
+def test_a_pod_that_is_ready_between_two_crashes_shows_nothing() -> None:
+    between = pod("web-b", "n5", OWNER, conditions=[ready("True", 5)], containerStatuses=[container(restarts=9)])
+    seen = with_record(deployment_case(of("web-a", "n4"), between), known(3, "n1", "n2", "n3"))
+    assert decide(seen).outcomes == ("at_fault",)
+
+
+def test_failures_of_different_kinds_are_nobodys_fault() -> None:
+    record = {
+        name: Failure(NOW - 60, reason) for name, reason in zip(NODES, ("Evicted", "NotStarted", "Error"), strict=False)
+    }
+    seen = with_record(deployment_case(of("web-a", "n4")), written({WHOLE: Entry(count=3, nodes=record)}))
+    assert names(decide(seen).deletions) == ["web-a"]
+
+
+def test_nodes_that_go_away_are_never_the_workloads_fault() -> None:
+    lost = [pod(f"web-{each}", each, OWNER, conditions=[ready("False")]) for each in NODES[:4]]
+    unready = {each: node(each, "Unknown", ago=100) for each in NODES[:4]} | {each: node(each) for each in NODES[4:]}
+    decision = decide(deployment_case(*lost, nodes=unready, unready_share=0.4))
+    assert len(decision.deletions) == 4
+
+
+def test_two_ends_of_one_workload_are_each_told_once() -> None:
+    waiting = container(waiting={"reason": "InvalidImageName"})
+    bad = pod("web-b", "n5", OWNER, phase="Pending", conditions=[scheduled(50)], containerStatuses=[waiting])
+    seen = with_record(deployment_case(of("web-a", "n3"), bad), known(6, "n1", revision="aaa"))
+    decision = decide(seen)
+    assert decision.outcomes == ("exhausted", "at_fault")
+    assert decide(recorded(seen, decision.record)) == Decision()
+
+
+def test_an_impossible_image_is_the_workloads_fault_at_once() -> None:
+    waiting = container(waiting={"reason": "InvalidImageName"})
+    body = pod("web-a", "n1", OWNER, phase="Pending", conditions=[scheduled(50)], containerStatuses=[waiting])
+    seen = deployment_case(body, well("web-b"))
+    decision = decide(seen)
+    assert decision.outcomes == ("at_fault",)
+    assert decide(recorded(seen, decision.record)).outcomes == ()
+
+
+def test_a_new_template_starts_anew_and_old_pods_are_left_to_the_rollout() -> None:
+    deployment = workload("Deployment", replicas=2)
+    old, new = replica_set(deployment), replica_set(deployment, "bbb", 2)
+    seen = case(deployment, crashing("web-a", "n4", old), crashing("web-b", "n5", new), controllers=(old, new))
+    record = known(6, "n1", "n2", "n3", told=telling.AT_FAULT, revision="aaa", pending=("uid-web-a",))
+    decision = decide(with_record(seen, record))
+    assert names(decision.deletions) == ["web-b"]
+    assert entries(decision)[WHOLE] == Entry(
+        count=1, nodes={"n5": Failure(NOW, "CrashLoopBackOff")}, pending=("uid-web-b",), revision="bbb"
+    )
+
+
+def test_a_rollback_is_a_new_template_too() -> None:
+    deployment = workload("Deployment", replicas=2)
+    back, bad = replica_set(deployment, "aaa", 3), replica_set(deployment, "bbb", 2)
+    seen = case(deployment, crashing("web-b", "n5", bad), controllers=(back, bad))
+    assert decide(with_record(seen, known(6, "n1", told=telling.AT_FAULT, revision="bbb"))) == Decision(record="")
+
+
+def test_a_healthy_workload_starts_with_a_clean_record() -> None:
+    seen = with_record(deployment_case(well("web-a", ready_ago=700), well("web-b")), known(2, "n1", ago=800))
+    decision = decide(seen)
+    assert decision.record == ""
+    assert (reasons(decision.news), decision.outcomes) == ([telling.RECOVERED], ("recovered",))
+    assert decision.news[0].note == "all pods: well again for 600 s, after 2 retries"
+
+
+def test_a_workload_that_is_not_well_for_long_enough_is_looked_at_when_it_will_be() -> None:
+    seen = with_record(deployment_case(well("web-a", ready_ago=100), well("web-b")), known(2, "n1", ago=800))
+    assert decide(seen) == Decision(wait=500.0)
+
+
+def test_a_failure_beside_pods_that_are_all_well_is_not_cleared_at_once() -> None:
+    seen = deployment_case(well("web-a"), well("web-b"), failed("web-c", "n3", OWNER, "Evicted"))
+    decision = decide(seen)
+    assert names(decision.deletions) == ["web-c"]
+    assert entries(decision)[WHOLE].count == 1
+    gone = replace(recorded(seen, decision.record), pods=seen.pods[:2])
+    assert entries(decide(gone))[WHOLE].count == 1
+    assert decide(gone).wait == 600.0
+    assert decide(replace(gone, now=NOW + 600)).record == ""
+
+
+def test_a_workload_with_fewer_pods_than_it_wants_has_not_recovered() -> None:
+    seen = with_record(deployment_case(well("web-a")), known(2, "n1"))
+    assert decide(seen).record is None
+
+
+def test_copies_of_the_record_on_replica_sets_go_with_it() -> None:
+    seen = with_record(deployment_case(well("web-a"), well("web-b")), known(2, "n1", ago=800))
+    copied = with_notes(seen.controllers[0], {marks.FAILURES: known(2, "n1")})
+    seen = replace(seen, controllers=(copied,))
+    assert decide(seen).strays == (copied,)
+    still = replace(seen, pods=(of("web-a", "n2"),))
+    assert decide(still).strays == ()
+
+
+def test_a_stateful_set_has_an_entry_for_each_pod_and_others_stay_untouched() -> None:
+    stateful = workload("StatefulSet", replicas=3)
+    other = Entry(count=2, nodes={"n5": Failure(NOW - 50, "Evicted")})
+    seen = with_record(case(stateful, crashing("web-1", "n2", stateful)), written({"web-0": other}))
+    decision = decide(seen)
+    assert entries(decision)["web-0"] == other
+    assert entries(decision)["web-1"].count == 1
+    assert "(1 of 3)" in decision.news[0].note
+
+
+def test_a_stateful_sets_pod_that_is_well_again_is_cleared_alone() -> None:
+    stateful = workload("StatefulSet", replicas=2)
+    record = {name: Entry(count=1, nodes={"n5": Failure(NOW - 900, "Evicted")}) for name in ("web-0", "web-1")}
+    seen = with_record(case(stateful, pod("web-0", "n1", stateful), crashing("web-1", "n2", stateful)), written(record))
+    decision = decide(seen)
+    assert set(entries(decision)) == {"web-1"}
+    assert telling.RECOVERED in reasons(decision.news)
+
+
+def test_a_stateful_sets_pod_of_a_new_template_starts_anew() -> None:
+    stateful = workload("StatefulSet", replicas=2)
+    body = crashing("web-0", "n2", stateful)
+    body["metadata"]["labels"] = {"controller-revision-hash": "web-2"}
+    seen = with_record(
+        case(stateful, body), written({"web-0": Entry(count=3, revision="web-1", told=telling.EXHAUSTED)})
+    )
+    assert entries(decide(seen))["web-0"].count == 1
+
+
+def test_a_failed_pod_that_its_controller_deleted_first_is_counted_all_the_same() -> None:
+    stateful = workload("StatefulSet", replicas=2)
+    gone = failed("web-1", "n2", stateful, reason="OutOfcpu")
+    seen = case(stateful, pod("web-0", "n1", stateful), vanished=(gone,))
+    decision = decide(seen)
+    assert decision.deletions == ()
+    assert entries(decision)["web-1"].count == 1
+    assert set(entries(decision)["web-1"].nodes) == {"n2"}
+    assert decide(recorded(seen, decision.record)).record is None
+    assert entries(decide(recorded(replace(seen, vanished=()), decision.record)))["web-1"].count == 1
+
+
+def test_a_daemon_sets_pod_is_restarted_where_it_is() -> None:
+    daemon = workload("DaemonSet")
+    decision = decide(
+        case(daemon, crashing("agent-a", "n2", daemon), pod("agent-b", "n3", daemon), free_nodes=frozenset())
+    )
+    assert names(decision.deletions) == ["agent-a"]
+    assert entries(decision)["n2"].count == 1
+    assert (reasons(decision.news), decision.outcomes) == ([telling.RESTARTED], ("restarted",))
+
+
+def test_a_failed_pod_of_a_job_is_recorded_and_stays() -> None:
+    job = workload("Job", parallelism=1)
+    seen = case(job, failed("sum-a", "n2", job))
+    decision = decide(seen)
+    assert decision.deletions == ()
+    assert set(entries(decision)[WHOLE].nodes) == {"n2"}
+    again = decide(recorded(seen, decision.record))
+    assert (again.record, again.deletions, again.news) == (None, (), ())
+
+
+def test_a_job_that_was_cleared_does_not_count_its_old_failures_again() -> None:
+    job = workload("Job", parallelism=1)
+    old = failed("sum-a", "n2", job, ago=700)
+    running = pod("sum-b", "n3", job, conditions=[ready("True", 650)])
+    cleared = decide(with_record(case(job, old, running), known(1, "n2", ago=690, pending=("uid-sum-a",))))
+    assert cleared.record == ""
+    assert decide(case(job, old, running)).record is None
+
+
+def test_a_jobs_crashing_pod_is_deleted_only_if_the_job_goes_on() -> None:
+    job = workload("Job", parallelism=1)
+    assert names(decide(case(job, crashing("sum-a", "n2", job))).deletions) == ["sum-a"]
+    job["spec"]["backoffLimit"] = 0
+    decision = decide(case(job, crashing("sum-a", "n2", job)))
+    assert (decision.record, decision.deletions) == (None, ())
+    assert reasons(decision.news) == [telling.REFUSED]
+    assert "backoffLimit is 0" in decision.news[0].note
+
+
+def test_of_several_crashing_pods_of_a_job_no_more_go_than_the_job_can_bear() -> None:
+    job = workload("Job", parallelism=3, backoffLimit=2)
+    decision = decide(case(job, *(crashing(f"sum-{each}", "n2", job) for each in "abc")))
+    assert names(decision.deletions) == ["sum-a", "sum-b"]
+    assert entries(decision)[WHOLE].count == 2
+
+
+def test_pods_of_a_finished_job_are_left_alone_and_a_complete_one_is_cleared() -> None:
+    job = workload("Job", parallelism=1)
+    job["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
+    assert decide(case(job, failed("sum-a", "n2", job))) == Decision()
+    job["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+    assert decide(with_record(case(job, failed("sum-a", "n2", job)), known(1, "n2"))).record == ""
+
+
+def test_a_cron_jobs_record_lasts_until_a_job_completes_after_the_failures() -> None:
+    cron = workload("CronJob", "nightly", jobTemplate={"spec": {"parallelism": 1}})
+    job = workload("Job", "nightly-1", retries=None)
+    decision = decide(case(cron, crashing("nightly-1-a", "n2", job), controllers=(job,)))
+    assert set(entries(decision)[WHOLE].nodes) == {"n2"}
+    done = workload("Job", "nightly-2", retries=None)
+    for ago, cleared in ((600, False), (10, True)):
+        completed = {"conditions": [{"type": "Complete", "status": "True"}], "completionTime": stamp(ago)}
+        seen = with_record(case(cron, controllers=(done | {"status": completed},)), known(1, "n2", ago=60))
+        assert (decide(seen).record == "") is cleared
+
+
+def test_a_cron_job_with_another_template_starts_anew() -> None:
+    cron = workload("CronJob", "nightly", jobTemplate={"spec": {"parallelism": 1}})
+    job = workload("Job", "nightly-1", retries=None)
+    first = case(cron, crashing("nightly-1-a", "n2", job), controllers=(job,))
+    seen = recorded(first, decide(first).record)
+    seen.holder["spec"]["jobTemplate"] = {"spec": {"parallelism": 1, "backoffLimit": 3}}
+    assert decide(replace(seen, pods=())).record == ""
+
+
+def test_a_pod_that_a_guard_protects_is_left_alone_and_that_is_told() -> None:
+    decision = decide(deployment_case(of("web-a"), objections={"uid-web-a": "it is opted out"}))
+    assert (decision.record, decision.deletions, reasons(decision.news)) == (None, (), [telling.REFUSED])
+
+
+@pytest.mark.parametrize("status", ["pending", "in-progress"])
+def test_a_pod_that_is_being_moved_is_left_to_its_migration(status: str) -> None:
+    body = of("web-a")
+    body["metadata"]["labels"][marks.MIGRATION_STATUS] = status
+    assert decide(deployment_case(body)) == Decision(wait=10.0)
+
+
+def test_when_most_nodes_are_away_it_is_not_they_who_failed() -> None:
+    seen = deployment_case(
+        pod("web-a", "n1", OWNER, conditions=[ready("False")]),
+        nodes={"n1": node("n1", "Unknown", ago=600)},
+        unready_share=0.6,
+    )
+    decision = decide(seen)
+    assert (decision.deletions, decision.wait, reasons(decision.news)) == ((), 10.0, [telling.DOUBTED])
+    assert "60% of all nodes are not ready" in decision.news[0].note
+    assert names(decide(replace(seen, unready_share=0.5)).deletions) == ["web-a"]
+
+
+def test_a_record_that_cannot_be_read_is_told_and_started_anew() -> None:
+    seen = with_record(deployment_case(of("web-a")), "{broken")
+    decision = decide(seen)
+    assert entries(decision)[WHOLE].count == 1
+    assert reasons(decision.news) == [telling.UNREADABLE, telling.RESCHEDULED]
+    assert decision.outcomes == ("unreadable", "rescheduled")
+    assert decide(with_record(deployment_case(well("web-a")), "[]")).record == ""
+
+
+def test_a_pod_that_finds_no_place_for_our_sake_is_made_again_without_nodes_to_avoid() -> None:
+    seen = with_record(deployment_case(stuck("web-c", OWNER, "n1", "n2")), known(2, "n1", "n2", revision="aaa"))
+    decision = decide(seen)
+    assert names(decision.deletions) == ["web-c"]
+    assert entries(decision)[WHOLE] == Entry(count=2, pending=("uid-web-c",), revision="aaa")
+    assert (reasons(decision.news), decision.outcomes) == ([telling.NO_NODE_LEFT], ("no_node_left",))
+    again = decide(recorded(seen, decision.record))
+    assert again == Decision(deletions=seen.pods)
+
+
+def test_a_pod_that_finds_no_place_for_other_reasons_waits_for_one() -> None:
+    record = known(2, "n1", "n2")
+    assert not decide(with_record(deployment_case(stuck("web-c", OWNER)), record)).deletions
+    young = deployment_case(stuck("web-c", OWNER, "n1", ago=100))
+    assert not decide(with_record(young, record)).deletions
+    assert decide(with_record(young, record)).wait == 500.0
+    cordoned = deployment_case(stuck("web-c", OWNER, "n1", "n2"), free_nodes=frozenset({"n5"}))
+    assert not decide(with_record(cordoned, record)).deletions
+
+
+def test_nodes_that_the_template_itself_refuses_are_none_of_ours() -> None:
+    seen = with_record(deployment_case(stuck("web-c", OWNER, "n1")), known(2, "n1"))
+    seen.controllers[0]["spec"]["template"]["spec"]["affinity"] = avoiding(None, ["n1"])
+    assert not decide(seen).deletions
+
+
+def test_other_annotations_are_nobodys_business() -> None:
+    seen = deployment_case(of("web-a"))
+    decide(seen)
+    assert seen.holder["metadata"]["annotations"] == {"team": "blue", marks.SCHEDULING_RETRIES: "3"}
+
+
+def test_the_whole_story_of_a_deployment_that_recovers() -> None:
+    seen = deployment_case(of("web-a"), well("web-b"))
+    first = decide(seen)
+    seen = later(recorded(seen, first.record), 30, crashing("web-c", "n2", OWNER, ago=-10), well("web-b"))
+    second = decide(seen)
+    assert entries(second)[WHOLE].count == 2
+    assert entries(second)[WHOLE].pending == ("uid-web-c",)
+    seen = later(recorded(seen, second.record), 700, well("web-d", "n3", ready_ago=0), well("web-b"))
+    assert decide(seen).record == ""

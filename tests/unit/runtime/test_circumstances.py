@@ -1,0 +1,42 @@
+"""What the runtime adds to a look: how new pods are led, and who else moves pods of the same controller."""
+
+from __future__ import annotations
+
+from rescheduler.migration.observation import EVERYTHING, Observation, Part, Steered
+from rescheduler.model.migration import Migration, Reference
+from rescheduler.runtime.board import Board
+from rescheduler.runtime.circumstances import Circumstances
+from tests.unit.runtime.migrations import WEB, WEB_SET, over, pending, under_way
+
+MINE = under_way("mine", controller=WEB_SET, workload=WEB)
+
+
+class Blank:
+    """A look that finds nothing."""
+
+    async def look(self, _migration: Migration, parts: frozenset[Part]) -> Observation:
+        return Observation(parts=parts)
+
+
+async def seen(migration: Migration, *others: Migration, steered: Steered = Steered.WEBHOOK) -> Observation:
+    board = Board()
+    for each in (migration, *others):
+        board.put(each)
+    return await Circumstances(Blank(), board, lambda: steered).look(migration, EVERYTHING)
+
+
+async def test_rivals_are_the_other_migrations_under_way_of_the_same_controller() -> None:
+    twin = under_way("twin", controller=WEB_SET, workload=WEB)
+    older = under_way("older", controller=Reference("ReplicaSet", "web-0", "web-0-uid"), workload=WEB)
+    found = await seen(
+        MINE, twin, older, pending("next", controller=WEB_SET), over("past", controller=WEB_SET), under_way("bare")
+    )
+    assert found.rivals == (twin,)
+
+
+async def test_a_pod_that_nobody_manages_has_no_rivals() -> None:
+    assert (await seen(under_way("bare"), under_way("other"))).rivals == ()
+
+
+async def test_how_new_pods_are_led_is_asked_at_each_look() -> None:
+    assert (await seen(MINE, steered=Steered.NOMINATE)).steered is Steered.NOMINATE

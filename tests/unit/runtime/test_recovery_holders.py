@@ -1,0 +1,111 @@
+"""Who keeps a record, and what is below it: read whole from the API server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping
+from typing import cast
+
+import pytest
+
+from rescheduler.cluster.client import ApiClient, Page
+from rescheduler.cluster.holders import HolderKey, Holders, Holding
+from rescheduler.cluster.paths import path_of
+from tests.unit.runtime.failing_world import ASKS, SPACE, Json, body, pod
+
+SELECTS = {"selector": {"matchLabels": {"app": "web"}}}
+
+
+class Server:
+    """An API server that has these objects, and gives lists out in pages of two."""
+
+    def __init__(self, *bodies: Json) -> None:
+        self.bodies = bodies
+        self.asked: list[Mapping[str, str] | None] = []
+
+    async def find(self, path: str) -> bytes | None:
+        found = [each for each in self.bodies if path_of(each["kind"], SPACE, each["metadata"]["name"]) == path]
+        return json.dumps(found[0]).encode() if found else None
+
+    async def list_pages(self, path: str, params: Mapping[str, str] | None = None) -> AsyncGenerator[Page, None]:
+        self.asked.append(params)
+        found = [
+            {key: value for key, value in each.items() if key not in ("kind", "apiVersion")}
+            for each in self.bodies
+            if path_of(each["kind"], SPACE) == path
+        ]
+        for start in range(0, max(len(found), 1), 2):
+            listed = {"apiVersion": "v1", "metadata": {}, "items": found[start : start + 2]}
+            yield Page(json.dumps(listed).encode(), start == 0, "9")
+
+
+def looked_at(kind: str, name: str, *bodies: Json) -> tuple[Holding | HolderKey | None, Server]:
+    server = Server(*bodies)
+    return asyncio.run(Holders(cast("ApiClient", server)).look((kind, SPACE, name))), server
+
+
+def names(bodies: tuple[Json, ...]) -> list[str]:
+    assert all(each["kind"] for each in bodies), "items of lists do not say what they are"
+    return sorted(each["metadata"]["name"] for each in bodies)
+
+
+def test_a_deployment_has_the_pods_of_all_its_replica_sets_and_no_others() -> None:
+    top = body("Deployment", "web", ASKS, spec=SELECTS)
+    old, new = body("ReplicaSet", "web-1", of=top), body("ReplicaSet", "web-2", of=top)
+    other = body("ReplicaSet", "other")
+    pods = [pod("a", old), pod("b", new), pod("c", new), pod("d", other), pod("e"), pod("f", new)]
+    found, server = looked_at("Deployment", "web", top, old, new, other, *pods)
+    assert isinstance(found, Holding)
+    assert (names(found.controllers), names(found.pods)) == (["web-1", "web-2"], ["a", "b", "c", "f"])
+    assert server.asked == [{"labelSelector": "app=web"}] * 2, "and at no older version: as it is now"
+
+
+def test_a_cron_job_has_the_pods_of_its_jobs() -> None:
+    top = body("CronJob", "nightly", ASKS)
+    first, second = body("Job", "nightly-1", of=top), body("Job", "nightly-2", of=top)
+    found, server = looked_at("CronJob", "nightly", top, first, second, pod("a", first), pod("b", second), pod("c"))
+    assert isinstance(found, Holding)
+    assert (names(found.controllers), names(found.pods)) == (["nightly-1", "nightly-2"], ["a", "b"])
+    assert server.asked[1] == {"labelSelector": "batch.kubernetes.io/job-name in (nightly-1,nightly-2)"}
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "CronJob"])
+def test_who_has_made_nothing_yet_has_nothing(kind: str) -> None:
+    found, server = looked_at(kind, "web", body(kind, "web", spec=SELECTS), pod("a"))
+    assert isinstance(found, Holding)
+    assert (found.controllers, found.pods) == ((), ())
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "DaemonSet", "Job"])
+def test_other_controllers_are_their_own_holders(kind: str) -> None:
+    holder = body(kind, "web", spec=SELECTS)
+    found, _ = looked_at(kind, "web", holder, pod("a", holder), pod("b", body("Job", "other")))
+    assert found == Holding(holder, (holder,), (pod("a", holder),))
+
+
+def test_a_single_pod_is_its_own_holder_unless_somebody_has_adopted_it() -> None:
+    alone = pod("a")
+    assert looked_at("Pod", "a", alone)[0] == Holding(alone, (), (alone,))
+    assert looked_at("Pod", "a", pod("a", body("ReplicaSet", "web-1")))[0] is None
+
+
+def test_a_controller_says_who_above_it_keeps_the_record() -> None:
+    top = body("Deployment", "web")
+    assert looked_at("ReplicaSet", "web-1", top, body("ReplicaSet", "web-1", of=top))[0] == ("Deployment", SPACE, "web")
+    asking, quiet = body("CronJob", "nightly", ASKS), body("CronJob", "nightly")
+    job = body("Job", "nightly-1", of=asking)
+    assert looked_at("Job", "nightly-1", asking, job)[0] == ("CronJob", SPACE, "nightly")
+    assert isinstance(looked_at("Job", "nightly-1", quiet, job)[0], Holding)
+
+
+def test_who_has_only_the_name_of_the_owner_keeps_nothing() -> None:
+    top, namesake = body("Deployment", "web"), body("Deployment", "web")
+    namesake["metadata"]["uid"] = "another"
+    assert isinstance(looked_at("ReplicaSet", "web-1", namesake, body("ReplicaSet", "web-1", of=top))[0], Holding)
+    assert isinstance(looked_at("ReplicaSet", "web-1", body("ReplicaSet", "web-1", of=top))[0], Holding)
+
+
+def test_what_is_gone_is_nothing() -> None:
+    assert looked_at("Deployment", "web")[0] is None

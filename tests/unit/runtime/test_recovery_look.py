@@ -1,0 +1,223 @@
+"""What recovery decides by: which guards object, which nodes are well, and which could take a replacement."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from rescheduler.cluster.cache import Cache
+from rescheduler.cluster.holders import HolderKey, Holding
+from rescheduler.model import marks
+from rescheduler.model.policy import Policy
+from rescheduler.model.selector import parse_selector
+from rescheduler.recovery.case import Case
+from rescheduler.recovery.settings import Settings
+from rescheduler.runtime.board import Board
+from rescheduler.runtime.recovery_look import Cases, Known
+from tests.unit.runtime.failing_world import ASKS, SPACE, Json, body, crashing, pod, told
+from tests.unit.runtime.migrations import NOW, over, pending, under_way
+
+NODES = ("one", "two", "three")
+POLICY = Policy(excluded_namespaces=frozenset({"away"}), excluded_pods=parse_selector("tier=gold"))
+
+
+class Reads:
+    """A cluster that shows one workload, and nodes as they are now."""
+
+    def __init__(self, holding: Holding | HolderKey | None, *others: Json) -> None:
+        self.holding = holding
+        self.others = {(each["kind"], each["metadata"]["name"]): each for each in others}
+        self.found: list[str] = []
+
+    async def look(self, key: HolderKey) -> Holding | HolderKey | None:
+        return self.holding
+
+    async def find(self, kind: str, namespace: str, name: str) -> Json | None:
+        self.found.append(name)
+        return self.others.get((kind, name))
+
+
+def a_node(name: str, *, ready: bool = True, taints: tuple[str, ...] = (), **spec: Any) -> Json:
+    listed = [{"key": key, "effect": "NoSchedule"} for key in taints]
+    condition = {"type": "Ready", "status": "True" if ready else "False"}
+    found = body("Node", name, spec={"taints": listed} | spec, status={"conditions": [condition]})
+    found["metadata"]["labels"] = {"kubernetes.io/hostname": name}
+    return found
+
+
+def case_of(holding: Holding, *known: Json, board: Board | None = None, live: tuple[Json, ...] = ()) -> Case:
+    """The case of a holder, where the cache has been told of these; three nodes that are well, if it is of none."""
+    cache = Cache("test")
+    told(cache, *(known or map(a_node, NODES)))
+    cases = Cases(Reads(holding, *live), Known(cache, board or Board(), POLICY, Settings(), lambda: NOW))
+    metadata = holding.holder["metadata"]
+    found = asyncio.run(cases.case((holding.holder["kind"], SPACE, metadata["name"])))
+    assert isinstance(found, Case)
+    return found
+
+
+def web(*pods: Json, **template: Any) -> Holding:
+    """A Deployment with one ReplicaSet; `pods` are made anew as its own."""
+    top = body("Deployment", "web", ASKS)
+    spec = {"template": {"spec": template}}
+    return Holding(top, (body("ReplicaSet", "web-1", of=top, spec=spec),), pods)
+
+
+def of_web(name: str = "web-1-a", **more: Any) -> Json:
+    made = crashing(name, body("ReplicaSet", "web-1"))
+    made["metadata"] |= more
+    return made
+
+
+def test_a_holder_that_is_elsewhere_or_nowhere_makes_no_case() -> None:
+    for found in (None, ("CronJob", SPACE, "nightly")):
+        known = Known(Cache("test"), Board(), POLICY, Settings(), lambda: NOW)
+        assert asyncio.run(Cases(Reads(found), known).case(("Job", SPACE, "nightly-1"))) == found
+
+
+def test_what_was_read_is_passed_on() -> None:
+    holding = web(of_web())
+    found = case_of(holding)
+    assert (found.holder, found.controllers, found.pods) == (holding.holder, holding.controllers, holding.pods)
+    assert (found.now, found.settings, found.replacement) == (NOW, Settings(), None)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({}, ""),
+        ({"labels": {marks.RESCHEDULING: "disabled"}}, "disabled"),
+        ({"labels": {"tier": "gold"}}, "excludedPodSelector"),
+        ({"namespace": "away"}, "excludedNamespaces"),
+        ({"labels": {marks.MIGRATION_STATUS: "in-progress", marks.MIGRATION_ID: "m"}}, "migration m is in-progress"),
+        ({"labels": {marks.MIGRATION_STATUS: "completed", marks.MIGRATION_ID: "m"}}, ""),
+        ({"annotations": {marks.MIRROR: "x"}}, "static pod"),
+    ],
+)
+def test_guards_object(more: Json, why: str) -> None:
+    found = case_of(web(of_web(**more))).objections
+    assert (why in found["web-1-a-uid"]) if why else (found == {})
+
+
+def test_system_critical_pods_are_left_alone() -> None:
+    critical = of_web()
+    critical["spec"]["priority"] = 2_000_000_000
+    assert "system-critical" in case_of(web(critical)).objections["web-1-a-uid"]
+
+
+def test_a_pod_that_is_being_moved_is_left_alone_until_the_move_is_over() -> None:
+    for migration, moving in ((under_way("m", "web-1-a"), True), (over("m", "web-1-a"), False)):
+        board = Board()
+        board.put(migration)
+        assert bool(case_of(web(of_web()), board=board).objections) == moving
+
+
+def test_a_move_that_waits_is_no_hindrance_but_for_a_pod_that_would_be_copied() -> None:
+    board = Board()
+    board.put(pending("m", "web-1-a"))
+    board.put(pending("n", "single"))
+    assert case_of(web(of_web()), board=board).objections == {}
+    single = crashing("single", notes=ASKS)
+    assert "migration n" in case_of(Holding(single, (), (single,)), board=board).objections["single-uid"]
+
+
+def test_nodes_that_are_not_well_are_read_anew_and_those_that_are_gone_are_left_out() -> None:
+    pods = (of_web("a"), of_web("b"), of_web("c"), of_web("d"))
+    for each, node in zip(pods, ("one", "two", "three", "four"), strict=True):
+        each["spec"]["nodeName"] = node
+    known = (a_node("one"), a_node("two", ready=False), a_node("three", ready=False))
+    found = case_of(web(*pods), *known, live=(a_node("two"), a_node("four", ready=False)))
+    status = {name: each["status"]["conditions"][0]["status"] for name, each in found.nodes.items()}
+    assert status == {"one": "True", "two": "True", "four": "False"}
+    assert found.unready_share == pytest.approx(2 / 3)
+
+
+def test_a_pod_without_a_node_needs_none() -> None:
+    unbound = pod("web-1-a", body("ReplicaSet", "web-1"), node="", phase="Pending")
+    assert case_of(web(unbound)).nodes == {}
+
+
+def test_nodes_are_free_if_their_labels_and_taints_suit_and_they_are_open() -> None:
+    known = (
+        a_node("one"),
+        a_node("two", taints=("gpu",)),
+        a_node("three", unschedulable=True),
+        a_node("four", ready=False),
+        a_node("five"),
+    )
+    assert case_of(web(of_web()), *known).free_nodes == {"one", "five"}
+    chosen = web(of_web(), nodeSelector={"kubernetes.io/hostname": "five"})
+    assert case_of(chosen, *known).free_nodes == {"five"}
+    tolerant = of_web()
+    tolerant["spec"]["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
+    assert case_of(web(tolerant), *known).free_nodes == {"one", "two", "five"}
+
+
+def test_where_a_pod_was_told_not_to_go_counts_not_where_its_template_says_nothing_of_it() -> None:
+    told_off = of_web()
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["one"]}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    told_off["spec"]["affinity"] = {"nodeAffinity": required}
+    assert case_of(web(told_off)).free_nodes == set(NODES)
+    single = crashing("single", notes=ASKS | {marks.FAILURES: '{"count":1,"avoids":["one"]}'})
+    single["spec"]["affinity"] = {"nodeAffinity": required}
+    assert case_of(Holding(single, (), (single,))).free_nodes == set(NODES)
+    own = crashing("single", notes=ASKS)
+    own["spec"]["affinity"] = {"nodeAffinity": required}
+    assert case_of(Holding(own, (), (own,))).free_nodes == {"two", "three"}
+
+
+def test_pods_of_an_older_template_or_with_a_volume_may_have_other_nodes() -> None:
+    top = body("Deployment", "web", ASKS)
+    new = body("ReplicaSet", "web-2", of=top, spec={"template": {"spec": {}}})
+    selector = {"nodeSelector": {"kubernetes.io/hostname": "two"}}
+    old = body("ReplicaSet", "web-1", of=top, spec={"template": {"spec": selector}})
+    old["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z"
+    bound = crashing("web-2-b", new)
+    bound["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["three"]}]}
+    volume = body("PersistentVolume", "disk", spec={"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}})
+    claim = body("PersistentVolumeClaim", "data", spec={"volumeName": "disk"})
+    del volume["metadata"]["namespace"]
+    pods = (crashing("web-1-a", old), crashing("web-2-a", new), bound)
+    found = case_of(Holding(top, (old, new), pods), *map(a_node, NODES), volume, claim)
+    assert found.free_nodes == set(NODES)
+    assert found.free_for == {"web-1-a-uid": {"two"}, "web-2-b-uid": {"three"}}
+
+
+def test_a_case_is_renewed_with_the_holder_as_it_is_now() -> None:
+    old, new = body("StatefulSet", "db", ASKS), body("StatefulSet", "db", ASKS)
+    new["metadata"]["resourceVersion"] = "2"
+    ill = crashing("db-0", old)
+    cases = Cases(Reads(Holding(old, (old,), (ill,)), new), Known(Cache("test"), Board(), POLICY, Settings(), clock))
+    key: HolderKey = ("StatefulSet", SPACE, "db")
+    first = asyncio.run(cases.case(key))
+    assert isinstance(first, Case)
+    again = asyncio.run(cases.renewed(key, first))
+    assert isinstance(again, Case)
+    assert (again.holder, again.controllers, again.pods) == (new, (new,), (ill,))
+
+
+def test_a_case_is_made_anew_if_the_holder_is_another_or_gone_or_a_pod() -> None:
+    single = crashing("single", notes=ASKS)
+    reads = Reads(Holding(single, (), (single,)), crashing("single", notes=ASKS | {marks.FAILURES: '{"count":1}'}))
+    cases, key = Cases(reads, Known(Cache("test"), Board(), POLICY, Settings(), clock)), ("Pod", SPACE, "single")
+    first = asyncio.run(cases.case(key))
+    assert isinstance(first, Case)
+    reads.holding = None
+    assert asyncio.run(cases.renewed(key, first)) is None
+
+
+def clock() -> float:
+    return NOW
+
+
+def test_whoever_has_the_name_of_the_replacement_is_shown() -> None:
+    single = crashing("single", notes=ASKS | {marks.FAILURES: '{"count":1,"replacement":"copy"}'})
+    copy = pod("copy")
+    assert case_of(Holding(single, (), (single,)), live=(copy,)).replacement == copy
+    assert case_of(Holding(single, (), (single,))).replacement is None
+    unreadable = crashing("single", notes=ASKS | {marks.FAILURES: "{"})
+    assert case_of(Holding(unreadable, (), (unreadable,))).replacement is None
