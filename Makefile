@@ -64,9 +64,10 @@ chaos: $(READY) testbed ## Kill the controller at every step, and break its conn
 	$(BIN)/pytest -m chaos
 	$(BIN)/python -m tests.chaos --kills $(KILLS) --fault-minutes $(MINUTES)
 
-bench: $(READY) testbed ## Planning and watching on generated clusters, moving on the real one
+bench: $(READY) testbed ## Planning, watching, webhook and extender on generated clusters, moving on the real one
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.watching
+	$(BIN)/python -m tests.bench.admission
 	$(BIN)/python -m tests.bench.moving
 
 docs: $(READY) ## Write the generated pages

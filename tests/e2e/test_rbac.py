@@ -6,6 +6,7 @@ that it never used.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,21 +16,27 @@ import yaml
 from tests.support.audit_log import Right, entries
 from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of, names
 from tests.support.controller_process import Controller, write_config
-from tests.support.manifests import budget, deployment, job
+from tests.support.manifests import budget, daemon_set, deployment, job, on
 from tests.support.migrations import MIGRATIONS
+from tests.support.misbehaviour import Misbehaviour
 from tests.support.pod_record import Lowest, recorded
+from tests.support.recovering import QUICK, is_in_force, record, retried
 from tests.support.skewed_cluster import SMALL, SkewedCluster, active, migrations, skewed_cluster
 from tests.testbed.cluster import ControlPlane
-from tests.testbed.processes import until
+from tests.testbed.processes import free_port, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.parametrize("any_cluster", ["real"], indirect=True)]
 
 MANIFEST = Path(__file__).parents[2] / "deploy" / "rbac.yaml"
 HOME = "kube-rescheduler"
 ACCOUNT = f"system:serviceaccount:{HOME}:rescheduler"
+REGISTERED = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 MAINTENANCE = "scheduler.alpha.kubernetes.io/maintenance"
 STRATEGIES = ["LoadBalancing", "NodeMaintenance", "ResourceOptimization"]
-APPLIED = Right("apiextensions.k8s.io", "customresourcedefinitions", "create")
+APPLIED = {
+    Right("apiextensions.k8s.io", "customresourcedefinitions", "create"),
+    Right("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "create"),
+}
 """Needed, and not to be seen: applying what is not there yet is recorded as a patch."""
 
 
@@ -124,10 +131,10 @@ class Work:
         self.space.create(budget("one", "one", minAvailable=1))
         self.space.create(deployment("one", 1))
         self.space.rolled_out("one")
-        with recorded(self.space) as record:
+        with recorded(self.space) as kept:
             order(self.space, "one", only(self.space, "one"))
             assert outcome(self.space, "one", self.controller) == ("Completed", "handoff")
-        assert record.lowest()["one"] == Lowest(1)
+        assert kept.lowest()["one"] == Lowest(1)
 
     def evicts_and_steers(self) -> None:
         """A pod of a Deployment that has no budget, and wants no old and new pods side by side."""
@@ -159,6 +166,27 @@ class Work:
         assert outcome(self.space, "unlucky", self.controller)[0] == "Failed"
         self.space.exactly("unlucky", 1, "Running")
 
+    def recovers(self) -> None:
+        """Failed pods of a DaemonSet, which are restarted, and of a CronJob."""
+        bad, crashes = self.skewed.nodes[-1], Misbehaviour("CrashLoopBackOff", restarts_every=0.2)
+        self.space.create(crashes.of(retried(daemon_set("watcher"), "1")))
+        run = job("nightly", backoffLimit=1000)
+        run["spec"]["template"]["spec"] |= {"restartPolicy": "OnFailure", "nodeSelector": on(bad)}
+        template = {"spec": crashes.of(run)["spec"]}
+        body = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}}
+        self.space.create(retried(body | {"spec": {"schedule": "0 3 1 1 *", "jobTemplate": template}}, "1"))
+        self.space.cluster.kubectl("-n", self.space.name, "create", "job", "by-hand", "--from=cronjob/nightly")
+        for kind, name in (("DaemonSet", "watcher"), ("CronJob", "nightly")):
+            until(f"{kind} {name} has a record", lambda: record(self.space, kind, name), [self.controller])  # noqa: B023
+        for kind, name in (("DaemonSet", "watcher"), ("CronJob", "nightly"), ("Job", "by-hand")):
+            self.space.delete(kind, name, propagationPolicy="Background")
+
+    def mends_its_certificates(self) -> None:
+        path = f"/api/v1/namespaces/{HOME}/secrets/kube-rescheduler-webhook"
+        nothing = base64.b64encode(b"nothing").decode()
+        self.space.api.patch(path, {"data": {"tls.crt": nothing}})
+        until("it is mended", lambda: self.space.api.get(path)["data"]["tls.crt"] != nothing, [self.controller])
+
     def opens_the_node_again(self, node: str) -> None:
         label(self.space, node, None)
         path = f"/api/v1/nodes/{node}"
@@ -178,7 +206,7 @@ def test_all_work_is_done_with_exactly_our_rights(
     space, log = skewed.space, tmp_path / "controller.log"
     wanted = {"enabledStrategies": STRATEGIES, "allow": {"jobs": True, "singleReplica": True}}
     config = write_config(tmp_path / "config.yaml", HOME, **wanted)
-    with recorded(space) as record, Controller(kubeconfig, config, log) as controller:
+    with recorded(space) as before, Controller(kubeconfig, config, log) as controller:
         plan = skewed.reaches_balance(controller, config)
         skewed.assert_within_thresholds(plan)
         skewed.assert_all_ready()
@@ -198,15 +226,25 @@ def test_all_work_is_done_with_exactly_our_rights(
         work.moves_a_job()
         work.rolls_back()
         assert controller.stop() == 0
-    skewed.assert_never_below(record)
+    skewed.assert_never_below(before)
     skewed.assert_never_below(after)
+    port = free_port()
+    webhook = {"enabled": True, "port": port, "bindAddress": "127.0.0.1", "url": f"https://127.0.0.1:{port}"}
+    config = write_config(tmp_path / "config.yaml", HOME, enabledStrategies=[], webhook=webhook, recovery=QUICK)
+    with Controller(kubeconfig, config, tmp_path / "recovering.log") as controller:
+        until("the webhook is asked", lambda: is_in_force(controller), [controller])
+        work = Work(skewed, controller)
+        work.recovers()
+        work.mends_its_certificates()
+        assert controller.stop() == 0
     config = write_config(tmp_path / "config.yaml", HOME, enabledStrategies=[], migration={"keepFinished": "0s"})
     with Controller(kubeconfig, config, log) as controller:
         until("finished migrations are forgotten", lambda: not migrations(space), [controller])
+        until("no webhook is registered", lambda: not space.api.get(REGISTERED)["items"], [controller])
         assert controller.stop() == 0
 
     asked = entries(control_plane.audit_log, ACCOUNT)
     assert not [each for each in asked if each.code == 403]
     used = {each.right for each in asked if each.code < 400}
-    assert rights() - used - {APPLIED} == {each for each in rights() - used if is_replaced_by_a_watch(each, used)}
+    assert rights() - used - APPLIED == {each for each in rights() - used if is_replaced_by_a_watch(each, used)}
     assert used <= rights()

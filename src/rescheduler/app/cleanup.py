@@ -7,13 +7,16 @@ import uuid
 from collections.abc import Callable
 
 from rescheduler.app.connecting import Live
+from rescheduler.app.steering import webhook_settings
 from rescheduler.cluster.client import ApiClient, Request
 from rescheduler.cluster.connection import Connection
 from rescheduler.cluster.definition import POD_MIGRATION
-from rescheduler.cluster.errors import ApiError
+from rescheduler.cluster.errors import ApiError, ClusterError
 from rescheduler.cluster.lease import Election, LeaseName, LeaseTimes
 from rescheduler.cluster.lookup import Lookup
 from rescheduler.cluster.paths import path_of
+from rescheduler.cluster.secrets import Secrets
+from rescheduler.cluster.webhook_registration import WebhookConfiguration, WebhookSettings
 from rescheduler.cluster.writer import Writer
 from rescheduler.config import Configuration
 from rescheduler.migration.commands import delete
@@ -40,7 +43,8 @@ async def clean_up(live: Live, config: Configuration, tell: Callable[[str], None
         async with ApiClient(
             connection, request_timeout=timeout, may_write=lambda: all(each.may_act() for each in elections)
         ) as client:
-            work = _undo(client, config, tell, definition=definition)
+            homes = [each.lease.namespace for each in elections]
+            work = _undo(client, config, tell, homes, definition=definition)
             patience = max(_PATIENCE, 2 * config.fields.leader_election.lease_duration)
             undone = await while_leading(elections, patience, work)
         if not undone.left:
@@ -48,7 +52,11 @@ async def clean_up(live: Live, config: Configuration, tell: Callable[[str], None
         return undone
 
 
-async def _undo(client: ApiClient, config: Configuration, tell: Callable[[str], None], *, definition: bool) -> Undone:
+async def _undo(
+    client: ApiClient, config: Configuration, tell: Callable[[str], None], homes: list[str], *, definition: bool
+) -> Undone:
+    for home in homes:  # first of all: what is still asked about would be marked anew
+        await _unregister(client, webhook_settings(config, home), tell)
     undone = await Cleanup(client, config.manner(), tell).run()
     if definition and not undone.left:
         path = path_of("CustomResourceDefinition", "", POD_MIGRATION["metadata"]["name"])
@@ -59,6 +67,21 @@ async def _undo(client: ApiClient, config: Configuration, tell: Callable[[str], 
             if error.status != 404:
                 raise
     return undone
+
+
+async def _unregister(client: ApiClient, settings: WebhookSettings, tell: Callable[[str], None]) -> None:
+    """Have API servers ask us no more, and forget our certificates; what is not ours stays."""
+    for thing in (
+        WebhookConfiguration(client, settings),
+        Secrets(client, settings.namespace, settings.secret),
+    ):
+        try:
+            if await thing.remove():
+                tell(f"delete {thing}")
+        except ApiError:
+            raise
+        except ClusterError as error:
+            tell(str(error))
 
 
 async def _drop_leases(client: ApiClient, elections: list[Election]) -> None:

@@ -1,7 +1,7 @@
 """The controller, put together: what `rescheduler run` runs.
 
-Two clients talk to the API server: one for everything, which writes only while we lead, and one of its own for the
-lease, so that a renewal never waits behind other requests.
+Two clients talk to the API server: one for everything that only a leader may do, which writes only while we lead; and
+one for what every replica does: the lease, whose renewal never waits behind a leader's requests, and its servers.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ import platform
 import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 import structlog
 
 from rescheduler.app.connecting import Live
 from rescheduler.app.planning import plan
+from rescheduler.app.steering import Ground, Steering
 from rescheduler.cluster.client import ApiClient
 from rescheduler.cluster.connection import Connection
 from rescheduler.cluster.events import Recorder
+from rescheduler.cluster.holders import Holders
 from rescheduler.cluster.installation import install
 from rescheduler.cluster.journal import Journal
 from rescheduler.cluster.lease import Election, LeaseName, LeaseTimes
@@ -32,7 +35,8 @@ from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.policy import Policy
 from rescheduler.runtime.board import Board, Key
 from rescheduler.runtime.carrier import Carrier
-from rescheduler.runtime.controller import Controller, before
+from rescheduler.runtime.circumstances import Circumstances
+from rescheduler.runtime.controller import Controller, Loop, before
 from rescheduler.runtime.cycle import Cycle, order
 from rescheduler.runtime.duties import Duty
 from rescheduler.runtime.gatekeeper import Gatekeeper, Judge
@@ -41,11 +45,15 @@ from rescheduler.runtime.janitor import Janitor
 from rescheduler.runtime.logbook import Logbook
 from rescheduler.runtime.maintenance import Cordons
 from rescheduler.runtime.migrator import Migrator
+from rescheduler.runtime.recovery import Hands, Recovery
+from rescheduler.runtime.recovery_look import Known
 from rescheduler.runtime.sightings import Sightings
 from rescheduler.runtime.slots import Slots
 from rescheduler.runtime.sweeping import Sweeper
 from rescheduler.runtime.watching import Watching
 from rescheduler.strategies.node_maintenance import NodeMaintenance
+from rescheduler.web.metrics import Metrics
+from rescheduler.web.server import Pages, serving
 
 _log = structlog.stdlib.get_logger(__name__)
 _CORDONS_EVERY = 10.0  # seconds; changes of nodes call for it sooner
@@ -76,8 +84,17 @@ async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase
             pace=_pace(running.config),
         ) as client:
             identity = election.lease.identity if election is not None else platform.node()
-            parts = _Parts(running, connection, client, election, Recorder(client, identity, client.clock.now))
-            await parts.controller(stop).run(stop)
+            watching, metrics = Watching(client, connection.source), Metrics()
+            namespace = running.config.fields.leader_election.resource_namespace or connection.namespace
+            steering = Steering(Ground(running.config, namespace, own, client, watching, metrics, identity))
+            recorder = Recorder(client, identity, client.clock.now)
+            parts = _Parts(running, client, election, recorder, watching, steering, metrics)
+            async with AsyncExitStack() as servers:
+                if web := running.config.fields.web.port:
+                    ready = {"caches": watching.unknown, "webhook": steering.why_not_served}
+                    address = running.config.fields.web.bind_address
+                    await servers.enter_async_context(serving(Pages(metrics, ready), address, web))
+                await parts.controller(stop).run(stop)
             return parts.outcome
 
 
@@ -106,17 +123,19 @@ class _Parts:
     """What the controller is made of."""
 
     running: Running
-    connection: Connection
     client: ApiClient
     election: Election | None
     recorder: Recorder
+    watching: Watching
+    steering: Steering
+    metrics: Metrics
     outcome: Counter[Phase] = field(default_factory=Counter)
 
     def controller(self, stop: asyncio.Event) -> Controller:
         """All of it, wired."""
         config, client = self.running.config, self.client
         manner, policy = config.manner(), config.policy()
-        watching = Watching(client, self.connection.source)
+        watching, steering = self.watching, self.steering
         board = watching.board
         journal, observer, writer = Journal(client, client.clock.now), Observer(client), Writer(client)
         herald = Herald(self.recorder)
@@ -124,7 +143,8 @@ class _Parts:
         judge = Judge(watching.snapshot, board, policy)
         gatekeeper = Gatekeeper(board, judge, Slots(board, config.concurrency()), manner.timeout)
         sightings = Sightings(observer, watching.cache)
-        migrator = Migrator(logbook, sightings, writer, Lifecycle(manner), gatekeeper.admit)
+        circumstances = Circumstances(sightings, board, steering.steered)
+        migrator = Migrator(logbook, circumstances, writer, Lifecycle(manner), gatekeeper.admit)
         carrier = Carrier(migrator, gatekeeper, board, sightings, client.clock.now)
         sweeper = Sweeper(watching.cache, observer, writer)
         keep, now = config.fields.migration.keep_finished, client.clock.now
@@ -134,16 +154,38 @@ class _Parts:
         keeping = Duty("cordons", _CORDONS_EVERY, lambda: cordons.keep(client.clock.now()))
         watching.cache.listen(lambda kind, key, version: keeping.called.set() if kind == "Node" else None)
         planning = self._planning(watching, logbook, policy, stop)
+        recovery = self._recovery(policy, writer)
         return Controller(
             watching=watching,
             election=self.election,
             gatekeeper=gatekeeper,
             carrier=carrier,
-            first=[Duty("clean up", 0.0, lambda: janitor.sweep(client.clock.now())), keeping],
-            duties=[herald, janitor, keeping, Duty("plan", config.fields.rescheduling_interval, planning)],
-            last=[Duty("tell the rest", 0.0, herald.flush)],
+            first=[
+                Duty("clean up", 0.0, lambda: janitor.sweep(client.clock.now())),
+                keeping,
+                *([] if self.running.once else steering.first),
+            ],
+            duties=[
+                herald,
+                janitor,
+                keeping,
+                Duty("plan", config.fields.rescheduling_interval, planning),
+                *(
+                    [_After(steering.settled, recovery)]
+                    if config.fields.recovery.enabled and not self.running.once
+                    else ()
+                ),
+                *([] if self.running.once else steering.duties),
+            ],
+            last=[Duty("tell the rest", 0.0, herald.flush), Duty("tell of failed pods", 0.0, recovery.flush)],
             grace=config.fields.migration.shutdown_grace_period,
+            everybody=[] if self.running.once else steering.everybody,
         )
+
+    def _recovery(self, policy: Policy, writer: Writer) -> Recovery:
+        watching, now = self.watching, self.client.clock.now
+        known = Known(watching.cache, watching.board, policy, self.running.config.recovery(), now)
+        return Recovery(known, Hands(Holders(self.client), writer, self.recorder, self.metrics.recovered))
 
     def _planning(self, watching: Watching, logbook: Logbook, policy: Policy, stop: asyncio.Event) -> Work:
         cycle = cycle_of(watching, policy)
@@ -160,6 +202,19 @@ class _Parts:
                 stop.set()
 
         return plan_and_order
+
+
+@dataclass(frozen=True, slots=True)
+class _After:
+    """A loop that begins when something else has come about: a pod that is deleted before new ones are steered away
+    from its node costs a retry, and may well come back there."""
+
+    ready: Work
+    loop: Loop
+
+    async def run(self) -> None:
+        await self.ready()
+        await self.loop.run()
 
 
 def cycle_of(watching: Watching, policy: Policy) -> Cycle:

@@ -223,6 +223,14 @@ class PlanningFields(Section):
         default={}, description="Settings of single strategies, by the strategy's name; see below."
     )
 
+    @model_validator(mode="after")
+    def _an_extender_is_served_somewhere(self) -> Self:
+        served = self.webhook.enabled or self.webhook.certificates.certificate_file or self.extender.insecure_port
+        if self.extender.enabled and not served:
+            cure = "enable the webhook, give webhook.certificates, or give extender.insecurePort"
+            raise FieldError("extender", f"has no certificate to be served with: {cure}")
+        return self
+
 
 class Fields(PlanningFields):
     """The native form's top level, in the order in which it is printed and documented."""

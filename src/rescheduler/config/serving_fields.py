@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from rescheduler.config.errors import FieldError, shown
-from rescheduler.config.fields import ObjectName, OptionalNamespace, Section, WholePeriod
+from rescheduler.config.fields import ObjectName, Section, WholePeriod
 
 
 class Steering(StrEnum):
@@ -76,25 +76,19 @@ class WebhookFields(Section):
     enabled: bool = Field(default=False, description="Serve the webhook and register it with the API server.")
     name: ObjectName = Field(
         default="kube-rescheduler",
-        description="Name of the MutatingWebhookConfiguration.",
+        description="Name of the MutatingWebhookConfiguration; our own CA and certificate are kept in the Secret of "
+        "this name with `-webhook` after it, beside the Lease.",
     )
     bind_address: str = Field(default="0.0.0.0", description="Address to listen on.")  # noqa: S104 - pods are called
     port: Port = Field(default=9443, description="Port to listen on, with TLS.")
     service_name: ObjectName = Field(
-        default="kube-rescheduler-webhook", description="The Service by which API servers reach it."
-    )
-    service_namespace: OptionalNamespace = Field(
-        default="", description="Namespace of the Service; empty is the namespace that the rescheduler runs in."
+        default="kube-rescheduler-webhook", description="The Service by which API servers reach it, beside the Lease."
     )
     service_port: Port = Field(default=443, description="Port of the Service.")
     url: Url = Field(
         default="",
         description="Where API servers reach it without a Service, such as `https://10.0.0.7:9443`; empty means the "
         "Service.",
-    )
-    secret_name: ObjectName = Field(
-        default="kube-rescheduler-webhook",
-        description="The Secret that our own CA and certificate are kept in, beside the Lease.",
     )
     timeout: WholePeriod = Field(
         default=2.0, description="How long an API server waits for an answer, at most 30s, in whole seconds."

@@ -12,15 +12,12 @@ from dataclasses import dataclass, field
 import structlog
 from aiohttp import web
 
+from rescheduler.cluster.errors import ClusterError
 from rescheduler.web.metrics import CONTENT_TYPE, Metrics
 
 _log = structlog.stdlib.get_logger(__name__)
 _LAST_ANSWERS = 2.0  # seconds for what is being answered when we end
 Check = Callable[[], str]
-
-
-class PortTakenError(Exception):
-    """The address cannot be listened on; its text says which and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,8 @@ async def serving(pages: Pages, address: str, port: int) -> AsyncGenerator[int]:
         try:
             await site.start()
         except OSError as error:
-            raise PortTakenError(f"web: cannot listen on {address}:{port}: {error.strerror or error}") from error
+            why = error.strerror or error
+            raise ClusterError(f"web: cannot listen on {address}:{port}: {why}; configure another port") from error
         bound: int = runner.addresses[0][1]
         _log.info("serving metrics and health", address=address, port=bound)
         yield bound

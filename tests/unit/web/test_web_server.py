@@ -5,8 +5,9 @@ from __future__ import annotations
 import aiohttp
 import pytest
 
+from rescheduler.cluster.errors import ClusterError
 from rescheduler.web.metrics import Metrics
-from rescheduler.web.server import Pages, PortTakenError, serving
+from rescheduler.web.server import Pages, serving
 
 HERE = "127.0.0.1"
 
@@ -46,6 +47,6 @@ async def test_whoever_is_not_ready_says_why() -> None:
 
 async def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
     async with serving(Pages(Metrics()), HERE, 0) as port:
-        with pytest.raises(PortTakenError, match=rf"web: cannot listen on {HERE}:{port}: "):
+        with pytest.raises(ClusterError, match=rf"web: cannot listen on {HERE}:{port}: "):
             async with serving(Pages(Metrics()), HERE, port):
                 raise AssertionError("it was listened on twice")

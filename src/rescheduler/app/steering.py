@@ -1,0 +1,222 @@
+"""The webhook and the extender, put together: what every replica serves, and what the leader keeps for it.
+
+Replicas answer from their own copy of the cluster, with a client that is not bound to leadership; the leader registers
+the webhook and finds out whether it is in force, by which evictions are steered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from rescheduler.admission.extender import Extender
+from rescheduler.admission.knowledge import Knowledge, KnowledgeSettings
+from rescheduler.admission.mutation import Mutation
+from rescheduler.admission.registering import Registration, Serving
+from rescheduler.admission.server import Address, Handler, Manner, Server
+from rescheduler.cluster.client import ApiClient
+from rescheduler.cluster.errors import ApiError
+from rescheduler.cluster.events import Recorder
+from rescheduler.cluster.observer import Observer
+from rescheduler.cluster.webhook_registration import MUTATE, CertificateFiles, WebhookSettings
+from rescheduler.cluster.writer import Writer
+from rescheduler.config import Configuration
+from rescheduler.config.serving_fields import Steering as Wanted
+from rescheduler.migration.news import News, Subject
+from rescheduler.migration.observation import Steered
+from rescheduler.model.advice import Newcomer
+from rescheduler.runtime.bulletins import Bulletins
+from rescheduler.runtime.controller import Loop
+from rescheduler.runtime.duties import Duty
+from rescheduler.runtime.ungating import Ungater
+from rescheduler.runtime.watching import Watching
+from rescheduler.web.metrics import Metrics
+
+FILTER, PRIORITIZE = "/extender/filter", "/extender/prioritize"
+_WHOLE_NODES = 128 * 2**20  # bytes: 5,000 of them, as a scheduler sends them to an extender that knows none by name
+_KEPT_EVERY = 30.0  # seconds between looks at a webhook that is in force
+_SOON = 2.0  # and at one that is not yet
+_PATIENCE = 30.0  # seconds that others wait for it at the beginning
+_log = structlog.stdlib.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What it stands on."""
+
+    config: Configuration
+    namespace: str
+    """Ours."""
+    own: ApiClient
+    """May always write."""
+    leading: ApiClient
+    """Writes only while we lead."""
+    watching: Watching
+    metrics: Metrics
+    identity: str
+
+
+class Steering:
+    """The parts, and the loops that run them."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        config, watching, now = ground.config, ground.watching, ground.own.clock.now
+        fields = config.fields
+        self._settings = webhook_settings(config, ground.namespace)
+        self._bulletins = Bulletins(Recorder(ground.own, ground.identity, now))
+        self._wants_gate = fields.webhook.enabled and fields.webhook.steering is Wanted.NOMINATE
+        recovery = config.recovery()
+        reasons = recovery.failed_reasons if recovery.enabled else ()  # else nobody records what we avoid
+        settings = KnowledgeSettings(recovery.forget_after, self._wants_gate, reasons)
+        self._knowledge = Knowledge(watching.cache, watching.board, settings, now)
+        self._serving = self._secure()
+        self._plain = self._insecure()
+        served = self._serving.why_not if self._serving is not None else lambda: "it is not served"
+        self._registration = Registration(ground.leading, self._settings, served, ground.leading.clock.now)
+        self._in_force = asyncio.Event()
+        self._keeping = Duty("webhook", _KEPT_EVERY, self._keep)
+
+    @property
+    def everybody(self) -> list[Loop]:
+        """What every replica does."""
+        ungater = Ungater(
+            self._ground.watching.cache,
+            Observer(self._ground.own),
+            Writer(self._ground.own),
+            self._ground.own.clock.now,
+        )
+        loops: list[Loop] = [ungater, self._bulletins]  # gates may be left of a time when they were wanted
+        if self._serving is not None:
+            loops.append(_Served(self._serving))
+        if self._plain is not None:
+            loops.append(_Listening(self._plain))
+        return loops
+
+    @property
+    def duties(self) -> Sequence[Loop]:
+        """What the leader does."""
+        return [self._keeping] if self._ground.config.fields.webhook.enabled else []
+
+    @property
+    def first(self) -> Sequence[Duty]:
+        """What a new leader does once, if there is no webhook any more."""
+        wanted = self._ground.config.fields.webhook.enabled
+        return [] if wanted else [Duty("no webhook", 0.0, self._unregister)]
+
+    async def settled(self) -> None:
+        """Wait until the webhook is in force, if there is to be one; not for long, if it is not to be had."""
+        if not self._ground.config.fields.webhook.enabled:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                await self._in_force.wait()
+
+    def steered(self) -> Steered:
+        """How evictions are steered now."""
+        if not self._registration.in_force:
+            return Steered.TEMPLATE
+        return Steered.NOMINATE if self._wants_gate else Steered.WEBHOOK
+
+    def why_not_served(self) -> str:
+        """Why this replica does not serve what it should; empty if it does."""
+        return self._serving.why_not() if self._serving is not None else ""
+
+    def _secure(self) -> Serving | None:
+        fields = self._ground.config.fields
+        routes = self._extender() if fields.extender.enabled else {}
+        if fields.webhook.enabled:
+            excluded = self._settings.excluded_namespaces
+            routes[MUTATE] = Mutation(self._knowledge, excluded, self._ground.own.clock.now).review
+        if not routes or not (fields.webhook.enabled or self._settings.files):
+            return None
+        serving = Serving(self._ground.own, self._settings, routes, _manner())
+        serving.knows = self._ground.watching.unknown
+        serving.report = self._ground.metrics.answered
+        return serving
+
+    def _insecure(self) -> Server | None:
+        fields = self._ground.config.fields
+        if not (fields.extender.enabled and fields.extender.insecure_port):
+            return None
+        address = Address(fields.webhook.bind_address, fields.extender.insecure_port)
+        server = Server(self._extender(), None, address, _manner())
+        server.report = self._ground.metrics.answered
+        return server
+
+    def _extender(self) -> dict[str, Handler]:
+        extender = Extender(self._knowledge, self._tell, self._settings.excluded_namespaces)
+        return {FILTER: extender.filter, PRIORITIZE: extender.prioritize}
+
+    def _tell(self, newcomer: Newcomer, why: str) -> None:
+        """Tell people that the extender has nothing left to refuse."""
+        pod = Subject("Pod", newcomer.namespace, newcomer.name, newcomer.uid)
+        for news in self._bulletins.hear([News(pod, pod, "NoNodeLeft", "Schedule", why, newcomer.uid, warning=True)]):
+            _log.warning(news.note, pod=f"{newcomer.namespace}/{newcomer.name}")
+
+    async def _keep(self) -> None:
+        try:
+            await self._registration.keep()
+        finally:
+            self._ground.metrics.webhook_in_force(yes=self._registration.in_force)
+            if self._registration.in_force:
+                self._in_force.set()
+            else:
+                asyncio.get_running_loop().call_later(_SOON, self._keeping.called.set)
+
+    async def _unregister(self) -> None:
+        """Have API servers ask no more for a webhook that was served once."""
+        try:
+            await self._registration.remove()
+        except ApiError as error:
+            if error.status != 403:
+                raise
+            _log.debug("whether a webhook is still registered cannot be seen", why=error.message)
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    serving: Serving
+
+    async def run(self) -> None:
+        await self.serving.serve()
+
+
+@dataclass(frozen=True, slots=True)
+class _Listening:
+    server: Server
+
+    async def run(self) -> None:
+        async with self.server:
+            _log.info("the extender listens without TLS", address=str(self.server.address))
+            await asyncio.get_running_loop().create_future()
+
+
+def webhook_settings(config: Configuration, namespace: str) -> WebhookSettings:
+    """Where the webhook is, by the configuration."""
+    fields = config.fields.webhook
+    given = fields.certificates
+    files = None
+    if given.certificate_file:
+        authority = Path(given.ca_file) if given.ca_file else None
+        files = CertificateFiles(Path(given.certificate_file), Path(given.key_file), authority)
+    return WebhookSettings(
+        name=fields.name,
+        namespace=namespace,
+        service=fields.service_name,
+        port=fields.service_port,
+        url=fields.url,
+        bind=(fields.bind_address, fields.port),
+        files=files,
+        excluded_namespaces=config.fields.excluded_namespaces,
+        timeout=int(fields.timeout),
+    )
+
+
+def _manner() -> Manner:
+    return Manner(bodies={FILTER: _WHOLE_NODES, PRIORITIZE: _WHOLE_NODES})
