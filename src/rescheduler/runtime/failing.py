@@ -213,9 +213,19 @@ class Failing:
             return
         if notes.record != before.record or (notes.record and notes != before):
             self._suspect(key)
+        elif workload is not None and key[0] == "Job":
+            self._job_changed(key, workload)
         if notes.retries is not None and notes.retries != before.retries:
             self._new_workloads.add(key)
             self._called.set()
+
+    def _job_changed(self, key: HolderKey, job: Workload) -> None:
+        """A Job that has completed is well, and its pods may have changed for the last time before it was."""
+        above = job.owner
+        holder = (above.kind, key[1], above.name) if above is not None and above.kind == "CronJob" else key
+        for each in {key, holder}:
+            if self._notes.get(each, _NOTHING).record:
+                self._suspect(each)
 
     def holder(self, pod: Pod) -> HolderKey | None:
         """Who keeps the record of a pod's failures, as far as is known; None for a pod that somebody else makes."""
