@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -90,14 +91,28 @@ def test_once_all_is_well_nothing_is_written_any_more(space: Space, settings: We
         assert versions() == before
 
 
-def test_excluded_namespaces_and_our_own_are_not_asked_about(space: Space, home: str) -> None:
-    settings = settings_of(home, excluded_namespaces=(space.name,))
+def test_excluded_namespaces_are_not_asked_about(space: Space, home: str) -> None:
+    settings = settings_of(home, excluded_namespaces=(space.name, home))
     own = Space(space.cluster, home)
     with leader(space, settings) as ours:
         assert not asked(space.create(gated("excluded")))
         assert not asked(own.create(gated("own")))
         assert ours.keep() == ""  # the probe is in our own namespace, and is answered
     assert ours.reviews.asked == []
+
+
+def test_our_own_namespace_is_not_asked_about_where_our_pods_are_in_it(home: str) -> None:
+    outside = settings_of(home)
+    inside = replace(outside, url="")
+    assert inside.unasked == {*outside.excluded_namespaces, home}
+    assert outside.unasked == {*outside.excluded_namespaces}
+    assert not replace(outside, excluded_namespaces=()).unasked
+
+
+def test_with_no_namespace_excluded_all_are_asked_about(space: Space, home: str) -> None:
+    with leader(space, settings_of(home, excluded_namespaces=())):
+        assert asked(space.create(gated("asked")))
+        assert asked(Space(space.cluster, home).create(gated("asked")))
 
 
 def test_what_somebody_else_changed_is_put_right(space: Space, settings: WebhookSettings) -> None:

@@ -185,7 +185,8 @@ class Work:
         path = f"/api/v1/namespaces/{HOME}/secrets/kube-rescheduler-webhook"
         nothing = base64.b64encode(b"nothing").decode()
         self.space.api.patch(path, {"data": {"tls.crt": nothing}})
-        until("it is mended", lambda: self.space.api.get(path)["data"]["tls.crt"] != nothing, [self.controller])
+        # A new authority is announced for half a minute before anything is signed by it.
+        until("it is mended", lambda: self.space.api.get(path)["data"]["tls.crt"] != nothing, [self.controller], 120)
 
     def opens_the_node_again(self, node: str) -> None:
         label(self.space, node, None)
@@ -241,6 +242,11 @@ def test_all_work_is_done_with_exactly_our_rights(
     with Controller(kubeconfig, config, log) as controller:
         until("finished migrations are forgotten", lambda: not migrations(space), [controller])
         until("no webhook is registered", lambda: not space.api.get(REGISTERED)["items"], [controller])
+        until(
+            "no certificate is kept",
+            lambda: not space.api.get(f"/api/v1/namespaces/{HOME}/secrets")["items"],
+            [controller],
+        )
         assert controller.stop() == 0
 
     asked = entries(control_plane.audit_log, ACCOUNT)

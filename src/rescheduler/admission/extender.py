@@ -40,6 +40,37 @@ class _Score(msgspec.Struct, rename="pascal", gc=False):
     score: int
 
 
+class _Args(msgspec.Struct):
+    """ExtenderArgs, with names as kube-scheduler writes them, or small: Go would read them in any case."""
+
+    Pod: Raw = ABSENT
+    Nodes: Raw = ABSENT
+    NodeNames: Raw = ABSENT
+    small_pod: Raw = msgspec.field(name="pod", default=ABSENT)
+    small_nodes: Raw = msgspec.field(name="nodes", default=ABSENT)
+    small_names: Raw = msgspec.field(name="nodeNames", default=ABSENT)
+    smaller_names: Raw = msgspec.field(name="nodenames", default=ABSENT)
+
+    @property
+    def pod(self) -> Raw:
+        return _first(self.Pod, self.small_pod)
+
+    @property
+    def nodes(self) -> Raw:
+        return _first(self.Nodes, self.small_nodes)
+
+    @property
+    def node_names(self) -> Raw:
+        return _first(self.NodeNames, self.small_names, self.smaller_names)
+
+
+_args = msgspec.json.Decoder(_Args)
+
+
+def _first(*parts: Raw) -> Raw:
+    return next((part for part in parts if present(part)), ABSENT)
+
+
 class _Asked(NamedTuple):
     newcomer: Newcomer
     pod: Raw
@@ -129,12 +160,12 @@ def _filtered(asked: _Asked, refused: Mapping[str, str]) -> bytes:
 
 
 def _read(body: bytes) -> _Asked:
-    """The arguments; the names of fields match whatever their case, as Go reads JSON."""
+    """What is asked."""
     try:
-        given = {key.lower(): raw for key, raw in msgspec.json.decode(body, type=dict[str, Raw]).items()}
+        given = _args.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ReviewError(400, f"the body is no ExtenderArgs: {error}") from None
-    pod = given.get("pod", ABSENT)
+    pod, node_names, nodes = given.pod, given.node_names, given.nodes
     if not present(pod):
         raise ReviewError(400, "ExtenderArgs without Pod: there is nobody to place")
     try:
@@ -143,10 +174,10 @@ def _read(body: bytes) -> _Asked:
         raise ReviewError(400, f"Pod: {error}") from None
     whole: dict[str, Raw] | None = None
     items: Sequence[Raw] = ()
-    if present(given.get("nodenames", ABSENT)):
-        names = _part(given["nodenames"], list[str], "NodeNames")
-    elif present(given.get("nodes", ABSENT)):
-        whole = _part(given["nodes"], dict[str, Raw], "Nodes")
+    if present(node_names):
+        names = _part(node_names, list[str], "NodeNames")
+    elif present(nodes):
+        whole = _part(nodes, dict[str, Raw], "Nodes")
         items = _part(whole["items"], list[Raw], "Nodes.items") if present(whole.get("items", ABSENT)) else ()
         names = [_part(item, _Node, f"Nodes.items[{at}]").metadata.name for at, item in enumerate(items)]
     else:

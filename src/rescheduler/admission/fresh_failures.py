@@ -24,8 +24,8 @@ class Fall(NamedTuple):
 
     pod: str
     uid: str
-    owner: str
-    """Its controller's UID."""
+    owner: Key
+    """Its namespace, and its controller's UID: who writes an owner's UID on pods elsewhere is no kin of its."""
     node: str
     reason: str
     seen: float
@@ -39,7 +39,7 @@ class FreshFailures:
         self._whole = frozenset(each for each in reasons if not each.endswith("*"))
         self._starts = tuple(each[:-1] for each in reasons if each.endswith("*"))
         self._now = now
-        self._falls: dict[str, dict[str, Fall]] = {}
+        self._falls: dict[Key, dict[str, Fall]] = {}
         self._known: dict[Key, Fall] = {}
         self._gone: deque[Fall] = deque()
 
@@ -47,10 +47,10 @@ class FreshFailures:
         """How many pods are remembered."""
         return sum(map(len, self._falls.values()))
 
-    def of(self, owner: str) -> Iterator[Fall]:
+    def of(self, namespace: str, owner: str) -> Iterator[Fall]:
         """Those of one controller that are fresh."""
         oldest = self._now() - JUST_NOW
-        yield from (fall for fall in self._falls.get(owner, {}).values() if fall.seen > oldest)
+        yield from (fall for fall in self._falls.get((namespace, owner), {}).values() if fall.seen > oldest)
 
     def changed(self, key: Key) -> None:
         """Look at a pod that has changed or gone."""
@@ -72,7 +72,7 @@ class FreshFailures:
         reason = row.ailment.reason
         if reason not in self._whole and not reason.startswith(self._starts):
             return None
-        return Fall(row.name, row.uid, row.owner.uid, row.node, reason, self._now())
+        return Fall(row.name, row.uid, (row.namespace, row.owner.uid), row.node, reason, self._now())
 
     def _forget(self, key: Key) -> None:
         """A failed pod is gone, or another has its name: it is remembered for as long as it is fresh."""

@@ -36,6 +36,7 @@ from rescheduler.runtime.board import Board
 NO_ADVICE = Advice()
 _WAITING = frozenset({Evict.name, AwaitRebuilt.name})
 """Steps in which the controller may make the new pod at any moment."""
+_LONGEST_RECORD = 2**18
 _RECORDS_KEPT = 1024
 _REVISIONS = {
     "Deployment": marks.TEMPLATE_HASH,
@@ -93,7 +94,9 @@ class Knowledge:
         if owner is None or not owner.uid:
             return None
         known = [each for key in self._board.of_owner(owner.uid) if (each := self._board.get(key)) is not None]
-        under_way = [each for each in known if _steers(each, owner.uid)]
+        # An owner's UID may be written on a pod anywhere; only in its own namespace it can be true.
+        near = (each for each in known if each.namespace == newcomer.namespace)
+        under_way = [each for each in near if _steers(each, owner.uid)]
         found = next((each for each in under_way if _is_its_pod(each, newcomer)), None)
         if found is None:
             waiting = (each for each in under_way if self._waits_for(each, newcomer))
@@ -131,13 +134,15 @@ class Knowledge:
             return {}
         failures: dict[str, Failure] = {}
         if holder.record:
-            known = _read(holder.record).get(record.slot(holder.kind, newcomer.name, ""))
+            known = _record(holder.record).get(record.slot(holder.kind, newcomer.name, ""))
             if known is not None and not _is_of_another_template(known, holder, newcomer):
                 failures = known.avoided(self._now(), self._settings.forget_after)
         if holder.retries and newcomer.owner is not None:
-            for fall in self._fresh.of(newcomer.owner.uid):
+            for fall in self._fresh.of(newcomer.namespace, newcomer.owner.uid):
                 if newcomer.owner.kind != "StatefulSet" or fall.pod == newcomer.name:
                     failures.setdefault(fall.node, Failure(fall.seen, fall.reason))
+        # What is no node (any more) is not avoided: an annotation may name anything.
+        failures = {node: each for node, each in failures.items() if self._cache.row("Node", node) is not None}
         if not failures or self._open <= failures.keys():
             return {}  # if every node would be refused, none is; the leader clears the record then
         return _told(holder, failures)
@@ -206,6 +211,11 @@ def _mark(row: Pod | None) -> Key | None:
     if row.labels.get(marks.MIGRATION_STATUS) not in marks.RUNNING_MIGRATIONS:
         return None
     return row.namespace, row.labels[marks.MIGRATION_ID]
+
+
+def _record(text: str) -> Record:
+    """The record in a text; one that is longer than annotations may be was never one of ours."""
+    return _read(text) if len(text) <= _LONGEST_RECORD else {}
 
 
 @lru_cache(maxsize=_RECORDS_KEPT)

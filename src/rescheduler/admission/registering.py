@@ -125,6 +125,11 @@ class Registration:
         self.why = "not looked at yet"
         """Why not."""
 
+    @property
+    def changing(self) -> bool:
+        """Whether a new authority is announced, and not yet used: better kept on with soon."""
+        return self._coming is not None
+
     async def keep(self) -> None:
         """See that certificates are fresh and the API server knows them, and ask it whether it does."""
         try:

@@ -38,7 +38,7 @@ from rescheduler.runtime.watching import Watching
 from rescheduler.web.metrics import Metrics
 
 FILTER, PRIORITIZE = "/extender/filter", "/extender/prioritize"
-_WHOLE_NODES = 128 * 2**20  # bytes: 5,000 of them, as a scheduler sends them to an extender that knows none by name
+_NODES = 16 * 2**20  # bytes: names of more nodes than there can be, or a thousand whole ones
 _KEPT_EVERY = 30.0  # seconds between looks at a webhook that is in force
 _SOON = 2.0  # and at one that is not yet
 _PATIENCE = 30.0  # seconds that others wait for it at the beginning
@@ -117,9 +117,9 @@ class Steering:
             async with asyncio.timeout(_PATIENCE):
                 await self._in_force.wait()
 
-    def steered(self) -> Steered:
-        """How evictions are steered now."""
-        if not self._registration.in_force:
+    def steered(self, namespace: str) -> Steered:
+        """How evictions in a namespace are steered now."""
+        if not self._registration.in_force or namespace in self._settings.unasked:
             return Steered.TEMPLATE
         return Steered.NOMINATE if self._wants_gate else Steered.WEBHOOK
 
@@ -131,8 +131,8 @@ class Steering:
         fields = self._ground.config.fields
         routes = self._extender() if fields.extender.enabled else {}
         if fields.webhook.enabled:
-            excluded = self._settings.excluded_namespaces
-            routes[MUTATE] = Mutation(self._knowledge, excluded, self._ground.own.clock.now).review
+            unasked = self._settings.unasked
+            routes[MUTATE] = Mutation(self._knowledge, unasked, self._ground.own.clock.now).review
         if not routes or not (fields.webhook.enabled or self._settings.files):
             return None
         serving = Serving(self._ground.own, self._settings, routes, _manner())
@@ -154,7 +154,10 @@ class Steering:
         return {FILTER: extender.filter, PRIORITIZE: extender.prioritize}
 
     def _tell(self, newcomer: Newcomer, why: str) -> None:
-        """Tell people that the extender has nothing left to refuse."""
+        """Tell people that the extender has nothing left to refuse; not of pods that nobody knows."""
+        row = self._ground.watching.cache.row("Pod", (newcomer.namespace, newcomer.name))
+        if row is None or row.uid != newcomer.uid or row.node:
+            return
         pod = Subject("Pod", newcomer.namespace, newcomer.name, newcomer.uid)
         for news in self._bulletins.hear([News(pod, pod, "NoNodeLeft", "Schedule", why, newcomer.uid, warning=True)]):
             _log.warning(news.note, pod=f"{newcomer.namespace}/{newcomer.name}")
@@ -166,7 +169,7 @@ class Steering:
             self._ground.metrics.webhook_in_force(yes=self._registration.in_force)
             if self._registration.in_force:
                 self._in_force.set()
-            else:
+            if not self._registration.in_force or self._registration.changing:
                 asyncio.get_running_loop().call_later(_SOON, self._keeping.called.set)
 
     async def _unregister(self) -> None:
@@ -219,4 +222,4 @@ def webhook_settings(config: Configuration, namespace: str) -> WebhookSettings:
 
 
 def _manner() -> Manner:
-    return Manner(bodies={FILTER: _WHOLE_NODES, PRIORITIZE: _WHOLE_NODES})
+    return Manner(bodies={FILTER: _NODES, PRIORITIZE: _NODES})

@@ -62,6 +62,15 @@ class WebhookSettings:
     """Seconds that the API server waits for our answer, 1 to 30."""
 
     @property
+    def unasked(self) -> frozenset[str]:
+        """Namespaces whose pods we are not asked about.
+
+        Among them is our own, where our pods are: whether we can be started must not depend on us. Whoever is reached
+        by a URL does not run in the cluster, and has no pods there.
+        """
+        return frozenset({*self.excluded_namespaces, *(() if self.url else (self.namespace,))})
+
+    @property
     def secret(self) -> str:
         """The name of the Secret with our certificates."""
         return f"{self.name}-webhook"
@@ -126,9 +135,7 @@ class WebhookConfiguration:
     def wanted(self, bundle: bytes | None) -> Json:
         """As it should be; every field that has a default is said, so that it can be compared."""
         settings = self._settings
-        # Our own pods are never asked about: whether we can be started must not depend on us.
-        excluded = sorted({*settings.excluded_namespaces, settings.namespace})
-        expression = {"key": _NAMESPACE_NAME, "operator": "NotIn", "values": excluded}
+        unasked = {"key": _NAMESPACE_NAME, "operator": "NotIn", "values": sorted(settings.unasked)}
         rule = {
             "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"],
             "scope": "Namespaced",
@@ -144,7 +151,7 @@ class WebhookConfiguration:
             "timeoutSeconds": settings.timeout,
         }
         pods = {
-            "namespaceSelector": {"matchExpressions": [expression]},
+            "namespaceSelector": {"matchExpressions": [unasked]} if settings.unasked else {},
             "objectSelector": _with_probe(exists=False),
         }
         probe = {"namespaceSelector": {}, "objectSelector": _with_probe(exists=True)}

@@ -26,12 +26,13 @@ class Circumstances:
 
     observer: Observer
     board: Board
-    steered: Callable[[], Steered]
+    steered: Callable[[str], Steered]
+    """How it is done in a namespace: the API server does not ask about all of them."""
 
     async def look(self, migration: Migration, parts: frozenset[Part]) -> Observation:
         """Look, and add what is known as of after it."""
         seen = await self.observer.look(migration, parts)
-        return replace(seen, steered=self.steered(), rivals=self._rivals(migration))
+        return replace(seen, steered=self.steered(migration.namespace), rivals=self._rivals(migration))
 
     def _rivals(self, migration: Migration) -> tuple[Migration, ...]:
         controller = migration.progress.controller

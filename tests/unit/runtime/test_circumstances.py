@@ -22,7 +22,7 @@ async def seen(migration: Migration, *others: Migration, steered: Steered = Stee
     board = Board()
     for each in (migration, *others):
         board.put(each)
-    return await Circumstances(Blank(), board, lambda: steered).look(migration, EVERYTHING)
+    return await Circumstances(Blank(), board, lambda namespace: steered).look(migration, EVERYTHING)
 
 
 async def test_rivals_are_the_other_migrations_under_way_of_the_same_controller() -> None:

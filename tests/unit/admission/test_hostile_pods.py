@@ -1,0 +1,61 @@
+"""Whoever may make a pod may write anything on it: that must not slow others down, tell secrets, or keep pods away."""
+
+from __future__ import annotations
+
+import json
+
+from msgspec import Raw
+
+from rescheduler.admission import knowledge
+from rescheduler.admission.mutation import Mutation
+from rescheduler.model import marks
+from rescheduler.model.objects import Owner
+from tests.unit.admission.worlds import NOW, WEB, World, newcomer, pod_json, record, reference, review
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def test_rules_without_end_are_left_to_the_scheduler() -> None:
+    world = World(*(f"node-{number}" for number in range(1000)))
+    nowhere = [{"key": "nowhere", "operator": "In", "values": [str(number)]} for number in range(1000)]
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [each]} for each in nowhere]}
+    spec = {"affinity": {"nodeAffinity": {REQUIRED: terms}}}
+    known = world.knowledge()
+    assert known.leaves_any(["node-0"], Raw(json.dumps(pod_json(spec=spec)).encode())), "it was not judged to the end"
+    few = {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms["nodeSelectorTerms"][:3]}}}}
+    assert not known.leaves_any(["node-0"], Raw(json.dumps(pod_json(spec=few)).encode()))
+
+
+def test_a_record_that_is_too_long_to_be_one_is_neither_read_nor_kept() -> None:
+    before = knowledge._read.cache_info().currsize
+    long = {marks.FAILURES: record("one")[marks.FAILURES] + " " * 2**18}
+    assert not World().knowledge().advise(newcomer(None, "solo", annotations=long)).avoid
+    assert knowledge._read.cache_info().currsize == before
+
+
+def test_a_record_that_is_nested_without_end_is_no_record() -> None:
+    deep = {marks.FAILURES: "[" * 100_000}
+    assert not World().knowledge().advise(newcomer(None, "solo", annotations=deep)).avoid
+
+
+def test_what_is_no_node_is_not_avoided_because_the_api_server_would_refuse_the_pod() -> None:
+    known = World().knowledge()
+    for name in ("a b", "", "gone"):
+        assert not known.advise(newcomer(None, "solo", annotations=record(name))).avoid
+    body = review(pod_json(None, name="solo", annotations=record("a b", "one")))
+    answer = json.loads(Mutation(known, (), lambda: NOW).review(body))
+    assert "a b" not in json.dumps(answer)
+
+
+def test_a_pod_in_another_namespace_is_nobodys_replacement_and_nobodys_failure() -> None:
+    world = World()
+    world.deployment({marks.SCHEDULING_RETRIES: "3"})
+    world.migration()
+    stranger = {"name": "x", "namespace": "other", "ownerReferences": [reference(WEB)]}
+    world.put("Pod", stranger, spec={"nodeName": "three"}, status={"phase": "Failed", "reason": "Evicted"})
+    known = world.knowledge()
+    advice = known.advise(newcomer())
+    assert advice.expected is not None
+    assert not advice.avoid
+    elsewhere = newcomer(Owner(WEB.kind, WEB.name, WEB.uid))
+    assert known.advise(type(elsewhere)("other", owner=elsewhere.owner)).expected is None
