@@ -200,7 +200,8 @@ def _is_of_another_template(entry: Entry, holder: Holder, newcomer: Newcomer) ->
 
 
 def _is_open(node: Node) -> bool:
-    shut = node.unschedulable or node.maintenance or node.deleting or node.control_plane
+    # Nodes of the control plane count: where nothing keeps pods off them, as on a laptop, pods run there.
+    shut = node.unschedulable or node.maintenance or node.deleting
     return node.ready and not node.problem and not shut
 
 

@@ -233,11 +233,17 @@ class TestWhichNodesItAvoids:
         world.deployment({**RETRIES, marks.FAILURES: text})
         assert world.knowledge().advise(newcomer()) is NO_ADVICE
 
+    def test_nodes_of_the_control_plane_count_like_any_other(self) -> None:
+        world = World("one")
+        for name in ("front", "one"):
+            world.node(name, labels={"node-role.kubernetes.io/control-plane": ""})
+        world.deployment(record("one"))
+        assert set(world.knowledge().advise(newcomer()).avoid) == {"one"}
+
     def test_if_all_nodes_that_could_take_pods_would_be_refused_none_is(self) -> None:
         world = World()
         world.node("shut", cordoned=True)
         world.node("sick", ready=False)
-        world.node("front", labels={"node-role.kubernetes.io/control-plane": ""})
         world.deployment(record("one", "two", "three"))
         known = world.knowledge()
         assert known.advise(newcomer()) is NO_ADVICE
