@@ -119,6 +119,10 @@ def test_the_default_policy_is_the_policy_of_the_model() -> None:
             "webhook: {url: 'http://10.0.0.7'}",
             'webhook.url: "http://10.0.0.7" is not an address such as https://10.0.0.7:9443',
         ),
+        *(
+            (f"webhook: {{url: '{url}'}}", f'webhook.url: "{url}" is not an address such as https://10.0.0.7:9443')
+            for url in ("https://a..b:443", "https://ex ample:1", "https://h:9443/some/path")
+        ),
         ("webhook: {url: 'https://a:b'}", 'webhook.url: "https://a:b" is not an address such as https://10.0.0.7:9443'),
         (
             "webhook: {certificates: {certificateFile: a.pem}}",

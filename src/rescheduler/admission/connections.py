@@ -20,11 +20,10 @@ class Connections(web.Server):
     """The HTTP side of all connections: not too many, and it knows when the last one is closed."""
 
     def __init__(self, answer: Answer, most: int, **settings: Any) -> None:
-        super().__init__(self._answer, **settings)
-        self._ask = answer
+        super().__init__(answer, **settings)
         self._most = most
         self._open: dict[web.RequestHandler, None] = {}  # the oldest first
-        self._busy: set[web.RequestHandler] = set()
+        self._leaving: set[web.RequestHandler] = set()
         self._none = asyncio.Event()
         self._none.set()
 
@@ -32,25 +31,19 @@ class Connections(web.Server):
         super().connection_made(handler, transport)
         self._open[handler] = None
         self._none.clear()
-        if len(self._open) > self._most:
-            # Whoever holds many open to no purpose must not keep others out: the oldest that asks nothing has to go.
-            leaving = next((each for each in self._open if each not in self._busy), handler)
-            self._busy.add(leaving)  # with its end: the next time another one has to go
-            leaving.force_close()
+        if len(self._open) - len(self._leaving) > self._most:
+            # Whoever holds many open to no purpose, or sends his requests byte by byte, must not keep others out: the
+            # oldest has to go. What is answered is answered at once, so none of them is in the middle of that.
+            leaving = next(each for each in self._open if each not in self._leaving)
+            self._leaving.add(leaving)
+            asyncio.get_running_loop().call_soon(leaving.force_close)  # aiohttp is still setting a new one up
 
     def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
         super().connection_lost(handler, exc)
         self._open.pop(handler, None)
-        self._busy.discard(handler)
+        self._leaving.discard(handler)
         if not self._open:
             self._none.set()
-
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        self._busy.add(request.protocol)
-        try:
-            return await self._ask(request)
-        finally:
-            self._busy.discard(request.protocol)
 
     async def none_left(self, seconds: float) -> None:
         """Wait for that, but not for longer."""

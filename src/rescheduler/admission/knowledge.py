@@ -22,6 +22,7 @@ from rescheduler.cluster.cache import Cache
 from rescheduler.migration.eviction import Evict
 from rescheduler.migration.lifecycle import ROLL_BACK
 from rescheduler.migration.rebuilding import AwaitRebuilt
+from rescheduler.migration.steering import HOSTNAME
 from rescheduler.model import marks
 from rescheduler.model.advice import Advice, Expected, Newcomer
 from rescheduler.model.instant import format_instant
@@ -37,7 +38,7 @@ NO_ADVICE = Advice()
 _WAITING = frozenset({Evict.name, AwaitRebuilt.name})
 """Steps in which the controller may make the new pod at any moment."""
 _LONGEST_RECORD = 2**18
-_RECORDS_KEPT = 1024
+_RECORDS_KEPT = 128
 _REVISIONS = {
     "Deployment": marks.TEMPLATE_HASH,
     "ReplicaSet": marks.TEMPLATE_HASH,
@@ -108,11 +109,18 @@ class Knowledge:
             migration=found.name,
             source=progress.source,
             target=progress.target,
+            target_host=self._host(progress.target),
+            source_host=self._host(progress.source),
             strategy=order.strategy,
             original_uid=progress.uid,
             original_name=order.pod,
             gate=self._settings.gate and progress.replacement is None,
         )
+
+    def _host(self, name: str) -> str:
+        """A node's label by which preferences go: it need not be its name."""
+        row: Node | None = self._cache.row("Node", name)
+        return row.labels.get(HOSTNAME, "") if row is not None else ""
 
     def _waits_for(self, migration: Migration, newcomer: Newcomer) -> bool:
         """Whether a pod of this controller is the one that it waits for, as far as can be told before it is there."""

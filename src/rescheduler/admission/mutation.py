@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import msgspec
 import structlog
+from msgspec import Raw
 
 from rescheduler.admission.knowledge import NO_ADVICE, Knowledge
 from rescheduler.admission.patching import patch_for
@@ -20,6 +21,7 @@ from rescheduler.model import marks
 from rescheduler.model.advice import Newcomer
 
 _log = structlog.stdlib.get_logger(__name__)
+_LARGEST_POD = 2**18  # bytes
 _OUR_FAULT = "kube-rescheduler could not look at this pod; it is created as it is (see the controller's log)"
 _MISSPELT = f"annotation {marks.MISSPELT_RETRIES} is read as {marks.SCHEDULING_RETRIES}; please write it so"
 
@@ -41,6 +43,13 @@ class Mutation:
             _log.exception("a review could not be answered; the pod is created as it is", review=asked.uid)
             return answer(asked, [], (_OUR_FAULT,))
 
+    def _may_avoid(self, avoid: Collection[str], pod: Raw) -> bool:
+        """Whether nodes can be refused on a pod: not where it would go nowhere, which the leader finds out, too.
+
+        Nor on one that is unusually large: whoever makes such pods shall not keep everybody else waiting.
+        """
+        return len(bytes(pod)) <= _LARGEST_POD and self._knowledge.leaves_any(avoid, pod)
+
     def _answer(self, asked: Review) -> bytes:
         if not asked.concerns_a_new_pod():
             return answer(asked, [])
@@ -54,8 +63,8 @@ class Mutation:
         if newcomer.namespace in self._excluded and not probe:
             return answer(asked, [])
         advice = NO_ADVICE if probe else self._knowledge.advise(newcomer)
-        if advice.avoid and not self._knowledge.leaves_any(advice.avoid, raw):
-            advice = replace(advice, avoid=NO_ADVICE.avoid)  # it would go nowhere; the leader clears the record then
+        if advice.avoid and not self._may_avoid(advice.avoid, raw):
+            advice = replace(advice, avoid=NO_ADVICE.avoid)
         if advice == NO_ADVICE and not probe:
             return answer(asked, [], _warnings(newcomer))
         try:

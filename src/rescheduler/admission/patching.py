@@ -19,6 +19,8 @@ from rescheduler.model.instant import format_instant
 from rescheduler.model.migration import Progress
 from rescheduler.recovery.avoidance import avoiding
 
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_MOST_REFUSALS = 2000
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _LONGEST_LABEL = 63
@@ -84,16 +86,23 @@ def _gated(spec: Json) -> Iterator[Json]:
 def _affinity(spec: Json, advice: Advice) -> Iterator[Json]:
     """The affinity with what is missing; it is put as a whole, because each of its levels may be missing or null."""
     before: Json | None = spec.get("affinity")
-    wanted = avoiding(before, advice.avoid)
+    wanted = avoiding(before, advice.avoid) if _is_small(before, advice) else (before or {})
     if advice.expected is not None:
         wanted = _preferring(wanted, advice.expected)
     if wanted != (before or {}):
         yield _add("/spec/affinity", wanted)
 
 
+def _is_small(affinity: Json | None, advice: Advice) -> bool:
+    """Whether few nodes are to be avoided: each is named in every term, and no object may grow without limit."""
+    required = ((affinity or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
+    return max(1, len(required.get("nodeSelectorTerms") or ())) * len(advice.avoid) <= _MOST_REFUSALS
+
+
 def _preferring(affinity: Json, expected: Expected) -> Json:
     """With those of the two preferences that are not there yet."""
-    terms = _preferences(steered(None, Progress(source=expected.source, target=expected.target)))
+    source, target = expected.source_host or expected.source, expected.target_host or expected.target
+    terms = _preferences(steered(None, Progress(source=source, target=target)))
     known = _preferences(affinity)
     new = [term for term in terms if term not in known and term["preference"]["matchExpressions"][0]["values"] != [""]]
     if not new:

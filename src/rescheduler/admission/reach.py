@@ -62,8 +62,8 @@ class Reach:
 def _cost(pod: Pod, volumes: tuple[tuple[NodeTerm, ...], ...]) -> int:
     """About how many requirements are looked at for one node."""
     terms = [*(pod.shape.node_affinity or ()), *(term for each in volumes for term in each)]
-    asked = sum(1 + len(term.expressions) + len(term.fields) for term in terms)
-    return 1 + asked + len(pod.shape.node_selector) + len(pod.shape.tolerations)
+    asked = sum(1 + len(each.values) for term in terms for each in (*term.expressions, *term.fields))
+    return 1 + len(terms) + asked + len(pod.shape.node_selector) + len(pod.shape.tolerations)
 
 
 def _suits(pod: Pod, node: Node, volumes: tuple[tuple[NodeTerm, ...], ...]) -> bool:

@@ -141,7 +141,11 @@ class Registration:
             self._conclude(await self._asked(again=changed))
 
     async def remove(self) -> None:
-        """Have the API server ask us no more, and forget the certificates."""
+        """Have the API server ask us no more, and forget the certificates; what leads to another controller stays."""
+        found = await self._configuration.read()
+        if found is not None and not self._configuration.is_here(found):
+            _log.info("%s leads to another controller, and is left alone", self._configuration)
+            return
         await self._configuration.remove()
         if self._files is None:
             await self._secrets.remove()

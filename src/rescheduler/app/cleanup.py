@@ -29,7 +29,17 @@ _PATIENCE = 30.0  # seconds: a lease whose holder has died is free when it has r
 async def preview(live: Live, config: Configuration) -> list[str]:
     """What would be undone."""
     async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-        return await Cleanup(client, config.manner(), lambda _: None).preview()
+        lines = await Cleanup(client, config.manner(), lambda _: None).preview()
+        for election in await _elections(config, live.connection(), client):
+            settings = webhook_settings(config, election.lease.namespace)
+            for thing in _registered(client, settings):
+                try:
+                    lines += [f"delete {thing}: nobody is asked any more"] if await thing.read() is not None else []
+                except ApiError:
+                    raise
+                except ClusterError as error:
+                    lines.append(str(error))
+        return lines
 
 
 async def clean_up(live: Live, config: Configuration, tell: Callable[[str], None], *, definition: bool) -> Undone:
@@ -71,10 +81,7 @@ async def _undo(
 
 async def _unregister(client: ApiClient, settings: WebhookSettings, tell: Callable[[str], None]) -> None:
     """Have API servers ask us no more, and forget our certificates; what is not ours stays."""
-    for thing in (
-        WebhookConfiguration(client, settings),
-        Secrets(client, settings.namespace, settings.secret),
-    ):
+    for thing in _registered(client, settings):
         try:
             if await thing.remove():
                 tell(f"delete {thing}")
@@ -82,6 +89,11 @@ async def _unregister(client: ApiClient, settings: WebhookSettings, tell: Callab
             raise
         except ClusterError as error:
             tell(str(error))
+
+
+def _registered(client: ApiClient, settings: WebhookSettings) -> tuple[WebhookConfiguration | Secrets, ...]:
+    """What a webhook leaves in a cluster."""
+    return WebhookConfiguration(client, settings), Secrets(client, settings.namespace, settings.secret)
 
 
 async def _drop_leases(client: ApiClient, elections: list[Election]) -> None:

@@ -20,7 +20,7 @@ from rescheduler.admission.mutation import Mutation
 from rescheduler.admission.registering import Registration, Serving
 from rescheduler.admission.server import Address, Handler, Manner, Server
 from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.errors import ApiError
+from rescheduler.cluster.errors import ApiError, ClusterError
 from rescheduler.cluster.events import Recorder
 from rescheduler.cluster.observer import Observer
 from rescheduler.cluster.webhook_registration import MUTATE, CertificateFiles, WebhookSettings
@@ -41,7 +41,8 @@ FILTER, PRIORITIZE = "/extender/filter", "/extender/prioritize"
 _NODES = 16 * 2**20  # bytes: names of more nodes than there can be, or a thousand whole ones
 _KEPT_EVERY = 30.0  # seconds between looks at a webhook that is in force
 _SOON = 2.0  # and at one that is not yet
-_PATIENCE = 30.0  # seconds that others wait for it at the beginning
+_PATIENCE = 60.0  # seconds that others wait for it at the beginning: a new authority is announced for half of that
+_TRIES = 30  # in a row, soon one after the other; then it is not to be had, and looked at as seldom as one in force
 _log = structlog.stdlib.get_logger(__name__)
 
 
@@ -80,6 +81,7 @@ class Steering:
         served = self._serving.why_not if self._serving is not None else lambda: "it is not served"
         self._registration = Registration(ground.leading, self._settings, served, ground.leading.clock.now)
         self._in_force = asyncio.Event()
+        self._failures = 0
         self._keeping = Duty("webhook", _KEPT_EVERY, self._keep)
 
     @property
@@ -163,14 +165,14 @@ class Steering:
             _log.warning(news.note, pod=f"{newcomer.namespace}/{newcomer.name}")
 
     async def _keep(self) -> None:
-        try:
+        with suppress(ClusterError):  # it has said why it is not in force, once
             await self._registration.keep()
-        finally:
-            self._ground.metrics.webhook_in_force(yes=self._registration.in_force)
-            if self._registration.in_force:
-                self._in_force.set()
-            if not self._registration.in_force or self._registration.changing:
-                asyncio.get_running_loop().call_later(_SOON, self._keeping.called.set)
+        self._ground.metrics.webhook_in_force(yes=self._registration.in_force)
+        self._failures = 0 if self._registration.in_force else self._failures + 1
+        if self._registration.in_force:
+            self._in_force.set()
+        if (0 < self._failures < _TRIES) or self._registration.changing:
+            asyncio.get_running_loop().call_later(_SOON, self._keeping.called.set)
 
     async def _unregister(self) -> None:
         """Have API servers ask no more for a webhook that was served once."""

@@ -132,6 +132,12 @@ class WebhookConfiguration:
             return False
         return True
 
+    def is_here(self, found: Json) -> bool:
+        """Whether it leads to us, and not to another controller of ours elsewhere in the cluster."""
+        clients = [each.get("clientConfig") or {} for each in found.get("webhooks") or ()]
+        wanted = self._client_config(None)
+        return all(_contains(each, wanted) for each in clients)
+
     def wanted(self, bundle: bytes | None) -> Json:
         """As it should be; every field that has a default is said, so that it can be compared."""
         settings = self._settings

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from enum import StrEnum
 from typing import Annotated, Self
 from urllib.parse import urlsplit
@@ -22,6 +24,18 @@ class Steering(StrEnum):
     NOMINATE = "nominate"
 
 
+_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+
+
+def _is_host(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return _HOST.fullmatch(text) is not None
+    return True
+
+
 def _check_url(text: str) -> str:
     if not text:
         return text
@@ -30,7 +44,8 @@ def _check_url(text: str) -> str:
         fine = (
             parts.scheme == "https" and bool(parts.hostname) and not (parts.query or parts.fragment or parts.username)
         )
-        fine = fine and (parts.port is None or parts.port > 0)
+        fine = fine and (parts.port is None or parts.port > 0) and parts.path in ("", "/")
+        fine = fine and _is_host(parts.hostname or "")
     except ValueError:
         fine = False
     if not fine:

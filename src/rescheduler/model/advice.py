@@ -38,6 +38,9 @@ class Expected:
     original_name: str = ""
     gate: bool = False
     """Whether the pod is held back until room at the target is reserved for it (`steering: nominate`)."""
+    target_host: str = ""
+    """The label kubernetes.io/hostname of the target, where it is known; it need not be the node's name."""
+    source_host: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,11 +39,7 @@ class Metrics:
             buckets=_QUICK,
             registry=self._registry,
         )
-        self._in_force = Gauge(
-            "rescheduler_webhook_in_force",
-            "Whether the API server asks our webhook, as the leader has tried it: 1 or 0.",
-            registry=self._registry,
-        )
+        self._in_force: Gauge | None = None
         build = Gauge("rescheduler_build_info", "Always 1.", ["version"], registry=self._registry)
         build.labels(__version__).set(1)
 
@@ -57,7 +53,10 @@ class Metrics:
         self._seconds.labels(path).observe(seconds)
 
     def webhook_in_force(self, *, yes: bool) -> None:
-        """Tell whether the webhook is asked."""
+        """Tell whether the webhook is asked; of replicas that have not tried it nothing is told."""
+        if self._in_force is None:
+            told = "Whether the API server asks our webhook, as the leader has tried it: 1 or 0."
+            self._in_force = Gauge("rescheduler_webhook_in_force", told, registry=self._registry)
         self._in_force.set(1 if yes else 0)
 
     def text(self) -> bytes:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 from msgspec import Raw
 
 from rescheduler.admission import knowledge
 from rescheduler.admission.mutation import Mutation
+from rescheduler.admission.patching import patch_for
 from rescheduler.model import marks
+from rescheduler.model.advice import Advice
 from rescheduler.model.objects import Owner
 from tests.unit.admission.worlds import NOW, WEB, World, newcomer, pod_json, record, reference, review
 
@@ -59,3 +62,23 @@ def test_a_pod_in_another_namespace_is_nobodys_replacement_and_nobodys_failure()
     assert not advice.avoid
     elsewhere = newcomer(Owner(WEB.kind, WEB.name, WEB.uid))
     assert known.advise(type(elsewhere)("other", owner=elsewhere.owner)).expected is None
+
+
+def test_preferences_go_by_the_label_of_a_node_which_need_not_be_its_name() -> None:
+    world = World()
+    world.node("two", labels={"kubernetes.io/hostname": "two.example.com"})
+    world.migration()
+    body = review(pod_json(WEB))
+    answer = json.loads(Mutation(world.knowledge(), (), lambda: NOW).review(body))
+    patch = base64.b64decode(answer["response"]["patch"]).decode()
+    assert '"two.example.com"' in patch
+    assert '"one"' in patch, "of which no label is known"
+
+
+def test_what_we_add_to_a_pod_stays_small() -> None:
+    nodes = [f"node-{number}" for number in range(300)]
+    terms = [{"matchExpressions": [{"key": "a", "operator": "Exists"}]} for _ in range(300)]
+    pod = pod_json(spec={"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}})
+    few, many = Advice(avoid=dict.fromkeys(nodes[:3], "why")), Advice(avoid=dict.fromkeys(nodes, "why"))
+    assert patch_for(pod, few, NOW)
+    assert not patch_for(pod, many, NOW)
