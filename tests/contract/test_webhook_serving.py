@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 
 from rescheduler.admission.certificates import new_authority
+from rescheduler.admission.registering import Registration
 from rescheduler.cluster.errors import ClusterError
 from rescheduler.cluster.webhook_probe import Probe
 from rescheduler.cluster.webhook_registration import WebhookSettings
 from rescheduler.model.marks import MANAGED_BY, OURSELVES
-from tests.support.both_clusters import ClusterUnderTest, Space
+from tests.support.both_clusters import ClusterUnderTest, Space, refusal
 from tests.support.manifests import deployment, gated
 from tests.support.webhook_serving import (
     ASKED,
@@ -139,7 +140,18 @@ def test_what_others_added_stays(space: Space, settings: WebhookSettings) -> Non
         assert ours.keep() == ""
         with_bundle(space, settings, new_authority("another", 0.0).certificate)
         ours.in_force()
-        assert space.api.get(path)["metadata"]["annotations"] == {"example.com/team": "a"}
+        assert space.api.get(path)["metadata"]["annotations"]["example.com/team"] == "a"
+
+
+def test_what_was_registered_from_another_namespace_is_not_taken_away(space: Space, settings: WebhookSettings) -> None:
+    with leader(space, settings) as ours:
+        elsewhere = replace(settings, namespace="elsewhere", url="")
+        ours.call(lambda: Registration(ours.client, elsewhere, str, ours.now).remove())
+        assert space.api.get(configuration(space, settings))["webhooks"]
+        changed = replace(settings, url="", service="another")
+        ours.call(lambda: Registration(ours.client, changed, str, ours.now).remove())
+        with refusal(404, "NotFound"):
+            space.api.get(configuration(space, settings))
 
 
 def test_the_probe_says_that_the_configuration_is_gone(space: Space, settings: WebhookSettings) -> None:

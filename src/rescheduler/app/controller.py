@@ -91,7 +91,7 @@ async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase
             parts = _Parts(running, client, election, recorder, watching, steering, metrics)
             async with AsyncExitStack() as servers:
                 if web := running.config.fields.web.port:
-                    ready = {"caches": watching.unknown, "webhook": steering.why_not_served}
+                    ready = {"caches": watching.lacking, "webhook": steering.why_not_served}
                     address = running.config.fields.web.bind_address
                     await servers.enter_async_context(serving(Pages(metrics, ready), address, web))
                 await parts.controller(stop).run(stop)
@@ -155,27 +155,21 @@ class _Parts:
         watching.cache.listen(lambda kind, key, version: keeping.called.set() if kind == "Node" else None)
         planning = self._planning(watching, logbook, policy, stop)
         recovery = self._recovery(policy, writer)
+        lasting: list[Loop] = [*steering.duties]  # what is not done for the sake of one plan
+        if config.fields.recovery.enabled:
+            lasting.append(_After(steering.settled, recovery))
         return Controller(
             watching=watching,
             election=self.election,
             gatekeeper=gatekeeper,
             carrier=carrier,
-            first=[
-                Duty("clean up", 0.0, lambda: janitor.sweep(client.clock.now())),
-                keeping,
-                *([] if self.running.once else steering.first),
-            ],
+            first=[Duty("clean up", 0.0, lambda: janitor.sweep(client.clock.now())), keeping],
             duties=[
                 herald,
                 janitor,
                 keeping,
                 Duty("plan", config.fields.rescheduling_interval, planning),
-                *(
-                    [_After(steering.settled, recovery)]
-                    if config.fields.recovery.enabled and not self.running.once
-                    else ()
-                ),
-                *([] if self.running.once else steering.duties),
+                *([] if self.running.once else lasting),
             ],
             last=[Duty("tell the rest", 0.0, herald.flush), Duty("tell of failed pods", 0.0, recovery.flush)],
             grace=config.fields.migration.shutdown_grace_period,

@@ -38,8 +38,9 @@ from rescheduler.runtime.watching import Watching
 from rescheduler.web.metrics import Metrics
 
 FILTER, PRIORITIZE = "/extender/filter", "/extender/prioritize"
-_NODES = 16 * 2**20  # bytes: names of more nodes than there can be, or a thousand whole ones
+_NODES = 4 * 2**20  # bytes: names of more nodes than there can be, or some hundred whole ones
 _KEPT_EVERY = 30.0  # seconds between looks at a webhook that is in force
+_UNWANTED_EVERY = 600.0  # seconds between looks for one that is not wanted any more
 _SOON = 2.0  # and at one that is not yet
 _PATIENCE = 60.0  # seconds that others wait for it at the beginning: a new authority is announced for half of that
 _TRIES = 30  # in a row, soon one after the other; then it is not to be had, and looked at as seldom as one in force
@@ -102,14 +103,9 @@ class Steering:
 
     @property
     def duties(self) -> Sequence[Loop]:
-        """What the leader does."""
-        return [self._keeping] if self._ground.config.fields.webhook.enabled else []
-
-    @property
-    def first(self) -> Sequence[Duty]:
-        """What a new leader does once, if there is no webhook any more."""
+        """What the leader does: see to the webhook, or, if there is none any more, that nobody is asked to ask it."""
         wanted = self._ground.config.fields.webhook.enabled
-        return [] if wanted else [Duty("no webhook", 0.0, self._unregister)]
+        return [self._keeping if wanted else Duty("no webhook", _UNWANTED_EVERY, self._unregister)]
 
     async def settled(self) -> None:
         """Wait until the webhook is in force, if there is to be one; not for long, if it is not to be had."""
@@ -138,7 +134,7 @@ class Steering:
         if not routes or not (fields.webhook.enabled or self._settings.files):
             return None
         serving = Serving(self._ground.own, self._settings, routes, _manner())
-        serving.knows = self._ground.watching.unknown
+        serving.knows = self._ground.watching.lacking
         serving.report = self._ground.metrics.answered
         return serving
 

@@ -21,7 +21,7 @@ from rescheduler.cluster.client import ApiClient, Request
 from rescheduler.cluster.errors import ApiError, ClusterError
 from rescheduler.cluster.failures import NOT_KUBERNETES
 from rescheduler.cluster.writer import FIELD_MANAGER
-from rescheduler.model.marks import MANAGED_BY, OURSELVES, PROBE
+from rescheduler.model.marks import MANAGED_BY, OURSELVES, PROBE, REGISTERED_BY
 
 Json = dict[str, Any]
 MUTATE = "/mutate"
@@ -133,10 +133,9 @@ class WebhookConfiguration:
         return True
 
     def is_here(self, found: Json) -> bool:
-        """Whether it leads to us, and not to another controller of ours elsewhere in the cluster."""
-        clients = [each.get("clientConfig") or {} for each in found.get("webhooks") or ()]
-        wanted = self._client_config(None)
-        return all(_contains(each, wanted) for each in clients)
+        """Whether it was registered from our namespace, and not by a controller of ours elsewhere in the cluster."""
+        notes = found["metadata"].get("annotations") or {}
+        return bool(notes.get(REGISTERED_BY, self._settings.namespace) == self._settings.namespace)
 
     def wanted(self, bundle: bytes | None) -> Json:
         """As it should be; every field that has a default is said, so that it can be compared."""
@@ -164,7 +163,11 @@ class WebhookConfiguration:
         return {
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "MutatingWebhookConfiguration",
-            "metadata": {"name": settings.name, "labels": {MANAGED_BY: OURSELVES}},
+            "metadata": {
+                "name": settings.name,
+                "labels": {MANAGED_BY: OURSELVES},
+                "annotations": {REGISTERED_BY: settings.namespace},
+            },
             "webhooks": [{"name": PODS_WEBHOOK} | common | pods, {"name": PROBE_WEBHOOK} | common | probe],
         }
 

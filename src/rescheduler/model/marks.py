@@ -30,6 +30,7 @@ NOMINATE_GATE = "rescheduler.io/nominate"  # scheduling gate that the webhook pu
 GATED = "rescheduler.io/gated"  # annotation of a pod with that gate: its migration
 PLACEHOLDER = "rescheduler.io/placeholder"  # label of a gated pod that only holds room: its migration
 PROBE = "rescheduler.io/probe"  # label of a pod that is never made: whether the API server asks our webhook
+REGISTERED_BY = "rescheduler.io/registered-by"  # annotation of our webhook's configuration: whose namespace
 ANSWER = "rescheduler.io/probe-answer"  # annotation with which the webhook answers a probe
 CORDONED = "rescheduler.io/cordoned"  # annotation of a node that we cordoned: since when
 MANAGED_BY = "app.kubernetes.io/managed-by"  # label of what we make, with the value below

@@ -68,6 +68,10 @@ class Watching:
         missing = [plural for plural, each in self._reflectors.items() if not each.synced.is_set()]
         return f"being read: {', '.join(missing)}" if missing else ""
 
+    def lacking(self) -> str:
+        """Why what is known may not be true: it is not read yet, or not up to date."""
+        return self.unknown() or self.stale()
+
     def stale(self) -> str:
         """Which kinds are not up to date, and why; empty when all are."""
         failing = [f"{plural}: {each.failure}" for plural, each in self._reflectors.items() if each.failure]
