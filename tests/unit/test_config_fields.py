@@ -134,8 +134,10 @@ def test_the_default_policy_is_the_policy_of_the_model() -> None:
         ),
         (
             "extender: {enabled: true}",
-            "extender: has no certificate to be served with: enable the webhook, give webhook.certificates, or give "
-            "extender.insecurePort",
+            (
+                "extender: has no certificate to be served with: enable the webhook, give webhook.certificates, or "
+                "give extender.insecurePort"
+            ),
         ),
         ("extender: {insecurePort: 70000}", "extender.insecurePort: 70000 is not between 0 and 65535"),
         ("web: {port: -1}", "web.port: -1 is not between 0 and 65535"),

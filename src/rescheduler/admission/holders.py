@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.holders import asks
+from rescheduler.cluster.holders import asks, known_above, workload_of
 from rescheduler.model import marks
 from rescheduler.model.advice import Newcomer
-from rescheduler.model.objects import NOTHING, Owner, Pod, Workload
+from rescheduler.model.objects import NOTHING, Owner, Pod
 
 
 class Holder(NamedTuple):
@@ -41,33 +41,16 @@ def holder_of(newcomer: Newcomer, cache: Cache) -> Holder:
             row: Pod | None = cache.row("Pod", (newcomer.namespace, newcomer.name)) if newcomer.name else None
             notes = row.annotations if row is not None and row.owner is None else NOTHING
         return Holder("Pod", newcomer.name or newcomer.generate_name, notes, asked)
-    controller = _workload(cache, newcomer.namespace, owner)
+    namespace = newcomer.namespace
+    controller = top = workload_of(cache, namespace, owner)
+    above = controller.owner if controller is not None else _guessed_above(newcomer, cache)
     if controller is not None:
         asked = asked or asks(controller.annotations)
-        top = _top(controller, controller.owner, cache, newcomer.namespace)
-    else:
-        top = _top(None, _guessed_above(newcomer, cache), cache, newcomer.namespace)
+    if above is not None and known_above(cache, namespace, owner.kind, above):
+        top = workload_of(cache, namespace, above)  # the copy of a Deployment's record is never the record
     if top is None:
         return Holder(owner.kind, owner.name, NOTHING, asked)
     return Holder(top.kind, top.name, top.annotations, asked or asks(top.annotations))
-
-
-def _top(controller: Workload | None, above: Owner | None, cache: Cache, namespace: str) -> Workload | None:
-    """The controller, or who is above it: a ReplicaSet's copy of its Deployment's record is never the record."""
-    if above is None or above.kind not in ("Deployment", "CronJob"):
-        return controller
-    top = _workload(cache, namespace, above)
-    if above.kind == "CronJob" and (top is None or not asks(top.annotations)):
-        return controller  # a CronJob keeps a record only if it is the CronJob that says how often
-    return top
-
-
-def _workload(cache: Cache, namespace: str, owner: Owner) -> Workload | None:
-    """This very workload: one of the same name that was there before it says nothing."""
-    if owner.kind not in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob"):
-        return None
-    row: Workload | None = cache.row(owner.kind, (owner.kind, namespace, owner.name))
-    return row if row is not None and (not owner.uid or row.uid == owner.uid) else None
 
 
 def _guessed_above(newcomer: Newcomer, cache: Cache) -> Owner | None:

@@ -3,6 +3,7 @@
 The recovery loop asks by the record's holder. Everything comes straight from the API server and as it is now, lists
 too: a list from a server whose cache is behind could show a pod again that was counted, deleted and forgotten, and it
 would be counted twice. Long lists come in pages, so that a DaemonSet of 5,000 pods does not stop everything else.
+Who keeps a record, as far as the cache knows, is said here too: `runtime.failing` and `admission.holders` ask it.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from dataclasses import dataclass
 
 import msgspec
 
+from rescheduler.cluster.cache import Cache
 from rescheduler.cluster.client import ApiClient
+from rescheduler.cluster.kinds import WORKLOADS
 from rescheduler.cluster.paths import path_of
 from rescheduler.cluster.reading import Reader
 from rescheduler.migration.commands import Json
 from rescheduler.migration.observation import controller_of, notes_of
 from rescheduler.model import marks
-from rescheduler.model.objects import Workload
+from rescheduler.model.objects import Owner, Workload
 
 HolderKey = tuple[str, str, str]
 """Kind, namespace and name of who keeps a record."""
@@ -46,6 +49,22 @@ def asks(notes: Iterable[str]) -> bool:
 def holder_above(kind: str, above: str, notes: Iterable[str]) -> bool:
     """Whether a controller's record is kept by who made it: a Deployment always, a CronJob if it asks for it itself."""
     return _ABOVE.get(kind) == above and (above == "Deployment" or asks(notes))
+
+
+def workload_of(cache: Cache, namespace: str, owner: Owner) -> Workload | None:
+    """This very workload, if it is known: one of the same name that was there before it says nothing."""
+    row: Workload | None = (
+        cache.row(owner.kind, (owner.kind, namespace, owner.name)) if owner.kind in WORKLOADS else None
+    )
+    return row if row is not None and (not owner.uid or row.uid == owner.uid) else None
+
+
+def known_above(cache: Cache, namespace: str, kind: str, above: Owner | None) -> bool:
+    """Whether who made a controller of this kind keeps its record, by what the cache knows: it may not know it yet."""
+    if above is None:
+        return False
+    maker = workload_of(cache, namespace, above)
+    return holder_above(kind, above.kind, maker.annotations if maker is not None else ())
 
 
 class Holders:

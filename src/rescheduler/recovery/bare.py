@@ -54,6 +54,8 @@ def _take_over(draft: Draft, copy: Json) -> None:
         draft.entries[WHOLE] = lasting(draft.entry(WHOLE))
         if new is None and not is_leaving(copy) and not has_ended(copy):
             draft.deletions.append(copy)
+    elif is_leaving(copy):
+        draft.wait(SOON)  # somebody deletes it: it is made once more, and till then this one is all there is
     elif old is None or new is not None:
         draft.deletions.append(case.holder)
     else:

@@ -37,9 +37,10 @@ class Case:
     pods: tuple[Json, ...] = ()
     """Every pod of these controllers; the bare pod itself."""
     vanished: tuple[Json, ...] = ()
-    """Pods that had failed as a whole and were gone when they were to be read: StatefulSets and DaemonSets delete such
-    pods themselves, at once. What is known of them, as a pod (metadata with `ownerReferences`, `spec.nodeName`,
-    `status` with phase, reason and startTime). Each is given until a record is written, and then no more."""
+    """Pods that had failed as a whole and were gone or leaving when they were to be read: StatefulSets and DaemonSets
+    delete such pods themselves, at once. What is known of them, as a pod (metadata with `ownerReferences`,
+    `spec.nodeName`, `status` with phase, reason and startTime). Each is given until it is decided about, and then no
+    more."""
     nodes: Mapping[str, Json] = field(default_factory=lambda: MappingProxyType({}))
     """The nodes of these pods, by name; one that does not exist any more is not in it."""
     unready_share: float = 0.0
@@ -74,5 +75,7 @@ class Decision:
     """The pod that takes a bare pod's place."""
     deletions: tuple[Json, ...] = ()
     """Pods to delete, each under the condition that its UID and resourceVersion are as seen."""
+    undecided: frozenset[str] = frozenset()
+    """UIDs of failed pods that are decided about later: it is too early, or there are too many at once."""
     wait: float | None = None
     """After how many seconds to look again; None: when something changes."""

@@ -18,7 +18,7 @@ from rescheduler.recovery import case as outcomes
 from rescheduler.recovery.case import Case, Decision
 from rescheduler.recovery.draft import SOON, Draft, opened
 from rescheduler.recovery.failures import kind_of, may_be_own_fault
-from rescheduler.recovery.health import recovers_in, runs_somewhere
+from rescheduler.recovery.health import may_show_in, recovers_in, runs_somewhere, success
 from rescheduler.recovery.jobs import refusal, replaces_itself
 from rescheduler.recovery.patients import Patient, patients, places_of
 from rescheduler.recovery.record import WHOLE, Failure, lasting
@@ -46,12 +46,14 @@ def decide(case: Case) -> Decision:
     faults = _faults(draft, ill)
     for each in new:
         if draft.is_full:
+            draft.undecided.add(each.uid)
             draft.wait(_NEXT_LOT)
-            break
-        if each.has_no_place:
+        elif each.has_no_place:
             _let_it_go_anywhere(draft, each)
-        elif each.failing.at_fault or kind_of(each.failing.reason) in faults:
+        elif each.failing.at_fault:
             _stop(draft, each, telling.AT_FAULT)
+        elif kind_of(each.failing.reason) in faults:
+            _blame(draft, each)
         elif draft.entry(each.name).count >= each.budget:
             _stop(draft, each, telling.EXHAUSTED)
         else:
@@ -104,7 +106,7 @@ def _stop(draft: Draft, patient: Patient, why: str) -> None:
     draft.entries[patient.name] = replace(entry.ending(entry.ends | {end}), revision=revision)
     title, said = _title(patient), patient.failing.said
     if why == telling.EXHAUSTED:
-        note = f"{title} {said}; it stays where it is: it was rescheduled {entry.count} times of {patient.budget}"
+        note = f"{title} {said}; it stays where it is: rescheduled {entry.count} of {patient.budget} times"
         draft.outcomes.append(outcomes.EXHAUSTED)
     else:
         where = ", ".join(sorted({*entry.nodes, patient.node}))
@@ -114,7 +116,7 @@ def _stop(draft: Draft, patient: Patient, why: str) -> None:
         if outcomes.AT_FAULT not in draft.outcomes:
             draft.outcomes.append(outcomes.AT_FAULT)
     holder = draft.case.holder["metadata"]["uid"]
-    draft.tell(patient.pod, why, note, f"{holder}/{patient.name}/{revision}/{entry.count}/{patient.budget}")
+    draft.tell(patient.pod, why, note, f"{holder}/{patient.name}/{revision}/{patient.uid}/{patient.budget}")
 
 
 def _reschedule(draft: Draft, patient: Patient) -> None:
@@ -127,14 +129,18 @@ def _reschedule(draft: Draft, patient: Patient) -> None:
     nodes[patient.node] = Failure(case.now, patient.failing.reason)
     places = places_of(case, patient.pod)
     what = f"{_title(patient)} on node {patient.node} {patient.failing.said}"
-    if not in_place and places <= nodes.keys():
-        if not places:
-            # It would only be gone. When a node turns up that could take it, it has its turn.
-            draft.tell(patient.pod, telling.NO_NODE_LEFT, f"{what}; no node could take it", f"{patient.uid}/none")
-            draft.wait(SOON)
+    if not in_place and not places and not patient.is_gone:
+        # It would only be gone. When a node turns up that could take it, it has its turn.
+        draft.tell(patient.pod, telling.NO_NODE_LEFT, f"{what}; no node could take it", f"{patient.uid}/none")
+        draft.undecided.add(patient.uid)
+        draft.wait(SOON)
+        return
+    if not in_place and places and places <= nodes.keys():
+        if _was_everywhere_before(draft, patient, places):
+            _blame(draft, patient)
             return
         _say_no_node(draft, patient, f"{what}; it has failed on every node that could take it: all are tried again")
-        nodes = {}
+        entry, nodes = entry.ending(entry.ends | {telling.NO_NODE_LEFT}), {}
     draft.entries[patient.name] = replace(
         entry.ending(entry.ends - {telling.EXHAUSTED}),
         count=entry.count + 1,
@@ -151,6 +157,24 @@ def _reschedule(draft: Draft, patient: Patient) -> None:
     draft.outcomes.append(outcome)
     draft.room -= 1
     _remove(draft, patient)
+
+
+def _blame(draft: Draft, patient: Patient) -> None:
+    """Say that it is the workload's own fault, unless a pod is about to show that it is not."""
+    left = may_show_in(draft.case)
+    if left is None:
+        _stop(draft, patient, telling.AT_FAULT)
+    else:
+        draft.undecided.add(patient.uid)
+        draft.wait(left)
+
+
+def _was_everywhere_before(draft: Draft, patient: Patient, places: frozenset[str]) -> bool:
+    """Whether it fails on each of several nodes for the second time: there may be fewer than `fault_nodes`."""
+    ends, reason = draft.entry(patient.name).ends, patient.failing.reason
+    again = len(places) > 1 and telling.NO_NODE_LEFT in ends
+    kinds = {kind_of(each.reason) for each in draft.entry(patient.name).nodes.values()} | {kind_of(reason)}
+    return again and may_be_own_fault(reason) and len(kinds) == 1 and not runs_somewhere(draft.case)
 
 
 def _let_it_go_anywhere(draft: Draft, patient: Patient) -> None:
@@ -202,7 +226,7 @@ def _clear(draft: Draft) -> None:
     going = {pod["metadata"]["uid"] for pod in draft.deletions}
     for name, entry in sorted(draft.entries.items()):
         kept = lasting(entry)
-        left = recovers_in(case, name, entry) if entry != kept else None
+        left = recovers_in(case, draft.live.get(name, []), entry) if entry != kept else None
         if left is None or not going.isdisjoint(entry.pending):
             continue
         if left > 0:
@@ -211,7 +235,8 @@ def _clear(draft: Draft) -> None:
         draft.entries[name] = kept
         if entry.count or entry.told:
             whose = f"pod {name}" if case.holder["kind"] == "StatefulSet" else f"on node {name}" if name else "all pods"
-            note = f"{whose}: well again for {case.settings.clear_after:.0f} s, after {entry.count} retries"
+            why = success(case, entry) or f"{whose}: well again for {case.settings.clear_after:.0f} s"
+            note = f"{why}, after {entry.count} {'retry' if entry.count == 1 else 'retries'}"
             last = max((failure.at for failure in entry.nodes.values()), default=0)
             occasion = f"{case.holder['metadata']['uid']}/{name}/{entry.count}/{last:.0f}"
             draft.tell(None, telling.RECOVERED, note, occasion)

@@ -6,6 +6,7 @@ anew, one of another template too) and, in the end, says only what differs from 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from rescheduler.migration.commands import Json
@@ -15,7 +16,7 @@ from rescheduler.model import marks
 from rescheduler.recovery import case as outcomes
 from rescheduler.recovery import telling
 from rescheduler.recovery.case import Case, Decision
-from rescheduler.recovery.health import is_well, pods_of, runs_somewhere
+from rescheduler.recovery.health import by_entry, is_well, runs_somewhere
 from rescheduler.recovery.jobs import failures
 from rescheduler.recovery.record import EMPTY, Entry, RecordError, read, without_old, written
 from rescheduler.recovery.revisions import outdated
@@ -33,11 +34,14 @@ class Draft:
     """What has been decided so far about one case."""
 
     case: Case
+    live: Mapping[str, list[Json]] = field(default_factory=dict)
+    """The live pods that each entry is about."""
     entries: dict[str, Entry] = field(default_factory=dict)
     news: list[News] = field(default_factory=list)
     outcomes: list[str] = field(default_factory=list)
     deletions: list[Json] = field(default_factory=list)
     creation: Json | None = None
+    undecided: set[str] = field(default_factory=set)
     waits: list[float] = field(default_factory=list)
     job_failures: dict[str, int] = field(default_factory=dict)
     """By UID of a Job, how many it has had, with the pods that are about to be deleted."""
@@ -88,13 +92,14 @@ class Draft:
             strays=tuple(each for each in strays if marks.FAILURES in notes_of(each)),
             creation=self.creation,
             deletions=tuple(self.deletions),
+            undecided=frozenset(self.undecided),
             wait=min(self.waits, default=None),
         )
 
 
 def opened(case: Case) -> Draft:
     """The draft that changes nothing but what is out of date."""
-    draft = Draft(case)
+    draft = Draft(case, by_entry(case))
     text = notes_of(case.holder).get(marks.FAILURES, "")
     try:
         record = read(text)
@@ -107,7 +112,7 @@ def opened(case: Case) -> Draft:
         del record[name]
     if runs_somewhere(case):
         record = {name: entry.ending(entry.ends - {telling.AT_FAULT}) for name, entry in record.items()}
-    lasting = {name for name, entry in record.items() if entry.ends and _suffers(case, name)}
+    lasting = {name for name, entry in record.items() if entry.ends and _suffers(draft, name)}
     kept = without_old(record, case.now, case.settings.forget_after) | {name: record[name] for name in lasting}
     uids = {pod["metadata"]["uid"] for pod in (*case.pods, *case.vanished)}
     for name, entry in kept.items():
@@ -120,8 +125,9 @@ def opened(case: Case) -> Draft:
     return draft
 
 
-def _suffers(case: Case, name: str) -> bool:
-    return any(not is_well(pod, case.settings, case.now) for pod in pods_of(case, name))
+def _suffers(draft: Draft, name: str) -> bool:
+    case = draft.case
+    return any(not is_well(pod, case.settings, case.now) for pod in draft.live.get(name, ()))
 
 
 def _same(before: str | None, text: str) -> bool:

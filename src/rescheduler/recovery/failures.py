@@ -24,6 +24,7 @@ INVALID_IMAGE = "InvalidImageName"
 IMAGE_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", INVALID_IMAGE})
 _NEVER = "DeadlineExceeded"  # the pod had the time that its owner gave it: another node gives it no more
 _PLACE = "place"
+_HEALTHY_RUN = 600.0  # seconds, after which a kubelet, too, forgets that a container crashed before
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +136,19 @@ def _of_containers(pod: Json, settings: Settings, now: float) -> Iterator[Failin
             if _counts(ERROR, settings):
                 since = _time(state["terminated"].get("finishedAt")) or _bound(pod)
                 yield Failing(ERROR, f"has failed ({_exit(each)})", _left(since, settings.delay, now))
-        elif (code or waits == CRASH_LOOP) and restarts >= settings.crash_restarts:
+        elif (code or waits == CRASH_LOOP) and restarts >= settings.crash_restarts and not _ran_well(each):
             last = [_time(over.get("finishedAt")) for over in _ends(each)]
             since = max((at for at in last if at is not None), default=_bound(pod))
             # Whoever has crashed once more since has done so for long enough.
             due = 0.0 if restarts > settings.crash_restarts else _left(since, settings.delay, now)
             yield Failing(CRASH_LOOP, f"crashes again and again ({_exit(each)}, {restarts} restarts)", due)
+
+
+def _ran_well(status: Json) -> bool:
+    """Whether the last run was long: then its crash is the first of its kind, however often it was restarted before."""
+    last = next(iter(_ends(status)), {})
+    started, ended = _time(last.get("startedAt")), _time(last.get("finishedAt"))
+    return started is not None and ended is not None and ended - started >= _HEALTHY_RUN
 
 
 def _imageless(pod: Json, status: Json, settings: Settings, now: float) -> Failing:
@@ -153,6 +161,8 @@ def _imageless(pod: Json, status: Json, settings: Settings, now: float) -> Faili
 
 
 def _late(pod: Json, settings: Settings, now: float) -> Iterator[Failing]:
+    if _prepares(pod):
+        return
     waiting = [
         f"{each['name']}: {found.get('reason') or 'waiting'}"
         for each in statuses(pod)
@@ -162,6 +172,13 @@ def _late(pod: Json, settings: Settings, now: float) -> Iterator[Failing]:
         due = _left(_last_step(pod), settings.start_timeout, now)
         detail = f" ({', '.join(waiting)})" if waiting else ""
         yield Failing(NOT_STARTED, f"has not started for {settings.start_timeout:.0f} s{detail}", due)
+
+
+def _prepares(pod: Json) -> bool:
+    """Whether an init container is at work: that takes as long as it takes. A sidecar is none of these."""
+    sidecars = {each["name"] for each in pod["spec"].get("initContainers") or () if each.get("restartPolicy")}
+    found = (pod.get("status") or {}).get("initContainerStatuses") or ()
+    return any((each.get("state") or {}).get("running") is not None for each in found if each["name"] not in sidecars)
 
 
 def _crashes(pod: Json) -> bool:

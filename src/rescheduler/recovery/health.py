@@ -7,10 +7,12 @@ from rescheduler.migration.observation import condition, controller_of, has_ende
 from rescheduler.model.instant import parse_instant
 from rescheduler.recovery.case import Case
 from rescheduler.recovery.failures import statuses
-from rescheduler.recovery.record import WHOLE, Entry, slot
+from rescheduler.recovery.record import Entry, slot
 from rescheduler.recovery.retries import wanted
 from rescheduler.recovery.revisions import is_outdated
 from rescheduler.recovery.settings import Settings
+
+_PROOF = 60.0  # seconds
 
 
 def is_well(pod: Json, settings: Settings, now: float) -> bool:
@@ -26,9 +28,23 @@ def runs_somewhere(case: Case) -> bool:
     """Whether a pod shows that its workload can run, with the template that is in use."""
     for pod in case.pods:
         done = (pod.get("status") or {}).get("phase") == "Succeeded"
-        if (done or is_well(pod, case.settings, case.now)) and not is_outdated(pod, case):
+        if (done or _runs_for(pod, case) >= _PROOF) and not is_outdated(pod, case):
             return True
     return False
+
+
+def may_show_in(case: Case) -> float | None:
+    """In how many seconds a pod will have shown it; None if none is about to.
+
+    One that was made a moment ago shows nothing: without a readiness probe it is Ready before its first crash.
+    """
+    young = [each for pod in case.pods if not is_outdated(pod, case) and (each := _runs_for(pod, case)) > 0]
+    return _PROOF - max(young) if young else None
+
+
+def _runs_for(pod: Json, case: Case) -> float:
+    """For how many seconds it has been well."""
+    return max(ready_for(pod, case.now) or 0.0, 0.001) if is_well(pod, case.settings, case.now) else 0.0
 
 
 def is_live(pod: Json) -> bool:
@@ -36,22 +52,31 @@ def is_live(pod: Json) -> bool:
     return not is_leaving(pod) and (not has_ended(pod) or controller_of(pod) is None)
 
 
-def pods_of(case: Case, name: str) -> list[Json]:
-    """The live pods that an entry of the record is about."""
-    kind = case.holder["kind"]
-    live = [pod for pod in case.pods if is_live(pod)]
-    return [pod for pod in live if slot(kind, pod["metadata"]["name"], pod["spec"].get("nodeName", "")) == name]
+def by_entry(case: Case) -> dict[str, list[Json]]:
+    """The live pods that each entry of the record is about."""
+    found: dict[str, list[Json]] = {}
+    for pod in filter(is_live, case.pods):
+        name = slot(case.holder["kind"], pod["metadata"]["name"], pod["spec"].get("nodeName", ""))
+        found.setdefault(name, []).append(pod)
+    return found
 
 
-def recovers_in(case: Case, name: str, entry: Entry) -> float | None:
-    """In how many seconds what an entry is about has been well for long enough; None if that is not in sight."""
-    holder, settings = case.holder, case.settings
+def success(case: Case, entry: Entry) -> str:
+    """What was reached in spite of the failures, so that nothing is left to be well; empty where pods just go on."""
+    holder = case.holder
     if holder["kind"] == "Job" and condition(holder, "Complete").get("status") == "True":
-        return 0.0
+        return "the Job has completed"
     if holder["kind"] == "CronJob" and _succeeded_since(case, entry):
+        return "the last Job has completed"
+    return ""
+
+
+def recovers_in(case: Case, pods: list[Json], entry: Entry) -> float | None:
+    """In how many seconds the pods that an entry is about have been well for long enough; None: not in sight."""
+    holder, settings = case.holder, case.settings
+    if success(case, entry):
         return 0.0
-    pods = pods_of(case, name)
-    least = wanted(holder) if name == WHOLE else 1
+    least = 1 if holder["kind"] in ("StatefulSet", "DaemonSet") else wanted(holder)
     ready = [ready_for(pod, case.now) for pod in pods]
     if not pods or len(pods) < least or None in ready:
         return None

@@ -24,6 +24,8 @@ from rescheduler.recovery.retries import RetriesError, retries_of, total
 from rescheduler.recovery.revisions import is_outdated
 
 NO_PLACE = "NoPlace"
+_WELL: Json = {"metadata": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+_DOUBTFUL = 60.0  # seconds; so many workloads wait for their nodes that looking at all of them is dear
 _TOO_MANY = 0.5  # of all nodes: then it is the network or the control plane that is ill, and not they
 
 
@@ -39,7 +41,7 @@ class Patient:
     budget: int
     """How many retries that entry has in all."""
     is_gone: bool = False
-    """Whether its controller has deleted it already."""
+    """Whether its controller, or somebody else, has deleted it already."""
 
     @property
     def uid(self) -> str:
@@ -60,7 +62,7 @@ class Patient:
 def patients(draft: Draft) -> list[Patient]:
     """Those whose time has come, by name."""
     controllers = {str(each["metadata"]["uid"]): each for each in draft.case.controllers}
-    there = {pod["metadata"]["uid"] for pod in draft.case.pods}
+    there = {pod["metadata"]["uid"] for pod in draft.case.pods if not is_leaving(pod)}
     pods = [*draft.case.pods, *(pod for pod in draft.case.vanished if pod["metadata"]["uid"] not in there)]
     pods.sort(key=lambda pod: str(pod["metadata"]["name"]))
     found = [each for pod in pods if (each := _patient(draft, pod, controllers)) is not None]
@@ -91,14 +93,16 @@ def _patient(draft: Draft, pod: Json, controllers: Mapping[str, Json]) -> Patien
 
 
 def _trouble(case: Case, pod: Json, controller: Json | None, entry: Entry) -> Failing | None:
-    found = failing(pod, case.nodes.get(pod["spec"].get("nodeName") or ""), case.settings, case.now)
+    stays = controller is not None and controller["kind"] == "DaemonSet"  # whatever becomes of its node
+    node = _WELL if stays else case.nodes.get(pod["spec"].get("nodeName") or "")
+    found = failing(pod, node, case.settings, case.now)
     if found is None:
         return _without_place(case, pod, controller, entry)
-    if controller is not None and controller["kind"] == "Job":
-        # A Job's failed pods stay for their logs. Those that fell before the record was last cleared are old news.
-        old = has_ended(pod) and case.now - ended_at(pod) >= case.settings.clear_after
-        return None if old or standstill(controller) else found
-    return found
+    if controller is None:
+        return found
+    # Failed pods that were replaced stay for a while. Those that fell before the record was last cleared are old news.
+    old = has_ended(pod) and case.now - ended_at(pod) >= case.settings.clear_after
+    return None if old or (controller["kind"] == "Job" and standstill(controller)) else found
 
 
 def _without_place(case: Case, pod: Json, controller: Json | None, entry: Entry) -> Failing | None:
@@ -143,9 +147,10 @@ def _is_free(draft: Draft, patient: Patient) -> bool:
             f"{full_name} on node {patient.node} is not taken for failed"
         )
         draft.tell(pod, telling.DOUBTED, note, f"{patient.node}/{since}")
-        draft.wait(SOON)
+        draft.wait(_DOUBTFUL)
         return False
     if patient.failing.due > 0:
+        draft.undecided.add(patient.uid)
         draft.wait(patient.failing.due)
         return False
     return True

@@ -81,7 +81,7 @@ def read(text: str) -> dict[str, Entry]:
         return {}
     try:
         body = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RecordError(f"it is not JSON: {error}") from None
     if not isinstance(body, dict):
         raise RecordError("it is not a JSON object")

@@ -15,11 +15,12 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.holders import CONTROLLERS, HolderKey, asks, holder_above
+from rescheduler.cluster.holders import CONTROLLERS, HolderKey, asks, known_above, workload_of
 from rescheduler.cluster.kinds import WORKLOADS
 from rescheduler.model import marks
 from rescheduler.model.objects import Node, Pod, Workload
 from rescheduler.recovery.settings import Settings
+from rescheduler.runtime.fallen import Fallen
 
 _TOGETHER = 0.2  # seconds; what happens in a row is gone through once
 _REST = 1.0  # seconds at least between two times that all pods are gone through
@@ -50,6 +51,8 @@ class Failing:
         self._settings = settings
         self._now = now
         self._suspect = suspect
+        self.fallen = Fallen(now)
+        """Pods that may be gone when they are to be read."""
         self._on = False
         self._notes: dict[HolderKey, _Notes] = {}
         """Of the workloads that say anything."""
@@ -85,6 +88,7 @@ class Failing:
             for timer in self._timers.values():
                 timer.cancel()
             self._timers.clear()
+            self.fallen.clear()
 
     async def _everything(self) -> None:
         for node in self._cache.rows("Node"):
@@ -130,6 +134,9 @@ class Failing:
             return
         if kind == "Pod":
             self._pod_changed(key)
+            if key in self._suspected:
+                # Only when it is told anew: of pods that had failed before, nobody knows since when.
+                self.fallen.saw(self._cache.row("Pod", key))
         elif kind == "Node":
             self._node_changed(key)
         elif kind in WORKLOADS:
@@ -234,18 +241,11 @@ class Failing:
             return ("Pod", namespace, pod.name)
         if owner.kind not in CONTROLLERS:
             return None
-        controller: Workload | None = self._cache.row(owner.kind, (owner.kind, namespace, owner.name))
+        controller = workload_of(self._cache, namespace, owner)
         above = controller.owner if controller is not None else None
-        if above is not None:
-            key = (above.kind, namespace, above.name)
-            if holder_above(owner.kind, above.kind, self._asked_by(key)):
-                return key
+        if above is not None and known_above(self._cache, namespace, owner.kind, above):
+            return (above.kind, namespace, above.name)
         return (owner.kind, namespace, owner.name)
-
-    def _asked_by(self, key: HolderKey) -> tuple[str, ...]:
-        """The annotations of a CronJob that say something."""
-        workload: Workload | None = self._cache.row(key[0], key) if key[0] in WORKLOADS else None
-        return tuple(workload.annotations) if workload is not None else ()
 
     def _has_record(self, holder: HolderKey, pod: Pod) -> bool:
         if holder[0] == "Pod":

@@ -20,8 +20,9 @@ from rescheduler.cluster.errors import ClusterError
 from rescheduler.cluster.holders import HolderKey
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command, Json
-from rescheduler.migration.observation import Refused
+from rescheduler.migration.observation import Refused, is_leaving
 from rescheduler.model import marks
+from rescheduler.recovery import telling
 from rescheduler.recovery.case import Case, Decision
 from rescheduler.recovery.deciding import decide
 from rescheduler.runtime.bulletins import Bulletins, Teller
@@ -85,9 +86,9 @@ class Recovery:
     def __init__(self, known: Known, hands: Hands) -> None:
         self._known = known
         self._hands = hands
-        self._cases = Cases(hands.reads, known)
         self._queue: WorkQueue[HolderKey] = WorkQueue()
         self._failing = Failing(known.cache, known.settings, known.now, self._suspect)
+        self._cases = Cases(hands.reads, known, self._failing.fallen)
         self._peace = _Peace()
         self._bulletins = Bulletins(hands.teller)
 
@@ -146,9 +147,10 @@ class Recovery:
             if not await self._recorded(case, decision):
                 case = await self._cases.renewed(key, case)
                 continue
+            self._failing.fallen.settle(_settled(case, decision))
             self._announce(key, decision)
             # A record on the very pod that is to go makes another version of it than was seen.
-            if (decision.record is None or key[0] != "Pod") and await self._acted(key, decision):
+            if (decision.record is None or key[0] != "Pod") and await self._acted_or_told(key, case, decision):
                 return decision.wait
             case = await self._cases.case(key)
         raise RefusedError("it changes all the time, and each time before anything could be written")
@@ -162,6 +164,15 @@ class Recovery:
             "annotations": {marks.FAILURES: decision.record or None},
         }
         return await self._done(commands.patch(case.holder, {"metadata": changes}, "record that its pods failed"))
+
+    async def _acted_or_told(self, key: HolderKey, case: Case, decision: Decision) -> bool:
+        """The same as `_acted`; what a quota or a policy refuses, people are told."""
+        try:
+            return await self._acted(key, decision)
+        except RefusedError as error:
+            occasion = f"{case.holder['metadata'].get('uid', '')}/{error}"
+            self._bulletins.hear(telling.news_of(case.holder, None, telling.REFUSED, str(error), occasion))
+            raise
 
     async def _acted(self, key: HolderKey, decision: Decision) -> bool:
         """Do what was decided, now that it is recorded; False if somebody else was faster with a part of it."""
@@ -204,6 +215,12 @@ class Recovery:
 async def _decided(case: Case) -> Decision:
     """What to do; thousands of pods are not gone through in the event loop."""
     return decide(case) if len(case.pods) < _MANY else await asyncio.to_thread(decide, case)
+
+
+def _settled(case: Case, decision: Decision) -> list[str]:
+    """The pods that have failed as a whole and that all is decided about, by UID."""
+    seen = [pod for pod in case.pods if (pod.get("status") or {}).get("phase") == "Failed" and not is_leaving(pod)]
+    return [uid for pod in (*seen, *case.vanished) if (uid := pod["metadata"]["uid"]) not in decision.undecided]
 
 
 def _unnoted(replica_set: Json) -> Command:

@@ -2,7 +2,8 @@
 
 The recovery loop asks by the record's holder and gives the answer to `recovery.deciding`. Holder, controllers and pods
 are read anew, as are nodes that seem lost; that a node is well, and which nodes are open, is the cache's word, because
-a workload may have pods on hundreds of them and nobody loses a pod by it.
+a workload may have pods on hundreds of them and nobody loses a pod by it. Pods that failed and are gone already are
+those that `fallen` remembers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rescheduler.cluster.cache import Cache
 from rescheduler.cluster.holders import HolderKey, Holding
 from rescheduler.cluster.reading import Reader
 from rescheduler.migration.commands import Json
-from rescheduler.migration.observation import condition, controller_of, notes_of
+from rescheduler.migration.observation import condition, is_leaving, notes_of
 from rescheduler.model import marks
 from rescheduler.model.migration import Phase
 from rescheduler.model.objects import Node, Pod, Workload
@@ -32,6 +33,7 @@ from rescheduler.recovery.case import Case
 from rescheduler.recovery.record import EMPTY, WHOLE, Entry, RecordError, read
 from rescheduler.recovery.settings import Settings
 from rescheduler.runtime.board import Board
+from rescheduler.runtime.fallen import Fallen
 from rescheduler.runtime.places import Places
 
 _GUARDS = (
@@ -64,9 +66,10 @@ class Known:
 class Cases:
     """Makes cases."""
 
-    def __init__(self, reads: Reads, known: Known) -> None:
+    def __init__(self, reads: Reads, known: Known, fallen: Fallen) -> None:
         self._reads = reads
         self._known = known
+        self._fallen = fallen
         self._places = Places(known.cache, known.now)
 
     async def case(self, key: HolderKey) -> Case | HolderKey | None:
@@ -83,12 +86,17 @@ class Cases:
             rows[pod["metadata"]["uid"]] = _row(reader, pod, entry)
             if index % _SLICE == 0:
                 await asyncio.sleep(0)
-        free = self._free(found, rows, [_template(reader, each) for each in _by_age(found.controllers)])
+        there = {pod["metadata"]["uid"] for pod in found.pods if not is_leaving(pod)}
+        owners = {each["metadata"]["uid"] for each in found.controllers}
+        vanished = [fall for fall in self._fallen.of(owners) if fall.pod.uid not in there]
+        rows |= {fall.pod.uid: fall.pod for fall in vanished}
+        free = self._free(rows, [_template(reader, each) for each in _by_age(found.controllers)])
         everywhere = next(iter(free.values()), frozenset[str]())
         return Case(
             holder=found.holder,
             controllers=found.controllers,
             pods=found.pods,
+            vanished=tuple(fall.as_pod() for fall in vanished),
             nodes=await self._nodes(pod["spec"].get("nodeName", "") for pod in found.pods),
             unready_share=self._places.unready_share,
             free_nodes=everywhere,
@@ -108,13 +116,11 @@ class Cases:
         controllers = tuple(holder if each is case.holder else each for each in case.controllers)
         return replace(case, holder=holder, controllers=controllers, now=self._known.now())
 
-    def _free(
-        self, found: Holding, rows: dict[str, Pod], templates: list[Workload | None]
-    ) -> dict[str, frozenset[str]]:
+    def _free(self, rows: dict[str, Pod], templates: list[Workload | None]) -> dict[str, frozenset[str]]:
         """By UID, where each pod's replacement could be; pods of the newest controller come first."""
         by_owner = {each.uid: each for each in templates if each is not None}
         ages = {uid: age for age, uid in enumerate(by_owner)}
-        owners = {pod["metadata"]["uid"]: (controller_of(pod) or {}).get("uid", "") for pod in found.pods}
+        owners = {uid: row.owner.uid if row.owner is not None else "" for uid, row in rows.items()}
         known: dict[object, frozenset[str]] = {}
         free: dict[str, frozenset[str]] = {}
         for uid, row in sorted(rows.items(), key=lambda item: (-ages.get(owners[item[0]], -1), item[0])):

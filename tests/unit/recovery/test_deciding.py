@@ -140,7 +140,7 @@ def test_switched_off_nothing_is_done() -> None:
 
 def test_a_failure_that_is_too_young_is_waited_for() -> None:
     decision = decide(deployment_case(crashing("web-a", owner=OWNER, ago=2)))
-    assert decision == Decision(wait=3.0)
+    assert decision == Decision(undecided=frozenset({"uid-web-a"}), wait=3.0)
 
 
 def test_an_annotation_that_makes_no_sense_is_told_and_nothing_done() -> None:
@@ -161,7 +161,7 @@ def test_without_budget_the_pod_stays_and_people_are_told_once() -> None:
     assert decision.deletions == ()
     assert entries(decision)[WHOLE].count == 6
     assert (reasons(decision.news), decision.outcomes) == ([telling.EXHAUSTED], ("exhausted",))
-    assert "it stays where it is: it was rescheduled 6 times of 6" in decision.news[0].note
+    assert "it stays where it is: rescheduled 6 of 6 times" in decision.news[0].note
     assert decide(recorded(seen, decision.record)) == Decision()
 
 
@@ -371,6 +371,37 @@ def test_a_failed_pod_that_its_controller_deleted_first_is_counted_all_the_same(
     assert entries(decide(recorded(replace(seen, vanished=()), decision.record)))["web-1"].count == 1
 
 
+def test_a_pod_that_is_gone_anyway_is_counted_also_where_no_node_could_take_it() -> None:
+    stateful = workload("StatefulSet", replicas=1)
+    for places, nodes in ((frozenset[str](), {"n2"}), (frozenset({"n2"}), set[str]())):
+        gone = failed("web-0", "n2", stateful, reason="OutOfcpu")
+        decision = decide(case(stateful, vanished=(gone,), free_nodes=places))
+        assert entries(decision)["web-0"].count == 1
+        assert set(entries(decision)["web-0"].nodes) == nodes, "where all have been tried, all are tried again"
+        kept = decide(case(stateful, gone, free_nodes=places))
+        assert (kept.record is None) is ("uid-web-0" in kept.undecided) is (not places)
+
+
+def test_a_pod_that_is_leaving_is_counted_if_it_had_failed_before() -> None:
+    stateful = workload("StatefulSet", replicas=1)
+    fell, leaving = (failed("web-0", "n2", stateful, reason="OutOfcpu") for _ in range(2))
+    leaving["metadata"]["deletionTimestamp"] = stamp(1)
+    assert decide(case(stateful, leaving)).record is None
+    decision = decide(case(stateful, leaving, vanished=(fell,)))
+    assert (entries(decision)["web-0"].count, decision.deletions) == (1, ())
+
+
+def test_failures_that_are_decided_about_later_are_named() -> None:
+    stateful = workload("StatefulSet", replicas=150)
+    fell = tuple(failed(f"web-{number:03}", "n2", stateful, reason="OutOfcpu") for number in range(150))
+    young = failed("web-200", "n2", stateful, reason="OutOfcpu", ago=1)
+    done = failed("web-300", "n2", stateful, reason="DeadlineExceeded")
+    decision = decide(case(stateful, vanished=(*fell, young, done)))
+    counted = {uid for entry in entries(decision).values() for uid in entry.pending}
+    assert len(counted) == 100
+    assert decision.undecided == {each["metadata"]["uid"] for each in (*fell, young)} - counted
+
+
 def test_a_daemon_sets_pod_is_restarted_where_it_is() -> None:
     daemon = workload("DaemonSet")
     decision = decide(
@@ -422,7 +453,10 @@ def test_pods_of_a_finished_job_are_left_alone_and_a_complete_one_is_cleared() -
     job["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
     assert decide(case(job, failed("sum-a", "n2", job))) == Decision()
     job["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
-    assert decide(with_record(case(job, failed("sum-a", "n2", job)), known(1, "n2"))).record == ""
+    for count, retries in ((1, "1 retry"), (2, "2 retries")):
+        decision = decide(with_record(case(job, failed("sum-a", "n2", job)), known(count, "n2")))
+        assert (decision.record, decision.outcomes) == ("", ("recovered",))
+        assert decision.news[0].note == f"the Job has completed, after {retries}"
 
 
 def test_a_cron_jobs_record_lasts_until_a_job_completes_after_the_failures() -> None:
@@ -434,7 +468,9 @@ def test_a_cron_jobs_record_lasts_until_a_job_completes_after_the_failures() -> 
     for ago, cleared in ((600, False), (10, True)):
         completed = {"conditions": [{"type": "Complete", "status": "True"}], "completionTime": stamp(ago)}
         seen = with_record(case(cron, controllers=(done | {"status": completed},)), known(1, "n2", ago=60))
-        assert (decide(seen).record == "") is cleared
+        decision = decide(seen)
+        assert (decision.record == "") is cleared
+        assert [each.note for each in decision.news] == ["the last Job has completed, after 1 retry"] * cleared
 
 
 def test_a_cron_job_with_another_template_starts_anew() -> None:
@@ -465,7 +501,7 @@ def test_when_most_nodes_are_away_it_is_not_they_who_failed() -> None:
         unready_share=0.6,
     )
     decision = decide(seen)
-    assert (decision.deletions, decision.wait, reasons(decision.news)) == ((), 10.0, [telling.DOUBTED])
+    assert (decision.deletions, decision.wait, reasons(decision.news)) == ((), 60.0, [telling.DOUBTED])
     assert "60% of all nodes are not ready" in decision.news[0].note
     assert names(decide(replace(seen, unready_share=0.5)).deletions) == ["web-a"]
 

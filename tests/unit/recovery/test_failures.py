@@ -63,6 +63,28 @@ def test_a_fresh_crash_loop_is_acted_upon_after_the_delay_and_at_once_when_it_cr
     assert due(crashing(restarts=4, ago=2)) == ("CrashLoopBackOff", 0.0)
 
 
+def test_a_crash_after_a_long_good_run_is_no_crash_loop_however_often_it_crashed_before() -> None:
+    lately, long_run = {"exitCode": 255, "finishedAt": stamp(1)}, {"startedAt": stamp(20 * 86400)}
+    short_run = {"startedAt": stamp(61)}
+    for more, counts in ((long_run, False), (short_run, True)):
+        for status in (
+            container(restarts=9, terminated=lately | more),
+            container(restarts=9, last=lately | more, waiting=CRASH_LOOP),
+        ):
+            body = pod("web-x", conditions=NOT_READY, containerStatuses=[status])
+            assert (judged(body) is not None) is counts, status
+
+
+def test_an_init_container_that_is_at_work_may_take_its_time() -> None:
+    waiting = container(waiting={"reason": "PodInitializing"})
+    at_work = [container("first", running={"startedAt": stamp(3000)})]
+    body = starting(waiting, ago=3100, initContainerStatuses=at_work)
+    body["spec"]["initContainers"] = [{"name": "first"}]
+    assert judged(body) is None
+    body["spec"]["initContainers"] = [{"name": "first", "restartPolicy": "Always"}]
+    assert due(body) == ("NotStarted", 0.0), "a sidecar does not prepare anything"
+
+
 def test_a_container_that_was_just_terminated_again_is_in_a_crash_loop_too() -> None:
     statuses = [container(restarts=5, terminated=ended(code=137, ago=9, reason="OOMKilled"))]
     found = judged(pod("web-x", conditions=NOT_READY, containerStatuses=statuses))

@@ -1,4 +1,4 @@
-"""Who keeps a record, and what is below it: read whole from the API server."""
+"""Who keeps a record, and what is below it: read whole from the API server, or as far as the cache knows."""
 
 from __future__ import annotations
 
@@ -9,10 +9,17 @@ from typing import cast
 
 import pytest
 
+from rescheduler.admission.holders import holder_of
+from rescheduler.cluster.cache import Cache
 from rescheduler.cluster.client import ApiClient, Page
 from rescheduler.cluster.holders import HolderKey, Holders, Holding
 from rescheduler.cluster.paths import path_of
-from tests.unit.runtime.failing_world import ASKS, SPACE, Json, body, pod
+from rescheduler.model.advice import Newcomer
+from rescheduler.model.objects import Pod
+from rescheduler.recovery.settings import Settings
+from rescheduler.runtime.failing import Failing
+from tests.unit.runtime.failing_world import ASKS, SPACE, Json, body, pod, told
+from tests.unit.runtime.migrations import NOW
 
 SELECTS = {"selector": {"matchLabels": {"app": "web"}}}
 
@@ -109,3 +116,52 @@ def test_who_has_only_the_name_of_the_owner_keeps_nothing() -> None:
 
 def test_what_is_gone_is_nothing() -> None:
     assert looked_at("Deployment", "web")[0] is None
+
+
+def family(*kinds: str, notes: dict[str, str] | None = None) -> list[Json]:
+    """Workloads of which each makes the next, and a pod of the last; the first has the annotations."""
+    made: list[Json] = []
+    for number, kind in enumerate(kinds):
+        made.append(body(kind, f"w{number}", None if made else notes, made[-1] if made else None))
+    return [*made, pod("a", made[-1] if made else None)]
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (family("Deployment", "ReplicaSet"), ("Deployment", "w0")),
+        (family("Deployment", "ReplicaSet", notes=ASKS), ("Deployment", "w0")),
+        (family("ReplicaSet"), ("ReplicaSet", "w0")),
+        (family("StatefulSet"), ("StatefulSet", "w0")),
+        (family("DaemonSet"), ("DaemonSet", "w0")),
+        (family("Job"), ("Job", "w0")),
+        (family("CronJob", "Job"), ("Job", "w1")),
+        (family("CronJob", "Job", notes=ASKS), ("CronJob", "w0")),
+        (family("Rollout", "ReplicaSet", notes=ASKS), ("ReplicaSet", "w1")),
+        (family("Deployment", "Job", notes=ASKS), ("Job", "w1")),
+        (family(), ("Pod", "a")),
+    ],
+)
+def test_all_who_ask_agree_on_who_keeps_the_record_of_a_pod(found: list[Json], expected: tuple[str, str]) -> None:
+    cache = Cache("test")
+    told(cache, *(each for each in found if each["kind"] != "Rollout"))
+    row: Pod = cache.row("Pod", (SPACE, "a"))
+    by_webhook = holder_of(Newcomer(SPACE, row.name, owner=row.owner), cache)
+    by_loop = Failing(cache, Settings(), lambda: NOW, print).holder(row)
+    assert (by_webhook.kind, by_webhook.name) == expected
+    assert by_loop == (expected[0], SPACE, expected[1])
+    answer, _ = looked_at(*expected, *(each for each in found if each["kind"] != "Rollout"))
+    assert isinstance(answer, Holding), "and the live read agrees"
+    maker = row.owner
+    if maker is not None and (maker.kind, maker.name) != expected:
+        assert looked_at(maker.kind, maker.name, *found)[0] == by_loop
+
+
+def test_a_namesake_of_the_maker_that_is_gone_says_nothing() -> None:
+    cron, job, alone = family("CronJob", "Job", notes=ASKS)
+    cron["metadata"]["uid"] = "another"
+    cache = Cache("test")
+    told(cache, cron, job, alone)
+    row: Pod = cache.row("Pod", (SPACE, "a"))
+    assert Failing(cache, Settings(), lambda: NOW, print).holder(row) == ("Job", SPACE, "w1")
+    assert holder_of(Newcomer(SPACE, "a", owner=row.owner), cache).kind == "Job"

@@ -10,11 +10,14 @@ import pytest
 from rescheduler.cluster.cache import Cache
 from rescheduler.cluster.holders import HolderKey, Holding
 from rescheduler.model import marks
+from rescheduler.model.instant import format_instant, parse_instant
 from rescheduler.model.policy import Policy
 from rescheduler.model.selector import parse_selector
 from rescheduler.recovery.case import Case
+from rescheduler.recovery.failures import failing
 from rescheduler.recovery.settings import Settings
 from rescheduler.runtime.board import Board
+from rescheduler.runtime.fallen import Fallen
 from rescheduler.runtime.recovery_look import Cases, Known
 from tests.unit.runtime.failing_world import ASKS, SPACE, Json, body, crashing, pod, told
 from tests.unit.runtime.migrations import NOW, over, pending, under_way
@@ -47,11 +50,21 @@ def a_node(name: str, *, ready: bool = True, taints: tuple[str, ...] = (), **spe
     return found
 
 
-def case_of(holding: Holding, *known: Json, board: Board | None = None, live: tuple[Json, ...] = ()) -> Case:
+def case_of(
+    holding: Holding,
+    *known: Json,
+    board: Board | None = None,
+    live: tuple[Json, ...] = (),
+    fell: tuple[Json, ...] = (),
+) -> Case:
     """The case of a holder, where the cache has been told of these; three nodes that are well, if it is of none."""
-    cache = Cache("test")
+    cache, fallen = Cache("test"), Fallen(clock)
+    for each in fell:
+        told(cache, each)
+        fallen.saw(cache.row("Pod", (SPACE, each["metadata"]["name"])))
+        cache.drop("Pod", (SPACE, each["metadata"]["name"]))
     told(cache, *(known or map(a_node, NODES)))
-    cases = Cases(Reads(holding, *live), Known(cache, board or Board(), POLICY, Settings(), lambda: NOW))
+    cases = Cases(Reads(holding, *live), Known(cache, board or Board(), POLICY, Settings(), lambda: NOW), fallen)
     metadata = holding.holder["metadata"]
     found = asyncio.run(cases.case((holding.holder["kind"], SPACE, metadata["name"])))
     assert isinstance(found, Case)
@@ -74,7 +87,7 @@ def of_web(name: str = "web-1-a", **more: Any) -> Json:
 def test_a_holder_that_is_elsewhere_or_nowhere_makes_no_case() -> None:
     for found in (None, ("CronJob", SPACE, "nightly")):
         known = Known(Cache("test"), Board(), POLICY, Settings(), lambda: NOW)
-        assert asyncio.run(Cases(Reads(found), known).case(("Job", SPACE, "nightly-1"))) == found
+        assert asyncio.run(Cases(Reads(found), known, Fallen(clock)).case(("Job", SPACE, "nightly-1"))) == found
 
 
 def test_what_was_read_is_passed_on() -> None:
@@ -191,7 +204,8 @@ def test_a_case_is_renewed_with_the_holder_as_it_is_now() -> None:
     old, new = body("StatefulSet", "db", ASKS), body("StatefulSet", "db", ASKS)
     new["metadata"]["resourceVersion"] = "2"
     ill = crashing("db-0", old)
-    cases = Cases(Reads(Holding(old, (old,), (ill,)), new), Known(Cache("test"), Board(), POLICY, Settings(), clock))
+    known = Known(Cache("test"), Board(), POLICY, Settings(), clock)
+    cases = Cases(Reads(Holding(old, (old,), (ill,)), new), known, Fallen(clock))
     key: HolderKey = ("StatefulSet", SPACE, "db")
     first = asyncio.run(cases.case(key))
     assert isinstance(first, Case)
@@ -203,7 +217,8 @@ def test_a_case_is_renewed_with_the_holder_as_it_is_now() -> None:
 def test_a_case_is_made_anew_if_the_holder_is_another_or_gone_or_a_pod() -> None:
     single = crashing("single", notes=ASKS)
     reads = Reads(Holding(single, (), (single,)), crashing("single", notes=ASKS | {marks.FAILURES: '{"count":1}'}))
-    cases, key = Cases(reads, Known(Cache("test"), Board(), POLICY, Settings(), clock)), ("Pod", SPACE, "single")
+    known = Known(Cache("test"), Board(), POLICY, Settings(), clock)
+    cases, key = Cases(reads, known, Fallen(clock)), ("Pod", SPACE, "single")
     first = asyncio.run(cases.case(key))
     assert isinstance(first, Case)
     reads.holding = None
@@ -212,6 +227,28 @@ def test_a_case_is_made_anew_if_the_holder_is_another_or_gone_or_a_pod() -> None
 
 def clock() -> float:
     return NOW
+
+
+def test_pods_that_failed_and_are_gone_are_shown_as_they_were_with_their_guards_and_places() -> None:
+    db = body("StatefulSet", "db", ASKS, spec={"template": {"spec": {}}})
+    there, gone, out = fallen_pod("db-0", db), fallen_pod("db-1", db), fallen_pod("db-2", db)
+    stranger = fallen_pod("other-0", body("StatefulSet", "other"))
+    gone["metadata"]["labels"] = {"controller-revision-hash": "db-7"}
+    out["metadata"]["labels"] = {marks.RESCHEDULING: "disabled"}
+    found = case_of(Holding(db, (db,), (there,)), fell=(there, gone, out, stranger))
+    assert [each["metadata"]["name"] for each in found.vanished] == ["db-1", "db-2"]
+    shown = found.vanished[0]
+    assert (shown["metadata"]["uid"], shown["metadata"]["labels"]) == ("db-1-uid", gone["metadata"]["labels"])
+    assert (shown["spec"]["nodeName"], shown["status"]["reason"]) == ("one", "OutOfcpu")
+    assert parse_instant(shown["status"]["startTime"]) == NOW
+    assert failing(shown, None, Settings(), NOW + 5) == failing(gone, None, Settings(), NOW + 5)
+    assert list(found.objections) == ["db-2-uid"]
+    assert found.free_nodes == set(NODES)
+
+
+def fallen_pod(name: str, of: Json) -> Json:
+    """A pod that its kubelet turned away just now."""
+    return pod(name, of, phase="Failed", reason="OutOfcpu", conditions=[], startTime=format_instant(NOW))
 
 
 def test_whoever_has_the_name_of_the_replacement_is_shown() -> None:

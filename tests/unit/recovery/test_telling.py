@@ -1,0 +1,26 @@
+"""What people are told is what docs/failed-pods.md says that they are told."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from rescheduler.recovery import telling
+from rescheduler.recovery.case import OUTCOMES
+
+PAGE = (Path(__file__).parents[3] / "docs" / "failed-pods.md").read_text()
+REASONS = {value for name, value in vars(telling).items() if name.isupper() and isinstance(value, str)}
+
+
+def columns() -> tuple[set[str], set[str]]:
+    """The Events and the outcomes of the page's table of what happens when."""
+    rows = PAGE.split("| when | what | Event |")[1].split("\n\n")[0].splitlines()[2:]
+    cells = [[re.findall(r"`([^`]+)`", cell) for cell in row.strip("|").split("|")] for row in rows]
+    return {each for row in cells for each in row[2]}, {each for row in cells for each in row[3]}
+
+
+def test_every_event_is_documented_and_none_that_is_not_told() -> None:
+    events, outcomes = columns()
+    assert events <= REASONS
+    assert {reason for reason in REASONS if f"`{reason}`" not in PAGE} == set()
+    assert outcomes == set(OUTCOMES)
