@@ -7,21 +7,25 @@ scheduler ask its extender, and reads the record that it keeps.
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from tests.support.both_clusters import Space, is_ready, name_of
 from tests.support.cli import rescheduler
-from tests.support.controller_process import Controller, write_config
+from tests.support.controller_process import SHORT_LEASE, Controller, write_config
 from tests.testbed.api import ApiError, Json
 from tests.testbed.processes import free_port, until
 
 FAILURES = "rescheduler.io/failures"
 RETRIES = "scheduling-retries"
 CONFIGURATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/kube-rescheduler"
-QUICK: Mapping[str, Any] = {"crashRestarts": 2, "delay": "0s", "clearAfter": "10m"}
+QUICK: Mapping[str, Any] = {"crashRestarts": 2, "delay": "0s", "sameNodeDelay": "5s", "clearAfter": "10m"}
 """Failures count early, and the record stays for tests to read."""
 
 
@@ -66,14 +70,54 @@ def only_open(space: Space, node: str, nodes: list[str]) -> Iterator[None]:
         yield
 
 
-class Recovering:
-    """How a controller is started for a scenario."""
+@dataclass(frozen=True)
+class Replica:
+    """A controller's process, and where it answers."""
 
-    def __init__(self, space: Space, folder: Path, *, webhook: bool, extender: bool) -> None:
+    controller: Controller
+    port: int
+    """Of its webhook."""
+    web: int
+    """Of its metrics and its health."""
+
+    def page(self, path: str) -> tuple[int, str]:
+        """The status and the text of a page; 0 while nobody answers."""
+        line = http.client.HTTPConnection("127.0.0.1", self.web, timeout=10)
+        try:
+            line.request("GET", path)
+            answer = line.getresponse()
+            return answer.status, answer.read().decode()
+        except ConnectionError:
+            return 0, ""
+        finally:
+            line.close()
+
+    def ready(self) -> bool:
+        """Whether it says that it knows the cluster and serves its webhook."""
+        return self.page("/readyz")[0] == 200
+
+    def counted(self, name: str, **labels: str) -> float:
+        """What it has counted, by its metrics; 0 if nothing yet."""
+        found = text_string_to_metric_families(self.page("/metrics")[1])
+        samples = (each for family in found for each in family.samples if each.name == name)
+        return sum(each.value for each in samples if labels.items() <= each.labels.items())
+
+    def asked(self) -> float:
+        """How many reviews it has answered."""
+        return self.counted("rescheduler_admission_requests_total", path="/mutate", code="200")
+
+
+class Recovering:
+    """How controllers are started for a scenario: all of them with one webhook, at one address."""
+
+    def __init__(
+        self, space: Space, folder: Path, *, webhook: bool, extender: bool, webhook_port: int | None = None
+    ) -> None:
         self.space, self._folder = space, folder
-        self._home = f"{space.name}-home"[-63:].lstrip("-")
+        self.home = f"{space.name}-home"[-63:].lstrip("-")
+        """The controllers' own namespace."""
         self._webhook, self._extender = webhook, extender
-        self._port, self._plain = free_port(), free_port()
+        self._port, self._plain = webhook_port or free_port(), free_port()
         self._started = 0
 
     @contextlib.contextmanager
@@ -81,43 +125,51 @@ class Recovering:
         self, *, recovery: Mapping[str, Any] = QUICK, steering: str = "prefer", **fields: Any
     ) -> Iterator[Controller]:
         """A controller that is in force: the API server asks its webhook, and the scheduler its extender."""
-        self._started += 1
-        config = self.config(steering, recovery=recovery, **fields)
-        log = self._folder / f"controller-{self._started}.log"
         with contextlib.ExitStack() as stack:
-            stack.enter_context(self._at_home())
-            controller = stack.enter_context(Controller(self.space.cluster.kubeconfig, config, log))
+            stack.enter_context(self.at_home())
+            fields = {"webhook": {"steering": steering}, "recovery": recovery} | fields
+            controller = stack.enter_context(self.replica(**fields)).controller
             if self._webhook:
-                stack.callback(self._unregister)
                 until("the webhook is asked", lambda: is_in_force(controller), [controller])
             if self._extender:
                 stack.callback(self.space.cluster.configure_scheduler)
                 self.space.cluster.configure_scheduler(extenders=self.extenders())
             yield controller
 
-    def config(self, steering: str, **fields: Any) -> Path:
-        document: dict[str, Any] = {
-            "enabledStrategies": [],
-            "webhook": {
-                "enabled": self._webhook,
-                "url": f"https://127.0.0.1:{self._port}",
-                "port": self._port,
-                "bindAddress": "127.0.0.1",
-                "timeout": "5s",
-                "steering": steering,
-            },
-            "extender": {"enabled": self._extender, "insecurePort": self._plain if self._extender else 0},
-        }
-        return write_config(self._folder / "config.yaml", self._home, **document, **fields)
+    @contextlib.contextmanager
+    def replica(self, kubeconfig: Path | None = None, **fields: Any) -> Iterator[Replica]:
+        """One controller at home, from its start; leaving the block kills it, if it has not ended."""
+        self._started += 1
+        name = f"controller-{self._started}"
+        port = fields.get("webhook", {}).get("port", self._port)
+        web = fields.setdefault("web", {"port": free_port(), "bindAddress": "127.0.0.1"})["port"]
+        config = self._config(self._folder / f"{name}.yaml", **fields)
+        kubeconfig = kubeconfig or self.space.cluster.kubeconfig
+        with Controller(kubeconfig, config, self._folder / f"{name}.log") as controller:
+            yield Replica(controller, port, web)
+
+    def _config(self, path: Path, **fields: Any) -> Path:
+        document: dict[str, Any] = {"enabledStrategies": [], "recovery": QUICK} | fields
+        document["leaderElection"] = {**SHORT_LEASE, "resourceNamespace": self.home} | fields.get("leaderElection", {})
+        document["webhook"] = {
+            "enabled": self._webhook,
+            "url": f"https://127.0.0.1:{self._port}",
+            "port": self._port,
+            "bindAddress": "127.0.0.1",
+            "timeout": "5s",
+        } | fields.get("webhook", {})
+        document["extender"] = {"enabled": self._extender, "insecurePort": self._plain if self._extender else 0}
+        return write_config(path, self.home, **document)
 
     @contextlib.contextmanager
-    def _at_home(self) -> Iterator[None]:
-        """A namespace for the controller itself, whose pods are never asked about."""
-        self.space.api.post("/api/v1/namespaces", {"metadata": {"name": self._home}})
+    def at_home(self) -> Iterator[None]:
+        """A namespace for the controllers, whose pods are never asked about; at the end nobody is registered."""
+        self.space.api.post("/api/v1/namespaces", {"metadata": {"name": self.home}})
         try:
             yield
         finally:
-            self.space.api.delete(f"/api/v1/namespaces/{self._home}")
+            self._unregister()
+            self.space.api.delete(f"/api/v1/namespaces/{self.home}")
 
     def extenders(self) -> list[Json]:
         """As our own command prints them for a kube-scheduler."""
@@ -131,7 +183,7 @@ class Recovering:
         try:
             self.space.api.delete(CONFIGURATION)
         except ApiError as error:
-            if error.code != 404:  # it may have ended before it was registered
+            if error.code != 404:  # nobody may ever have been registered
                 raise
 
 

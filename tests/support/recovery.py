@@ -38,7 +38,9 @@ from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 SECONDS = 60.0
-QUICK = Settings(crash_restarts=1, delay=0.0, image_pull_timeout=1.0, start_timeout=600.0, node_not_ready=2.0)
+QUICK = Settings(
+    crash_restarts=1, delay=0.0, same_node_delay=0.0, image_pull_timeout=1.0, start_timeout=600.0, node_not_ready=2.0
+)
 """Failures count early; the record stays for tests to read."""
 
 

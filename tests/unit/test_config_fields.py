@@ -310,12 +310,13 @@ def test_all_that_is_said_about_failed_pods_reaches_recovery() -> None:
     config = loaded(
         native(
             "recovery:\n  {enabled: false, crashRestarts: 1, failedReasons: [Evicted], startTimeout: 1m,\n"
-            "  imagePullTimeout: 2m, nodeNotReady: 3m, delay: 0s, clearAfter: 4m, forgetAfter: 5m, faultNodes: 2}"
+            "  imagePullTimeout: 2m, nodeNotReady: 3m, delay: 0s, sameNodeDelay: 6m, clearAfter: 4m,\n"
+            "  forgetAfter: 5m, faultNodes: 2}"
         )
     )
     assert config.recovery() == Recovering(
         enabled=False, crash_restarts=1, failed_reasons=("Evicted",), start_timeout=60, image_pull_timeout=120,
-        node_not_ready=180, delay=0, clear_after=240, forget_after=300, fault_nodes=2,
+        node_not_ready=180, delay=0, same_node_delay=360, clear_after=240, forget_after=300, fault_nodes=2,
     )  # fmt: skip
     assert loaded(native("")).recovery() == Recovering()
 

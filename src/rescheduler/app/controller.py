@@ -157,7 +157,7 @@ class _Parts:
         recovery = self._recovery(policy, writer)
         lasting: list[Loop] = [*steering.duties]  # what is not done for the sake of one plan
         if config.fields.recovery.enabled:
-            lasting.append(_After(steering.settled, recovery))
+            lasting.append(recovery)
         return Controller(
             watching=watching,
             election=self.election,
@@ -179,7 +179,8 @@ class _Parts:
     def _recovery(self, policy: Policy, writer: Writer) -> Recovery:
         watching, now = self.watching, self.client.clock.now
         known = Known(watching.cache, watching.board, policy, self.running.config.recovery(), now)
-        return Recovery(known, Hands(Holders(self.client), writer, self.recorder, self.metrics.recovered))
+        hands = Hands(Holders(self.client), writer, self.recorder, self.metrics.recovered, self.steering.keeps_off)
+        return Recovery(known, hands)
 
     def _planning(self, watching: Watching, logbook: Logbook, policy: Policy, stop: asyncio.Event) -> Work:
         cycle = cycle_of(watching, policy)
@@ -196,19 +197,6 @@ class _Parts:
                 stop.set()
 
         return plan_and_order
-
-
-@dataclass(frozen=True, slots=True)
-class _After:
-    """A loop that begins when something else has come about: a pod that is deleted before new ones are steered away
-    from its node costs a retry, and may well come back there."""
-
-    ready: Work
-    loop: Loop
-
-    async def run(self) -> None:
-        await self.ready()
-        await self.loop.run()
 
 
 def cycle_of(watching: Watching, policy: Policy) -> Cycle:

@@ -7,6 +7,7 @@ the webhook and finds out whether it is in force, by which evictions are steered
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ _NODES = 4 * 2**20  # bytes: names of more nodes than there can be, or some hund
 _KEPT_EVERY = 30.0  # seconds between looks at a webhook that is in force
 _UNWANTED_EVERY = 600.0  # seconds between looks for one that is not wanted any more
 _SOON = 2.0  # and at one that is not yet
-_PATIENCE = 60.0  # seconds that others wait for it at the beginning: a new authority is announced for half of that
+_PATIENCE = 600.0  # seconds that others wait for one that is not in force, or not yet
 _TRIES = 30  # in a row, soon one after the other; then it is not to be had, and looked at as seldom as one in force
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -81,7 +82,7 @@ class Steering:
         self._plain = self._insecure()
         served = self._serving.why_not if self._serving is not None else lambda: "it is not served"
         self._registration = Registration(ground.leading, self._settings, served, ground.leading.clock.now)
-        self._in_force = asyncio.Event()
+        self._last_in_force = time.monotonic()
         self._failures = 0
         self._keeping = Duty("webhook", _KEPT_EVERY, self._keep)
 
@@ -107,13 +108,15 @@ class Steering:
         wanted = self._ground.config.fields.webhook.enabled
         return [self._keeping if wanted else Duty("no webhook", _UNWANTED_EVERY, self._unregister)]
 
-    async def settled(self) -> None:
-        """Wait until the webhook is in force, if there is to be one; not for long, if it is not to be had."""
-        if not self._ground.config.fields.webhook.enabled:
-            return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_PATIENCE):
-                await self._in_force.wait()
+    def keeps_off(self) -> bool:
+        """Whether new pods are kept off nodes where they failed, as far as we can see to it.
+
+        A webhook that is not in force for long may never be: then it is as if there were none.
+        """
+        fields = self._ground.config.fields
+        if not fields.webhook.enabled or fields.extender.enabled or self._registration.in_force:
+            return True
+        return time.monotonic() - self._last_in_force > _PATIENCE
 
     def steered(self, namespace: str) -> Steered:
         """How evictions in a namespace are steered now."""
@@ -166,7 +169,7 @@ class Steering:
         self._ground.metrics.webhook_in_force(yes=self._registration.in_force)
         self._failures = 0 if self._registration.in_force else self._failures + 1
         if self._registration.in_force:
-            self._in_force.set()
+            self._last_in_force = time.monotonic()
         if (0 < self._failures < _TRIES) or self._registration.changing:
             asyncio.get_running_loop().call_later(_SOON, self._keeping.called.set)
 

@@ -49,6 +49,11 @@ class RecoveryFields(Section):
     delay: Duration = Field(
         default=_DEFAULT.delay, description="How long a failure must have lasted before anything is done about it."
     )
+    same_node_delay: Duration = Field(
+        default=_DEFAULT.same_node_delay,
+        description="How long a pod waits that came back to a node where its like failed before: nobody kept it off, "
+        "so another try would only use up its retries.",
+    )
     clear_after: Period = Field(
         default=_DEFAULT.clear_after,
         description="A workload whose pods have all been Ready for this time has its record cleared.",

@@ -13,6 +13,7 @@ from dataclasses import replace
 from rescheduler.migration.commands import Json
 from rescheduler.migration.observation import has_ended, is_leaving, notes_of
 from rescheduler.model import marks
+from rescheduler.model.instant import parse_instant
 from rescheduler.recovery import bare, telling
 from rescheduler.recovery import case as outcomes
 from rescheduler.recovery.case import Case, Decision
@@ -21,7 +22,7 @@ from rescheduler.recovery.failures import kind_of, may_be_own_fault
 from rescheduler.recovery.health import may_show_in, recovers_in, runs_somewhere, success
 from rescheduler.recovery.jobs import refusal, replaces_itself
 from rescheduler.recovery.patients import Patient, patients, places_of
-from rescheduler.recovery.record import WHOLE, Failure, lasting
+from rescheduler.recovery.record import WHOLE, Entry, Failure, lasting
 from rescheduler.recovery.retries import RetriesError, retries_of
 from rescheduler.recovery.revisions import revision_of
 
@@ -125,6 +126,10 @@ def _reschedule(draft: Draft, patient: Patient) -> None:
     if not _may_go(draft, patient):
         return
     in_place = case.holder["kind"] == "DaemonSet"
+    if not in_place and (early := _came_back(case, entry, patient)) > 0:
+        draft.undecided.add(patient.uid)
+        draft.wait(early)
+        return
     nodes = entry.avoided(case.now, case.settings.forget_after)
     nodes[patient.node] = Failure(case.now, patient.failing.reason)
     places = places_of(case, patient.pod)
@@ -157,6 +162,15 @@ def _reschedule(draft: Draft, patient: Patient) -> None:
     draft.outcomes.append(outcome)
     draft.room -= 1
     _remove(draft, patient)
+
+
+def _came_back(case: Case, entry: Entry, patient: Patient) -> float:
+    """For how many seconds more a pod waits that was made after its node was recorded, and came there all the same."""
+    known = entry.nodes.get(patient.node)
+    made = patient.pod["metadata"].get("creationTimestamp")
+    if known is None or not made or parse_instant(made) <= known.at:
+        return 0.0
+    return max(0.0, parse_instant(made) + case.settings.same_node_delay - case.now)
 
 
 def _blame(draft: Draft, patient: Patient) -> None:

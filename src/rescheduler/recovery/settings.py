@@ -34,6 +34,8 @@ class Settings:
     """A node that is not ready for so long has lost its pods."""
     delay: float = 5.0
     """A failure is acted upon when it has been seen for so long."""
+    same_node_delay: float = 30.0
+    """A pod that came back to a node where its like had failed before was kept off it by nobody: it waits so long."""
     clear_after: float = 600.0
     """A workload that has been healthy for so long starts with a clean record."""
     forget_after: float = 3600.0

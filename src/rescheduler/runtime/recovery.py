@@ -35,6 +35,7 @@ WORKERS = 4
 _TRIES = 5  # to write to what others change meanwhile; then with back-off
 _REST = 0.2  # seconds at least between two looks at one workload; who looks late may miss a crash between two runs
 _SHARE = 10.0  # … and so many times as long as a look took: one at thousands of pods is dear
+_UNSTEERED = 2.0  # seconds until it is asked again whether we may act
 _STUBBORN = 60.0  # seconds between tries when all tries with back-off have failed
 _MOST = 10_000  # workloads that are left in peace
 _MANY = 500  # pods
@@ -60,6 +61,8 @@ class Hands:
     teller: Teller
     count: Callable[[str], None]
     """Told each of `recovery.case.OUTCOMES` that happens."""
+    may_act: Callable[[], bool] = lambda: True
+    """Whether new pods are kept off nodes where they failed: else each try would only use up a retry."""
 
 
 @dataclass
@@ -119,6 +122,9 @@ class Recovery:
         clock = asyncio.get_running_loop().time
         while True:
             key = await self._queue.take()
+            if not self._hands.may_act():
+                self._queue.done(key, _UNSTEERED)
+                continue
             if (left := self._peace.left(key)) > 0:  # something has changed while it was looked at
                 self._queue.done(key, left)
                 continue

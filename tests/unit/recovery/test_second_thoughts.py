@@ -119,3 +119,14 @@ def test_a_bare_pod_stays_while_the_one_that_was_to_take_its_place_is_being_dele
     leaving = copy.deepcopy(made) | {"status": {"phase": "Pending"}}
     leaving["metadata"] |= {"uid": "uid-copy", "deletionTimestamp": stamp(1), "resourceVersion": "3"}
     assert decide(replace(seen, replacement=leaving)).deletions == ()
+
+
+def test_a_pod_that_came_back_to_a_node_that_was_recorded_waits_before_it_costs_another_retry() -> None:
+    kept = written({WHOLE: Entry(count=1, nodes={"n1": Failure(NOW - 60, "CrashLoopBackOff")}, revision="aaa")})
+    for made, deleted, wait in ((10.0, [], 20.0), (40.0, ["web-a"], None), (90.0, ["web-a"], None)):
+        body = crashing("web-a", "n1", OWNER)
+        body["metadata"]["creationTimestamp"] = stamp(made)
+        found = decide(recorded(deployment_case(body, replicas=1), kept))
+        assert names(found.deletions) == deleted, made
+        if wait is not None:
+            assert (found.record, found.wait, *found.undecided) == (None, wait, "uid-web-a")

@@ -60,7 +60,9 @@ class Stage:
         known = Known(
             self.cache, Board(), Policy(excluded_namespaces=frozenset({"away"})), Settings(), lambda: NOW + clock()
         )
-        self.recovery = Recovery(known, Hands(self, self, self, self.counted.append))
+        self.steered_from = 0.0
+        hands = Hands(self, self, self, self.counted.append, lambda: clock() >= self.steered_from)
+        self.recovery = Recovery(known, hands)
 
     async def look(self, key: HolderKey) -> Holding | HolderKey | None:
         self.looks.append((clock(), key[2]))
@@ -102,6 +104,12 @@ def recovers(stage: Stage, story: Callable[[], Awaitable[None]], *known: Json) -
 
 async def a_minute() -> None:
     await asyncio.sleep(60)
+
+
+def test_nothing_is_looked_at_while_new_pods_would_be_kept_off_no_node(stage: Stage) -> None:
+    stage.steered_from = 30.0
+    recovers(stage, a_minute)
+    assert min(at for at, _ in stage.looks) >= 30.0
 
 
 def down() -> ApiError:

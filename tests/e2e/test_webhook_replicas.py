@@ -1,0 +1,162 @@
+"""Scenario: two replicas behind one address, and the one that answers the API server is not the one that leads.
+
+What the leader does shows only in the cluster; the other one has seen it there, and answers right. If the leader dies
+in the middle of a move, the other one lets go what was held back, and ends the move.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.test_recovery import crashing, failing
+from tests.e2e.test_steering import moved, nothing_is_left, other_node
+from tests.support.both_clusters import ClusterUnderTest, Space, is_ready
+from tests.support.manifests import deployment, gated, stateful_set
+from tests.support.migrations import MIGRATIONS
+from tests.support.misbehaviour import Misbehaviour
+from tests.support.recovering import Recovering, Replica, is_in_force, record, retried, settled
+from tests.support.switch import Switch
+from tests.testbed.api import Json
+from tests.testbed.processes import free_port, until
+
+GATED = "rescheduler.io/gated"
+PATIENT_LEASE = {"leaseDuration": "25s", "renewDeadline": "20s"}
+"""Long enough for a pod to be let through, after ten seconds, before anybody else leads."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two replicas, the second of which is asked."""
+
+    leader: Replica
+    follower: Replica
+
+
+@pytest.fixture
+def nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
+    names = cluster.add_nodes(4, prefix="replicas")
+    yield names
+    cluster.remove_nodes(names)
+
+
+@contextlib.contextmanager
+def pair(space: Space, folder: Path, steering: str = "prefer", **fields: Any) -> Iterator[Pair]:
+    """A leader, and another one which alone is asked about new pods."""
+    with Switch() as switch:
+        ours = Recovering(space, folder, webhook=True, extender=False, webhook_port=switch.port)
+
+        def replica() -> contextlib.AbstractContextManager[Replica]:
+            webhook = {"port": free_port(), "steering": steering}
+            return ours.replica(webhook=webhook, allow={"singleReplica": True}, **fields)
+
+        with ours.at_home(), replica() as leader:
+            switch.to(leader.port)
+            until("the webhook is in force", lambda: is_in_force(leader.controller), [leader.controller])
+            with replica() as follower:
+                until("the other one serves, too", follower.ready, [follower.controller])
+                switch.to(follower.port)
+                until("it is asked", lambda: is_asked(space, follower), [follower.controller])
+                yield Pair(leader, follower)
+
+
+def is_asked(space: Space, replica: Replica) -> bool:
+    space.create(gated("try"), dryRun="All")
+    return replica.asked() > 0
+
+
+def test_failed_pods_are_kept_off_their_node_by_the_replica_that_does_not_lead(
+    space: Space, nodes: list[str], tmp_path: Path
+) -> None:
+    bad = nodes[0]
+    with pair(space, tmp_path) as ours:
+        before = ours.leader.asked()
+        failing(space, crashing(bad).of(retried(deployment("web", 4))), bad, nodes)
+        settled(space, "web", 4, bad)
+        kept = record(space, "Deployment", "web")
+        assert set(kept["nodes"]) == {bad}
+        assert 4 <= kept["count"] <= 12
+        assert ours.leader.asked() == before, "the leader is never asked"
+        assert ours.follower.asked() >= 8, "for each pod, and for what came in its place"
+        rescheduled = "rescheduler_recoveries_total"
+        assert ours.leader.counted(rescheduled, outcome="rescheduled") == kept["count"]
+        assert ours.follower.counted(rescheduled) == 0
+        assert ours.leader.counted("rescheduler_webhook_in_force") == 1
+        for each in (ours.leader, ours.follower):
+            assert each.page("/readyz?verbose") == (200, "[+]caches ok\n[+]webhook ok\nreadyz check passed\n")
+
+
+@pytest.mark.parametrize("steering", ["prefer", "nominate"])
+def test_an_evicted_pod_comes_to_its_target_by_answers_of_the_replica_that_does_not_lead(
+    space: Space, nodes: list[str], tmp_path: Path, steering: str
+) -> None:
+    space.create(stateful_set("db", 3, podManagementPolicy="Parallel"))
+    until("all are Ready", lambda: sum(map(is_ready, space.pods("db"))) == 3)
+    before = space.get("Pod", "db-1")
+    target = other_node(before, nodes)
+    with pair(space, tmp_path, steering) as ours:
+        asked = ours.leader.asked(), ours.follower.asked()
+        status = moved(space, "db-1", target, ours.leader.controller)["status"]
+        assert status["phase"] == "Completed", status
+        after = space.get("Pod", "db-1")
+        assert (after["spec"]["nodeName"], is_ready(after)) == (target, True)
+        assert after["metadata"]["uid"] != before["metadata"]["uid"]
+        assert prefers(after, target), "its answer is in the pod"
+        assert ours.leader.asked() == asked[0], "the leader is never asked"
+        assert ours.follower.asked() > asked[1]
+        nothing_is_left(space, ours.leader.controller)
+
+
+def prefers(pod: Json, node: str) -> bool:
+    of_nodes = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
+    terms = of_nodes.get("preferredDuringSchedulingIgnoredDuringExecution", [])
+    return any(each["weight"] == 100 and node in str(each["preference"]) for each in terms)
+
+
+@pytest.mark.parametrize("next_leader", ["soon", "late"])
+def test_a_pod_that_a_dead_leader_has_held_back_runs_and_its_move_ends(
+    space: Space, nodes: list[str], tmp_path: Path, next_leader: str
+) -> None:
+    space.create(Misbehaviour(ends_in=2).of(stateful_set("db", 2, podManagementPolicy="Parallel")))
+    until("all are Ready", lambda: sum(map(is_ready, space.pods("db"))) == 2)
+    before = space.get("Pod", "db-1")
+    lease = {"leaderElection": PATIENT_LEASE} if next_leader == "late" else {}
+    with pair(space, tmp_path, "nominate", **lease) as ours:
+        path, follower = MIGRATIONS.format(space.name), ours.follower.controller
+        order(space, path, "db-1", other_node(before, nodes))
+        space.reaches("Pod", "db-1", "is evicted", lambda found: "deletionTimestamp" in found["metadata"])
+        ours.leader.controller.kill()  # before the new one is there: nobody nominates it
+        held = space.reaches("Pod", "db-1", "is held back", lambda found: is_new(found, before))
+        assert GATED in held["metadata"]["annotations"]
+        assert held["spec"]["schedulingGates"]
+        running = space.ready("db-1")
+        assert running["metadata"]["uid"] == held["metadata"]["uid"], "it is the same pod, and was not made anew"
+        if next_leader == "late":
+            assert "let a pod through that nobody else did" in [each["msg"] for each in follower.said()]
+        found = until("the move is over", lambda: ended(space, f"{path}/m"), [follower])
+        assert found["status"]["phase"] == "Completed", found["status"]
+        nothing_is_left(space, follower)
+
+
+def order(space: Space, path: str, pod: str, target: str) -> None:
+    body = {
+        "apiVersion": "rescheduler.io/v1alpha1",
+        "kind": "PodMigration",
+        "metadata": {"name": "m"},
+        "spec": {"pod": {"name": pod}, "target": target, "method": "evict"},
+    }
+    space.api.post(path, body)
+
+
+def is_new(pod: Json, before: Json) -> bool:
+    return bool(pod["metadata"]["uid"] != before["metadata"]["uid"])
+
+
+def ended(space: Space, path: str) -> Json | None:
+    found: Json = space.api.get(path)
+    return found if found.get("status", {}).get("completionTime") else None
