@@ -24,6 +24,7 @@ INVALID_IMAGE = "InvalidImageName"
 IMAGE_REASONS = frozenset({"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", INVALID_IMAGE})
 _NEVER = "DeadlineExceeded"  # the pod had the time that its owner gave it: another node gives it no more
 _PLACE = "place"
+_MOMENT = 2.0  # seconds
 _HEALTHY_RUN = 600.0  # seconds, after which a kubelet, too, forgets that a container crashed before
 
 
@@ -136,12 +137,22 @@ def _of_containers(pod: Json, settings: Settings, now: float) -> Iterator[Failin
             if _counts(ERROR, settings):
                 since = _time(state["terminated"].get("finishedAt")) or _bound(pod)
                 yield Failing(ERROR, f"has failed ({_exit(each)})", _left(since, settings.delay, now))
-        elif (code or waits == CRASH_LOOP) and restarts >= settings.crash_restarts and not _ran_well(each):
+        elif restarts < settings.crash_restarts or _ran_well(each):
+            continue
+        elif code or waits == CRASH_LOOP or _just_began(each, now):
             last = [_time(over.get("finishedAt")) for over in _ends(each)]
             since = max((at for at in last if at is not None), default=_bound(pod))
             # Whoever has crashed once more since has done so for long enough.
             due = 0.0 if restarts > settings.crash_restarts else _left(since, settings.delay, now)
             yield Failing(CRASH_LOOP, f"crashes again and again ({_exit(each)}, {restarts} restarts)", due)
+
+
+def _just_began(status: Json, now: float) -> bool:
+    """Whether it crashed and was started again a moment ago: whoever crashes in an instant is seldom seen otherwise."""
+    running = (status.get("state") or {}).get("running")
+    since = _time(running.get("startedAt")) if running else None
+    crashed = bool(((status.get("lastState") or {}).get("terminated") or {}).get("exitCode"))
+    return crashed and since is not None and now - since < _MOMENT
 
 
 def _ran_well(status: Json) -> bool:

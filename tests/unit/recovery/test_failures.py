@@ -75,6 +75,13 @@ def test_a_crash_after_a_long_good_run_is_no_crash_loop_however_often_it_crashed
             assert (judged(body) is not None) is counts, status
 
 
+def test_whoever_crashes_in_an_instant_is_in_a_crash_loop_also_right_after_a_restart() -> None:
+    for ago, counts in ((1.0, True), (30.0, False)):
+        again = container(restarts=9, last=ended(ago=ago), running={"startedAt": stamp(ago)})
+        body = pod("web-x", conditions=NOT_READY, containerStatuses=[again])
+        assert (judged(body) is not None) is counts, "a run that lasts may be a good one"
+
+
 def test_an_init_container_that_is_at_work_may_take_its_time() -> None:
     waiting = container(waiting={"reason": "PodInitializing"})
     at_work = [container("first", running={"startedAt": stamp(3000)})]
