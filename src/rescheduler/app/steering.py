@@ -113,8 +113,7 @@ class Steering:
 
         A webhook that is not in force for long may never be: then it is as if there were none.
         """
-        fields = self._ground.config.fields
-        if not fields.webhook.enabled or fields.extender.enabled or self._registration.in_force:
+        if not self._ground.config.fields.webhook.enabled or self._registration.in_force:
             return True
         return time.monotonic() - self._last_in_force > _PATIENCE
 

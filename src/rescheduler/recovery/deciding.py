@@ -168,7 +168,7 @@ def _came_back(case: Case, entry: Entry, patient: Patient) -> float:
     """For how many seconds more a pod waits that was made after its node was recorded, and came there all the same."""
     known = entry.nodes.get(patient.node)
     made = patient.pod["metadata"].get("creationTimestamp")
-    if known is None or not made or parse_instant(made) <= known.at:
+    if known is None or not made or parse_instant(made) < known.at:  # both in whole seconds
         return 0.0
     return max(0.0, parse_instant(made) + case.settings.same_node_delay - case.now)
 

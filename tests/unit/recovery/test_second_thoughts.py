@@ -123,7 +123,9 @@ def test_a_bare_pod_stays_while_the_one_that_was_to_take_its_place_is_being_dele
 
 def test_a_pod_that_came_back_to_a_node_that_was_recorded_waits_before_it_costs_another_retry() -> None:
     kept = written({WHOLE: Entry(count=1, nodes={"n1": Failure(NOW - 60, "CrashLoopBackOff")}, revision="aaa")})
-    for made, deleted, wait in ((10.0, [], 20.0), (40.0, ["web-a"], None), (90.0, ["web-a"], None)):
+    times: tuple[tuple[float, list[str], float | None], ...]
+    times = ((10.0, [], 20.0), (40.0, ["web-a"], None), (61.0, ["web-a"], None), (90.0, ["web-a"], None))
+    for made, deleted, wait in times:
         body = crashing("web-a", "n1", OWNER)
         body["metadata"]["creationTimestamp"] = stamp(made)
         found = decide(recorded(deployment_case(body, replicas=1), kept))
