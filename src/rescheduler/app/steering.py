@@ -82,7 +82,7 @@ class Steering:
         self._plain = self._insecure()
         served = self._serving.why_not if self._serving is not None else lambda: "it is not served"
         self._registration = Registration(ground.leading, self._settings, served, ground.leading.clock.now)
-        self._last_in_force = time.monotonic()
+        self._last_in_force: float | None = None
         self._failures = 0
         self._keeping = Duty("webhook", _KEPT_EVERY, self._keep)
 
@@ -115,6 +115,8 @@ class Steering:
         """
         if not self._ground.config.fields.webhook.enabled or self._registration.in_force:
             return True
+        if self._last_in_force is None:
+            self._last_in_force = time.monotonic()  # we have only begun to lead
         return time.monotonic() - self._last_in_force > _PATIENCE
 
     def steered(self, namespace: str) -> Steered:
