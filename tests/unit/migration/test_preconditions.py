@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.migration.budgets import CheckBudgets
+from rescheduler.migration.budgets import CheckBudgets, falling_short
 from rescheduler.migration.copying import CopyPod, EvictOriginal
 from rescheduler.migration.eviction import Evict, Pause
 from rescheduler.migration.handoff import Cheapen, CopyTemplate, HandOver
@@ -153,3 +153,10 @@ def test_a_second_original_waits_while_the_copy_of_the_first_is_one_too_many() -
 def test_a_paused_deployment_of_somebody_else_is_never_touched_for_an_unfit_target() -> None:
     owners = deployment(paused=True)
     assert Pause().look(scene(EVICT, deployment=owners, target=CORDONED)) == Done()
+
+
+def test_an_eviction_of_somebody_else_counts_before_the_healthy_are_counted_anew() -> None:
+    shared = budget()
+    for allowed, healthy, short in ((1, 5, False), (0, 5, True), (0, 4, True)):
+        shared["status"] |= {"disruptionsAllowed": allowed, "currentHealthy": healthy, "desiredHealthy": 4}
+        assert bool(falling_short(scene(migration(Method.HANDOFF), budgets=(shared,)))) is short
