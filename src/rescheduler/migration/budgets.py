@@ -64,7 +64,7 @@ def falling_short(scene: Scene) -> str:
         status = budget.get("status", {})
         reckoned = condition(budget, "DisruptionAllowed").get("reason") != "SyncFailed"
         spare = status.get("currentHealthy", 0) - status.get("desiredHealthy", 0)
-        # An eviction takes from what is allowed at once; its pod is missing among the healthy when they are counted anew.
+        # An eviction takes from what is allowed at once; the healthy are counted anew a moment later.
         if reckoned and min(spare, status.get("disruptionsAllowed", spare)) < 1:
             return f"budget {budget['metadata']['name']} would have too few healthy pods without the original"
     return ""
