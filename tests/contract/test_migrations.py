@@ -154,6 +154,21 @@ def test_a_pod_of_a_stateful_set_comes_back_under_its_name(space: Space, moves: 
     audit(before, settled(space, 2), done)
 
 
+def test_a_pod_of_a_stateful_set_may_be_deleted_once_more_meanwhile(
+    space: Space, moves: Moves, nodes: list[str]
+) -> None:
+    space.create(stateful_set("db", 2))
+    space.reaches("StatefulSet", "db", "is ready", lambda each: each.get("status", {}).get("readyReplicas") == 2)
+    before = settled(space, 2)
+    moves.order("m", Order("db-1", method=Method.EVICT))
+    stopped_at(moves, "MarkRebuilt")
+    space.delete("Pod", "db-1")
+    done = moves.drive("m")
+    assert done.progress.phase is Phase.COMPLETED, done.progress
+    moves.late("m")
+    audit(before, settled(space, 2), done)
+
+
 def test_a_pod_of_a_job_is_made_anew_beside_its_fellow(space: Space, moves: Moves, nodes: list[str]) -> None:
     space.create(simulated(job("work", parallelism=2, completions=2), completes_in="600"))
     before = settled(space, 2)

@@ -77,24 +77,10 @@ class MarkRebuilt(Plain):
 
     def look(self, scene: Scene) -> Outlook:
         """Done when it alone carries them."""
-        pod, migration = replacement(scene), scene.migration
         if todo := disowning(scene):
             return Do(tuple(todo))
-        if pod is None or is_leaving(pod) or labels_of(pod).get(marks.MIGRATION_ID) == migration.name:
-            return Done()
-        trace = {
-            marks.MIGRATION_ID: migration.name,
-            marks.MIGRATION_STATUS: "in-progress",
-            marks.MIGRATED_FROM: migration.progress.source,
-            marks.MIGRATION_REASON: migration.order.strategy,
-        }
-        story = {
-            marks.MIGRATION_TIME: format_instant(scene.now),
-            marks.ORIGINAL_POD: migration.progress.uid,
-            marks.ORIGINAL_POD_NAME: migration.order.pod,
-        }
-        changes = {"metadata": {"labels": trace, "annotations": story}}
-        return Do((commands.patch(pod, changes, "tell where it came from"),))
+        todo = _telling(scene, replacement(scene))
+        return Do(tuple(todo)) if todo else Done()
 
 
 class AwaitRebuiltReady(Plain):
@@ -106,16 +92,20 @@ class AwaitRebuiltReady(Plain):
         """Done when it is Ready."""
         pod = replacement(scene)
         if pod is None or is_leaving(pod) or has_ended(pod):
+            if _keeps_names(scene):
+                return Wait("the pod that replaced it is gone, too, and its controller makes it once more")
             return GiveUp("the pod that replaced it is gone, too", retry=False)
+        if todo := _telling(scene, pod):
+            return Do(tuple(todo))
         return Done() if ready_for(pod, scene.now) is not None else Wait("the new pod is not Ready yet")
 
 
 def rebuilt(scene: Scene) -> Json | None:
     """The pod that the controller made in the original's place."""
     progress, seen = scene.migration.progress, scene.seen
-    if seen.controller is not None and seen.controller["kind"] == "StatefulSet":
+    if _keeps_names(scene):
         again = seen.pod is not None and seen.pod["metadata"]["uid"] != progress.uid
-        return seen.pod if again else None  # under the same name
+        return seen.pod if seen.pod and again and not is_leaving(seen.pod) and not has_ended(seen.pod) else None
     led = seen.controller is not None and noted(seen.controller).get("migration") == scene.migration.name
     known = {progress.uid, *progress.bystanders}
     young = [
@@ -163,10 +153,37 @@ def disowned(pod: Json) -> list[Command]:
 
 
 def replacement(scene: Scene) -> Json | None:
-    """The new pod, once it is recorded."""
+    """The new pod, once it is recorded; a StatefulSet may have made it more than once since."""
+    if scene.migration.progress.replacement and _keeps_names(scene):
+        return rebuilt(scene)
     known = scene.migration.progress.replacement
     pods = (*scene.seen.siblings, *((scene.seen.pod,) if scene.seen.pod else ()))
     return next((pod for pod in pods if known and pod["metadata"]["uid"] == known.uid), None)
+
+
+def _keeps_names(scene: Scene) -> bool:
+    """Whether the new pod has the name of the original."""
+    return scene.seen.controller is not None and bool(scene.seen.controller["kind"] == "StatefulSet")
+
+
+def _telling(scene: Scene, pod: Json | None) -> list[Command]:
+    """What gives the new pod its marks, unless it has them."""
+    migration = scene.migration
+    if pod is None or is_leaving(pod) or labels_of(pod).get(marks.MIGRATION_ID) == migration.name:
+        return []
+    trace = {
+        marks.MIGRATION_ID: migration.name,
+        marks.MIGRATION_STATUS: "in-progress",
+        marks.MIGRATED_FROM: migration.progress.source,
+        marks.MIGRATION_REASON: migration.order.strategy,
+    }
+    story = {
+        marks.MIGRATION_TIME: format_instant(scene.now),
+        marks.ORIGINAL_POD: migration.progress.uid,
+        marks.ORIGINAL_POD_NAME: migration.order.pod,
+    }
+    changes = {"metadata": {"labels": trace, "annotations": story}}
+    return [commands.patch(pod, changes, "tell where it came from")]
 
 
 def _created(pod: Json) -> float:

@@ -12,7 +12,7 @@ from rescheduler.migration.eviction import Evict, Pause, Prefer, TakeTurn
 from rescheduler.migration.lifecycle import Lifecycle, Manner
 from rescheduler.migration.observation import Refused, Steered
 from rescheduler.migration.protecting import Protect
-from rescheduler.migration.rebuilding import AwaitRebuilt, rebuilt
+from rescheduler.migration.rebuilding import AwaitRebuilt, AwaitRebuiltReady, rebuilt
 from rescheduler.migration.steering import restoring, steered
 from rescheduler.migration.steps import Do, Done, GiveUp, Wait
 from rescheduler.model import marks
@@ -182,6 +182,27 @@ def test_a_pod_of_a_stateful_set_is_rebuilt_under_its_name_only() -> None:
     again = pod()
     again["metadata"]["uid"] = "another"
     assert rebuilt(scene(moving, controller=owner, siblings=(young, again), pod=again)) is again
+
+
+def test_a_pod_of_a_stateful_set_that_is_deleted_once_more_is_waited_for_once_more() -> None:
+    moving = migration(
+        Method.EVICT,
+        "AwaitRebuiltReady",
+        controller=Reference("StatefulSet", "web-1", "rs-uid"),
+        replacement=Reference("Pod", "web-a", "second"),
+    )
+    second, third = pod(), pod()
+    second["metadata"] |= {"uid": "second", "deletionTimestamp": format_instant(NOW)}
+    third["metadata"]["uid"] = "third"
+    assert rebuilt(scene(moving, controller=stateful_set(), pod=second)) is None
+    step = AwaitRebuiltReady()
+    for seen in (second, None):
+        assert isinstance(step.look(scene(moving, controller=stateful_set(), pod=seen)), Wait)
+    marks_it = step.look(scene(moving, controller=stateful_set(), pod=third))
+    assert isinstance(marks_it, Do)
+    assert [command.why for command in marks_it.commands] == ["tell where it came from"]
+    third["metadata"]["labels"][marks.MIGRATION_ID] = moving.name
+    assert step.look(scene(moving, controller=stateful_set(), pod=third)) == Done()
 
 
 def waiting(seconds: float, **more: Any) -> Any:
