@@ -15,7 +15,7 @@ from rescheduler.cluster.definition import POD_MIGRATION
 from rescheduler.cluster.journal_format import JournalError, decoded, new_object, status_of
 from rescheduler.migration.lifecycle import ROLL_BACK
 from rescheduler.model.duration import format_duration, parse_duration
-from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.migration import Migration, Order, Outcome, OutcomeVerdict, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 
 Json = dict[str, Any]
@@ -27,6 +27,7 @@ _names = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,10}[a-z0-9])?", fullmatch=True)
 _methods = st.one_of(st.none(), st.sampled_from(Method))
 _times = st.one_of(st.none(), st.integers(0, 2**33).map(float))
 _references = st.one_of(st.none(), st.builds(Reference, _names, _names, st.one_of(st.just(""), _names)))
+_gains = st.one_of(st.none(), st.floats(-100, 100))
 _progress = st.builds(
     Progress,
     phase=st.sampled_from(Phase),
@@ -47,6 +48,7 @@ _progress = st.builds(
     finished=_times,
     retry_at=_times,
     remark=_texts,
+    outcome=st.one_of(st.none(), st.builds(Outcome, st.sampled_from(OutcomeVerdict), _gains, _times)),
 )
 _orders = st.builds(
     Order,
@@ -58,6 +60,9 @@ _orders = st.builds(
     reason=_texts,
     paused=st.booleans(),
     timeout=st.one_of(st.none(), st.integers(1, 10**9).map(lambda milliseconds: milliseconds / 1000)),
+    needs_approval=st.booleans(),
+    plan=st.one_of(st.just(""), _names),
+    expected_gain=_gains,
 )
 
 

@@ -88,6 +88,17 @@ _SPEC = _object(
             minLength=2,
             maxLength=64,
         ),
+        "approvalRequired": _described(
+            {"type": "boolean"},
+            "Do not begin until somebody approves of it: rescheduler approve, or the annotation "
+            "rescheduler.io/approved with who approves.",
+            default=False,
+        ),
+        "plan": _described(_TEXT, "Set by the controller: the plan that it is a part of; also a label.", **_LABEL),
+        "expectedGain": _described(
+            {"type": "number"},
+            "Set by the controller: by how many percentage points the busier of the two nodes becomes less busy.",
+        ),
         "proposal": _object(
             "Set by the controller: migrations that stand or fall together.",
             ["name", "members"],
@@ -146,6 +157,17 @@ _STATUS = _object(
         "stepTime": _described(_TIME, "When its step was begun."),
         "completionTime": _described(_TIME, "When it was over."),
         "retryTime": _described(_TIME, "When it is tried again."),
+        "outcome": _object(
+            "What it came to, some time after it was completed.",
+            ["verdict"],
+            {
+                "verdict": _described(
+                    _TEXT, "Whether it was worth it.", enum=["Paid", "NotPaid", "CameBack", "Unknown"]
+                ),
+                "gain": _described({"type": "number"}, "The gain that came true, in percentage points."),
+                "assessedTime": _described(_TIME, "When that was looked at."),
+            },
+        ),
         "observedGeneration": _described(_GENERATION, "The generation of the spec that this status is about."),
         "conditions": {
             "type": "array",

@@ -13,9 +13,10 @@ import msgspec
 
 from rescheduler.cluster import journal_wire as wire
 from rescheduler.cluster.conditions import conditions_of
+from rescheduler.model import marks
 from rescheduler.model.duration import DurationError, format_duration, parse_duration
 from rescheduler.model.instant import InstantError, format_instant, parse_instant
-from rescheduler.model.migration import Condition, Migration, Order, Progress, Reference
+from rescheduler.model.migration import Condition, Migration, Order, Outcome, Progress, Reference
 from rescheduler.model.plan import Method
 
 Json = dict[str, Any]
@@ -45,6 +46,7 @@ def decoded(body: Json) -> Migration:
                 Condition(each.type, each.status, _instant(each.last_transition_time, "status.conditions"))
                 for each in status.conditions
             ),
+            _approver(meta.annotations),
         )
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
@@ -68,9 +70,16 @@ def new_object(migration: Migration) -> Json:
         spec["timeout"] = format_duration(order.timeout)
     if order.members > 1:
         spec["proposal"] = {"name": order.proposal, "members": order.members}
+    if order.needs_approval:
+        spec["approvalRequired"] = True
+    if order.expected_gain is not None:
+        spec["expectedGain"] = order.expected_gain
     if not order.uid:
         del spec["pod"]["uid"]
-    metadata = {"name": migration.name, "namespace": migration.namespace}
+    metadata: Json = {"name": migration.name, "namespace": migration.namespace}
+    if order.plan:  # as a label, too: that is how people select what they approve of
+        spec["plan"] = order.plan
+        metadata["labels"] = {marks.PLAN: order.plan}
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -100,6 +109,7 @@ def status_of(migration: Migration, progress: Progress, now: float) -> Json:
         "stepTime": _stamp(progress.step_started),
         "completionTime": _stamp(progress.finished),
         "retryTime": _stamp(progress.retry_at),
+        "outcome": _outcome_object(progress.outcome),
         "observedGeneration": migration.generation,
         "conditions": conditions_of(migration, progress, now),
     }
@@ -121,6 +131,9 @@ def _order(spec: wire.Spec) -> Order:
         proposal.members,
         spec.paused,
         _duration(spec.timeout, "spec.timeout"),
+        spec.approval_required,
+        spec.plan,
+        spec.expected_gain,
     )
 
 
@@ -144,6 +157,7 @@ def _progress(status: wire.Status) -> Progress:
         _instant(status.completion_time, "status.completionTime"),
         _instant(status.retry_time, "status.retryTime"),
         status.remark,
+        _outcome(status.outcome),
     )
 
 
@@ -182,6 +196,25 @@ def _instant(text: str, path: str) -> float | None:
         return parse_instant(text) if text else None
     except InstantError as error:
         raise _FieldError(path, str(error)) from error
+
+
+def _approver(annotations: dict[str, str]) -> str:
+    """Who approves; people may just write "true", and take it back with "false"."""
+    said = annotations.get(marks.APPROVED, "")
+    return "" if said.lower() in ("false", "no") else said
+
+
+def _outcome(found: wire.Outcome | None) -> Outcome | None:
+    if found is None:
+        return None
+    return Outcome(found.verdict, found.gain, _instant(found.assessed_time, "status.outcome.assessedTime"))
+
+
+def _outcome_object(outcome: Outcome | None) -> Json | None:
+    if outcome is None:
+        return None
+    assessed = _stamp(outcome.assessed)
+    return {"verdict": outcome.verdict.value, "gain": outcome.gain, "assessedTime": assessed}
 
 
 def _reference(found: wire.Reference | None) -> Reference | None:

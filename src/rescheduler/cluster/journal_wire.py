@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rescheduler.model.migration import Phase
+from rescheduler.model.migration import OutcomeVerdict, Phase
 from rescheduler.model.plan import Method
 
 AUTO = "auto"
@@ -44,6 +44,9 @@ class Spec(Part):
     proposal: Proposal | None = None
     paused: bool = False
     timeout: str = ""
+    approval_required: bool = False
+    plan: str = ""
+    expected_gain: float | None = None
 
 
 class Reference(Part):
@@ -60,6 +63,14 @@ class Condition(Part):
     type: str
     status: str
     last_transition_time: str = ""
+
+
+class Outcome(Part):
+    """What it came to."""
+
+    verdict: OutcomeVerdict
+    gain: float | None = None
+    assessed_time: str = ""
 
 
 class Status(Part):
@@ -83,6 +94,7 @@ class Status(Part):
     completion_time: str = ""
     retry_time: str = ""
     remark: str = ""
+    outcome: Outcome | None = None
     conditions: tuple[Condition, ...] = ()
 
 
@@ -95,6 +107,7 @@ class Meta(Part):
     resource_version: str = ""
     creation_timestamp: str = ""
     generation: int = 0
+    annotations: dict[str, str] = {}
 
 
 class PodMigration(Part):

@@ -58,6 +58,7 @@ class Configuration:
             excluded_pods=None if excluded == EVERYTHING else excluded,
             min_pod_age=fields.min_pod_age,
             cool_down=fields.cool_down,
+            longest_rest=fields.outcomes.longest_rest,
             migration_method=fields.migration_method,
         )
 

@@ -30,7 +30,7 @@ from rescheduler.config.fields import (
 from rescheduler.config.recovery_fields import RecoveryFields
 from rescheduler.config.serving_fields import ExtenderFields, WebFields, WebhookFields
 from rescheduler.model.duration import format_duration
-from rescheduler.model.policy import MigrationMethod
+from rescheduler.model.policy import Approval, MigrationMethod
 
 
 class LimitFields(Section):
@@ -87,6 +87,19 @@ class ConcurrencyFields(Section):
     per_workload: PositiveCount = Field(
         default=1,
         description="Of one workload (Deployment, StatefulSet and so on).",
+    )
+
+
+class OutcomeFields(Section):
+    """What moves come to: whether the gain that was predicted came true, looked at some time after each move.
+
+    A workload whose moves do not pay, or come back, rests longer each time: twice `coolDown`, then four times, and so
+    on.
+    """
+
+    assess_after: Period = Field(default=120.0, description="How long after a move its gain is looked at.")
+    longest_rest: Duration = Field(
+        default=86400.0, description="The longest rest of a workload whose moves do not pay; 0s is none but `coolDown`."
     )
 
 
@@ -214,11 +227,20 @@ class PlanningFields(Section):
         description="How pods are moved: `handoff` starts the replacement first, `evict` evicts the pod first, "
         "`auto` picks the gentlest way that fits each pod.",
     )
+    approval: Approval = Field(
+        default=Approval.AUTOMATIC,
+        description="`required`: plans wait until somebody approves on the page, with `rescheduler approve`, or by "
+        "annotating the PodMigrations; `automatic` carries them out as they are made.",
+    )
+    approval_timeout: Period = Field(
+        default=3600.0, description="A move that nobody approves of for so long is given up, and planned anew."
+    )
+    outcomes: OutcomeFields = Field(default=OutcomeFields(), description="What moves come to; see below.")
     migration: MigrationFields = Field(default=MigrationFields(), description="How moves are carried out; see below.")
     recovery: RecoveryFields = Field(default=RecoveryFields(), description="Pods that fail on their node; see below.")
     webhook: WebhookFields = Field(default=WebhookFields(), description="The admission webhook; see below.")
     extender: ExtenderFields = Field(default=ExtenderFields(), description="The scheduler extender; see below.")
-    web: WebFields = Field(default=WebFields(), description="Metrics and health; see below.")
+    web: WebFields = Field(default=WebFields(), description="The page, metrics and health; see below.")
     strategies: dict[str, dict[str, object]] = Field(
         default={}, description="Settings of single strategies, by the strategy's name; see below."
     )

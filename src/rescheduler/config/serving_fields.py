@@ -137,7 +137,8 @@ class ExtenderFields(Section):
 
 
 class WebFields(Section):
-    """Metrics and health, without TLS: `/metrics`, `/livez`, `/readyz`."""
+    """The page, metrics and health, without TLS: `/`, `/metrics`, `/livez`, `/readyz`. Every replica serves them."""
 
     bind_address: str = Field(default="0.0.0.0", description="Address to listen on.")  # noqa: S104 - pods are scraped
     port: OptionalPort = Field(default=0, description="Port to listen on; 0 serves nothing.")
+    page: bool = Field(default=True, description="Serve the page, too, and not only metrics and health.")

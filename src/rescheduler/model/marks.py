@@ -33,6 +33,8 @@ PROBE = "rescheduler.io/probe"  # label of a pod that is never made: whether the
 REGISTERED_BY = "rescheduler.io/registered-by"  # annotation of our webhook's configuration: whose namespace
 ANSWER = "rescheduler.io/probe-answer"  # annotation with which the webhook answers a probe
 CORDONED = "rescheduler.io/cordoned"  # annotation of a node that we cordoned: since when
+APPROVED = "rescheduler.io/approved"  # annotation of a PodMigration that needs approval: who approves of it
+PLAN = "rescheduler.io/plan"  # label of a PodMigration: the plan that it is a part of
 MANAGED_BY = "app.kubernetes.io/managed-by"  # label of what we make, with the value below
 OURSELVES = "rescheduler"
 

@@ -21,6 +21,25 @@ class Phase(StrEnum):
     FAILED = "Failed"
 
 
+class OutcomeVerdict(StrEnum):
+    """Whether a move was worth it."""
+
+    PAID = "Paid"
+    NOT_PAID = "NotPaid"
+    CAME_BACK = "CameBack"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a move that is over came to, some time later."""
+
+    verdict: OutcomeVerdict
+    gain: float | None = None
+    """The gain that came true, in percentage points; None where there is nothing left to compare."""
+    assessed: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """What is to be done (`spec`)."""
@@ -38,6 +57,12 @@ class Order:
     """How many migrations the proposal has."""
     paused: bool = False
     timeout: float | None = None
+    needs_approval: bool = False
+    """Nothing is begun until somebody approves of it."""
+    plan: str = ""
+    """The plan that it is a part of: what is approved together."""
+    expected_gain: float | None = None
+    """By how many percentage points the busier of its two nodes becomes less busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +104,7 @@ class Progress:
     retry_at: float | None = None
     remark: str = ""
     """What it had to do without; its message says so, too, when it is over."""
+    outcome: Outcome | None = None
 
     @property
     def over(self) -> bool:
@@ -109,6 +135,14 @@ class Migration:
     generation: int = 0
     """Counts the changes of its order."""
     conditions: tuple[Condition, ...] = ()
+    approved_by: str = ""
+    """Who approved of it, if somebody had to."""
+
+    @property
+    def awaits_approval(self) -> bool:
+        """Whether it waits for somebody to approve of it."""
+        pending = self.progress.phase is Phase.PENDING
+        return pending and self.order.needs_approval and not self.approved_by
 
     @property
     def full_name(self) -> str:

@@ -13,6 +13,13 @@ from enum import StrEnum
 from rescheduler.model.selector import Selector
 
 
+class Approval(StrEnum):
+    """Whether plans are carried out as they are made, or wait until somebody approves."""
+
+    AUTOMATIC = "automatic"
+    REQUIRED = "required"
+
+
 class MigrationMethod(StrEnum):
     """How pods are moved; `auto` picks the gentlest way that fits each pod."""
 
@@ -72,4 +79,6 @@ class Policy:
     excluded_pods: Selector | None = None
     min_pod_age: float = 60.0
     cool_down: float = 600.0
+    longest_rest: float = 86400.0
+    """At the most so long a workload rests whose moves do not pay; the rest doubles from coolDown on."""
     migration_method: MigrationMethod = MigrationMethod.AUTO
