@@ -31,16 +31,17 @@ from rescheduler.cluster.pacing import Pace
 from rescheduler.cluster.writer import Writer
 from rescheduler.config import Configuration
 from rescheduler.migration.lifecycle import Lifecycle
+from rescheduler.migration.news import news
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.policy import Policy
 from rescheduler.runtime.board import Board, Key
+from rescheduler.runtime.bulletins import Bulletins
 from rescheduler.runtime.carrier import Carrier
 from rescheduler.runtime.circumstances import Circumstances
 from rescheduler.runtime.controller import Controller, Loop, before
 from rescheduler.runtime.cycle import Cycle, order
 from rescheduler.runtime.duties import Duty
 from rescheduler.runtime.gatekeeper import Gatekeeper, Judge
-from rescheduler.runtime.herald import Herald
 from rescheduler.runtime.janitor import Janitor
 from rescheduler.runtime.logbook import Logbook
 from rescheduler.runtime.maintenance import Cordons
@@ -68,6 +69,12 @@ class Running:
     config: Configuration
     once: bool = False
     """Carry one plan out, and end."""
+    insecure_local: bool = False
+    """Whoever reaches the page from this machine may use its buttons."""
+    port: int | None = None
+    """Where the page is served; 0 is a free port, None what the configuration says."""
+    opened: Callable[[str], None] = field(default=lambda address: None)
+    """Told the page's address."""
 
 
 async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase]:
@@ -138,8 +145,12 @@ class _Parts:
         watching, steering = self.watching, self.steering
         board = watching.board
         journal, observer, writer = Journal(client, client.clock.now), Observer(client), Writer(client)
-        herald = Herald(self.recorder)
-        logbook = Logbook(journal, board, herald.hear)
+        bulletins = Bulletins(self.recorder)
+
+        def tell(before: Migration, after: Migration) -> None:
+            bulletins.hear(news(before, after))
+
+        logbook = Logbook(journal, board, tell)
         judge = Judge(watching.snapshot, board, policy)
         gatekeeper = Gatekeeper(board, judge, Slots(board, config.concurrency()), manner.timeout)
         sightings = Sightings(observer, watching.cache)
@@ -165,13 +176,13 @@ class _Parts:
             carrier=carrier,
             first=[Duty("clean up", 0.0, lambda: janitor.sweep(client.clock.now())), keeping],
             duties=[
-                herald,
+                bulletins,
                 janitor,
                 keeping,
                 Duty("plan", config.fields.rescheduling_interval, planning),
                 *([] if self.running.once else lasting),
             ],
-            last=[Duty("tell the rest", 0.0, herald.flush), Duty("tell of failed pods", 0.0, recovery.flush)],
+            last=[Duty("tell the rest", 0.0, bulletins.flush), Duty("tell of failed pods", 0.0, recovery.flush)],
             grace=config.fields.migration.shutdown_grace_period,
             everybody=[] if self.running.once else steering.everybody,
         )

@@ -1,8 +1,8 @@
-"""Tells people about failed pods beside the work: no deletion waits for an Event to be written.
+"""Tells people what happens, beside the work: no step and no deletion waits for an Event to be written.
 
-The recovery loop hands over what each decision has to tell. Decisions repeat themselves (a pod that a guard protects is
-refused at every look), so what was told already is not told again, nor logged. What is still untold at the end is told
-then; after a crash it is lost, as Events may be.
+The logbook hands over what each migration has to tell, the recovery loop what each decision has. Decisions repeat
+themselves (a pod that a guard protects is refused at every look), so what was told already is not told again, nor
+logged. What is still untold at the end is told then; after a crash it is lost, as Events may be.
 """
 
 from __future__ import annotations
