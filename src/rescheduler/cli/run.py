@@ -22,6 +22,7 @@ class Manners:
     once: bool
     dry_run: bool
     leader_elect: bool | None
+    ui_insecure_local: bool
     log_format: str
 
 
@@ -35,6 +36,12 @@ _manners = gathered(
             "--leader-elect/--no-leader-elect",
             default=None,
             help="leaderElection.leaderElect: act only as the leader of several replicas.",
+        ),
+        click.option(
+            "--ui-insecure-local",
+            is_flag=True,
+            help="Let everybody on this machine use the page's buttons without signing in; web.bindAddress must be a "
+            "loopback address.",
         ),
         click.option(
             "--log-format",
@@ -81,7 +88,7 @@ def run(access: Access, wanted: Wanted, manners: Manners) -> None:
             groups=access.as_groups,
             request_timeout=access.request_timeout or None,
         )
-        running = Running(live, config, once=manners.once)
+        running = Running(live, config, once=manners.once, insecure_local=manners.ui_insecure_local)
 
         async def live_and_end() -> int:
             stop = asyncio.Event()
