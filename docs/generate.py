@@ -37,6 +37,7 @@ from rescheduler.planning.settings import Settings
 from rescheduler.planning.strategy import Strategy
 from rescheduler.planning.whatif import WhatIf
 from rescheduler.strategies import discover, settings_by_name
+from rescheduler.web.metrics import Metrics
 
 ROOT = Path(__file__).parent.parent
 _MADE = "<!-- Made by docs/generate.py: change the code and run it again. -->\n"
@@ -48,6 +49,7 @@ GUARD_SETTINGS = {
     "ReschedulingDisabled": "the pod's label `scheduler.alpha.kubernetes.io/rescheduling`",
     "MinPodAge": "`minPodAge`",
     "CoolDown": "`coolDown`",
+    "Outcome": "`coolDown`, `outcomes.longestRest`",
     "LocalStorage": "`allow.localStorage`",
     "Job": "`allow.jobs`",
     "SingleReplica": "`allow.singleReplica`, `migrationMethod`",
@@ -120,7 +122,8 @@ These look at the pod and its owners. They are asked in this order, and the firs
 _TIME = """\
 `MinPodAge` and `CoolDown` need to know the time. A live cluster and a recording of one, made by `rescheduler snapshot`,
 say it. For other files only `--now` does; without it a plan warns that both are not checked
-([why](adr/0004-the-time-is-never-guessed.md)).
+([why](adr/0004-the-time-is-never-guessed.md)). `Outcome` goes by the PodMigrations of a live cluster
+([what moves came to](outcomes.md)); of files nothing is remembered.
 """
 
 _PREDICATES = """\
@@ -142,6 +145,27 @@ NodeMaintenance fills a node above the thresholds when no other can take a pod; 
 _COMMANDS = """\
 Data goes to stdout, messages to stderr. `NO_COLOR` turns colours off. `-o=json` and `-ojson` mean `-o json`. As a
 kubectl plugin each command is also `kubectl rescheduler …`.
+"""
+
+_METRICS = """\
+Every replica serves `/metrics` on `web.port` of the [configuration](configuration.md), in the text format of
+Prometheus. [`deploy/prometheus-rules.yaml`](../deploy/prometheus-rules.yaml) has recording rules and alerts, each with
+what to do about it, and [`deploy/grafana-dashboard.json`](../deploy/grafana-dashboard.json) a dashboard.
+"""
+
+_SHOWN = """\
+Counters and histograms tell what the replica itself did since it began; only a leader plans and moves, so those of the
+others stay at 0, and `sum` over replicas is right. Gauges are read at every scrape. Those that tell of the cluster or
+of a leader's work are shown by the leader alone, and those of the cluster only while what he knows is up to date: so
+there is one series of each, and it ends when the lead goes over instead of staying at what was true once.
+"""
+
+_BOUNDED = """\
+Values of labels are few, whatever people write into objects: a strategy, step or verdict that we do not know is
+`Other`. `method` is `none` where a migration ended before a method was chosen. A histogram has the series `_bucket`,
+`_sum` and `_count`. A gauge histogram is a distribution at this moment: `_bucket` holds how many are at or below `le`,
+`_gcount` how many there are, `_gsum` their sum; use `histogram_quantile` on it without `rate`. The process itself is in
+`process_resident_memory_bytes`, `process_cpu_seconds_total` and the other usual ones.
 """
 
 
@@ -222,6 +246,22 @@ def commands() -> str:
     return "\n".join(["# Commands\n", _COMMANDS, "## Exit codes\n", _exit_codes(), *_command(root, context)])
 
 
+def metrics() -> str:
+    """Every metric, as the registry has it."""
+    rows = [
+        (
+            f"`{each.name}`",
+            each.type,
+            ", ".join(f"`{label}`" for label in each.labels),
+            "the leader" if each.leader else "everybody",
+            each.meaning,
+        )
+        for each in Metrics().described()
+    ]
+    table = _table(("name", "type", "labels", "shown by", "meaning"), rows)
+    return "\n".join(["# Metrics\n", _METRICS, _SHOWN, table, _BOUNDED])
+
+
 def _exit_codes() -> str:
     rows = re.findall(r"^ +(\d+) +(.+)$", EXIT_CODES, re.MULTILINE)
     return _table(("code", "meaning"), [(f"`{code}`", meaning) for code, meaning in rows])
@@ -276,6 +316,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "guards.md": guards,
     "predicates.md": predicates,
     "commands.md": commands,
+    "metrics.md": metrics,
 }
 
 

@@ -64,28 +64,3 @@ def test_a_port_that_is_taken_is_told_without_a_traceback() -> None:
     assert answer.returncode == 1
     assert f"port {port}" in answer.stderr
     assert "Traceback" not in answer.stderr
-
-
-@pytest.mark.parametrize("signalled", [signal.SIGINT, signal.SIGTERM])
-def test_the_demo_plans_a_cluster_that_is_out_of_balance_carries_it_out_and_ends_when_told(
-    signalled: signal.Signals,
-) -> None:
-    demo = Path(__file__).parents[2] / "examples" / "demo.py"
-    shown: list[str] = []
-    with subprocess.Popen(
-        [sys.executable, str(demo)],
-        stdout=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509  as above
-    ) as process:
-        for line in process.stdout or ():
-            shown.append(line)
-            if "In another terminal" in line:
-                break
-        process.send_signal(signalled)
-        assert process.wait() == 0
-    text = "".join(shown)
-    assert "18 moves (18 handoff)" in text
-    assert "0 moves, 0 rejected" in text.partition("$ rescheduler migrations")[2]
-    kubeconfig = next(line.strip().partition("=")[2] for line in shown if line.startswith("export KUBECONFIG="))
-    until("nothing of the cluster is left", lambda: not Path(kubeconfig).parent.exists())

@@ -6,6 +6,7 @@ with them, and cookies are not kept.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -32,6 +33,11 @@ CONNECT_SECONDS = 10.0
 SILENCE_SECONDS = 75.0
 # A list that expires this often cannot be read at the speed its pages are consumed.
 LIST_STARTS = 3
+GIVEN_UP = "GivenUp"
+"""What a report says of a request that we did not wait for any longer: its time was up, or we are ending."""
+Report = Callable[[str, int | str, float | None], None]
+"""Told the method of a request, the status of the answer or why there was none (a word of `failures.py`), and how many
+seconds the whole answer took. A watch is told of when it is answered, without a time: it ends when it likes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,8 @@ class ApiClient:
     """One per API server; an async context manager. Safe for concurrent use.
 
     `may_write` is asked before each try of a request that changes anything; where it says no, FencedError is raised
-    and nothing is sent. `pace` says how fast requests may follow each other; a watch is one request.
+    and nothing is sent. `pace` says how fast requests may follow each other; a watch is one request. `report` hears of
+    every try.
     """
 
     def __init__(
@@ -101,6 +108,7 @@ class ApiClient:
         self._session: aiohttp.ClientSession | None = None
         self.clock = ServerClock()
         """What time it is for the API server."""
+        self.report: Report = lambda method, outcome, seconds: None
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
@@ -213,13 +221,18 @@ class ApiClient:
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=silence)
         credential = await self._turn()
         for may_renew in (True, False):
+            answered = False
             try:
                 async with self._answer(request, credential, limits) as response:
+                    self.report(request.method, response.status, None)
+                    answered = True
                     yield b""
                     async for chunk in response.content.iter_any():
                         yield chunk
                     return
             except ApiError as error:  # a 401 comes before the first chunk or never
+                if not answered:
+                    self.report(request.method, error.status or error.reason, None)
                 renewed = await self._auth.renewed(credential) if may_renew and error.status == 401 else None
                 if renewed is None:
                     raise
@@ -232,8 +245,22 @@ class ApiClient:
         return await self._auth.current()
 
     async def _try(self, request: Request, credential: Credential) -> bytes:
-        async with self._answer(request, credential) as response:
-            return await response.read()
+        begun = time.monotonic()
+        outcome: int | str = ""  # stays so for what is fenced off: it was never sent
+        try:
+            async with self._answer(request, credential) as response:
+                body = await response.read()
+                outcome = response.status
+                return body
+        except ApiError as error:
+            outcome = error.status or error.reason
+            raise
+        except asyncio.CancelledError:
+            outcome = GIVEN_UP
+            raise
+        finally:
+            if outcome:
+                self.report(request.method, outcome, time.monotonic() - begun)
 
     @asynccontextmanager
     async def _answer(

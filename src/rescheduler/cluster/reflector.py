@@ -11,6 +11,7 @@ import asyncio
 import io
 import logging
 import random
+import time
 from contextlib import aclosing
 from typing import Protocol
 
@@ -73,6 +74,16 @@ class Reflector:
         """Set once the first state is whole."""
         self.failure = ""
         """Why the copy is not up to date at the moment; empty when it is."""
+        self._heard: float | None = None
+
+    @property
+    def lag(self) -> float | None:
+        """For how many seconds the server has told nothing; None before it ever did.
+
+        A server with nothing to tell says so about once a minute (bookmarks). While a watch is down or a list is read
+        anew it grows, because nothing of that is in the copy yet.
+        """
+        return None if self._heard is None else time.monotonic() - self._heard
 
     async def run(self) -> None:
         """Follow the kind until cancelled."""
@@ -153,6 +164,7 @@ class Reflector:
         """The copy is as new as it can be, or soon will be; whether the server keeps its word only events show."""
         if self._version:
             self.failure = ""
+            self._heard = time.monotonic()
 
     def _complete(self, version: str) -> None:
         if not version:
@@ -163,5 +175,6 @@ class Reflector:
         self._healthy()
 
     def _healthy(self) -> None:
+        self._heard = time.monotonic()
         self._failures = 0
         self.failure = ""

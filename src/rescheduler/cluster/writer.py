@@ -7,6 +7,8 @@ ApiError raised, and the whole step is tried again later.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from rescheduler.cluster.client import ApiClient, Request
@@ -24,12 +26,16 @@ _TWO_BUDGETS = "more than one PodDisruptionBudget"
 
 
 class Writer:
-    """Writes to one API server; `dry` asks the server to check everything and change nothing."""
+    """Writes to one API server; `dry` asks the server to check everything and change nothing.
+
+    `refused` hears of every refusal.
+    """
 
     def __init__(self, client: ApiClient, *, dry: bool = False) -> None:
         self._client = client
         self._dry = dry
         self._params = {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if dry else {})
+        self.refused: Callable[[Command, Refused], None] = lambda command, refused: None
 
     async def carry_out(self, command: Command) -> Refused | None:
         """Do it; the answer is how it was refused, if it was."""
@@ -51,7 +57,9 @@ class Writer:
                 raise
             if _FINE.get(command.verb, {}).get(error.status or 0) == error.reason:
                 return None
-            return Refused(error.status, error.reason, error.message, str(command))
+            refused = Refused(error.status, error.reason, error.message, str(command))
+            self.refused(command, refused)
+            return refused
         return None
 
     def _body(self, command: Command) -> Json | list[Json]:

@@ -1,0 +1,11 @@
+"""The numbers that Prometheus reads: `Metrics` counts what it is told, and asks its `Sources` at every scrape.
+
+`app` hands its methods to whoever has something to count; nobody else knows of Prometheus. docs/metrics.md lists all of
+them, and is made from `Metrics.described`.
+"""
+
+from rescheduler.web.metrics.catalogue import CONTENT_TYPE, Description
+from rescheduler.web.metrics.metrics import Metrics
+from rescheduler.web.metrics.sources import Sources
+
+__all__ = ["CONTENT_TYPE", "Description", "Metrics", "Sources"]

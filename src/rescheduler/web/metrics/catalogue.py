@@ -1,0 +1,126 @@
+"""Every metric by name, with what it means: made here, so that the documentation knows all of them.
+
+Counters and histograms are told what happens. Gauges are read at every scrape, so that none shows what was true once.
+A leader's gauges are shown only by who leads, and those about the cluster only while he is up to date: of several
+replicas one speaks for the cluster, and who does not know says nothing instead of something old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
+from prometheus_client.core import GaugeHistogramMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+
+Labels = tuple[str, ...]
+Reading = Callable[[], Iterable[tuple[Labels, float]]]
+"""A gauge's values at this moment, by the values of its labels."""
+Distribution = Callable[[], Iterable[tuple[Labels, Mapping[float, int], float]]]
+"""By the values of its labels: how many are at or below each bound, the last of which is infinite; and their sum."""
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a series beside each counter that tells nobody anything
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What there is to know about a metric."""
+
+    name: str
+    type: str
+    labels: Labels
+    meaning: str
+    leader: bool = False
+    """Whether only the leader shows it."""
+
+    @property
+    def series(self) -> frozenset[str]:
+        """The names that its samples have."""
+        ends = {"histogram": ("_bucket", "_sum", "_count"), "gauge histogram": ("_bucket", "_gsum", "_gcount")}
+        return frozenset(f"{self.name}{end}" for end in ends.get(self.type, ("",)))
+
+
+class Catalogue:
+    """Where metrics are made. `leading` says whether we lead, `fresh` whether we know how the cluster stands."""
+
+    def __init__(self, leading: Callable[[], bool], fresh: Callable[[], bool]) -> None:
+        self._registry = CollectorRegistry()
+        self._leading = leading
+        self._fresh = fresh
+        self.described: list[Description] = []
+        ProcessCollector(registry=self._registry)
+
+    def counter(self, name: str, meaning: str, labels: Labels = ()) -> Counter:
+        """Something that is counted; its name ends with `_total`."""
+        self.described.append(Description(name, "counter", labels, meaning))
+        return Counter(name, meaning, labels, registry=self._registry)
+
+    def histogram(self, name: str, meaning: str, labels: Labels = (), buckets: Sequence[float] = _SECONDS) -> Histogram:
+        """How often something took how long, or was how large."""
+        self.described.append(Description(name, "histogram", labels, meaning))
+        return Histogram(name, meaning, labels, buckets=buckets, registry=self._registry)
+
+    def gauge(self, name: str, meaning: str, labels: Labels, read: Reading) -> None:
+        """Something about this replica that goes up and down."""
+        self._at_scrape(Description(name, "gauge", labels, meaning), read, lambda: True)
+
+    def leaders_gauge(self, name: str, meaning: str, labels: Labels, read: Reading) -> None:
+        """Something about a leader's work."""
+        self._at_scrape(Description(name, "gauge", labels, meaning, leader=True), read, self._leading)
+
+    def clusters_gauge(self, name: str, meaning: str, labels: Labels, read: Reading) -> None:
+        """Something about the cluster."""
+        self._at_scrape(Description(name, "gauge", labels, meaning, leader=True), read, self._speaks)
+
+    def clusters_distribution(self, name: str, meaning: str, labels: Labels, read: Distribution) -> None:
+        """How something in the cluster is distributed now: a histogram that goes down, too."""
+
+        def collect() -> Metric:
+            family = GaugeHistogramMetricFamily(name, meaning, labels=labels)
+            for values, counts, total in read() if self._speaks() else ():
+                family.add_metric(values, [(_bound(le), float(count)) for le, count in counts.items()], total)
+            return family
+
+        self.described.append(Description(name, "gauge histogram", labels, meaning, leader=True))
+        self._registry.register(_Asked(collect, GaugeHistogramMetricFamily(name, meaning, labels=labels)))
+
+    def text(self) -> bytes:
+        """All of it, as Prometheus reads it."""
+        return generate_latest(self._registry)
+
+    def _speaks(self) -> bool:
+        """Whether we speak for the cluster."""
+        return self._leading() and self._fresh()
+
+    def _at_scrape(self, about: Description, read: Reading, shown: Callable[[], bool]) -> None:
+        def collect() -> Metric:
+            family = GaugeMetricFamily(about.name, about.meaning, labels=about.labels)
+            for values, value in read() if shown() else ():
+                family.add_metric(values, value)
+            return family
+
+        self.described.append(about)
+        self._registry.register(_Asked(collect, GaugeMetricFamily(about.name, about.meaning, labels=about.labels)))
+
+
+class _Asked(Collector):
+    """A metric that is read when it is asked for."""
+
+    def __init__(self, read: Callable[[], Metric], empty: Metric) -> None:
+        self._read = read
+        self._empty = empty
+
+    def describe(self) -> Iterator[Metric]:
+        yield self._empty
+
+    def collect(self) -> Iterator[Metric]:
+        yield self._read()
+
+
+def _bound(le: float) -> str:
+    return "+Inf" if le == float("inf") else str(le)

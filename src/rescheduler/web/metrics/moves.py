@@ -1,0 +1,109 @@
+"""What became of moves: landed, failed or tried again, how long each step took, and evictions that were refused.
+
+`runtime.logbook` tells of every progress as it is stored. Times are those of the progress, which are the API server's.
+"""
+
+from __future__ import annotations
+
+import math
+
+from prometheus_client import Histogram
+
+from rescheduler.migration.commands import Command, Verb
+from rescheduler.migration.observation import Refused
+from rescheduler.model.migration import Migration, Phase, Progress
+from rescheduler.web.metrics.catalogue import Catalogue
+from rescheduler.web.metrics.labels import METHODS, NO_METHOD, method_value, steps, strategies
+
+_LONG = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0)
+_BUDGET, _TWO_BUDGETS, _BUSY, _OTHER = REFUSALS = ("DisruptionBudget", "TwoDisruptionBudgets", "Busy", "Other")
+
+
+class Moves:
+    """The moves that this process carried out."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._strategies = strategies()
+        by = ("strategy", "method")
+        self._landed = catalogue.counter("rescheduler_moves_landed_total", "Moves whose migration completed.", by)
+        self._failed = catalogue.counter(
+            "rescheduler_moves_failed_total",
+            f"Moves whose migration failed for good; method {NO_METHOD}: before one was chosen.",
+            by,
+        )
+        self._retried = catalogue.counter(
+            "rescheduler_moves_retried_total", "Moves that were rolled back, to be tried again.", by
+        )
+        self._whole = catalogue.histogram(
+            "rescheduler_migration_duration_seconds",
+            "How long a migration took from its last beginning to its end.",
+            ("method", "outcome"),
+            _LONG,
+        )
+        self._step = catalogue.histogram(
+            "rescheduler_migration_step_duration_seconds",
+            "How long a migration was in a step. Steps that are passed at once are not stored, and not counted.",
+            ("step", "method"),
+            _LONG,
+        )
+        self._waited = catalogue.histogram(
+            "rescheduler_migration_wait_duration_seconds",
+            "How long a migration waited from its order to its first beginning.",
+            (),
+            _LONG,
+        )
+        self._refusals = catalogue.counter(
+            "rescheduler_evictions_refused_total",
+            "Evictions that the API server refused: by a disruption budget, because there are two, when it was busy.",
+            ("reason",),
+        )
+        for strategy in self._strategies.values:
+            for method in METHODS:
+                for counter in (self._landed, self._failed, self._retried):
+                    counter.labels(strategy, method)
+            self._failed.labels(strategy, NO_METHOD)
+        for reason in REFUSALS:
+            self._refusals.labels(reason)
+
+    def migrated(self, before: Migration, after: Migration) -> None:
+        """Count what changed in a migration."""
+        was, now = before.progress, after.progress
+        by = (self._strategies.value(after.order.strategy), method_value(now.method))
+        if was.step and was.step != now.step:
+            _observe(self._step.labels(steps().value(was.step), method_value(was.method)), was.step_started, _left(now))
+        if was.phase is now.phase:
+            return
+        if now.phase is Phase.IN_PROGRESS and now.attempts == 1:
+            _observe(self._waited, after.created, now.started)
+        elif now.phase is Phase.PENDING and was.phase is Phase.IN_PROGRESS:
+            self._retried.labels(*by).inc()
+        elif now.over:
+            landed = now.phase is Phase.COMPLETED
+            (self._landed if landed else self._failed).labels(*by).inc()
+            if was.phase is Phase.IN_PROGRESS:
+                _observe(self._whole.labels(by[1], "landed" if landed else "failed"), now.started, now.finished)
+
+    def refused(self, command: Command, refused: Refused) -> None:
+        """Count an eviction that was refused; other commands are not counted."""
+        if command.verb is Verb.EVICT:
+            self._refusals.labels(_why(refused)).inc()
+
+
+def _left(now: Progress) -> float | None:
+    """When the step before was left. After rolling back for another try nobody has noted it."""
+    return now.step_started if now.step else now.finished
+
+
+def _observe(histogram: Histogram, begun: float | None, ended: float | None) -> None:
+    """Anybody with the right to may write a status: times that make no sense are left out."""
+    if begun is not None and ended is not None and math.isfinite(ended - begun) and ended >= begun:
+        histogram.observe(ended - begun)
+
+
+def _why(refused: Refused) -> str:
+    """The API server has no reason of its own for these, only words."""
+    if "more than one PodDisruptionBudget" in refused.message:
+        return _TWO_BUDGETS
+    if refused.code != 429:
+        return _OTHER
+    return _BUDGET if "disruption budget" in refused.message else _BUSY

@@ -1,0 +1,90 @@
+"""How the nodes stand: the distribution of their utilisation, its spread, and how many are hot.
+
+Over all nodes but the control plane's, as shares of what is allocatable: 1 is full. The figures are those of the page
+(`web.standing`), where there is one, else those of the newest plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rescheduler.model.plan import Picture
+from rescheduler.planning.columns import Floats
+from rescheduler.web.metrics.catalogue import Catalogue, Labels
+from rescheduler.web.standing import COUNT, Standing
+
+BOUNDS: Floats = np.array([*(share / 20 for share in range(1, 21)), 1.5, np.inf])
+Values = Iterator[tuple[Labels, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Utilisation:
+    """How much of each node is used, by resource."""
+
+    shares: Mapping[str, Floats]
+    nodes: int
+    hot: int
+
+    @classmethod
+    def of_picture(cls, picture: Picture) -> Utilisation:
+        """As a plan shows it, which does not tell how many pods a node can take."""
+        percent = np.array([(load.cpu, load.memory) for load in picture.loads], np.float64).reshape(-1, 2)
+        shares = {"cpu": percent[:, 0] / 100, "memory": percent[:, 1] / 100}
+        return cls(shares, len(picture.loads), picture.hot_nodes)
+
+    @classmethod
+    def of_standing(cls, standing: Standing) -> Utilisation:
+        """As the page shows it."""
+        workers = standing.frame.workers
+        cpu, memory = standing.percent[:, workers] / 100
+        pods = standing.used[COUNT, workers] / np.maximum(standing.frame.capacity[COUNT, workers], 1)
+        return cls({"cpu": cpu, "memory": memory, "pods": pods}, int(workers.sum()), standing.spread.hot_nodes)
+
+
+_STATISTICS: Mapping[str, tuple[str, Callable[[Floats], float]]] = {
+    "max": ("The utilisation of the most used node.", lambda of: float(of.max())),
+    "min": ("The utilisation of the least used node.", lambda of: float(of.min())),
+    "mean": ("The mean utilisation of nodes.", lambda of: float(of.mean())),
+    "stddev": ("The standard deviation of the utilisation of nodes.", lambda of: float(of.std())),
+    "spread": ("The gap between the most and the least used node.", lambda of: float(of.max() - of.min())),
+}
+
+
+class Nodes:
+    """The nodes, as they stand at each scrape."""
+
+    def __init__(self, catalogue: Catalogue, read: Callable[[], Utilisation | None]) -> None:
+        self._read = read
+        catalogue.clusters_distribution(
+            "rescheduler_node_utilisation_ratio",
+            "How many nodes are used up to which share of what they have.",
+            ("resource",),
+            self._distribution,
+        )
+        for name, (meaning, value) in _STATISTICS.items():
+            reading = self._statistic(value)
+            catalogue.clusters_gauge(f"rescheduler_node_utilisation_{name}_ratio", meaning, ("resource",), reading)
+        hot = "Nodes above cpuThreshold or memoryThreshold."
+        catalogue.clusters_gauge("rescheduler_hot_nodes", hot, (), lambda: self._number(lambda now: now.hot))
+        known = "Nodes that take part: all but the control plane's."
+        catalogue.clusters_gauge("rescheduler_nodes", known, (), lambda: self._number(lambda now: now.nodes))
+
+    def _distribution(self) -> Iterator[tuple[Labels, Mapping[float, int], float]]:
+        if (now := self._read()) is not None:
+            for resource, shares in now.shares.items():
+                counts = np.bincount(np.searchsorted(BOUNDS, shares), minlength=len(BOUNDS)).cumsum().tolist()
+                yield (resource,), dict(zip(BOUNDS.tolist(), counts, strict=True)), float(shares.sum())
+
+    def _statistic(self, value: Callable[[Floats], float]) -> Callable[[], Values]:
+        def read() -> Values:
+            if (now := self._read()) is not None and now.nodes:
+                yield from (((resource,), value(shares)) for resource, shares in now.shares.items())
+
+        return read
+
+    def _number(self, value: Callable[[Utilisation], int]) -> Values:
+        if (now := self._read()) is not None:
+            yield (), value(now)

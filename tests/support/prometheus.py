@@ -1,0 +1,188 @@
+"""A real Prometheus for tests: the one of this machine, else the one of Debian's package, which is only unpacked.
+
+Nothing is installed and no service is started: the package is fetched by apt, once, into the cache of the test bed, and
+its two programs are taken out of it. Where that is impossible the test fails, and says what would help.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import yaml
+
+from tests.testbed import TestbedUnavailable
+from tests.testbed.processes import Child, ProgramEnded, free_port, until
+from tests.testbed.toolchain import cache_folder, held, last_lines
+
+HERE = "127.0.0.1"
+JOB = "rescheduler"
+PROGRAMS = ("prometheus", "promtool")
+TRIES = 5  # for a port that somebody else takes before Prometheus does
+CURE = (
+    "Put `prometheus` and `promtool` on the PATH (on Debian and Ubuntu: apt-get install prometheus), or make "
+    "`apt-get download prometheus` work (apt-get update, as root)."
+)
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Where both programs are."""
+
+    prometheus: Path
+    promtool: Path
+
+    def check(self, *args: str | Path, stdin: bytes | None = None) -> str:
+        """What promtool says; an AssertionError with it where it finds fault."""
+        done = subprocess.run([self.promtool, *args], input=stdin, capture_output=True, check=False)
+        said = (done.stdout + done.stderr).decode(errors="replace")
+        assert done.returncode == 0, f"promtool {' '.join(map(str, args))}:\n{last_lines(said, 60)}"
+        return said
+
+
+def programs() -> Programs:
+    """The machine's, else the cached ones, else those of the package, fetched now."""
+    found = {name: shutil.which(name) for name in PROGRAMS}
+    if all(found.values()):
+        return Programs(*(Path(str(found[name])) for name in PROGRAMS))
+    cache = cache_folder()
+    try:
+        with held(cache / "prometheus.lock"):
+            homes = sorted(cache.glob("prometheus-*"), key=lambda home: home.stat().st_mtime)
+            home = homes[-1] if homes else _unpacked(cache)
+    except OSError as error:
+        raise TestbedUnavailable(f"no Prometheus in {cache}: {error}. {CURE}") from error
+    return Programs(*(home / name for name in PROGRAMS))
+
+
+def _unpacked(cache: Path) -> Path:
+    """Debian's package, fetched and taken apart beside its place, and then renamed into it."""
+    partial = cache / "prometheus.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        _run("apt-get", "download", "prometheus", folder=partial)
+    except TestbedUnavailable:
+        if os.geteuid() != 0:
+            raise
+        _run("apt-get", "update", folder=partial)  # a fresh machine knows no packages
+        _run("apt-get", "download", "prometheus", folder=partial)
+    (package,) = partial.glob("prometheus_*.deb")
+    version = package.name.split("_")[1].replace("%3a", "-").replace("+", "-")
+    _run("dpkg-deb", "-x", str(package), "tree", folder=partial)
+    for name in PROGRAMS:
+        (partial / "tree" / "usr" / "bin" / name).rename(partial / name)
+    shutil.rmtree(partial / "tree")
+    package.unlink()
+    return partial.rename(cache / f"prometheus-{version}")
+
+
+def _run(*command: str, folder: Path) -> None:
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise TestbedUnavailable(f"no Prometheus on this machine, and no {command[0]} to fetch one. {CURE}") from error
+    if done.returncode:
+        said = last_lines(done.stderr, 5)
+        raise TestbedUnavailable(f"no Prometheus, and `{' '.join(command)}` failed:\n{said}\n{CURE}")
+
+
+class Prometheus:
+    """A running one."""
+
+    def __init__(self, port: int, child: Child) -> None:
+        self._api = f"http://{HERE}:{port}"
+        self.child = child
+
+    def query(self, expression: str) -> list[Json]:
+        """The value of each series now."""
+        found = self._get("/api/v1/query", query=expression)
+        if found["resultType"] == "scalar":
+            return [{"metric": {}, "value": found["result"]}]
+        result: list[Json] = found["result"]
+        return result
+
+    def number(self, expression: str) -> float | None:
+        """The value of the only series; None where there is none."""
+        found = self.query(expression)
+        assert len(found) <= 1, f"{expression}: {found}"
+        return float(found[0]["value"][1]) if found else None
+
+    def targets(self) -> dict[str, str]:
+        """The health of each target, by its address; what went wrong with it, where something did."""
+        found = self._get("/api/v1/targets")["activeTargets"]
+        return {each["labels"]["instance"]: each["lastError"] or each["health"] for each in found}
+
+    def rules(self) -> list[Json]:
+        """Every rule, with its health and what went wrong with it."""
+        return [rule for group in self._get("/api/v1/rules")["groups"] for rule in group["rules"]]
+
+    def is_ready(self) -> bool:
+        try:
+            with urlopen(f"{self._api}/-/ready") as answer:
+                return bool(answer.status == 200)
+        except OSError:  # not yet listening, or 503 while it starts
+            return False
+
+    def _get(self, path: str, **params: str) -> Json:
+        with urlopen(f"{self._api}{path}?{urlencode(params)}") as answer:
+            body = json.load(answer)
+        assert body["status"] == "success", body
+        data: Json = body["data"]
+        return data
+
+
+@contextmanager
+def scraping(ports: Sequence[int], rules: Path, folder: Path) -> Iterator[Prometheus]:
+    """Prometheus in the block, reading these ports of loopback all the time and evaluating these rules."""
+    config, targets = folder / "prometheus.yml", [f"{HERE}:{port}" for port in ports]
+    config.write_text(
+        yaml.safe_dump(
+            {
+                "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "1s"},
+                "rule_files": [str(rules)],
+                "scrape_configs": [{"job_name": JOB, "static_configs": [{"targets": targets}]}],
+            }
+        )
+    )
+    for attempt in range(TRIES):
+        running = _started(config, folder, attempt)
+        try:
+            until("Prometheus is ready", running.is_ready, [running.child])
+            break
+        except ProgramEnded as error:
+            if not error.port_was_taken or attempt + 1 == TRIES:
+                raise
+        except BaseException:
+            running.child.kill()
+            raise
+    try:
+        yield running
+    finally:
+        running.child.kill()
+
+
+def _started(config: Path, folder: Path, attempt: int) -> Prometheus:
+    port = free_port()
+    args = [
+        f"--config.file={config}",
+        f"--storage.tsdb.path={folder / f'data-{attempt}'}",
+        f"--web.listen-address={HERE}:{port}",
+        "--storage.tsdb.retention.time=1h",
+        "--log.level=warn",
+    ]
+    return Prometheus(port, Child("prometheus", programs().prometheus, args, folder / f"prometheus-{attempt}.log"))
+
+
+if __name__ == "__main__":
+    print(f"Prometheus: {programs().prometheus}")
