@@ -6,13 +6,16 @@ The pods are on a node under maintenance, so everything that may leave it does.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import msgspec
 import pytest
 
 from rescheduler.model import marks
 from rescheduler.model.instant import format_instant
+from rescheduler.model.migration import OutcomeVerdict
 from rescheduler.model.objects import Owner, Pod
+from rescheduler.model.outcome import Memory, PastMove
 from rescheduler.model.plan import Plan
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import make_plan
@@ -34,7 +37,7 @@ from tests.support.builders import (
     statefulset,
     volume,
 )
-from tests.support.planning import PolicyOptions, policy_of, without_clock
+from tests.support.planning import BALANCING, PolicyOptions, policy_of, without_clock
 
 Rows = Row | list[Row]
 STAGE = [node("a"), node("b")]
@@ -69,6 +72,16 @@ def moved(seconds_ago: float) -> dict[str, str]:
 def stored(*, local: bool = False) -> list[Row]:
     shared = claim("data", "v", modes=["ReadWriteMany"])
     return [pod("p", on="a", claims=["data"]), shared, volume("v", local=local)]
+
+
+def after_bad_moves(count: int, ended: float, *rows: Rows) -> ClusterSnapshot:
+    """A stage on which so many moves of pod p have not paid, the last one so many seconds ago."""
+    past = [
+        PastMove(f"m{n}", "p", "b", "a", BALANCING, NOW - ended - n, 12.0, 0.3, OutcomeVerdict.NOT_PAID)
+        for n in range(count)
+    ]
+    memory = Memory(tuple(past), tuple(past))
+    return replace(on_stage(*(rows or (pod("p", on="a"),))), memories={("Pod", "default", "p"): memory})
 
 
 def born(created: float | None) -> Pod:
@@ -132,6 +145,9 @@ KEPT = [
     ("CoolDown", on_stage(pod("p", on="a", annotations=moved(-30))), {}, "less than coolDown (600s) ago"),
     ("CoolDown", on_stage(pod("p", on="a", annotations=moved(3600))), {"cool_down": 7200}, "coolDown (7200s)"),
     ("CoolDown", on_stage(pod("p", on="a", annotations={marks.MIGRATION_TIME: "today"})), {}, "'today' is not a time"),
+    ("Outcome", after_bad_moves(1, 1199), {}, "did not pay (12.0 points predicted, 0.3 came true): it rests until"),
+    ("Outcome", after_bad_moves(2, 2399), {}, "its last 2 moves did not pay"),
+    ("Outcome", after_bad_moves(3, 601), {"cool_down": 100}, "8 × coolDown"),
     ("LocalStorage", on_stage(pod("p", on="a", local_storage=["emptyDir tmp"])), {}, "local storage (emptyDir tmp)"),
     ("Volumes", on_stage(pod("p", on="a", inline_disks=["rbd disk"])), {}, "inline disk rbd disk"),
     ("Volumes", on_stage(stored(local=True)), {}, "volume v of claim data is on its node and cannot follow"),
@@ -185,6 +201,11 @@ FREE = [
     ("coolDown of nothing", on_stage(pod("p", on="a", annotations=moved(0))), {"cool_down": 0}),
     ("coolDown without a clock", without_clock(on_stage(pod("p", on="a", annotations=moved(1)))), {}),
     ("another pod's coolDown", on_stage(pod("p", on="a"), pod("q", on="b", annotations=moved(1))), {}),
+    ("one bad move, twice coolDown ago", after_bad_moves(1, 1200), {}),
+    ("two bad moves, four times coolDown ago", after_bad_moves(2, 2400), {}),
+    ("bad moves and no coolDown", after_bad_moves(9, 1), {"cool_down": 0}),
+    ("bad moves without a clock", without_clock(after_bad_moves(9, 1)), {}),
+    ("another's bad moves", after_bad_moves(9, 1, pod("q", on="a")), {}),
     ("local storage", on_stage(pod("p", on="a", local_storage=["emptyDir tmp"])), {"allow": ["local_storage"]}),
     ("a volume that can follow", on_stage(stored()), {}),
     ("a Job", on_stage(job("sum", replicas=3, on=["a"])), {"allow": ["jobs"]}),

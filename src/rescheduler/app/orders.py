@@ -129,6 +129,7 @@ def _orders(plan: Plan, snapshot: ClusterSnapshot) -> dict[Key, Migration]:
                 move.pod, move.uid or uids.get(_key(move), ""), move.target, move.method, move.strategy, move.reason,
                 proposal=f"plan-{digest}-{move.proposal}" if sizes[move.proposal] > 1 else "",
                 members=sizes[move.proposal],
+                expected_gain=move.gain,
             ),
         )
         for move in plan.moves

@@ -20,11 +20,14 @@ from rescheduler.cluster.record import Recorder
 from rescheduler.cluster.resources import RESOURCES, Resource
 from rescheduler.cluster.split import split
 from rescheduler.config import Configuration, defaults, load_file, with_overrides
+from rescheduler.model.migration import Migration
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import make_plan, plan_cycle
 from rescheduler.planning.explain import Explanation, explain
+from rescheduler.planning.outcomes import remembering
+from rescheduler.planning.planner import Planner
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.strategy import Strategy
 from rescheduler.strategies import discover, settings_by_name
@@ -86,8 +89,8 @@ def strategies(policy: Policy) -> list[Strategy[Settings]]:
 def read(source: Files | Live, now: float | None, progress: Progress) -> ClusterSnapshot:
     """The cluster as it is, or as it was dumped; `now` replaces the time that ages are reckoned from."""
     with uncollected():
-        collector, taken_at = _collected(source, Collector, progress)
-        snapshot = collector.snapshot(taken_at if now is None else now)
+        collector, taken_at = _collected(source, _Remembering, progress)
+        snapshot = collector.remembered(taken_at if now is None else now)
     if not snapshot.nodes:
         raise InputError(_without_nodes(source))
     return snapshot
@@ -123,10 +126,19 @@ def _with_reminders(made: Plan, snapshot: ClusterSnapshot, policy: Policy) -> Pl
 
 def explanation(snapshot: ClusterSnapshot, policy: Policy, pod: tuple[str, str]) -> tuple[Explanation, Plan]:
     """Why a pod (namespace, name) is moved or isn't, and the plan that says so."""
-    chosen = strategies(policy)
-    planner, made = plan_cycle(snapshot, policy, chosen)
-    made = _with_reminders(made, snapshot, policy)
-    return explain(planner, made, pod, [strategy.name for strategy in chosen]), made
+    planner, made = planned(snapshot, policy)
+    return explained(planner, made, pod), made
+
+
+def planned(snapshot: ClusterSnapshot, policy: Policy) -> tuple[Planner, Plan]:
+    """One cycle's plan, and the planner in whose what-if it is laid: it can explain many pods."""
+    planner, made = plan_cycle(snapshot, policy, strategies(policy))
+    return planner, _with_reminders(made, snapshot, policy)
+
+
+def explained(planner: Planner, made: Plan, pod: tuple[str, str]) -> Explanation:
+    """Why a pod that the planner knows is moved or isn't in the plan that it has made."""
+    return explain(planner, made, pod, [strategy.name for strategy in strategies(planner.policy)])
 
 
 def _collected(source: Files | Live, afresh: Callable[[], Into], progress: Progress) -> tuple[Into, float | None]:
@@ -159,7 +171,7 @@ async def _listed(live: Live, afresh: Callable[[], Into], progress: Progress) ->
     """List everything; from the start when a list began anew, so that all of it is one state."""
     # aiohttp takes longer to import than a small dump takes to plan: only those who talk to a cluster pay for it.
     from rescheduler.cluster.client import ApiClient  # noqa: PLC0415 - as said above
-    from rescheduler.cluster.live import list_everything  # noqa: PLC0415 - the same
+    from rescheduler.cluster.live import finished_moves, list_everything  # noqa: PLC0415 - the same
 
     connection = live.connection()
     async with ApiClient(connection, request_timeout=live.request_timeout) as client:
@@ -173,8 +185,22 @@ async def _listed(live: Live, afresh: Callable[[], Into], progress: Progress) ->
             for resource in RESOURCES:
                 if resource.kind not in absent:
                     sink.collector.saw(resource.kind)
+            if isinstance(sink.collector, _Remembering):
+                sink.collector.migrations = await finished_moves(client, sink.collector.note)
             return sink.collector, started
     raise InputError(f"{connection.source}: lists expire before they are read; try again when the cluster is calmer")
+
+
+class _Remembering(Collector):
+    """Collects what there is, and of a live cluster what was moved before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.migrations: list[Migration] = []
+
+    def remembered(self, taken_at: float | None) -> ClusterSnapshot:
+        """Everything collected, with what is remembered of moves."""
+        return remembering(self.snapshot(taken_at), self.migrations)
 
 
 class _PageSink(Generic[Into]):

@@ -11,7 +11,10 @@ from contextlib import aclosing
 
 from rescheduler.cluster.client import ApiClient, Page
 from rescheduler.cluster.errors import ApiError, ClusterError
+from rescheduler.cluster.journal import Journal
+from rescheduler.cluster.journal_format import API_VERSION
 from rescheduler.cluster.resources import RESOURCES, Resource
+from rescheduler.model.migration import Migration
 
 AT_ONCE = 4
 
@@ -83,3 +86,24 @@ async def list_everything(
     if listing.refused:
         raise ForbiddenKindsError(sorted(listing.refused, key=lambda refusal: resources.index(refusal[0])))
     return frozenset(listing.absent)
+
+
+async def finished_moves(client: ApiClient, note: Callable[[str], None]) -> list[Migration]:
+    """The migrations that are known, for what they came to; none where the cluster does not know the kind.
+
+    Who plans may lack the right to see them: that is noted, and a plan is made without.
+    """
+    try:
+        found, complaints = await Journal(client).all()
+    except ApiError as error:
+        if error.status == 404:
+            return []
+        if error.status != 403:
+            raise
+    else:
+        for complaint in complaints:
+            note(f"{complaint}; what came of it is not known")
+        return found
+    if await client.find(f"/apis/{API_VERSION}") is not None:
+        note("you may not list podmigrations.rescheduler.io, so workloads that rest after bad moves are not known")
+    return []

@@ -34,6 +34,7 @@ REGISTERED_BY = "rescheduler.io/registered-by"  # annotation of our webhook's co
 ANSWER = "rescheduler.io/probe-answer"  # annotation with which the webhook answers a probe
 CORDONED = "rescheduler.io/cordoned"  # annotation of a node that we cordoned: since when
 APPROVED = "rescheduler.io/approved"  # annotation of a PodMigration that needs approval: who approves of it
+REJECTED = "rescheduler.io/rejected"  # the same of one that somebody rejects: it is given up
 PLAN = "rescheduler.io/plan"  # label of a PodMigration: the plan that it is a part of
 MANAGED_BY = "app.kubernetes.io/managed-by"  # label of what we make, with the value below
 OURSELVES = "rescheduler"

@@ -137,6 +137,8 @@ class Migration:
     conditions: tuple[Condition, ...] = ()
     approved_by: str = ""
     """Who approved of it, if somebody had to."""
+    rejected_by: str = ""
+    """Who rejected it while it waited for approval: it is given up."""
 
     @property
     def awaits_approval(self) -> bool:

@@ -30,6 +30,8 @@ class Move:
     priority: int = 0
     proposal: int = 0
     """Moves of one proposal stand or fall together; this is its number in the plan."""
+    gain: float | None = None
+    """By how many percentage points the busier of the two nodes becomes less busy; None in plans of older versions."""
 
 
 @dataclass(frozen=True, slots=True)

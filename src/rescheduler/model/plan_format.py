@@ -7,6 +7,7 @@ loads. Fields that are not known are passed over, so that an older reader takes 
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any, TypeVar
 
 import msgspec
@@ -41,6 +42,7 @@ class _Move(_Wire):
     workload: str = ""
     priority: int = 0
     proposal: int = 0
+    gain: float | None = None
 
 
 class _Rejection(_Wire):
@@ -141,6 +143,8 @@ def _check_moves(moves: list[_Move]) -> None:
         ):
             if not value:
                 raise PlanFormatError(f"{at}.{field}: is empty")
+        if move.gain is not None and not isfinite(move.gain):
+            raise PlanFormatError(f"{at}.gain: {move.gain} is not a number of percentage points")
         if move.source == move.target:
             raise PlanFormatError(f"{at}.to: {move.target} is where the pod is already")
         first = seen.setdefault((move.namespace, move.pod), index)

@@ -21,6 +21,7 @@ from rescheduler.model.objects import (
     Volume,
     Workload,
 )
+from rescheduler.model.outcome import Memory
 from rescheduler.model.selector import Labels
 
 WorkloadKey = tuple[str, str, str]
@@ -46,6 +47,8 @@ class ClusterSnapshot:
     warnings: tuple[str, ...] = ()
     spoken_for: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Pods that no new move is planned for, and why: a migration of theirs is under way, or has just failed."""
+    memories: Mapping[WorkloadKey, Memory] = field(default_factory=dict)
+    """What is remembered of moves of workloads; of files, nothing."""
 
 
 @dataclass(slots=True)
@@ -69,7 +72,7 @@ class Rows:
         """Freeze the rows in canonical order."""
         return ClusterSnapshot(
             nodes=tuple(sorted(self.nodes.values(), key=attrgetter("name"))),
-            pods=tuple(self.pods[key] for key in sorted(self.pods)),
+            pods=_in_order(self.pods.values()),
             namespaces=self.namespaces,
             workloads=self.workloads,
             budgets=tuple(self.budgets[key] for key in sorted(self.budgets)),
@@ -82,3 +85,19 @@ class Rows:
             taken_at=taken_at,
             warnings=tuple(warnings),
         )
+
+
+def _in_order(pods: Iterable[Pod]) -> tuple[Pod, ...]:
+    """By namespace and name. To sort each namespace by itself takes half the time that sorting all keys does.
+
+    And nobody else waits while it is done: one sort of 150,000 keys is one step to a thread, a sort of some is many.
+    """
+    spaces: dict[str, list[Pod]] = {}
+    for pod in pods:
+        known = spaces.get(pod.namespace)
+        if known is None:
+            spaces[pod.namespace] = [pod]
+        else:
+            known.append(pod)
+    name = attrgetter("name")
+    return tuple(pod for namespace in sorted(spaces) for pod in sorted(spaces[namespace], key=name))

@@ -25,7 +25,8 @@ Mask = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 PODS = "pods"
-_CAP = 2**52
+CAP = 2**52
+"""The most that is reckoned with of anything."""
 
 
 class Columns:
@@ -95,7 +96,7 @@ class Columns:
         matrix = np.zeros((len(rows), len(self.resources)), np.int64)
         for index, amounts in enumerate(rows):
             for name, number in amounts:
-                matrix[index, self.resource_index[name]] = min(number, _CAP)
+                matrix[index, self.resource_index[name]] = min(number, CAP)
         return matrix
 
     def vector(self, amounts: Requests) -> Ints:

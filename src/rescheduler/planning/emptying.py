@@ -19,7 +19,7 @@ from rescheduler.planning.settings import Settings
 from rescheduler.planning.strategy import Strategy
 
 _AT_HOME = ("DaemonSet", "Node")
-_PASSING = frozenset({"NotRunning", "Deleting", "Migrating", "MinPodAge", "CoolDown"})
+_PASSING = frozenset({"NotRunning", "Deleting", "Migrating", "MinPodAge", "CoolDown", "Outcome"})
 _LASTING = frozenset(name for name, _ in GUARDS) - _PASSING
 
 

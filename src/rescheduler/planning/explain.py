@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rescheduler.model.objects import Pod
+from rescheduler.model.outcome import Memory, Rest
 from rescheduler.model.plan import Method, Move, NodeLoad, Plan, Rejection
 from rescheduler.model.policy import Policy
 from rescheduler.model.shape import Requests
@@ -81,6 +82,10 @@ class Explanation:
     """Why it would not be handed off; empty when it would be."""
     strategies: tuple[str, ...]
     outlooks: tuple[NodeOutlook, ...]
+    memory: Memory | None = None
+    """What is remembered of moves of its workload; None where nothing is."""
+    rest: Rest | None = None
+    """How long its workload rests because of them; None when it does not, or no more."""
 
     @property
     def targets(self) -> tuple[NodeOutlook, ...]:
@@ -109,6 +114,7 @@ def explain(planner: Planner, plan: Plan, key: tuple[str, str], strategies: Sequ
     method = move.method if move else context.methods.choose(pod)
     kind, _, name = planner.workloads.key(pod)
     load = next((load for load in plan.before.loads if load.node == pod.node), None)
+    memory = planner.snapshot.memories.get(planner.workloads.key(pod))
     return Explanation(
         namespace=pod.namespace,
         pod=pod.name,
@@ -126,7 +132,15 @@ def explain(planner: Planner, plan: Plan, key: tuple[str, str], strategies: Sequ
         not_handoff=_why_not_handoff(planner, pod, method),
         strategies=tuple(strategies),
         outlooks=tuple(_outlooks(planner, plan, index, method)),
+        memory=memory,
+        rest=_rest(planner, memory),
     )
+
+
+def _rest(planner: Planner, memory: Memory | None) -> Rest | None:
+    now = planner.snapshot.taken_at
+    rest = memory.rest(planner.policy) if memory is not None else None
+    return rest if rest is not None and now is not None and now < rest.until else None
 
 
 def _why(move: Move | None, rejection: Rejection | None) -> str:

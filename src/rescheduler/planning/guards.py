@@ -117,6 +117,16 @@ def resting(pod: Pod, context: Context) -> str:
     return f"its workload was moved at {written}, less than coolDown ({rest:g}s) ago" if now - when < rest else ""
 
 
+def unpaid(pod: Pod, context: Context) -> str:
+    """Pods of workloads whose last moves did not pay or came back, longer each time, unless their node is emptied."""
+    now = context.snapshot.taken_at
+    if now is None or not context.snapshot.memories or pod.node in context.under_maintenance:
+        return ""
+    memory = context.snapshot.memories.get(context.workloads.key(pod))
+    rest = memory.rest(context.policy) if memory is not None else None
+    return rest.why if rest is not None and now < rest.until else ""
+
+
 def local_storage(pod: Pod, context: Context) -> str:
     """Pods with data on their node, unless allow.localStorage."""
     kept = pod.shape.local_storage
@@ -191,6 +201,7 @@ GUARDS: tuple[tuple[str, Guard], ...] = (
     ("SystemCritical", system_critical),
     ("MinPodAge", young),
     ("CoolDown", resting),
+    ("Outcome", unpaid),
     ("LocalStorage", local_storage),
     ("Volumes", volumes),
     ("ResourceClaims", devices),

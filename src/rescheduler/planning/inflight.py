@@ -2,7 +2,7 @@
 
 Between two cycles moves are half done: an original still weighs on its node while its copy weighs on the target. A plan
 made on that would move the same load twice. So originals are put where they are going, and neither they nor pods whose
-migration failed a short while ago are planned again.
+migration failed a short while ago are planned again. What completed ones came to is remembered (`planning.outcomes`).
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from rescheduler.model import marks
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.objects import Pod
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.outcomes import remembering
 
 _Key = tuple[str, str]
 
 
 def as_settled(snapshot: ClusterSnapshot, migrations: Iterable[Migration], rest: float) -> ClusterSnapshot:
     """The snapshot with migrations under way carried out; failed ones are left in peace for `rest` seconds."""
+    known = list(migrations)
+    snapshot = remembering(snapshot, known)
     spoken_for: dict[_Key, str] = {}
     going: dict[_Key, Migration] = {}
-    for each in migrations:
+    for each in known:
         key = (each.namespace, each.order.pod)
         if not each.progress.over:
             if key in going and going[key].progress.phase is Phase.IN_PROGRESS:
@@ -95,5 +98,7 @@ def _weighs(copy: Pod, nodes: frozenset[str]) -> bool:
 
 
 def _lately(migration: Migration, now: float | None, rest: float) -> bool:
-    finished = migration.progress.finished
+    finished, order = migration.progress.finished, migration.order
+    if order.needs_approval and not migration.progress.attempts and not migration.rejected_by:
+        return False  # it only waited, for people or for its turn: nothing speaks against the pod
     return now is not None and finished is not None and now - finished < rest

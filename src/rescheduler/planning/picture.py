@@ -20,8 +20,8 @@ def picture(columns: Columns, used: Ints, view: View) -> Picture:
     counts = used[columns.resource_index[PODS], workers]
     hot = (used[:2, workers] > view.limit[:, workers]).any(axis=0)
     return Picture(
-        cpu=_spreading(percent[0]),
-        memory=_spreading(percent[1]),
+        cpu=spreading(percent[0]),
+        memory=spreading(percent[1]),
         hot_nodes=int(hot.sum()),
         loads=tuple(
             NodeLoad(columns.nodes[i].name, round(float(c), 2), round(float(m), 2), int(p))
@@ -30,7 +30,8 @@ def picture(columns: Columns, used: Ints, view: View) -> Picture:
     )
 
 
-def _spreading(percent: Floats) -> Spreading:
+def spreading(percent: Floats) -> Spreading:
+    """The distribution of these nodes' utilisation."""
     if not len(percent):
         return Spreading(0.0, 0.0, 0.0, 0.0)
     found = (percent.max(), percent.min(), percent.mean(), percent.std())

@@ -21,6 +21,7 @@ from rescheduler.planning.budgets import Budgets
 from rescheduler.planning.columns import Columns, Ints, Mask
 from rescheduler.planning.disruption import Disruption
 from rescheduler.planning.feasibility import Feasibility
+from rescheduler.planning.gain import Side, gain
 from rescheduler.planning.guards import Context, first_objection
 from rescheduler.planning.methods import Methods
 from rescheduler.planning.picture import picture
@@ -260,7 +261,16 @@ class Planner:
             workload=f"{kind}/{name}",
             priority=pod.priority,
             proposal=self._proposals,
+            gain=gain(self._side(placed.pod, placed.source), self._side(placed.pod, placed.target)),
         )
+
+    def _side(self, pod: int, node: int) -> Side:
+        """One of the two nodes of a move that is laid in: the target has the pod already, the source no more."""
+        here = node == self.whatif.at[pod]
+        amounts = self.columns.held(pod) if node == self.columns.pod_at[pod] else self.columns.requests(pod)
+        used, taken, capacity = self.whatif.used[:2, node].tolist(), amounts[:2].tolist(), self.view.capacity[:, node]
+        others = (used[0] - taken[0], used[1] - taken[1]) if here else (used[0], used[1])
+        return Side(others, (taken[0], taken[1]), (int(capacity[0]), int(capacity[1])))
 
     def _rejection(self, index: int, guard: str, reason: str) -> Rejection:
         pod = self.columns.pods[index]

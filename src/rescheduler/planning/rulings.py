@@ -6,7 +6,7 @@ newest state by the planner's own rules, one after the other, so that what has b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 
 import numpy as np
@@ -34,6 +34,8 @@ class Ruling:
     target: str = ""
     reason: str = ""
     passing: bool = False
+    gain: float | None = field(default=None, compare=False)
+    """By how many percentage points the busier of the two nodes becomes less busy; it decides nothing here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,7 @@ class Rulings:
         decision = planner.decide("order", Proposal.one(position, "", cost, insist=True))
         if decision.moves:
             move = decision.moves[0]
-            ruling = Ruling(move.method, move.target)
+            ruling = Ruling(move.method, move.target, gain=move.gain)
             self._moved[position] = (wanted, ruling)
             if self._disruption is not None:
                 self._disruption.spend(self._snapshot.pods[position], move.method)

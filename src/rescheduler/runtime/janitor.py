@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,6 +24,14 @@ _log = structlog.stdlib.get_logger(__name__)
 _EVERY = 60.0
 _SETTLED = 10.0  # how long a migration must be over: until then its own last look at what came late is due
 _LATE = 5.0  # after a deletion: what was on its way is done, and controllers have copied what they copy late
+
+Needed = Callable[[float], Set[Key]]
+"""Which finished migrations are still needed at a time: a rest depends on them, or nobody has looked at them yet."""
+
+
+def nothing(_: float) -> Set[Key]:
+    """Of nobody who remembers outcomes."""
+    return frozenset()
 
 
 class Journal(Protocol):
@@ -51,6 +59,7 @@ class Janitor:
     _in_hand: Callable[[Key], bool]
     """Whether somebody works on a migration just now."""
     _now: Callable[[], float] = time.time
+    _needed: Needed = nothing
 
     def __post_init__(self) -> None:
         self._active = {(each.namespace, each.name) for each in self._board.active()}
@@ -82,12 +91,15 @@ class Janitor:
         return done
 
     async def _forget(self, now: float) -> None:
+        needed = self._needed(now)
         for migration in self._board.all():
             finished = migration.progress.finished
             if not migration.progress.over or finished is None or now - finished < self._keep:
                 continue
             if any(not each.progress.over for each in self._board.members(migration)):
                 continue  # they still count it
+            if (migration.namespace, migration.name) in needed:
+                continue
             try:
                 await self._journal.remove(migration)
             except ClusterError as error:

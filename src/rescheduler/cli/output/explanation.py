@@ -1,6 +1,7 @@
-"""What there is to say about one pod, in the manner of `kubectl describe`, and as a document for programs.
+"""What there is to say about one pod, in the manner of `kubectl describe`.
 
-The `explain` command hands it the Explanation and the plan that it is about.
+The `explain` command hands it the Explanation and the plan that it is about; `planning.explain_format` has the same as
+a document for programs.
 """
 
 from __future__ import annotations
@@ -8,12 +9,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
+from rescheduler.cli.output.outcomes import past_moves
 from rescheduler.cli.output.plan_text import listing
 from rescheduler.cli.output.table import Table
 from rescheduler.cli.output.terminal import Terminal, plain
 from rescheduler.model.plan import Method, Plan
-from rescheduler.model.plan_format import API_VERSION, plan_document
 from rescheduler.planning.explain import Explanation, Outcome
+from rescheduler.planning.explain_format import amount_text
 
 _NAMED = 5
 _TARGETS = 10
@@ -28,6 +30,9 @@ def explanation_lines(explained: Explanation, plan: Plan, terminal: Terminal, *,
     if explained.objections:
         yield ""
         yield from Table(("OBJECTION BY", "REASON"), explained.objections, flowing=1).lines(terminal)
+    if explained.memory is not None:
+        yield ""
+        yield from past_moves(explained.memory, terminal, wide=wide)
     yield ""
     yield from _targets(explained, terminal, wide=wide)
     if explained.refusals:
@@ -49,46 +54,6 @@ def explanation_lines(explained: Explanation, plan: Plan, terminal: Terminal, *,
     yield f"Nodes are judged with the plan's {moves} made." if others else "Nodes are judged as they are."
 
 
-def explanation_document(explained: Explanation, plan: Plan) -> dict[str, object]:
-    """Everything, as plain values."""
-    written = plan_document(plan)
-    key = (explained.namespace, explained.pod)
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "Explanation",
-        "namespace": explained.namespace,
-        "pod": explained.pod,
-        "node": explained.node,
-        "workload": explained.workload,
-        "priority": explained.priority,
-        "requests": {name: _amount(name, number) for name, number in explained.requests},
-        "outcome": explained.outcome.value,
-        "why": explained.why,
-        "move": next((m for m in written["moves"] if (m["namespace"], m["pod"]) == key), None),
-        "rejection": next((r for r in written["rejections"] if (r["namespace"], r["pod"]) == key), None),
-        "objections": [{"guard": guard, "reason": reason} for guard, reason in explained.objections],
-        "method": explained.method.value,
-        "notHandoff": explained.not_handoff,
-        "strategies": list(explained.strategies),
-        "refusals": [
-            {"predicate": refusal.predicate, "reason": refusal.reason, "nodes": list(refusal.nodes)}
-            for refusal in explained.refusals
-        ],
-        "nodes": [
-            {
-                "node": outlook.node,
-                "feasible": not outlook.predicate,
-                "predicate": outlook.predicate,
-                "reason": outlook.reason,
-                "cpu": outlook.cpu,
-                "memory": outlook.memory,
-            }
-            for outlook in explained.outlooks
-        ],
-        "warnings": written["warnings"],
-    }
-
-
 def _facts(explained: Explanation) -> Iterator[tuple[str, str]]:
     yield "Pod", f"{explained.namespace}/{explained.pod}"
     load = explained.load
@@ -96,11 +61,13 @@ def _facts(explained: Explanation) -> Iterator[tuple[str, str]]:
     yield "Node", f"{explained.node or 'none'}{at}"
     yield "Workload", explained.workload
     yield "Priority", str(explained.priority)
-    yield "Asks", ", ".join(f"{name} {_amount(name, number)}" for name, number in explained.requests) or "nothing"
+    yield "Asks", ", ".join(f"{name} {amount_text(name, number)}" for name, number in explained.requests) or "nothing"
     yield "Outcome", _outcome(explained)
     yield "Why", explained.why
     why_not = f" (not {Method.HANDOFF}: {explained.not_handoff})" if explained.not_handoff else ""
     yield "Method", f"{explained.method}{why_not}"
+    if explained.rest is not None:
+        yield "Rests", explained.rest.why
 
 
 def _outcome(explained: Explanation) -> str:
@@ -136,14 +103,3 @@ def _targets(explained: Explanation, terminal: Terminal, *, wide: bool) -> Itera
     yield from table.lines(terminal)
     if len(shown) < len(targets):
         yield f"and {len(targets) - len(shown)} more (-o wide shows all)"
-
-
-def _amount(resource: str, number: int) -> str:
-    """A quantity as people write it."""
-    if resource == "cpu":
-        return f"{number}m" if number % 1000 else str(number // 1000)
-    if resource == "memory" or resource.startswith(("hugepages-", "ephemeral-storage")):
-        for unit, size in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
-            if number and number % size == 0:
-                return f"{number // size}{unit}"
-    return str(number)

@@ -18,7 +18,10 @@ from rescheduler.model.instant import InstantError, parse_instant
 Json = dict[str, Any]
 
 _HEADERS = ("NAME", "POD", "PHASE", "STEP", "FROM", "TO", "METHOD", "AGE", "MESSAGE")
-_WIDE = ("NAME", "POD", "PHASE", "STEP", "FROM", "TO", "METHOD", "STRATEGY", "REPLACEMENT", "TRIES", "AGE", "MESSAGE")
+_WIDE = (
+    *("NAME", "POD", "PHASE", "STEP", "FROM", "TO", "METHOD", "STRATEGY", "REPLACEMENT", "TRIES"),
+    *("PREDICTED", "CAME TRUE", "OUTCOME", "AGE", "MESSAGE"),
+)
 _TINTS = {"Completed": "green", "Failed": "red", "InProgress": "cyan"}
 _GAP = "   "
 GONE = "Deleted"
@@ -56,6 +59,7 @@ def migration_lines(bodies: Iterable[Json], layout: Layout, now: float, terminal
 def row(body: Json, layout: Layout, now: float, *, gone: bool = False) -> list[str]:
     """One migration's cells."""
     metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    outcome = status.get("outcome") or {}
     cells = {
         "NAMESPACE": metadata.get("namespace"),
         "NAME": metadata["name"],
@@ -68,6 +72,9 @@ def row(body: Json, layout: Layout, now: float, *, gone: bool = False) -> list[s
         "STRATEGY": spec.get("strategy"),
         "REPLACEMENT": (status.get("replacement") or {}).get("name"),
         "TRIES": status.get("attempts"),
+        "PREDICTED": spec.get("expectedGain"),
+        "CAME TRUE": outcome.get("gain"),
+        "OUTCOME": outcome.get("verdict"),
         "AGE": age(_instant(metadata.get("creationTimestamp")), now),
         "MESSAGE": status.get("message"),
     }

@@ -64,9 +64,10 @@ def _moves(moves: Sequence[Move], layout: Layout) -> Table:
         columns["WORKLOAD"] = lambda move: move.workload
         columns["PRIORITY"] = lambda move: str(move.priority)
         columns["PROPOSAL"] = lambda move: str(move.proposal)
+        columns["GAIN"] = lambda move: "" if move.gain is None else f"{move.gain:.1f}"
     columns["REASON"] = lambda move: move.reason
     rows = [[cell(move) for cell in columns.values()] for move in moves]
-    numbers = frozenset(at for at, name in enumerate(columns) if name in ("PRIORITY", "PROPOSAL"))
+    numbers = frozenset(at for at, name in enumerate(columns) if name in ("PRIORITY", "PROPOSAL", "GAIN"))
     return Table(list(columns), rows, flowing=1, right=numbers)
 
 

@@ -1,0 +1,115 @@
+"""What the moves of a workload came to, and how long it rests for that: the memory of outcomes, as plain values.
+
+`planning.outcomes` makes memories of finished migrations; a snapshot carries them; the guard Outcome, `explain` and the
+page read them. A move that did not pay, or that came back, is bad. Bad ones in a row make the workload rest longer each
+time: n of them make coolDown × 2^n, up to longestRest, from the end of its last move. One that paid ends the row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rescheduler.model.instant import format_instant
+from rescheduler.model.migration import Migration, OutcomeVerdict
+from rescheduler.model.policy import Policy
+
+_DOUBLINGS = 60  # far beyond every rest that a configuration can mean, and a float still holds it
+
+MUST_BE = frozenset({"NodeMaintenance", "Manual"})
+"""Who orders moves that have to be made whatever they gain: an operator who empties a node, or a person by hand."""
+
+
+def by_choice(migration: Migration) -> bool:
+    """Whether it was made for its gain, so that its outcome counts."""
+    return migration.order.strategy not in MUST_BE
+
+
+def is_bad(verdict: OutcomeVerdict | None) -> bool:
+    """Whether a move of this verdict had better not been made."""
+    return verdict in (OutcomeVerdict.NOT_PAID, OutcomeVerdict.CAME_BACK)
+
+
+@dataclass(frozen=True, slots=True)
+class PastMove:
+    """A completed move; without a verdict nobody has looked yet at what it came to."""
+
+    migration: str
+    pod: str
+    source: str
+    target: str
+    strategy: str
+    finished: float
+    predicted: float | None = None
+    realised: float | None = None
+    verdict: OutcomeVerdict | None = None
+    counts: bool = True
+    """False for moves that had to be made: they make nobody rest, and forgive nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """How long a workload is not moved by choice, because its last moves were bad."""
+
+    bad: int
+    """How many bad ones there were in a row."""
+    since: float
+    """The end of its last move."""
+    until: float
+    why: str
+
+    @property
+    def forgotten(self) -> float:
+        """Until when its bad moves are remembered: if one more is bad before that, it rests still longer."""
+        return self.until + (self.until - self.since)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The moves of one workload that are remembered."""
+
+    moves: tuple[PastMove, ...]
+    """The newest first."""
+    streak: tuple[PastMove, ...] = ()
+    """The bad ones since the last that paid, the newest first."""
+
+    def rest(self, policy: Policy) -> Rest | None:
+        """How long it rests from its last move on; None where no bad move, or no such policy, makes it rest."""
+        length = rest_of(len(self.streak), policy)
+        if not self.streak or length <= max(policy.cool_down, 0.0):
+            return None  # what the cool-down asks for is the cool-down's to say
+        since = max(move.finished for move in self.moves if move.counts)
+        until = since + length
+        times = f"{length / policy.cool_down:g} × coolDown" if length < policy.longest_rest else "longestRest"
+        return Rest(len(self.streak), since, until, f"{self._how()}: it rests until {format_instant(until)}, {times}")
+
+    def _how(self) -> str:
+        """What was bad of its last moves."""
+        last, count = self.streak[0], len(self.streak)
+        verdicts = {move.verdict for move in self.streak}
+        ways = ((OutcomeVerdict.NOT_PAID, "did not pay"), (OutcomeVerdict.CAME_BACK, "came back"))
+        did = " or ".join(words for verdict, words in ways if verdict in verdicts)
+        which = "its last move" if count == 1 else f"its last {count} moves"
+        return f"{which} {did}{figures(last.predicted, last.realised)}"
+
+
+def rest_of(bad: int, policy: Policy) -> float:
+    """Seconds of rest after so many bad moves in a row; none after none."""
+    if bad <= 0:
+        return 0.0
+    return min(policy.cool_down * 2.0 ** min(bad, _DOUBLINGS), policy.longest_rest)
+
+
+def enough(policy: Policy) -> int:
+    """How many bad moves in a row make the longest rest: of more nothing need be known."""
+    return next(bad for bad in range(1, _DOUBLINGS + 1) if _is_longest(bad, policy))
+
+
+def _is_longest(bad: int, policy: Policy) -> bool:
+    return bad == _DOUBLINGS or policy.cool_down <= 0 or rest_of(bad, policy) >= policy.longest_rest
+
+
+def figures(predicted: float | None, realised: float | None) -> str:
+    """Both gains, in brackets, where both are known."""
+    if predicted is None or realised is None:
+        return ""
+    return f" ({predicted:.1f} points predicted, {realised:.1f} came true)"

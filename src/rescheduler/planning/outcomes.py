@@ -1,0 +1,195 @@
+"""What is remembered of finished moves: which came back, which of a workload were bad in a row, how long it rests.
+
+Memories are made anew from the PodMigrations whenever a plan is made, so that a new leader, and a command, know the
+same. `planning.assessment` has judged each move; moves that have to be made (under maintenance, by hand) make nobody
+rest. Recovery makes no moves. `app`, the page and the janitor ask here, too.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from rescheduler.model.migration import Migration, OutcomeVerdict, Phase
+from rescheduler.model.objects import Workload
+from rescheduler.model.outcome import Memory, PastMove, Rest, by_choice, enough, is_bad
+from rescheduler.model.policy import Policy
+from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
+
+Key = tuple[str, str]
+"""Namespace and name of a migration."""
+Workloads = Mapping[WorkloadKey, Workload]
+
+_MAINTENANCE = "NodeMaintenance"
+_LISTED = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"})
+_HOW_LATE = 60.0  # seconds that looking at a move may come late, before nobody waits for it
+
+
+def brought_back(migrations: Iterable[Migration], policy: Policy, workloads: Workloads | None = None) -> set[Key]:
+    """The completed migrations that a later one of the same workload has undone: a pod went the same way back.
+
+    A later move undoes one earlier one, the newest. An operator who empties the target undoes nothing, and what comes
+    back only after longestRest is another story.
+    """
+    found: set[Key] = set()
+    for moves in _by_workload(migrations, workloads).values():
+        ways: defaultdict[tuple[str, str], list[Migration]] = defaultdict(list)
+        for later in moves:
+            gone = ways[later.progress.target, later.progress.source] if later.order.strategy != _MAINTENANCE else []
+            undone = next((each for each in reversed(gone) if _undoes(later, each, policy.longest_rest)), None)
+            if undone is not None:
+                gone.remove(undone)
+                found.add(_key(undone))
+            ways[later.progress.source, later.progress.target].append(later)
+    return found
+
+
+def memories(migrations: Iterable[Migration], workloads: Workloads | None = None) -> dict[WorkloadKey, Memory]:
+    """What is remembered of each workload's moves; with `workloads` only of those that are still there."""
+    return {key: _memory(moves) for key, moves in _by_workload(migrations, workloads).items()}
+
+
+def remembering(snapshot: ClusterSnapshot, migrations: Iterable[Migration]) -> ClusterSnapshot:
+    """The snapshot with what is remembered of its workloads' moves."""
+    found = memories(migrations, snapshot.workloads)
+    return replace(snapshot, memories=found) if found else snapshot
+
+
+def rests(
+    migrations: Iterable[Migration], policy: Policy, workloads: Workloads | None = None
+) -> dict[WorkloadKey, Rest]:
+    """The rests of all workloads whose last moves were bad, also those that are over: `until` tells."""
+    found = ((key, memory.rest(policy)) for key, memory in memories(migrations, workloads).items())
+    return {key: rest for key, rest in found if rest is not None}
+
+
+def needed(migrations: Iterable[Migration], policy: Policy, assess_after: float, now: float) -> set[Key]:
+    """The finished migrations that must not be forgotten yet: nobody has looked at them, or a rest depends on them.
+
+    Of each workload only as many bad ones as make the longest rest, and none for longer than twice that rest.
+    """
+    known = list(migrations)
+    found = {_key(each) for each in known if _is_unseen(each) and _age(each, now) < assess_after + _HOW_LATE}
+    for key, memory in memories(known).items():
+        rest = memory.rest(policy)
+        if rest is not None and now < rest.forgotten:
+            found.update((key[1], move.migration) for move in _kept(memory, enough(policy)))
+    return found
+
+
+def is_due(migration: Migration, assess_after: float, now: float) -> bool:
+    """Whether it is time to look at what a migration came to."""
+    return _is_unseen(migration) and _age(migration, now) >= assess_after
+
+
+def _is_unseen(migration: Migration) -> bool:
+    return migration.progress.phase is Phase.COMPLETED and migration.progress.outcome is None
+
+
+def _age(migration: Migration, now: float) -> float:
+    return now - (migration.progress.finished or 0.0)
+
+
+def _key(migration: Migration) -> Key:
+    return migration.namespace, migration.name
+
+
+def _undoes(later: Migration, earlier: Migration, longest: float) -> bool:
+    """Whether it began after the other had ended, and soon enough to have to do with it."""
+    one, other = earlier.progress, later.progress
+    began, ended = other.started or other.finished or 0.0, one.finished or 0.0
+    return 0 <= began - ended <= longest
+
+
+def _by_workload(migrations: Iterable[Migration], workloads: Workloads | None) -> dict[WorkloadKey, list[Migration]]:
+    """The completed migrations of each workload, the oldest first."""
+    done = [
+        each for each in migrations if each.progress.phase is Phase.COMPLETED and each.progress.finished is not None
+    ]
+    done.sort(key=lambda each: (each.progress.finished or 0.0, each.namespace, each.name), reverse=True)
+    heirs: dict[tuple[str, str], str] = {}
+    found: defaultdict[WorkloadKey, list[Migration]] = defaultdict(list)
+    for each in done:
+        key = _workload_of(each, workloads, heirs)
+        if key is not None:
+            found[key].append(each)
+    return {key: moves[::-1] for key, moves in sorted(found.items())}
+
+
+def _workload_of(
+    migration: Migration, workloads: Workloads | None, heirs: dict[tuple[str, str], str]
+) -> WorkloadKey | None:
+    """Which workload was moved; None if it is gone. `heirs` has what pods that nobody manages are called now."""
+    progress, namespace = migration.progress, migration.namespace
+    reference = progress.workload or progress.controller
+    if reference is None:
+        name = progress.replacement.name if progress.replacement is not None else migration.order.pod
+        heir = heirs.get((namespace, name), name)
+        heirs[namespace, migration.order.pod] = heir
+        return ("Pod", namespace, heir)
+    key = (reference.kind, namespace, reference.name)
+    if workloads is None:
+        return key
+    known = workloads.get(key)
+    if known is None:
+        return None if reference.kind in _LISTED else key
+    if reference.uid and known.uid and reference.uid != known.uid:
+        return None  # another one of that name
+    above = (known.owner.kind, namespace, known.owner.name) if known.owner is not None else key
+    return above if above in workloads else key
+
+
+def _memory(migrations: Sequence[Migration]) -> Memory:
+    moves = tuple(_past(each) for each in reversed(migrations))
+    return Memory(moves, tuple(_streak(moves)))
+
+
+def _past(migration: Migration) -> PastMove:
+    order, progress = migration.order, migration.progress
+    outcome = progress.outcome
+    return PastMove(
+        migration.name,
+        order.pod,
+        progress.source,
+        progress.target,
+        order.strategy,
+        progress.finished or 0.0,
+        order.expected_gain,
+        outcome.gain if outcome is not None else None,
+        outcome.verdict if outcome is not None else None,
+        by_choice(migration),
+    )
+
+
+def _streak(moves: Sequence[PastMove]) -> Iterator[PastMove]:
+    """The bad ones since the last that paid. One that only brought back what should not have gone forgives nothing."""
+    counted = [move for move in moves if move.counts]
+    for number, move in enumerate(counted):
+        if is_bad(move.verdict):
+            yield move
+        elif move.verdict is OutcomeVerdict.PAID and _undone(move, counted[number + 1 :]) is None:
+            return
+
+
+def _undone(move: PastMove, older: Iterable[PastMove]) -> PastMove | None:
+    """The move that this one has taken back, if there is one."""
+    back = (move.target, move.source)
+    return next(
+        (one for one in older if one.verdict is OutcomeVerdict.CAME_BACK and (one.source, one.target) == back), None
+    )
+
+
+def _kept(memory: Memory, most: int) -> Iterator[PastMove]:
+    """What a rest is reckoned from: the last move, so many bad ones, and those that others have only taken back."""
+    counted = [move for move in memory.moves if move.counts]
+    yield from counted[:1]
+    wanted = frozenset(memory.streak[:most])
+    for number, move in enumerate(counted):
+        if not wanted:
+            return
+        if move in wanted:
+            wanted -= {move}
+            yield move
+        elif move.verdict is OutcomeVerdict.PAID and (undone := _undone(move, counted[number + 1 :])) is not None:
+            yield undone

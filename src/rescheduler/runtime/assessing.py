@@ -1,0 +1,113 @@
+"""Looks at what completed moves came to, some time after each, and stores it in their PodMigrations.
+
+A duty of the leader. What is due is read from the board, so a new leader goes on where the last one ended. The outcome
+is stored over the version that is known: a migration that somebody has changed is looked at again the next time, and
+one that was deleted stays so. A move that a later one undoes is told of then, even if it had paid before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import structlog
+
+from rescheduler.cluster.journal import StaleError
+from rescheduler.model.migration import Migration, Outcome, OutcomeVerdict, Phase, Progress
+from rescheduler.model.policy import Policy
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning import assessment, outcomes
+from rescheduler.runtime.board import Board, Key
+
+_log = structlog.stdlib.get_logger(__name__)
+ASSESS_EVERY = 10.0
+"""Seconds between two looks."""
+
+Tell = Callable[[str, float | None, float | None, str], None]
+"""Told the strategy, the predicted and the realised gain, and the verdict; of a second verdict on a move no gains."""
+
+
+class Logbook(Protocol):
+    """Where progress is stored."""
+
+    async def store(self, migration: Migration, progress: Progress) -> Migration: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Assessing:
+    """What moves are judged by."""
+
+    board: Board
+    copied: Callable[[], Callable[[], ClusterSnapshot]]
+    """Copies what is known of the cluster; the snapshot can then be made of it in a thread."""
+    stale: Callable[[], str]
+    """Why what is known of the cluster may not be true; then nothing is judged."""
+    policy: Policy
+    after: float
+    """Seconds after its end at which a move is looked at."""
+    now: Callable[[], float]
+
+
+class Assessor:
+    """Judges completed moves."""
+
+    def __init__(self, by: Assessing, logbook: Logbook, tell: Tell) -> None:
+        self._by = by
+        self._logbook = logbook
+        self._tell = tell
+
+    def needed(self, now: float) -> set[Key]:
+        """The finished migrations that the janitor must not forget yet."""
+        return outcomes.needed(self._by.board.all(), self._by.policy, self._by.after, now)
+
+    async def assess(self) -> int:
+        """Judge what is due; how many outcomes were stored."""
+        by, now = self._by, self._by.now()
+        known = [each for each in by.board.all() if each.progress.phase is Phase.COMPLETED]
+        # With thousands of them, and in a large cluster, all this takes a while: not in the event loop.
+        returned = await asyncio.to_thread(outcomes.brought_back, known, by.policy)
+        due = [each for each in known if outcomes.is_due(each, by.after, now)]
+        undone = [each for each in known if (each.namespace, each.name) in returned and _stands(each)]
+        if not due and not undone:
+            return 0
+        if stale := by.stale():
+            _log.info("nothing is assessed on what may be out of date", why=stale)
+            return 0
+        stored = 0
+        if due:
+            snapshot = by.copied()
+            found = await asyncio.to_thread(lambda: assessment.outcomes(snapshot(), due, known, returned, now))
+            for migration, outcome in zip(due, found, strict=True):
+                stored += await self._store(migration, outcome)
+        for migration in undone:
+            gain = migration.progress.outcome.gain if migration.progress.outcome is not None else None
+            stored += await self._store(migration, Outcome(OutcomeVerdict.CAME_BACK, gain, now))
+        return stored
+
+    async def _store(self, migration: Migration, outcome: Outcome) -> bool:
+        first = migration.progress.outcome is None
+        try:
+            await self._logbook.store(migration, replace(migration.progress, outcome=outcome))
+        except StaleError as error:
+            _log.info("changed meanwhile; assessed later", migration=migration.full_name, why=str(error))
+            return False
+        predicted, strategy = migration.order.expected_gain, migration.order.strategy
+        _log.info(
+            "assessed",
+            migration=migration.full_name,
+            strategy=strategy,
+            verdict=outcome.verdict.value,
+            predicted=predicted,
+            realised=outcome.gain,
+        )
+        gains = (predicted, outcome.gain) if first else (None, None)
+        self._tell(strategy, *gains, outcome.verdict.value)
+        return True
+
+
+def _stands(migration: Migration) -> bool:
+    """Whether it was judged before it came back."""
+    outcome = migration.progress.outcome
+    return outcome is not None and outcome.verdict is not OutcomeVerdict.CAME_BACK

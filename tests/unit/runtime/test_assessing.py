@@ -1,0 +1,163 @@
+"""Assessing: what is due is looked at once, stored over what is known, told, and goes on with a new leader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from rescheduler.cluster.errors import ClusterError
+from rescheduler.cluster.journal import StaleError
+from rescheduler.model.migration import Migration, Outcome, OutcomeVerdict, Progress
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.runtime.assessing import Assessing, Assessor
+from rescheduler.runtime.board import Board, Key
+from rescheduler.runtime.duties import Duty
+from tests.support.builders import NOW, cluster, node, pod
+from tests.unit.planning.outcome_world import CAME_BACK, NOT_PAID, PAID, POLICY, UNKNOWN, move
+
+AFTER = 120.0
+
+
+def stage_of(*pods: tuple[str, str]) -> ClusterSnapshot:
+    """Node a is busy, b and c are not; pods by name and node."""
+    rows = [pod(name, on=at, cpu=1, namespace="shop") for name, at in pods]
+    return cluster(node("a", cpu=10), node("b", cpu=10), node("c", cpu=10), pod("load", on="a", cpu=8), rows)
+
+
+@dataclass
+class Stage:
+    """A board, a logbook that may refuse, and a cluster."""
+
+    snapshot: ClusterSnapshot = field(default_factory=stage_of)
+    board: Board = field(default_factory=Board)
+    now: float = NOW + AFTER
+    stale: str = ""
+    refusal: dict[Key, Exception] = field(default_factory=dict)
+    snapshots: int = 0
+    stored: list[tuple[str, OutcomeVerdict]] = field(default_factory=list)
+    told: list[tuple[str, float | None, float | None, str]] = field(default_factory=list)
+
+    def knows(self, *migrations: Migration) -> Stage:
+        for each in migrations:
+            self.board.put(each)
+        return self
+
+    async def store(self, migration: Migration, progress: Progress) -> Migration:
+        key = (migration.namespace, migration.name)
+        if key in self.refusal:
+            raise self.refusal[key]
+        assert progress.outcome is not None
+        self.stored.append((migration.name, progress.outcome.verdict))
+        assert replace(progress, outcome=None) == replace(migration.progress, outcome=None), "nothing else is changed"
+        written = replace(migration, progress=progress, version=str(int(migration.version) + 1))
+        self.board.put(written, ours=True)
+        return written
+
+    def copied(self) -> Callable[[], ClusterSnapshot]:
+        self.snapshots += 1
+        return lambda: self.snapshot
+
+    def assessor(self) -> Assessor:
+        """As a new leader would make it."""
+        by = Assessing(self.board, self.copied, lambda: self.stale, POLICY, AFTER, lambda: self.now)
+        return Assessor(by, self, lambda *told: self.told.append(told))
+
+    def outcome(self, name: str) -> Outcome | None:
+        found = self.board.get(("shop", name))
+        assert found is not None
+        return found.progress.outcome
+
+
+def done(name: str = "m", way: str = "a>b", *, ended: float = NOW, **more: object) -> Migration:
+    return move(name, way, ended=ended, predicted=10.0, **more)  # type: ignore[arg-type]  # what the test is about
+
+
+async def test_a_move_is_looked_at_when_its_time_has_come_and_not_before() -> None:
+    stage = Stage(stage_of(("new-m", "b")), now=NOW + AFTER - 1).knows(done())
+    assert await stage.assessor().assess() == 0
+    assert (stage.stored, stage.snapshots) == ([], 0)
+    stage.now += 1
+    assert await stage.assessor().assess() == 1
+    assert stage.outcome("m") == Outcome(PAID, 10.0, stage.now)
+    assert stage.told == [("LoadBalancing", 10.0, 10.0, "Paid")]
+
+
+async def test_it_is_looked_at_once_whoever_leads() -> None:
+    stage = Stage(stage_of(("new-m", "a"))).knows(done())
+    first, second = stage.assessor(), stage.assessor()
+    assert [await first.assess(), await second.assess(), await first.assess()] == [1, 0, 0]
+    assert stage.stored == [("m", CAME_BACK)]
+    assert stage.snapshots == 1, "nothing is weighed where nothing is due"
+
+
+async def test_several_are_weighed_together() -> None:
+    stage = Stage(stage_of(("new-m", "b"), ("new-n", "a"))).knows(done("m"), done("n"), done("o"))
+    assert await stage.assessor().assess() == 3
+    assert sorted(stage.stored) == [("m", PAID), ("n", CAME_BACK), ("o", UNKNOWN)]
+    assert stage.snapshots == 1
+
+
+async def test_nothing_is_judged_on_what_may_be_out_of_date() -> None:
+    stage = Stage(stage_of(("new-m", "b")), stale="pods: no connection").knows(done())
+    assert await stage.assessor().assess() == 0
+    stage.stale = ""
+    assert await stage.assessor().assess() == 1
+
+
+async def test_one_that_was_changed_meanwhile_is_looked_at_again_and_holds_up_no_other() -> None:
+    stage = Stage(stage_of(("new-m", "b"), ("new-n", "b")), refusal={("shop", "m"): StaleError("shop/m: changed")})
+    stage.knows(done("m"), done("n"))
+    assert await stage.assessor().assess() == 1
+    assert (stage.stored, len(stage.told)) == ([("n", PAID)], 1)
+    stage.refusal.clear()
+    assert await stage.assessor().assess() == 1
+    assert stage.stored[-1] == ("m", PAID)
+
+
+async def test_an_unanswered_request_is_the_dutys_to_tell_and_nothing_is_told_twice() -> None:
+    stage = Stage(stage_of(("new-m", "b")), refusal={("shop", "m"): ClusterError("nobody is there")}).knows(done())
+    duty = Duty("assess moves", 10.0, stage.assessor().assess)
+    assert not await duty.once()
+    assert stage.told == []
+    stage.refusal.clear()
+    assert await duty.once()
+    assert len(stage.told) == 1
+
+
+async def test_one_that_was_deleted_meanwhile_stays_so() -> None:
+    stage = Stage(stage_of(("new-m", "b")), refusal={("shop", "m"): StaleError("shop/m: not found")}).knows(done())
+    stage.board.drop(("shop", "m"))
+    assert await stage.assessor().assess() == 0
+    assert stage.board.get(("shop", "m")) is None
+
+
+async def test_a_move_that_paid_and_is_undone_later_has_come_back() -> None:
+    there = done("there", verdict=PAID, realised=9.0)
+    back = done("back", "b>a", ended=NOW + 700)
+    stage = Stage(stage_of(("new-back", "a")), now=NOW + 701).knows(there, back)
+    assert await stage.assessor().assess() == 1
+    assert stage.outcome("there") == Outcome(CAME_BACK, 9.0, stage.now)
+    assert stage.outcome("back") is None, "it has its own time"
+    assert stage.snapshots == 0
+    assert stage.told == [("LoadBalancing", None, None, "CameBack")], "its gains were told before"
+    assert await stage.assessor().assess() == 0
+
+
+async def test_a_move_that_is_undone_before_its_time_has_come_back_when_it_comes() -> None:
+    back = done("back", "b>a", ended=NOW + 50)
+    stage = Stage(stage_of(("new-back", "a")), now=NOW + AFTER).knows(done("there"), back)
+    assert await stage.assessor().assess() == 1
+    assert stage.stored == [("there", CAME_BACK)]
+
+
+async def test_moves_that_failed_or_are_under_way_are_not_looked_at() -> None:
+    stage = Stage(now=NOW + 9999)
+    for phase in ("Failed", "InProgress", "Pending"):
+        made = done(phase.lower())
+        stage.knows(replace(made, progress=replace(made.progress, phase=type(made.progress.phase)(phase))))
+    assert await stage.assessor().assess() == 0
+
+
+async def test_what_a_rest_depends_on_is_needed() -> None:
+    stage = Stage().knows(done("m1", verdict=NOT_PAID), done("m2", ended=NOW - 5000.0, verdict=PAID))
+    assert stage.assessor().needed(NOW + 10.0) == {("shop", "m1")}
