@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from rescheduler.migration.approval import wanting
 from rescheduler.migration.budgets import CheckBudgets
 from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.copying import CopyPod, EvictOriginal
@@ -36,6 +37,7 @@ from rescheduler.model.migration import Migration, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 
 ROLL_BACK = "RollBack"
+_UNAPPROVED = 30.0  # seconds between looks at one that waits for approval, which is heard of when it comes
 _GUIDING: tuple[Step, ...] = (NominateRebuilt(), ReleaseRoom(), UngateRebuilt())
 _CLOSING = frozenset({Restore.name, MarkRebuilt.name, Unprotect.name, Finish.name, *(step.name for step in _GUIDING)})
 """Steps that come after the move: they do what rolling back would do, so they have all the time they need."""
@@ -102,6 +104,11 @@ class Lifecycle:
         if due is not None and due > scene.now:
             return Wait(migration.progress.message, due - scene.now)
         return None
+
+    def unapproved(self, scene: Scene) -> Wait | None:
+        """Why a pending migration that otherwise could begin may not: nobody has approved of it."""
+        missing = wanting(scene.migration, scene.seen.members)
+        return Wait(missing, _UNAPPROVED) if missing else None
 
     def aftermath(self, scene: Scene) -> tuple[Command, ...]:
         """What is to be cleaned after a migration that is over.

@@ -1,8 +1,8 @@
 """What people are told when a migration goes from one state to the next: Kubernetes Events, as data.
 
 The runtime asks after each change that it has stored, and `cluster.events` tells. There is little of it: that a move
-begins, that it is rolled back, and how it ends; the steps between are in the PodMigration's status. Whoever looks at
-the pod, its workload, one of the two nodes or the PodMigration finds it there.
+begins, that it is rolled back, how it ends, and later if it was not worth it; the steps between are in the
+PodMigration's status. Whoever looks at the pod, its workload, one of the two nodes or the PodMigration finds it there.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rescheduler.model.instant import format_instant
-from rescheduler.model.migration import Migration, Phase, Progress, Reference
+from rescheduler.model.migration import Migration, OutcomeVerdict, Phase, Progress, Reference
+from rescheduler.model.outcome import by_choice, figures, is_bad
 
 _API_VERSIONS = {
     "Pod": "v1",
     "Node": "v1",
+    "ConfigMap": "v1",
     "Deployment": "apps/v1",
     "ReplicaSet": "apps/v1",
     "StatefulSet": "apps/v1",
@@ -55,6 +57,8 @@ class News:
 
 def news(before: Migration, after: Migration) -> tuple[News, ...]:
     """What is new in a migration; nothing if it only went on."""
+    if before.progress.outcome != after.progress.outcome:
+        return _not_worth_it(before.progress, after)
     told = _told(before.progress, after)
     if told is None:
         return ()
@@ -64,6 +68,22 @@ def news(before: Migration, after: Migration) -> tuple[News, ...]:
     found = [News(pod, migration, reason, action, note, occasion, warning)]
     found += [News(each, pod, reason, action, note, occasion, warning) for each in (migration, *_others(reason, after))]
     return tuple(found)
+
+
+def _not_worth_it(before: Progress, after: Migration) -> tuple[News, ...]:
+    """That a move made by choice was bad: told of the migration and the workload, because the pod itself is gone."""
+    was, now = before.outcome, after.progress.outcome
+    if now is None or not is_bad(now.verdict) or not by_choice(after):
+        return ()
+    if was is not None and was.verdict is now.verdict:
+        return ()
+    back = now.verdict is OutcomeVerdict.CAME_BACK
+    reason, did = ("MigrationCameBack", "came back") if back else ("MigrationNotPaid", "did not pay")
+    way = f"Moving pod {after.namespace}/{after.order.pod}{_way(after.progress)}"
+    note = f"{way} {did}{figures(after.order.expected_gain, now.gain)}; its workload rests longer for it"
+    migration = Subject("PodMigration", after.namespace, after.name, after.uid)
+    told = [each for each in (migration, _object(after, after.progress.workload)) if each is not None]
+    return tuple(News(each, _pod(after), reason, "Assess", note, after.uid, warning=True) for each in told)
 
 
 def _told(before: Progress, after: Migration) -> tuple[str, str, str, bool] | None:

@@ -29,7 +29,7 @@ from rescheduler.migration.preconditions import unfit_target
 from rescheduler.model import marks
 from rescheduler.model.migration import Phase, Progress, Reference
 
-_ALL_STORED = 120.0  # seconds after which the moves of a proposal, which are stored in a row, must all be there
+ALL_STORED = 120.0  # seconds after which the moves of a proposal, which are stored in a row, must all be there
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class AwaitMembers(Plain):
             return GiveUp(f"{lost.full_name}, which belongs to it, failed: {lost.progress.message}", retry=False)
         there = [m for m in members if m.progress.phase is Phase.COMPLETED or m.progress.step in self._reserved]
         created = scene.migration.created
-        if len(members) < order.members - 1 and created is not None and scene.now - created > _ALL_STORED:
+        if len(members) < order.members - 1 and created is not None and scene.now - created > ALL_STORED:
             return GiveUp("a move that belongs to it was never stored, or has been deleted", retry=False)
         missing = order.members - 1 - len(there)
         return Wait(f"waiting for {missing} of {order.members} moves that belong together") if missing > 0 else Done()

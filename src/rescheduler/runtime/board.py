@@ -44,6 +44,10 @@ class Board:
         """One migration."""
         return self._migrations.get(key)
 
+    def count(self, phase: Phase | None = None) -> int:
+        """How many migrations there are, in this phase or in any."""
+        return len(self._migrations) if phase is None else len(self._phases.get(phase, ()))
+
     def all(self) -> Iterator[Migration]:
         """Every migration, in no order; the board may change meanwhile."""
         yield from list(self._migrations.values())

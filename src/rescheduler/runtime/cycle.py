@@ -1,24 +1,26 @@
 """The plan loop: every so often a plan is made on the newest state, and its moves become migrations.
 
 The plan counts what is under way as done, so that it never moves the same load twice. Planning itself is pure and may
-take seconds in a large cluster: it runs in a thread, so that leases are renewed and moves go on meanwhile.
+take seconds in a large cluster: it runs in a thread, so that leases are renewed and moves go on meanwhile. Where plans
+need approval, their moves are stored all the same, and wait; no more of them than one plan may have.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import structlog
 
 from rescheduler.cluster.errors import ClusterError
 from rescheduler.cluster.journal import StaleError
-from rescheduler.migration.naming import migration_name
+from rescheduler.migration.naming import migration_name, plan_name
 from rescheduler.model.instant import format_instant
 from rescheduler.model.migration import Migration, Order
 from rescheduler.model.plan import Move, Plan
+from rescheduler.model.policy import Approval
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.inflight import as_settled
 from rescheduler.runtime.board import Board
@@ -27,23 +29,31 @@ from rescheduler.runtime.logbook import Logbook
 _log = structlog.stdlib.get_logger(__name__)
 
 MakePlan = Callable[[ClusterSnapshot], Plan]
-TakeSnapshot = Callable[[], ClusterSnapshot]
+Copied = Callable[[], Callable[[], ClusterSnapshot]]
+"""Copies what is known of the cluster; the snapshot can then be made of it in a thread."""
+
+
+def settled(copied: Copied, board: Board, rest: float) -> Copied:
+    """The same, as the cluster will be when what is under way has ended; failed moves rest for so many seconds."""
+
+    def both() -> Callable[[], ClusterSnapshot]:
+        copy, migrations = copied(), list(board.all())
+        return lambda: as_settled(copy(), migrations, rest)
+
+    return both
 
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
     """One look at the cluster, and what comes of it."""
 
-    take_snapshot: TakeSnapshot
+    copied: Copied
     make_plan: MakePlan
-    board: Board
-    rest: float
-    """Seconds for which a pod whose move failed is left alone."""
 
     async def plan(self) -> Plan:
         """What should move, on top of what is moving already."""
-        snapshot = as_settled(self.take_snapshot(), self.board.all(), self.rest)
         started = asyncio.get_running_loop().time()
+        snapshot = await asyncio.to_thread(self.copied())
         plan = await asyncio.to_thread(self.make_plan, snapshot)
         _log.info(
             "planned",
@@ -59,15 +69,39 @@ class Cycle:
         return plan
 
 
-async def order(plan: Plan, logbook: Logbook, now: float) -> list[Migration]:
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On what terms a plan's moves are ordered."""
+
+    approval: Approval = Approval.AUTOMATIC
+    asked_for: frozenset[str] = frozenset()
+    """Strategies whose moves a person has asked for already, such as by a label: they need no approval."""
+    most: int | None = None
+    """How many moves may wait for approval at a time; None is no limit."""
+    waiting: int = 0
+    """How many do already."""
+
+    def need(self, move: Move) -> bool:
+        """Whether somebody has to approve of it."""
+        return self.approval is Approval.REQUIRED and move.strategy not in self.asked_for
+
+
+AUTOMATIC = Terms()
+
+
+async def order(plan: Plan, logbook: Logbook, now: float, terms: Terms = AUTOMATIC) -> list[Migration]:
     """Have a plan's moves carried out: each becomes a migration, stored before anything is done."""
-    sizes = Counter(move.proposal for move in plan.moves)
+    moves, occasion = _within(plan.moves, terms), format_instant(now)
+    name = plan_name(occasion, *(f"{m.namespace}/{m.pod}/{m.uid}/{m.target}" for m in moves if terms.need(m)))
+    sizes = Counter(move.proposal for move in moves)
     ordered: list[Migration] = []
     torn: set[int] = set()
-    for move in plan.moves:
+    for move in moves:
         if move.proposal in torn:
             continue  # without the others it would only wait for them
-        migration = migration_of(move, sizes[move.proposal], occasion=format_instant(now))
+        migration = migration_of(move, sizes[move.proposal], occasion)
+        if terms.need(move):
+            migration = replace(migration, order=replace(migration.order, needs_approval=True, plan=name))
         try:
             ordered.append(await logbook.add(migration))
         except (ClusterError, StaleError) as error:  # such as a namespace that is being deleted
@@ -83,7 +117,27 @@ async def order(plan: Plan, logbook: Logbook, now: float) -> list[Migration]:
             strategy=move.strategy,
             reason=move.reason,
         )
+    if waiting := sum(each.order.needs_approval for each in ordered):
+        _log.info("a plan waits for approval", plan=name, moves=waiting, approve=f"rescheduler approve {name}")
     return ordered
+
+
+def _within(moves: Sequence[Move], terms: Terms) -> list[Move]:
+    """The moves that may be ordered: whole proposals, in the plan's order, as long as not too many wait."""
+    if terms.most is None:
+        return list(moves)
+    room = terms.most - terms.waiting
+    taken: set[int] = set()
+    for proposal, size in Counter(move.proposal for move in moves if terms.need(move)).items():
+        if size > room:
+            break  # what follows may count on it
+        room -= size
+        taken.add(proposal)
+    kept = [move for move in moves if not terms.need(move) or move.proposal in taken]
+    if len(kept) < len(moves):
+        why = f"{terms.waiting} wait for approval already, and {terms.most} may (maxReschedulePods)"
+        _log.info("not all is ordered", moves=len(moves), ordered=len(kept), why=why)
+    return kept
 
 
 def migration_of(move: Move, members: int, occasion: str) -> Migration:
@@ -98,5 +152,6 @@ def migration_of(move: Move, members: int, occasion: str) -> Migration:
         move.reason,
         proposal,
         members,
+        expected_gain=move.gain,
     )
     return Migration(move.namespace, migration_name(move.pod, move.uid, occasion), wanted)

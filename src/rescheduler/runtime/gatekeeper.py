@@ -2,7 +2,8 @@
 
 A plan is seconds old by then, or a person has ordered the move: so the pod, its workload and its node are judged on the
 newest state, by the same rules as a plan. What may pass (a spent budget, a rollout, a full node, a limit) makes it
-wait, for as long as its time-out says; what will not pass ends it, with the reason.
+wait, for as long as its time-out says; what will not pass ends it, with the reason. People come first: without their
+approval, where it is needed, or while they have paused rescheduling, nothing is judged at all (`consent`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.inflight import as_settled
 from rescheduler.planning.rulings import Ruling, Rulings, Wanted
 from rescheduler.runtime.board import Board
+from rescheduler.runtime.consent import Consent, Withheld
 from rescheduler.runtime.migrator import Admitted
 from rescheduler.runtime.slots import Slots
 
@@ -63,11 +65,14 @@ class Judge:
 class Gatekeeper:
     """Admits pending migrations, one decision at a time."""
 
-    def __init__(self, board: Board, judge: Judge, slots: Slots, timeout: float) -> None:
+    def __init__(
+        self, board: Board, judge: Judge, slots: Slots, timeout: float, consent: Consent | None = None
+    ) -> None:
         self._board = board
         self._judge = judge
         self._slots = slots
         self._timeout = timeout
+        self._consent = consent or Consent(board)
         self.open = True
         """Whether new migrations begin at all; not while the process is ending."""
 
@@ -83,6 +88,8 @@ class Gatekeeper:
         if is_leaving(pod):
             return Admitted(None, "the pod is being deleted", never=True)
         progress = _told(scene, pod)
+        if withheld := self._consent.withheld(migration, scene.now):
+            return self._withheld(scene, progress, withheld)
         if rival := self._rival(migration):
             return self._later(scene, progress, f"migration {rival} is moving the pod")
         if objection := self._slots.objection(migration, progress):
@@ -102,6 +109,8 @@ class Gatekeeper:
             return Admitted(None, ruling.reason, never=True)
         if not self.open:
             return Admitted(None, "the controller is ending; the next one goes on", _LATER)
+        if withheld := self._consent.withheld(migration, scene.now):  # somebody has paused while it was judged
+            return self._withheld(scene, progress, withheld)
         progress = replace(progress, method=ruling.method, target=ruling.target)
         if rival := self._rival(migration):  # two orders of the same move get the same ruling, and only one begins
             return self._later(scene, progress, f"migration {rival} is moving the pod")
@@ -109,6 +118,14 @@ class Gatekeeper:
             return self._queued(scene, progress, objection)
         self._slots.grant(migration, progress)
         return Admitted(progress)
+
+    def _withheld(self, scene: Scene, progress: Progress, withheld: Withheld) -> Admitted:
+        """People keep it from beginning; one that has nowhere to go any more does not wait for them."""
+        known = _known(scene, progress)
+        target = scene.migration.order.target
+        if not withheld.never and target and scene.seen.target is None:
+            return Admitted(None, f"there is no node {target} any more", never=True, known=known)
+        return Admitted(None, withheld.reason, _LATER, withheld.never, known)
 
     def _rival(self, migration: Migration) -> str:
         """Another migration that has begun to move the same pod, or is about to."""
@@ -124,13 +141,15 @@ class Gatekeeper:
         """Whether a pending migration would only be told again what it has been told, or is the next leader's."""
         if not self.open:
             return migration.progress.phase is Phase.PENDING
+        if self._consent.keeps(migration):
+            return self._consent.has_told(migration, now)
         grows_stale = migration.order.strategy != MANUAL
         return self._slots.still_waits(migration) and not (grows_stale and self._is_late(migration, now))
 
     @contextmanager
     def considering(self, migration: Migration) -> Iterator[None]:
         """Hold a slot while it is looked at, so that of many who wait for the same one only one is looked at."""
-        if migration.progress.phase is not Phase.PENDING:
+        if migration.progress.phase is not Phase.PENDING or self._consent.keeps(migration):
             yield
             return
         self._slots.hold(migration, replace(migration.progress, target=migration.order.target))
@@ -154,7 +173,8 @@ class Gatekeeper:
 
     def _is_late(self, migration: Migration, now: float) -> bool:
         timeout = migration.order.timeout or self._timeout
-        return now - max(migration.created or now, migration.progress.retry_at or 0.0) > timeout
+        began_to_wait = (migration.created or now, migration.progress.retry_at or 0.0, self._consent.since(migration))
+        return now - max(began_to_wait) > timeout
 
 
 def _wanted(migration: Migration) -> Wanted:

@@ -131,6 +131,8 @@ class Migrator:
             return Decision(replace(progress, message=held.reason), wait=held.seconds)
         admitted = await self._admit(scene)
         if admitted.progress is not None:
+            if unapproved := self._lifecycle.unapproved(scene):  # whatever the gatekeeper goes by
+                return Decision(replace(progress, message=unapproved.reason), wait=unapproved.seconds)
             return Decision(self._lifecycle.begin(scene, admitted.progress))
         told = replace(admitted.known or progress, message=admitted.reason)
         if admitted.never:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import structlog
 
@@ -29,6 +30,19 @@ CRON_JOBS = Resource("CronJob", "batch/v1", "/apis/batch/v1/cronjobs")
 WATCHED = tuple(resource for resource in RESOURCES if not resource.optional)
 
 
+@dataclass(frozen=True, slots=True)
+class Following:
+    """How well one kind is known."""
+
+    kind: str
+    """As paths name it: `pods`."""
+    objects: int
+    lag: float | None
+    """Seconds since the last sign of its watch; None while it has not been read even once."""
+    failure: str
+    """Why the copy is not up to date; empty when it is."""
+
+
 class Watching:
     """The copy of the cluster and what keeps it up to date."""
 
@@ -38,6 +52,7 @@ class Watching:
         self._now = client.clock.now
         self.cache = Cache(source)
         self.board = Board()
+        self._resources = {resource.plural: resource for resource in resources}
         self._reflectors = {
             resource.plural: Reflector(client, resource, self._sink(resource)) for resource in resources
         }
@@ -77,9 +92,23 @@ class Watching:
         failing = [f"{plural}: {each.failure}" for plural, each in self._reflectors.items() if each.failure]
         return "; ".join(failing)
 
+    def kinds(self) -> list[Following]:
+        """How well each kind is known, for metrics and the page."""
+        return [
+            Following(plural, self._count(self._resources[plural]), each.lag, each.failure)
+            for plural, each in self._reflectors.items()
+        ]
+
     def snapshot(self) -> ClusterSnapshot:
         """The cluster as it is known now."""
-        return self.cache.snapshot(self._now())
+        return self.copied()()
+
+    def copied(self) -> Callable[[], ClusterSnapshot]:
+        """What makes the snapshot of now, in a thread if need be: see `Cache.copied`."""
+        return self.cache.copied(self._now())
+
+    def _count(self, resource: Resource) -> int:
+        return self.board.count() if resource is MIGRATIONS else self.cache.count(resource.kind)
 
     def _sink(self, resource: Resource) -> Sink:
         return BoardSink(self.board) if resource is MIGRATIONS else self.cache.sink(resource.kind)

@@ -167,3 +167,18 @@ async def test_a_migration_that_is_over_is_looked_at_once_more_for_late_notes() 
     assert found.log == ["patch ReplicaSet"]
     assert await stage(over).work() is None
     assert await stage(migration(phase=Phase.COMPLETED, finished=NOW - 2)).work() == 3.0
+
+
+async def test_nothing_begins_without_approval_whatever_the_gatekeeper_says() -> None:
+    wanted = Order("web-a", target="two", needs_approval=True, plan="k4m9tz")
+    begun = Admitted(Progress(method=Method.HANDOFF, uid="web-a-uid", source="one", target="two"))
+    found = stage(replace(PENDING, order=wanted))
+    found.admitted = begun
+    assert (await found.work() or 0.0) > 0
+    assert found.kept is not None
+    assert found.kept.progress == Progress(message="waits for approval: rescheduler approve k4m9tz")
+    approved = stage(replace(PENDING, order=wanted, approved_by="me"))
+    approved.admitted = begun
+    await approved.work()
+    assert approved.kept is not None
+    assert approved.kept.progress.phase is Phase.IN_PROGRESS

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from rescheduler.migration.naming import migration_name
+from rescheduler.migration.naming import migration_name, plan_name
 
 # A DNS subdomain, as names of objects are; its characters are all allowed in a label's value.
 _PART = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -42,3 +42,11 @@ def test_another_pod_uid_or_occasion_gives_another_name() -> None:
 
 def test_pods_whose_names_are_cut_alike_are_told_apart() -> None:
     assert migration_name("x" * 100 + "a", "") != migration_name("x" * 100 + "b", "")
+
+
+def test_a_plans_name_is_short_typable_and_stands_for_that_plan_only() -> None:
+    names = [plan_name(str(number)) for number in range(1000)]
+    assert len(set(names)) == 1000
+    assert all(re.fullmatch(r"[b-df-hj-np-tv-xz2-9]{6}", name) for name in names)
+    assert plan_name("a", "bc") != plan_name("ab", "c")
+    assert plan_name("a", "b") == plan_name("a", "b")

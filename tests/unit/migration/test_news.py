@@ -8,7 +8,7 @@ import pytest
 
 from rescheduler.migration.lifecycle import ROLL_BACK
 from rescheduler.migration.news import News, Subject, news
-from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.migration import Migration, Order, Outcome, OutcomeVerdict, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 
 BEGUN = Progress(
@@ -109,3 +109,52 @@ def test_a_migration_that_could_never_begin_is_told_to_whom_it_concerns() -> Non
 def test_a_successor_who_only_knows_the_state_tells_the_same_news() -> None:
     done = replace(BEGUN, phase=Phase.COMPLETED)
     assert told(Progress(), done) == told(replace(BEGUN, step="Finish"), done)
+
+
+DONE = replace(BEGUN, phase=Phase.COMPLETED, step="", replacement=Reference("Pod", "web-b", "b-uid"), finished=0.0)
+CAME_BACK = replace(DONE, outcome=Outcome(OutcomeVerdict.CAME_BACK, 0.0, 120.0))
+
+
+def of(progress: Progress, strategy: str = "LoadBalancing") -> Migration:
+    return Migration("shop", "m", Order("web-a", strategy=strategy, expected_gain=12.0), progress, "m-uid")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reason", "words"),
+    [
+        (OutcomeVerdict.CAME_BACK, "MigrationCameBack", "came back (12.0 points predicted, 0.3 came true)"),
+        (OutcomeVerdict.NOT_PAID, "MigrationNotPaid", "did not pay (12.0 points predicted, 0.3 came true)"),
+    ],
+)
+def test_a_move_that_was_not_worth_it_is_told_to_migration_and_workload(
+    verdict: OutcomeVerdict, reason: str, words: str
+) -> None:
+    found = news(of(DONE), of(replace(DONE, outcome=Outcome(verdict, 0.3, 120.0))))
+    assert [each.regarding for each in found] == [
+        Subject("PodMigration", "shop", "m", "m-uid"),
+        Subject("Deployment", "shop", "web", "d-uid"),
+    ]
+    assert {(each.reason, each.action, each.warning) for each in found} == {(reason, "Assess", True)}
+    assert found[0].note == (
+        f"Moving pod shop/web-a from one to two by handoff {words}; its workload rests longer for it"
+    )
+
+
+def test_a_bad_outcome_is_told_once_and_again_only_if_it_becomes_another() -> None:
+    paid = replace(DONE, outcome=Outcome(OutcomeVerdict.PAID, 9.0, 120.0))
+    assert news(of(DONE), of(paid)) == ()
+    assert news(of(paid), of(CAME_BACK))
+    assert news(of(CAME_BACK), of(CAME_BACK)) == ()
+    later = replace(CAME_BACK, outcome=Outcome(OutcomeVerdict.CAME_BACK, 0.0, 999.0))
+    assert news(of(CAME_BACK), of(later)) == ()
+
+
+@pytest.mark.parametrize("strategy", ["NodeMaintenance", "Manual"])
+def test_of_moves_that_had_to_be_no_bad_outcome_is_told(strategy: str) -> None:
+    assert news(of(DONE, strategy), of(CAME_BACK, strategy)) == ()
+
+
+def test_without_a_workload_the_migration_alone_is_told() -> None:
+    alone = (replace(each, workload=None) for each in (DONE, CAME_BACK))
+    (found,) = news(*(of(each) for each in alone))
+    assert found.regarding.kind == "PodMigration"

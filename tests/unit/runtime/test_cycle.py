@@ -11,9 +11,10 @@ from rescheduler.cluster.errors import ApiError
 from rescheduler.cluster.journal import StaleError
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method, Move, Plan
+from rescheduler.model.policy import Approval
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.runtime.board import Board
-from rescheduler.runtime.cycle import Cycle, migration_of, order
+from rescheduler.runtime.cycle import Cycle, Terms, migration_of, order, settled
 from rescheduler.runtime.logbook import Logbook
 from tests.support.builders import NOW, cluster, node, pod
 from tests.support.planning import OPTIMIZATION, planned
@@ -45,8 +46,11 @@ def hot() -> ClusterSnapshot:
     return cluster(node("a"), node("b"), node("c"), *(pod(f"web-{number}", "a", cpu=1) for number in range(4)))
 
 
-async def ordered(kept: Kept, *moves: Move) -> list[Migration]:
-    return await order(plan_of(*moves), cast("Logbook", kept), NOW)
+async def ordered(kept: Kept, *moves: Move, terms: Terms | None = None, now: float = NOW) -> list[Migration]:
+    return await order(plan_of(*moves), cast("Logbook", kept), now, terms or Terms())
+
+
+REQUIRED = Terms(Approval.REQUIRED, frozenset({"NodeMaintenance"}))
 
 
 def test_a_move_becomes_a_migration_that_says_what_why_and_for_whom() -> None:
@@ -110,7 +114,7 @@ async def test_after_a_member_that_could_not_be_ordered_the_rest_of_its_proposal
 
 async def test_a_plan_is_made_on_top_of_what_is_moving() -> None:
     board = Board()
-    cycle = Cycle(hot, lambda snapshot: planned(snapshot, OPTIMIZATION), board, 600.0)
+    cycle = Cycle(settled(lambda: hot, board, 600.0), lambda snapshot: planned(snapshot, OPTIMIZATION))
     (move,) = (await cycle.plan()).moves
     board.put(replace(migration_of(move, 1, NOON), uid="m-uid", version="1"))
     assert (await cycle.plan()).moves == ()
@@ -118,9 +122,46 @@ async def test_a_plan_is_made_on_top_of_what_is_moving() -> None:
 
 async def test_a_pod_whose_move_has_just_failed_is_left_alone_and_another_one_is_found() -> None:
     board = Board()
-    cycle = Cycle(hot, lambda snapshot: planned(snapshot, OPTIMIZATION), board, 600.0)
+    cycle = Cycle(settled(lambda: hot, board, 600.0), lambda snapshot: planned(snapshot, OPTIMIZATION))
     (move,) = (await cycle.plan()).moves
     failed = Progress(phase=Phase.FAILED, finished=NOW - 10, message="it did not start")
     board.put(replace(migration_of(move, 1, NOON), progress=failed, uid="m-uid", version="1"))
     (other,) = (await cycle.plan()).moves
     assert other.pod != move.pod
+
+
+async def test_without_approval_nothing_waits_and_no_plan_is_named() -> None:
+    (migration,) = await ordered(Kept(), MOVE)
+    assert (migration.order.needs_approval, migration.order.plan) == (False, "")
+
+
+async def test_where_approval_is_required_the_moves_of_a_plan_wait_under_one_name() -> None:
+    moves = [replace(MOVE, pod=name, proposal=number) for number, name in enumerate("abc")]
+    found = await ordered(Kept(), *moves, terms=REQUIRED)
+    assert all(each.awaits_approval for each in found)
+    (name,) = {each.order.plan for each in found}
+    again = await ordered(Kept(), *moves, terms=REQUIRED)
+    assert {each.order.plan for each in again} == {name}
+    later = await ordered(Kept(), *moves, terms=REQUIRED, now=NOW + 30)
+    other = await ordered(Kept(), *moves[:2], terms=REQUIRED)
+    assert len({name, later[0].order.plan, other[0].order.plan}) == 3
+
+
+async def test_what_a_person_has_asked_for_needs_no_second_word() -> None:
+    emptied = replace(MOVE, pod="away", strategy="NodeMaintenance", proposal=1)
+    found = await ordered(Kept(), emptied, replace(MOVE, proposal=2), terms=REQUIRED)
+    assert [each.awaits_approval for each in found] == [False, True]
+
+
+async def test_no_more_moves_wait_than_a_plan_may_have_and_proposals_stay_whole() -> None:
+    pairs = [replace(MOVE, pod=f"p{number}", proposal=number // 2) for number in range(6)]
+    emptied = replace(MOVE, pod="away", strategy="NodeMaintenance", proposal=9)
+    terms = replace(REQUIRED, most=10, waiting=5)
+    found = await ordered(Kept(), *pairs, emptied, terms=terms)
+    assert [each.order.pod for each in found] == ["p0", "p1", "p2", "p3", "away"]
+    assert await ordered(Kept(), *pairs, terms=replace(terms, waiting=10)) == []
+    # One that would fit may count on the room that those before it leave.
+    single = replace(MOVE, pod="single", proposal=8)
+    assert await ordered(Kept(), *pairs, single, terms=replace(terms, waiting=9)) == []
+    assert await ordered(Kept(), *pairs, terms=replace(terms, waiting=99)) == []
+    assert len(await ordered(Kept(), *pairs, terms=replace(terms, most=None, waiting=99))) == 6

@@ -105,6 +105,24 @@ async def test_a_finished_migration_stays_while_others_of_its_proposal_count_on_
     assert sorted(stage.removed) == ["a", "b"]
 
 
+async def test_a_finished_migration_stays_while_a_rest_depends_on_it() -> None:
+    stage = Stage(keep=0.0).knows(over("bad"), over("good"))
+    needed: set[Key] = {("shop", "bad")}
+    asked: list[float] = []
+
+    def tell(now: float) -> set[Key]:
+        asked.append(now)
+        return needed
+
+    janitor = Janitor(stage.board, stage, stage, stage.keep, lambda key: False, lambda: NOW, tell)
+    await janitor.sweep(NOW + 60)
+    assert (stage.removed, asked) == (["good"], [NOW + 60])
+    needed.clear()
+    stage.removed.clear()
+    await janitor.sweep(NOW + 120)
+    assert "bad" in stage.removed
+
+
 async def test_a_migration_that_cannot_be_forgotten_does_not_hold_up_the_sweep() -> None:
     stage = Stage(keep=0.0, failure=ClusterError("nobody is there"), busy=frozenset({("shop", "m")}))
     stage.knows(over("old"))

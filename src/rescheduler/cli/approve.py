@@ -1,0 +1,177 @@
+"""`rescheduler approve`: plans that wait for a person's word (`approval: required`) are shown, approved or rejected.
+
+`app.approving` finds what is meant and writes who approved; the controller begins when it sees that.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+from rescheduler import app
+from rescheduler.app import approving, pauses, presence
+from rescheduler.cli import messages
+from rescheduler.cli.options import Access, access_options, config_option, gathered
+from rescheduler.cli.output.approvals import waiting_document, waiting_lines
+from rescheduler.cli.output.documents import FORMATS, document_text
+from rescheduler.cli.output.migrations import RESOURCE
+from rescheduler.cli.output.terminal import Terminal, plain
+from rescheduler.cli.session import failures, live_of
+from rescheduler.cluster.approving import Answer, Outcome
+from rescheduler.config import Configuration
+from rescheduler.model.migration import Migration
+
+
+@dataclass(frozen=True, slots=True)
+class Deciding:
+    """What is decided on, and how it is shown."""
+
+    namespace: str | None
+    all_namespaces: bool
+    everything: bool
+    listing: bool
+    rejects: bool
+    dry_run: bool
+    config: str | None
+    output: str
+    no_headers: bool
+
+    def check(self, names: Sequence[str]) -> None:
+        """Refuse what contradicts itself."""
+        if names and self.everything:
+            raise click.UsageError("--all means everything that waits, and names some of it: give one of the two.")
+        if self.listing and (names or self.everything or self.rejects):
+            raise click.UsageError("--list only shows what waits: leave it out to decide.")
+        if self.rejects and not names and not self.everything:
+            raise click.UsageError("--reject needs to know what: name a plan or a migration, or say --all.")
+
+    def shows(self, names: Sequence[str]) -> bool:
+        """Whether nothing is to be decided."""
+        return not names and not self.everything
+
+
+_deciding = gathered(
+    "deciding",
+    Deciding,
+    [
+        click.option("-n", "--namespace", metavar="NAMESPACE", help="Only what is in this namespace."),
+        click.option("-A", "--all-namespaces", is_flag=True, help="What is in any namespace."),
+        click.option("--all", "everything", is_flag=True, help="Decide on everything that waits."),
+        click.option("--list", "listing", is_flag=True, help="Only show what waits; the same as naming nothing."),
+        click.option("--reject", "rejects", is_flag=True, help="Reject instead: the moves are given up."),
+        click.option("--dry-run", is_flag=True, help="Have the server check it, and change nothing."),
+        config_option,
+        click.option(
+            "-o",
+            "--output",
+            type=click.Choice(["table", *FORMATS, "name"]),
+            default="table",
+            show_default=True,
+            help="How what waits is shown.",
+        ),
+        click.option("--no-headers", is_flag=True, help="Leave the headers of the table out."),
+    ],
+)
+
+
+@click.command("approve", epilog=messages.EXIT_CODES)
+@click.argument("names", metavar="[PLAN|MIGRATION]...", nargs=-1)
+@access_options
+@_deciding
+@messages.verbose_option
+def approve(names: tuple[str, ...], access: Access, deciding: Deciding) -> None:
+    """Approve of moves that wait for it, or reject them.
+
+    With `approval: required` in its configuration the controller stores its plans and waits. Without a name, what waits
+    is shown. PLAN is in the first column, and means all moves of that plan in any namespace unless -n is given;
+    MIGRATION is one move, as NAME or NAMESPACE/NAME. Moves that stand or fall together are approved together. What is
+    approved is judged once more before it begins.
+
+    A rejected move is given up, and its pod is left alone for coolDown; `kubectl delete pmig` takes a move back, too,
+    but the next plan may have it again.
+
+    \b
+    Examples:
+      rescheduler approve -A                 what waits
+      rescheduler approve k4m9tz             one plan
+      rescheduler approve shop/web-0-5f0c1a2b
+      rescheduler approve --all -A
+      rescheduler approve k4m9tz --reject
+      kubectl annotate pmig -A -l rescheduler.io/plan=k4m9tz rescheduler.io/approved=me
+    """
+    deciding.check(names)
+    with failures():
+        config = app.configuration(deciding.config, {})
+        live = live_of(access, config.fields.client_connection.kubeconfig)
+        known = approving.known(live, approving.Scope(deciding.namespace, deciding.all_namespaces))
+        if deciding.shows(names):
+            _show(known, deciding)
+            return
+        chosen = known.waiting() if deciding.everything else known.chosen(names)
+        if not chosen:
+            messages.note(_nothing(known))
+            return
+        whole = known.with_members(chosen)
+        _tell_members(whole[len(chosen) :])
+        answers = approving.decide(live, whole, rejects=deciding.rejects, dry=deciding.dry_run)
+        _tell(answers, Outcome.REJECTED if deciding.rejects else Outcome.APPROVED, dry=deciding.dry_run)
+        if not deciding.rejects and not deciding.dry_run:
+            _warn_if_idle(live, config)
+    refused = [f"{each.full_name}: {each.reason}" for each in answers if each.outcome is Outcome.REFUSED]
+    if refused:
+        raise messages.Failure(*refused, code=messages.REFUSED)
+
+
+def _show(known: approving.Known, deciding: Deciding) -> None:
+    waiting, now = known.waiting(), time.time()
+    if deciding.output in FORMATS:
+        messages.emit(document_text(waiting_document(waiting, now), deciding.output))
+    elif deciding.output == "name":
+        messages.emit("".join(f"{RESOURCE}/{plain(each.name)}\n" for each in waiting))
+    elif waiting:
+        lines = waiting_lines(waiting, now, Terminal.of(sys.stdout), headers=not deciding.no_headers)
+        messages.emit("".join(f"{line}\n" for line in lines))
+    else:
+        messages.note(_nothing(known))
+
+
+def _nothing(known: approving.Known) -> str:
+    if not known.home:
+        return "nothing waits for approval"
+    elsewhere = sum(each.awaits_approval for each in known.migrations)
+    more = f"; {_moves(elsewhere)} elsewhere (-A)" if elsewhere else ""
+    return f"nothing waits for approval in namespace {known.home}{more}"
+
+
+def _tell_members(members: Sequence[Migration]) -> None:
+    for each in members:
+        messages.note(f"{each.full_name} belongs to it, and is decided on, too")
+
+
+def _tell(answers: Sequence[Answer], done: Outcome, *, dry: bool) -> None:
+    """What was written; `done` is what was asked for."""
+    suffix = " (dry run)" if dry else ""
+    for each in answers:
+        if each.outcome is done:
+            messages.emit(f"{RESOURCE}/{plain(each.name)} {done}{suffix}\n")
+        elif each.outcome is Outcome.UNCHANGED:
+            messages.emit(f"{RESOURCE}/{plain(each.name)} unchanged: {done} by {plain(each.by)} before{suffix}\n")
+    if new := [each for each in answers if each.outcome is done]:
+        messages.note(f"{_moves(len(new))} {done} by {new[0].by}{suffix}")
+
+
+def _warn_if_idle(live: app.Live, config: Configuration) -> None:
+    """Say why nothing may happen now, as far as that can be known."""
+    lease = config.fields.leader_election.resource_name
+    if absent := presence.absence(live, lease):
+        messages.warn([f"{absent}; what is approved waits until one does (`rescheduler run`)"])
+    for pause in pauses.held(live, config):
+        messages.warn([f"{pause}; what is approved waits until `rescheduler resume`"])
+
+
+def _moves(count: int) -> str:
+    return f"{count} move{'' if count == 1 else 's'}"

@@ -1,0 +1,115 @@
+"""`rescheduler pause` and `rescheduler resume`: nothing new is begun for a while, and then it goes on.
+
+`app.pauses` finds the controller's ConfigMap and writes it; every replica sees it within seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from rescheduler import app
+from rescheduler.app import pauses, presence
+from rescheduler.cli import messages
+from rescheduler.cli.options import Access, access_options, config_option, gathered
+from rescheduler.cli.output.terminal import plain
+from rescheduler.cli.session import failures, live_of
+from rescheduler.cluster.pausing import Pause
+from rescheduler.model.instant import format_instant
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """Which controller, and whether anything is changed."""
+
+    namespace: str | None
+    config: str | None
+    dry_run: bool
+
+
+_meant = gathered(
+    "meant",
+    Meant,
+    [
+        click.option(
+            "-n", "--namespace", metavar="NAMESPACE", help="The controller's namespace; else where its Lease is."
+        ),
+        config_option,
+        click.option("--dry-run", is_flag=True, help="Only say how things stand, and change nothing."),
+    ],
+)
+
+
+@click.command("pause", epilog=messages.EXIT_CODES)
+@access_options
+@_meant
+@click.option("--reason", metavar="TEXT", default="", help="Why, for those who wonder why nothing is moved.")
+@messages.verbose_option
+def pause(access: Access, meant: Meant, reason: str) -> None:
+    """Pause rescheduling: nothing new is begun until `rescheduler resume`.
+
+    Plans are made and shown, and none is ordered. Moves that are ordered already, by a plan or by hand, wait; so does
+    emptying nodes under maintenance, and making failed pods elsewhere. What has begun is brought to its end. It holds
+    for all replicas, and after a restart. Pausing again leaves the first pause as it is.
+
+    \b
+    Examples:
+      rescheduler pause --reason "network maintenance until noon"
+      rescheduler pause --dry-run            is it paused, by whom, and why?
+    """
+    with failures():
+        place = _place(access, meant)
+        done = pauses.pause(place, reason, dry=meant.dry_run)
+        if not meant.dry_run:
+            _warn_if_absent(place, "it holds as soon as one does")
+    if done.pause is not None and not done.changed:
+        messages.emit(plain(f"paused already{_told(done.pause)}") + "\n")
+        return
+    if meant.dry_run:
+        messages.emit("not paused; it would be now (dry run)\n")
+        return
+    messages.emit(plain(f"paused by {done.by}") + "\n")
+    messages.note("nothing new is begun in a few seconds; what has begun is finished. `rescheduler resume` goes on")
+
+
+@click.command("resume", epilog=messages.EXIT_CODES)
+@access_options
+@_meant
+@messages.verbose_option
+def resume(access: Access, meant: Meant) -> None:
+    """Go on after a pause.
+
+    Plans are ordered again, and what has waited begins, if it still holds.
+
+    \b
+    Examples:
+      rescheduler resume
+    """
+    with failures():
+        place = _place(access, meant)
+        done = pauses.resume(place, dry=meant.dry_run)
+        if done.changed and not meant.dry_run:
+            _warn_if_absent(place, "nothing is moved until one does (`rescheduler run`)")
+    if done.pause is None:
+        messages.emit("not paused\n")
+    elif meant.dry_run:
+        messages.emit(plain(f"paused{_told(done.pause)}; it would go on (dry run)") + "\n")
+    else:
+        messages.emit(plain(f"resumed; it was paused{_told(done.pause)}") + "\n")
+
+
+def _place(access: Access, meant: Meant) -> pauses.Place:
+    config = app.configuration(meant.config, {})
+    return pauses.Place(live_of(access, config.fields.client_connection.kubeconfig), config, meant.namespace)
+
+
+def _warn_if_absent(place: pauses.Place, until: str) -> None:
+    if absent := presence.absence(place.live, place.config.fields.leader_election.resource_name):
+        messages.warn([f"{absent}; {until}"])
+
+
+def _told(found: Pause) -> str:
+    by = f" by {found.by}" if found.by else ""
+    since = f" since {format_instant(found.since)}" if found.since is not None else ""
+    return f"{by}{since}" + (f": {found.reason}" if found.reason else "")

@@ -1,0 +1,209 @@
+"""Consent: who keeps what waiting, what the gatekeeper makes of it, and that no time is counted against the waiting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import pytest
+
+from rescheduler.cluster.pausing import Pause
+from rescheduler.migration.observation import Observation, Scene
+from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.model.plan import Method
+from rescheduler.model.policy import Concurrency
+from rescheduler.planning.rulings import Ruling, Wanted
+from rescheduler.runtime.board import Board
+from rescheduler.runtime.consent import Consent
+from rescheduler.runtime.gatekeeper import Gatekeeper, Judge
+from rescheduler.runtime.migrator import Admitted
+from rescheduler.runtime.slots import Slots
+from tests.unit.migration.scenes import NOW, deployment, node, pod, replica_set
+
+TIMEOUT = 600.0
+HOUR = 3600.0
+ONE_AT_A_TIME = Concurrency(total=1, per_node=None, per_namespace=None, per_workload=None)
+ORDER = Order("web-a", "web-a-uid", target="two", strategy="LoadBalancing", needs_approval=True, plan="k4m9tz")
+WAITING = "waits for approval: rescheduler approve k4m9tz"
+JANE = Pause("jane", NOW, "why")
+TOLD = "rescheduling is paused by jane: why; `rescheduler resume` goes on"
+
+
+@dataclass
+class Held:
+    """Paused, or not."""
+
+    pause: Pause | None = None
+    resumed: float = 0.0
+
+    def paused(self) -> Pause | None:
+        return self.pause
+
+
+@dataclass
+class Ruled:
+    """Rules as it is told; meanwhile somebody may pause."""
+
+    ruling: Ruling = field(default_factory=lambda: Ruling(Method.HANDOFF, "two"))
+    held: Held | None = None
+    asked: list[Wanted] = field(default_factory=list)
+
+    async def rule(self, wanted: Wanted) -> Ruling:
+        self.asked.append(wanted)
+        if self.held is not None:
+            self.held.pause = JANE
+        return self.ruling
+
+
+class Stage:
+    def __init__(self, judge: Ruled | None = None, held: Held | None = None) -> None:
+        self.judge, self.held = judge or Ruled(), held or Held()
+        self.board = Board()
+        self.slots = Slots(self.board, ONE_AT_A_TIME)
+        self.consent = Consent(self.board, HOUR, self.held)
+        self.gatekeeper = Gatekeeper(self.board, cast("Judge", self.judge), self.slots, TIMEOUT, self.consent)
+
+    async def admit(self, migration: Migration, now: float = NOW, **seen: Any) -> Admitted:
+        self.board.put(migration)
+        there = {"pod": pod(), "controller": replica_set(), "deployment": deployment(), "target": node()}
+        observed = Observation(**(there | seen), members=self.board.members(migration))
+        with self.gatekeeper.considering(migration):
+            return await self.gatekeeper.admit(Scene(migration, observed, now))
+
+    async def told(self, migration: Migration, now: float = NOW) -> Migration:
+        """Looked at, and what it was told is stored."""
+        admitted = await self.admit(migration, now)
+        assert admitted.known is not None
+        stored = replace(migration, progress=replace(admitted.known, message=admitted.reason), version="2")
+        self.board.put(stored)
+        return stored
+
+
+def waiting(name: str = "m", order: Order = ORDER, **more: Any) -> Migration:
+    return replace(Migration("shop", name, order, Progress(), f"{name}-uid", "1", NOW), **more)
+
+
+async def test_without_approval_it_waits_is_not_judged_and_takes_no_slot() -> None:
+    stage = Stage()
+    admitted = await stage.admit(waiting())
+    assert (admitted.progress, admitted.reason, admitted.never) == (None, WAITING, False)
+    assert admitted.known is not None
+    assert (admitted.known.source, admitted.known.target) == ("one", "two")
+    assert stage.judge.asked == []
+    with stage.gatekeeper.considering(waiting()):
+        assert stage.slots.objection(waiting("other"), Progress()) == ""
+
+
+async def test_what_is_approved_is_judged_as_any_other() -> None:
+    stage = Stage()
+    assert (await stage.admit(waiting(approved_by="me"))).progress is not None
+    assert len(stage.judge.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("seen", "reason"),
+    [
+        ({"pod": None}, "the pod is gone"),
+        ({"target": None}, "there is no node two any more"),
+    ],
+)
+async def test_it_does_not_wait_for_approval_of_what_cannot_be_done(seen: dict[str, Any], reason: str) -> None:
+    admitted = await Stage().admit(waiting(), **seen)
+    assert (admitted.reason, admitted.never) == (reason, True)
+
+
+async def test_nobody_waits_for_ever() -> None:
+    stage = Stage()
+    assert not (await stage.admit(waiting(), NOW + HOUR)).never
+    late = await stage.admit(waiting(), NOW + HOUR + 1)
+    assert (late.reason, late.never) == ("nobody approved of it within 1h0m0s (approvalTimeout)", True)
+
+
+async def test_it_is_looked_at_again_only_now_and_then_and_at_once_when_something_is_new() -> None:
+    stage = Stage()
+    assert not stage.gatekeeper.still_waits(waiting(), NOW)
+    told = await stage.told(waiting())
+    assert stage.gatekeeper.still_waits(told, NOW + 29)
+    assert not stage.gatekeeper.still_waits(told, NOW + 30)
+    assert not stage.gatekeeper.still_waits(replace(told, approved_by="me"), NOW + 1)
+    assert not stage.gatekeeper.still_waits(replace(told, rejected_by="me"), NOW + 1)
+    assert not stage.gatekeeper.still_waits(told, NOW + HOUR + 1)
+
+
+async def test_the_time_in_which_it_must_begin_runs_from_when_it_was_approved() -> None:
+    stage = Stage(Ruled(Ruling(reason="DisruptionBudget: spent", passing=True)))
+    await stage.told(waiting())
+    approved = waiting(approved_by="me", version="3")
+    assert not (await stage.admit(approved, NOW + 3000)).never
+    assert not (await stage.admit(approved, NOW + 3000 + TIMEOUT)).never
+    late = await stage.admit(approved, NOW + 3001 + TIMEOUT)
+    assert late.reason == "it could not begin in time: DisruptionBudget: spent"
+
+
+async def test_approval_that_is_taken_back_and_given_again_counts_from_then() -> None:
+    stage = Stage(Ruled(Ruling(reason="DisruptionBudget: spent", passing=True)))
+    await stage.admit(waiting(approved_by="me"), NOW)
+    assert (await stage.admit(waiting(version="2"), NOW + 100)).reason == WAITING
+    assert not (await stage.admit(waiting(approved_by="me", version="3"), NOW + 2000)).never
+
+
+async def test_a_new_leader_gives_what_was_approved_long_ago_its_time() -> None:
+    stage = Stage(Ruled(Ruling(reason="DisruptionBudget: spent", passing=True)))
+    assert not (await stage.admit(waiting(approved_by="me"), NOW + 3000)).never
+
+
+async def test_a_member_that_is_not_approved_keeps_the_others_waiting_and_a_lost_one_ends_them() -> None:
+    pair = replace(ORDER, proposal="swap", members=2)
+    stage, mine, other = Stage(), waiting("m", pair, approved_by="me"), waiting("n", pair)
+    stage.board.put(other)
+    assert (await stage.admit(mine)).reason.startswith("waits for approval of shop/n, which belongs to it")
+    stage.board.put(replace(other, approved_by="me", version="2"))
+    assert (await stage.admit(mine)).progress is not None
+    stage.board.put(replace(other, progress=Progress(Phase.FAILED, message="rejected by joe"), version="3"))
+    ended = await stage.admit(mine)
+    assert (ended.reason, ended.never) == ("shop/n, which belongs to it, was given up: rejected by joe", True)
+
+
+@pytest.mark.parametrize("order", [replace(ORDER, needs_approval=False), Order("web-a", target="two")])
+async def test_while_paused_nothing_begins_be_it_planned_or_by_hand(order: Order) -> None:
+    stage = Stage(held=Held(JANE))
+    told = await stage.told(waiting(order=order))
+    assert (told.progress.phase, told.progress.message) == (Phase.PENDING, TOLD)
+    assert stage.judge.asked == []
+    assert stage.gatekeeper.still_waits(told, NOW + 1)
+    stage.held.pause = replace(JANE, reason="another")
+    assert not stage.gatekeeper.still_waits(told, NOW + 1)
+    stage.held.pause = None
+    assert not stage.gatekeeper.still_waits(told, NOW + 1)
+    assert (await stage.admit(told)).progress is not None
+
+
+async def test_who_pauses_while_one_is_judged_is_heeded() -> None:
+    held = Held()
+    stage = Stage(Ruled(held=held), held)
+    admitted = await stage.admit(waiting(approved_by="me"))
+    assert (admitted.progress, admitted.reason) == (None, TOLD)
+
+
+async def test_what_waits_in_line_is_told_of_a_pause_and_a_pause_does_not_make_it_late() -> None:
+    stage = Stage(Ruled(Ruling(reason="DisruptionBudget: spent", passing=True)))
+    planned = waiting(order=replace(ORDER, needs_approval=False))
+    in_line = replace(planned, progress=Progress(message="it waits its turn: 1 under way"), version="2")
+    stage.board.put(replace(waiting("busy"), progress=Progress(Phase.IN_PROGRESS, source="one", target="three")))
+    assert stage.gatekeeper.still_waits(in_line, NOW)
+    stage.held.pause = JANE
+    assert not stage.gatekeeper.still_waits(in_line, NOW)
+    stage.board.drop(("shop", "busy"))
+    stage.held.pause, stage.held.resumed = None, NOW + 9 * HOUR
+    assert not (await stage.admit(planned, NOW + 9 * HOUR + 1)).never
+    assert (await stage.admit(planned, NOW + 10 * HOUR)).never
+
+
+async def test_a_pause_does_not_tear_apart_what_belongs_together_and_has_begun() -> None:
+    pair = replace(ORDER, proposal="swap", members=2, needs_approval=False)
+    stage = Stage(held=Held(JANE))
+    begun = replace(
+        waiting("n", replace(pair, pod="web-b")), progress=Progress(Phase.IN_PROGRESS, source="one", target="three")
+    )
+    stage.board.put(begun)
+    assert (await stage.admit(waiting("m", pair))).progress is not None

@@ -1,0 +1,114 @@
+"""What a replica knows of a pause: nothing before the first answer, the last answer after that, changes told once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import cast
+
+from structlog.testing import capture_logs
+
+from rescheduler.cluster.errors import ClusterError
+from rescheduler.cluster.pausing import Pause, Pausing, State
+from rescheduler.migration.news import News
+from rescheduler.runtime.pausing import Pauses
+from tests.unit.runtime.migrations import NOW, clock, in_virtual_time
+
+JANE = Pause("jane", NOW, "why")
+PAUSED = State(JANE, "jane", NOW, "uid", "2")
+RESUMED = State(None, "joe", NOW + 60, "uid", "3")
+
+
+@dataclass
+class Kept:
+    """A ConfigMap that says what it is told to, or fails."""
+
+    state: State | ClusterError = field(default_factory=State)
+    namespace: str = "ours"
+    name: str = "state"
+    read: list[float] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return "ConfigMap ours/state"
+
+    async def look(self) -> State:
+        self.read.append(clock())
+        if isinstance(self.state, ClusterError):
+            raise self.state
+        return self.state
+
+
+@dataclass
+class Told:
+    news: list[News] = field(default_factory=list)
+
+    async def tell(self, news: Iterable[News]) -> None:
+        self.news += news
+
+
+def pauses(kept: Kept, told: Told | None = None) -> Pauses:
+    return Pauses(cast("Pausing", kept), told)
+
+
+async def test_until_it_is_known_it_counts_as_paused() -> None:
+    kept = Kept(ClusterError("no rights"))
+    found = pauses(kept)
+    with capture_logs() as logs:
+        for _ in range(3):
+            assert not await found.refresh()
+    assert found.paused() is not None
+    assert not found.known
+    assert [each["event"] for each in logs] == [
+        "ConfigMap ours/state could not be read; nothing is begun until it can be"
+    ]
+    kept.state = State()
+    assert await found.refresh()
+    assert (found.paused(), found.known, found.failure) == (None, True, "")
+
+
+async def test_when_it_cannot_be_read_any_more_what_was_read_last_holds() -> None:
+    kept = Kept(PAUSED)
+    found = pauses(kept)
+    await found.refresh()
+    kept.state = ClusterError("away")
+    await found.refresh()
+    assert found.paused() == JANE
+    assert found.failure == "away"
+
+
+async def test_changes_are_told_once_and_what_was_there_at_the_start_is_no_news() -> None:
+    kept, told, heard = Kept(PAUSED), Told(), list[Pause | None]()
+    found = pauses(kept, told)
+    found.listen(heard.append)
+    with capture_logs() as logs:
+        for state in (PAUSED, PAUSED, RESUMED, RESUMED, PAUSED):
+            kept.state = state
+            await found.refresh()
+    assert heard == [JANE, None, JANE]
+    assert [each.reason for each in told.news] == ["ReschedulingResumed", "ReschedulingPaused"]
+    assert [each["log_level"] for each in logs] == ["warning", "info", "warning"]
+    assert [each.occasion for each in told.news] == [str(NOW + 60), str(NOW)]
+
+
+async def test_since_when_it_goes_on_is_known() -> None:
+    kept = Kept()
+    found = pauses(kept)
+    assert found.resumed == 0.0
+    for state, resumed in ((State(), 0.0), (PAUSED, 0.0), (RESUMED, NOW + 60)):
+        kept.state = state
+        await found.refresh()
+        assert found.resumed == resumed
+
+
+def test_it_is_read_again_and_again() -> None:
+    async def test() -> None:
+        kept = Kept()
+        found = pauses(kept)
+        following = asyncio.create_task(found.run())
+        await asyncio.sleep(7.0)
+        following.cancel()
+        await asyncio.wait([following])
+        assert kept.read == [0.0, 2.0, 4.0, 6.0]
+
+    in_virtual_time(test)

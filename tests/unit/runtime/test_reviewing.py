@@ -1,0 +1,124 @@
+"""Second thoughts about what waits for approval: judged as a whole, given up when refused twice in a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from rescheduler.cluster.journal import StaleError
+from rescheduler.model import marks
+from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.model.policy import Policy
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.inflight import as_settled
+from rescheduler.runtime.board import Board
+from rescheduler.runtime.logbook import Logbook
+from rescheduler.runtime.reviewing import Reviewing, refusals
+from tests.support.builders import NOW, cluster, node, pod
+
+POLICY = Policy(min_pod_age=0.0, cool_down=0.0)
+
+
+def waiting(name: str, target: str, *, strategy: str = "LoadBalancing") -> Migration:
+    order = Order(name, target=target, strategy=strategy, needs_approval=True, plan="k4m9tz")
+    return Migration("default", f"m-{name}", order, Progress(), f"{name}-uid", "1", NOW)
+
+
+@dataclass
+class Stage:
+    """A board, a cluster as it is told, and a logbook that keeps or refuses."""
+
+    snapshot: ClusterSnapshot
+    board: Board = field(default_factory=Board)
+    stale: bool = False
+
+    def __post_init__(self) -> None:
+        logbook = cast("Logbook", self)
+        self.reviewing = Reviewing(lambda: self.snapshot, self.board, logbook, POLICY, lambda: NOW)
+
+    async def store(self, migration: Migration, progress: Progress) -> Migration:
+        if self.stale:
+            raise StaleError("changed")
+        stored = replace(migration, progress=progress, version=str(int(migration.version) + 1))
+        self.board.put(stored)
+        return stored
+
+    def failed(self) -> dict[str, str]:
+        found = [each for each in self.board.all() if each.progress.phase is Phase.FAILED]
+        return {each.name: each.progress.message for each in found}
+
+
+ROOMY = cluster(node("one"), node("two"), pod("a", "one", cpu=1), pod("b", "one", cpu=1))
+FULL = cluster(node("one"), node("two"), pod("a", "one", cpu=1), pod("full", "two", cpu=4))
+SWAP = cluster(node("one", cpu=4), node("two", cpu=4), pod("a", "one", cpu=3), pod("b", "two", cpu=3), node("three"))
+
+
+async def test_what_still_holds_waits_on() -> None:
+    stage = Stage(ROOMY)
+    for name in ("a", "b"):
+        stage.board.put(waiting(name, "two"))
+    assert [await stage.reviewing.review() for _ in range(3)] == [0, 0, 0]
+    assert stage.failed() == {}
+
+
+async def test_what_is_refused_twice_in_a_row_is_given_up() -> None:
+    stage = Stage(FULL)
+    stage.board.put(waiting("a", "two"))
+    assert await stage.reviewing.review() == 0
+    stage.snapshot = ROOMY
+    assert await stage.reviewing.review() == 0
+    stage.snapshot = FULL
+    assert [await stage.reviewing.review() for _ in range(2)] == [0, 1]
+    (message,) = stage.failed().values()
+    assert message.startswith("given up while it waited for approval: NoTarget: two: ")
+
+
+def test_a_move_may_count_on_the_room_that_another_one_leaves_in_whatever_order_they_come() -> None:
+    freed, follows = waiting("b", "three"), waiting("a", "two")
+    for order in ([freed, follows], [follows, freed]):
+        assert refusals(SWAP, POLICY, order) == {}
+    assert set(refusals(SWAP, POLICY, [follows])) == {("default", "m-a")}
+
+
+def test_a_move_that_promised_something_and_has_nothing_to_give_any_more_is_of_no_use() -> None:
+    level = cluster(node("one"), node("two"), pod("a", "one", cpu=1), pod("b", "two", cpu=1))
+    promising = replace(waiting("a", "two"), order=replace(waiting("a", "two").order, expected_gain=25.0))
+    (why,) = refusals(level, POLICY, [promising]).values()
+    assert why.startswith("it would not make the busier of its two nodes less busy any more (")
+    assert refusals(ROOMY, POLICY, [promising]) == {}
+    assert refusals(level, POLICY, [waiting("a", "two")]) == {}
+
+
+async def test_what_was_approved_meanwhile_or_ordered_by_hand_is_left_to_the_gatekeeper() -> None:
+    stage = Stage(FULL)
+    stage.board.put(replace(waiting("a", "two"), approved_by="me"))
+    assert [await stage.reviewing.review() for _ in range(3)] == [0, 0, 0]
+    stage = Stage(FULL)
+    stage.board.put(waiting("a", "two", strategy="Manual"))
+    assert [await stage.reviewing.review() for _ in range(3)] == [0, 0, 0]
+
+
+async def test_what_waits_on_a_node_that_is_to_be_emptied_goes_at_once_and_the_pod_is_free() -> None:
+    emptied = cluster(node("one", labels={marks.MAINTENANCE: "true"}), node("two"), pod("a", "one", cpu=1))
+    stage = Stage(emptied)
+    stage.board.put(replace(waiting("a", "two"), progress=Progress(source="one", target="two")))
+    assert await stage.reviewing.review() == 1
+    (message,) = stage.failed().values()
+    assert message == "given up while it waited for approval: node one is to be emptied, which needs no approval"
+    assert as_settled(emptied, stage.board.all(), 600.0).spoken_for == {}
+
+
+def test_only_a_rejection_makes_a_pod_rest_that_was_not_touched() -> None:
+    timed_out = replace(waiting("a", "two"), progress=Progress(Phase.FAILED, finished=NOW, message="nobody approved"))
+    assert as_settled(ROOMY, [timed_out], 600.0).spoken_for == {}
+    rejected = replace(timed_out, rejected_by="jane")
+    assert list(as_settled(ROOMY, [rejected], 600.0).spoken_for) == [("default", "a")]
+    tried = replace(timed_out, progress=replace(timed_out.progress, attempts=1))
+    assert list(as_settled(ROOMY, [tried], 600.0).spoken_for) == [("default", "a")]
+
+
+async def test_one_that_somebody_has_just_written_to_is_not_given_up() -> None:
+    stage = Stage(FULL, stale=True)
+    stage.board.put(waiting("a", "two"))
+    assert [await stage.reviewing.review() for _ in range(3)] == [0, 0, 0]
+    assert stage.failed() == {}
