@@ -7,8 +7,11 @@ that it never used.
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 import yaml
@@ -27,6 +30,7 @@ from tests.testbed.processes import free_port, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.parametrize("any_cluster", ["real"], indirect=True)]
 
+Json = dict[str, Any]
 MANIFEST = Path(__file__).parents[2] / "deploy" / "rbac.yaml"
 HOME = "kube-rescheduler"
 ACCOUNT = f"system:serviceaccount:{HOME}:rescheduler"
@@ -82,7 +86,7 @@ def rights() -> set[Right]:
     }
 
 
-def order(space: Space, name: str, pod: str, **spec: str) -> None:
+def order(space: Space, name: str, pod: str, **spec: object) -> None:
     """A migration made by hand."""
     body = {
         "apiVersion": "rescheduler.io/v1alpha1",
@@ -188,10 +192,46 @@ class Work:
         # A new authority is announced for half a minute before anything is signed by it.
         until("it is mended", lambda: self.space.api.get(path)["data"]["tls.crt"] != nothing, [self.controller], 120)
 
+    def does_what_people_ask_for_on_the_page(self, page: str, token: str) -> None:
+        self.space.create(deployment("asked", 2))
+        self.space.rolled_out("asked")
+        order(self.space, "asked", name_of(self.space.pods("asked")[0]), approvalRequired=True)
+        until("it waits", lambda: self._says("asked", "waits for approval"), [self.controller])
+        key = {"namespace": self.space.name, "name": "asked"}
+        for action, demand in (("pause", {"reason": "a try"}), ("resume", {}), ("approve", {"migrations": [key]})):
+            assert "done" in pressed(page, action, demand, token)
+        assert outcome(self.space, "asked", self.controller) == ("Completed", "handoff")
+
+    def _says(self, name: str, text: str) -> bool:
+        found = next(each for each in migrations(self.space) if name_of(each) == name)
+        return text in found.get("status", {}).get("message", "")
+
     def opens_the_node_again(self, node: str) -> None:
         label(self.space, node, None)
         path = f"/api/v1/nodes/{node}"
         until(f"{node} is open", lambda: not self.space.api.get(path)["spec"].get("unschedulable"), [self.controller])
+
+
+def pressed(page: str, action: str, demand: object, token: str) -> Json:
+    """What the page answers to a button."""
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "Content-Type": "application/json",
+        "X-Rescheduler-Action": action,
+    }
+    request = Request(f"{page}/api/actions/{action}", json.dumps(demand).encode(), headers, method="POST")
+    with urlopen(request, timeout=30) as answer:
+        found: Json = json.load(answer)
+    return found
+
+
+def token_of_somebody_who_may_everything(cluster: ClusterUnderTest) -> str:
+    """Of an account in our namespace, which goes with it; and so does its binding, whose subject is then nobody."""
+    cluster.kubectl("-n", HOME, "create", "serviceaccount", "boss")
+    cluster.kubectl(
+        "create", "clusterrolebinding", "boss", "--clusterrole=cluster-admin", f"--serviceaccount={HOME}:boss"
+    )
+    return cluster.kubectl("-n", HOME, "create", "token", "boss").strip()
 
 
 def outdated_definition(control_plane: ControlPlane) -> None:
@@ -231,14 +271,26 @@ def test_all_work_is_done_with_exactly_our_rights(
     skewed.assert_never_below(after)
     port = free_port()
     webhook = {"enabled": True, "port": port, "bindAddress": "127.0.0.1", "url": f"https://127.0.0.1:{port}"}
-    config = write_config(tmp_path / "config.yaml", HOME, enabledStrategies=[], webhook=webhook, recovery=QUICK)
+    web = {"port": free_port(), "bindAddress": "127.0.0.1"}
+    config = write_config(
+        tmp_path / "config.yaml", HOME, enabledStrategies=[], webhook=webhook, recovery=QUICK, web=web
+    )
+    boss = token_of_somebody_who_may_everything(space.cluster)
     with Controller(kubeconfig, config, tmp_path / "recovering.log") as controller:
         until("the webhook is asked", lambda: is_in_force(controller), [controller])
         work = Work(skewed, controller)
         work.recovers()
         work.mends_its_certificates()
+        work.does_what_people_ask_for_on_the_page(f"http://127.0.0.1:{web['port']}", boss)
         assert controller.stop() == 0
-    config = write_config(tmp_path / "config.yaml", HOME, enabledStrategies=[], migration={"keepFinished": "0s"})
+    config = write_config(
+        tmp_path / "config.yaml",
+        HOME,
+        enabledStrategies=[],
+        migration={"keepFinished": "0s"},
+        outcomes={"assessAfter": "1s"},
+    )
+    space.cluster.kubectl("delete", "clusterrolebinding", "boss")
     with Controller(kubeconfig, config, log) as controller:
         until("finished migrations are forgotten", lambda: not migrations(space), [controller])
         until("no webhook is registered", lambda: not space.api.get(REGISTERED)["items"], [controller])

@@ -54,8 +54,8 @@ def write_config(path: Path, lease_namespace: str, **fields: Any) -> Path:
 class Controller(Child):
     """One replica; leaving the block kills it, if it has not ended."""
 
-    def __init__(self, kubeconfig: Path, config: Path, log: Path) -> None:
-        args = ["run", "--kubeconfig", str(kubeconfig), "--config", str(config), "--log-format", "json", "-v"]
+    def __init__(self, kubeconfig: Path, config: Path, log: Path, *flags: str) -> None:
+        args = ["run", "--kubeconfig", str(kubeconfig), "--config", str(config), "--log-format", "json", "-v", *flags]
         super().__init__(log.stem, PROGRAM, args, log)
 
     def __enter__(self) -> Self:

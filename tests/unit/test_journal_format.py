@@ -14,6 +14,7 @@ from rescheduler.cluster import journal_wire as wire
 from rescheduler.cluster.definition import POD_MIGRATION
 from rescheduler.cluster.journal_format import JournalError, decoded, new_object, status_of
 from rescheduler.migration.lifecycle import ROLL_BACK
+from rescheduler.model import marks
 from rescheduler.model.duration import format_duration, parse_duration
 from rescheduler.model.migration import Migration, Order, Outcome, OutcomeVerdict, Phase, Progress, Reference
 from rescheduler.model.plan import Method
@@ -157,6 +158,17 @@ def test_exactly_the_condition_of_the_phase_is_true(progress: Progress, true: st
 
 def test_a_paused_migration_says_so() -> None:
     assert conditions(stored(made(Order("web", paused=True)), Progress()))["Progressing"][1] == "Paused"
+
+
+def test_one_that_waits_for_approval_says_so_and_knows_who_gave_it() -> None:
+    body = made(Order("web", needs_approval=True))
+    assert conditions(stored(body, Progress()))["Progressing"][1] == "AwaitingApproval"
+    body["metadata"]["annotations"] = {marks.APPROVED: "me"}
+    assert conditions(stored(body, Progress()))["Progressing"][1] == "Waiting"
+    told = Progress(message="waits for approval of shop/other, which belongs to it")
+    assert conditions(stored(body, told))["Progressing"][1] == "AwaitingApproval"
+    body["metadata"]["annotations"] = {marks.REJECTED: "jane"}
+    assert (decoded(body).approved_by, decoded(body).rejected_by) == ("", "jane")
 
 
 def test_a_condition_keeps_its_time_until_its_status_changes() -> None:

@@ -62,3 +62,12 @@ def test_control_characters_do_not_reach_the_terminal() -> None:
     (_, line) = Stream(Layout()).lines([row(migration(message="\x1b[31mred\nnext"), Layout(), 0.0)])
     assert "\x1b" not in line
     assert "\n" not in line
+
+
+def test_wide_has_what_was_predicted_and_what_came_true() -> None:
+    body = migration(outcome={"verdict": "NotPaid", "gain": 0.3})
+    body["spec"]["expectedGain"] = 12.5
+    layout = Layout(wide=True)
+    cells = dict(zip(layout.columns, row(body, layout, 0.0), strict=True))
+    assert (cells["PREDICTED"], cells["CAME TRUE"], cells["OUTCOME"]) == ("12.5", "0.3", "NotPaid")
+    assert "PREDICTED" not in Layout().columns

@@ -17,7 +17,18 @@ _AFTER = Picture(Spreading(50.0, 40.0, 45.0, 5.0), Spreading(3.0, 2.0, 2.5, 0.5)
 _PLAN = Plan(
     moves=(
         Move(
-            "shop", "api-0", "a", "b", "LoadBalancing", "a is “hot”: 重", Method.HANDOFF, "u1", "Deployment/api", 7, 0
+            "shop",
+            "api-0",
+            "a",
+            "b",
+            "LoadBalancing",
+            "a is “hot”: 重",
+            Method.HANDOFF,
+            "u1",
+            "Deployment/api",
+            7,
+            0,
+            12.5,
         ),
     ),
     rejections=(Rejection("default", "dns", "Job", "why", "LoadBalancing", "a"),),
@@ -54,6 +65,7 @@ def test_the_document_is_the_contract() -> None:
                 "workload": "Deployment/api",
                 "priority": 7,
                 "proposal": 0,
+                "gain": 12.5,
             }
         ],
         "rejections": [
@@ -102,11 +114,19 @@ def test_how_single_nodes_stand_is_not_in_the_document() -> None:
 
 def test_what_older_writers_lack_and_newer_ones_add_is_no_error() -> None:
     document = _with_move(soon="more")
-    for extra in ("uid", "workload", "priority", "proposal"):
+    for extra in ("uid", "workload", "priority", "proposal", "gain"):
         del document["moves"][0][extra]
     del document["warnings"]
     plan = decode_plan(json.dumps({**document, "extra": 1}).encode())
     assert (plan.moves[0].uid, plan.moves[0].priority, plan.warnings) == ("", 0, ())
+    assert plan.moves[0].gain is None
+
+
+@pytest.mark.parametrize("odd", [".nan", ".inf", "-.inf"])
+def test_a_gain_that_is_no_number_is_refused(odd: str) -> None:
+    text = yaml.safe_dump(_with_move(gain="here")).replace("gain: here", f"gain: {odd}")
+    with pytest.raises(PlanFormatError, match=r"moves\[0\].gain: .* is not a number of percentage points"):
+        decode_plan(text.encode())
 
 
 @pytest.mark.parametrize(
@@ -115,6 +135,7 @@ def test_what_older_writers_lack_and_newer_ones_add_is_no_error() -> None:
         (_with_move(pod=5), "moves[0].pod: expected str, got int"),
         (_with_move(method="teleport"), "moves[0].method: invalid enum value 'teleport'"),
         (_with_move(to=""), "moves[0].to: is empty"),
+        (_with_move(gain="much"), "moves[0].gain: expected float | null, got str"),
         (_with_move(to="a"), "moves[0].to: a is where the pod is already"),
         (_document(moves=_document()["moves"] * 2), "moves[1].pod: moves[0] moves shop/api-0 already"),
         (_document(moves=None), "moves: expected array, got null"),

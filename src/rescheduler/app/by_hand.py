@@ -1,4 +1,5 @@
-"""One move that a person orders, for `move`: what it is about is looked up first, then a PodMigration is made.
+"""One move that a person orders, by `move` or on the page: what it is about is looked up first, then a PodMigration is
+made.
 
 Whether it may begin is the controller's to say when its turn comes; what can be known to be wrong now is refused now.
 """
@@ -44,7 +45,12 @@ class Wish:
 
 def checked(live: Live, wish: Wish) -> Migration:
     """The migration that the wish comes to, not stored yet; RefusedError says why it makes no sense."""
-    return asyncio.run(_checked(live, wish))
+
+    async def look() -> Migration:
+        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
+            return await check(client, wish)
+
+    return asyncio.run(look())
 
 
 def order(live: Live, migration: Migration) -> Migration:
@@ -52,9 +58,14 @@ def order(live: Live, migration: Migration) -> Migration:
 
     async def add() -> Migration:
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-            return await Journal(client).add(migration)
+            return await store(client, migration)
 
     return asyncio.run(add())
+
+
+async def store(client: ApiClient, migration: Migration) -> Migration:
+    """The same with a client that is there."""
+    return await Journal(client).add(migration)
 
 
 def landing(live: Live, migration: Migration) -> str:
@@ -90,16 +101,16 @@ def stored(live: Live, migration: Migration) -> Json:
     return asyncio.run(look())
 
 
-async def _checked(live: Live, wish: Wish) -> Migration:
-    async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-        lookup = Lookup(client)
-        pod = await lookup.get("Pod", wish.namespace, wish.pod)
-        _check_pod(pod)
-        if wish.target:
-            _check_target(await lookup.get("Node", "", wish.target), pod)
-        _check_method(wish.method, pod)
-        for body in await lookup.migrations(wish.namespace):
-            _check_rival(body, wish)
+async def check(client: ApiClient, wish: Wish) -> Migration:
+    """As `checked`, with a client that is there."""
+    lookup = Lookup(client)
+    pod = await lookup.get("Pod", wish.namespace, wish.pod)
+    _check_pod(pod)
+    if wish.target:
+        _check_target(await lookup.get("Node", "", wish.target), pod)
+    _check_method(wish.method, pod)
+    for body in await lookup.migrations(wish.namespace):
+        _check_rival(body, wish)
     uid = str(pod["metadata"]["uid"])
     # By hand, the same move may well be ordered again: the moment tells one occasion from another.
     name = migration_name(wish.pod, uid, format_instant(time.time()))
@@ -131,9 +142,9 @@ def _check_target(node: Json, pod: Json) -> None:
 def _check_method(method: Method | None, pod: Json) -> None:
     owner = controller_of(pod)
     if method is Method.COPY and owner is not None:
-        raise RefusedError(f"{owner['kind']} {owner['name']} manages the pod: --method copy would make one too many")
+        raise RefusedError(f"{owner['kind']} {owner['name']} manages the pod: the method copy would make one too many")
     if method in (Method.HANDOFF, Method.EVICT) and owner is None:
-        raise RefusedError(f"nobody manages the pod, so --method {method} would lose it; copy can move it")
+        raise RefusedError(f"nobody manages the pod, so the method {method} would lose it; copy can move it")
 
 
 def _check_rival(body: Json, wish: Wish) -> None:

@@ -15,6 +15,7 @@ from rescheduler.cluster.errors import ApiError, ClusterError
 from rescheduler.cluster.lease import Election, LeaseName, LeaseTimes
 from rescheduler.cluster.lookup import Lookup
 from rescheduler.cluster.paths import path_of
+from rescheduler.cluster.pausing import Pausing, state_name
 from rescheduler.cluster.secrets import Secrets
 from rescheduler.cluster.webhook_registration import WebhookConfiguration, WebhookSettings
 from rescheduler.cluster.writer import Writer
@@ -39,6 +40,9 @@ async def preview(live: Live, config: Configuration) -> list[str]:
                     raise
                 except ClusterError as error:
                     lines.append(str(error))
+            state = _state(client, config, election.lease.namespace)
+            if (await state.look()).version:
+                lines.append(f"delete {state}: nothing is paused any more")
         return lines
 
 
@@ -68,6 +72,8 @@ async def _undo(
     for home in homes:  # first of all: what is still asked about would be marked anew
         await _unregister(client, webhook_settings(config, home), tell)
     undone = await Cleanup(client, config.manner(), tell).run()
+    for home in homes if not undone.left else ():
+        await _forget_pause(_state(client, config, home), tell)
     if definition and not undone.left:
         path = path_of("CustomResourceDefinition", "", POD_MIGRATION["metadata"]["name"])
         try:
@@ -89,6 +95,21 @@ async def _unregister(client: ApiClient, settings: WebhookSettings, tell: Callab
             raise
         except ClusterError as error:
             tell(str(error))
+
+
+def _state(client: ApiClient, config: Configuration, home: str) -> Pausing:
+    return Pausing(client, home, state_name(config.fields.leader_election.resource_name))
+
+
+async def _forget_pause(state: Pausing, tell: Callable[[str], None]) -> None:
+    """Nobody is left who could be paused."""
+    try:
+        if await state.remove():
+            tell(f"delete {state}")
+    except ApiError:
+        raise
+    except ClusterError as error:
+        tell(str(error))
 
 
 def _registered(client: ApiClient, settings: WebhookSettings) -> tuple[WebhookConfiguration | Secrets, ...]:

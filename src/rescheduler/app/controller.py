@@ -10,14 +10,14 @@ import asyncio
 import platform
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import structlog
 
 from rescheduler.app.connecting import Live
-from rescheduler.app.planning import plan
+from rescheduler.app.cycling import Cycling
+from rescheduler.app.serving import Doorway, Front, Knowing
 from rescheduler.app.steering import Ground, Steering
 from rescheduler.cluster.client import ApiClient
 from rescheduler.cluster.connection import Connection
@@ -28,24 +28,26 @@ from rescheduler.cluster.journal import Journal
 from rescheduler.cluster.lease import Election, LeaseName, LeaseTimes
 from rescheduler.cluster.observer import Observer
 from rescheduler.cluster.pacing import Pace
+from rescheduler.cluster.pausing import Pausing, state_name
 from rescheduler.cluster.writer import Writer
 from rescheduler.config import Configuration
 from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.news import news
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.policy import Policy
-from rescheduler.runtime.board import Board, Key
+from rescheduler.runtime.assessing import ASSESS_EVERY, Assessing, Assessor
 from rescheduler.runtime.bulletins import Bulletins
 from rescheduler.runtime.carrier import Carrier
 from rescheduler.runtime.circumstances import Circumstances
+from rescheduler.runtime.consent import Consent
 from rescheduler.runtime.controller import Controller, Loop, before
-from rescheduler.runtime.cycle import Cycle, order
 from rescheduler.runtime.duties import Duty
 from rescheduler.runtime.gatekeeper import Gatekeeper, Judge
 from rescheduler.runtime.janitor import Janitor
 from rescheduler.runtime.logbook import Logbook
 from rescheduler.runtime.maintenance import Cordons
 from rescheduler.runtime.migrator import Migrator
+from rescheduler.runtime.pausing import Pauses
 from rescheduler.runtime.recovery import Hands, Recovery
 from rescheduler.runtime.recovery_look import Known
 from rescheduler.runtime.sightings import Sightings
@@ -53,12 +55,11 @@ from rescheduler.runtime.slots import Slots
 from rescheduler.runtime.sweeping import Sweeper
 from rescheduler.runtime.watching import Watching
 from rescheduler.strategies.node_maintenance import NodeMaintenance
+from rescheduler.web.access import check_insecure_local
 from rescheduler.web.metrics import Metrics
-from rescheduler.web.server import Pages, serving
 
 _log = structlog.stdlib.get_logger(__name__)
 _CORDONS_EVERY = 10.0  # seconds; changes of nodes call for it sooner
-Work = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +80,15 @@ class Running:
 
 async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase]:
     """Run until asked to stop, or with `once` until one plan is carried out; how many moves of it ended how."""
+    fields = running.config.fields
+    port = running.port if running.port is not None else fields.web.port or None
+    if running.insecure_local:
+        check_insecure_local(fields.web.bind_address, port)
     connection, timeout = running.live.connection(), running.live.request_timeout
+    metrics = Metrics()
+    report = metrics.requests_to(connection.server)
     async with ApiClient(connection, request_timeout=timeout) as own:
+        own.report = report
         if not await before(install(own), stop):
             return Counter()
         election = election_of(running.config, connection, own)
@@ -90,18 +98,35 @@ async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase
             may_write=election.may_act if election is not None else lambda: True,
             pace=_pace(running.config),
         ) as client:
+            client.report = report
             identity = election.lease.identity if election is not None else platform.node()
-            watching, metrics = Watching(client, connection.source), Metrics()
-            namespace = running.config.fields.leader_election.resource_namespace or connection.namespace
+            watching = Watching(client, connection.source)
+            namespace = fields.leader_election.resource_namespace or connection.namespace
+            pausing = Pausing(own, namespace, state_name(fields.leader_election.resource_name))
+            pauses = Pauses(pausing, Recorder(own, identity, own.clock.now))
             steering = Steering(Ground(running.config, namespace, own, client, watching, metrics, identity))
+            checks = {"caches": watching.lacking, "webhook": steering.why_not_served}
+            doorway = Doorway(fields.web.bind_address, port, fields.web.page, running.insecure_local, running.opened)
+            front = Front(
+                Knowing(
+                    running.config,
+                    own,
+                    connection.source,
+                    identity,
+                    watching,
+                    election,
+                    pausing,
+                    pauses,
+                    metrics,
+                    checks,
+                ),
+                doorway,
+            )
             recorder = Recorder(client, identity, client.clock.now)
-            parts = _Parts(running, client, election, recorder, watching, steering, metrics)
-            async with AsyncExitStack() as servers:
-                if web := running.config.fields.web.port:
-                    ready = {"caches": watching.lacking, "webhook": steering.why_not_served}
-                    address = running.config.fields.web.bind_address
-                    await servers.enter_async_context(serving(Pages(metrics, ready), address, web))
-                await parts.controller(stop).run(stop)
+            parts = _Parts(running, client, election, recorder, watching, steering, metrics, pauses, front)
+            async with front.served():
+                if await before(pauses.refresh(), stop):
+                    await parts.controller(stop).run(stop)
             return parts.outcome
 
 
@@ -136,6 +161,8 @@ class _Parts:
     watching: Watching
     steering: Steering
     metrics: Metrics
+    pauses: Pauses
+    front: Front
     outcome: Counter[Phase] = field(default_factory=Counter)
 
     def controller(self, stop: asyncio.Event) -> Controller:
@@ -145,26 +172,32 @@ class _Parts:
         watching, steering = self.watching, self.steering
         board = watching.board
         journal, observer, writer = Journal(client, client.clock.now), Observer(client), Writer(client)
+        writer.refused = self.metrics.refused
         bulletins = Bulletins(self.recorder)
 
         def tell(before: Migration, after: Migration) -> None:
             bulletins.hear(news(before, after))
+            self.metrics.migrated(before, after)
 
         logbook = Logbook(journal, board, tell)
         judge = Judge(watching.snapshot, board, policy)
-        gatekeeper = Gatekeeper(board, judge, Slots(board, config.concurrency()), manner.timeout)
+        consent = Consent(board, config.fields.approval_timeout, self.pauses)
+        gatekeeper = Gatekeeper(board, judge, Slots(board, config.concurrency()), manner.timeout, consent)
         sightings = Sightings(observer, watching.cache)
         circumstances = Circumstances(sightings, board, steering.steered)
         migrator = Migrator(logbook, circumstances, writer, Lifecycle(manner), gatekeeper.admit)
         carrier = Carrier(migrator, gatekeeper, board, sightings, client.clock.now)
         sweeper = Sweeper(watching.cache, observer, writer)
         keep, now = config.fields.migration.keep_finished, client.clock.now
-        janitor = Janitor(board, journal, sweeper, keep, carrier.in_hand, now)
+        by = Assessing(board, watching.copied, watching.stale, policy, config.fields.outcomes.assess_after, now)
+        assessor = Assessor(by, logbook, self.metrics.assessed)
+        assessing = Duty("assess moves", ASSESS_EVERY, assessor.assess)
+        janitor = Janitor(board, journal, sweeper, keep, carrier.in_hand, now, assessor.needed)
         empties = NodeMaintenance.name in policy.enabled_strategies
         cordons = Cordons(watching.cache, observer, writer, cordons=empties)
         keeping = Duty("cordons", _CORDONS_EVERY, lambda: cordons.keep(client.clock.now()))
         watching.cache.listen(lambda kind, key, version: keeping.called.set() if kind == "Node" else None)
-        planning = self._planning(watching, logbook, policy, stop)
+        cycling = Cycling(config, watching, logbook, self.pauses, self.metrics, self.front.planned, now)
         recovery = self._recovery(policy, writer)
         lasting: list[Loop] = [*steering.duties]  # what is not done for the sake of one plan
         if config.fields.recovery.enabled:
@@ -174,55 +207,27 @@ class _Parts:
             election=self.election,
             gatekeeper=gatekeeper,
             carrier=carrier,
-            first=[Duty("clean up", 0.0, lambda: janitor.sweep(client.clock.now())), keeping],
+            # What moves came to is looked at before the janitor forgets them.
+            first=[assessing, Duty("clean up", 0.0, lambda: janitor.sweep(client.clock.now())), keeping],
             duties=[
                 bulletins,
                 janitor,
                 keeping,
-                Duty("plan", config.fields.rescheduling_interval, planning),
+                assessing,
+                *cycling.duties(self.outcome if self.running.once else None, stop),
                 *([] if self.running.once else lasting),
             ],
             last=[Duty("tell the rest", 0.0, bulletins.flush), Duty("tell of failed pods", 0.0, recovery.flush)],
             grace=config.fields.migration.shutdown_grace_period,
-            everybody=[] if self.running.once else steering.everybody,
+            everybody=[self.pauses, *([] if self.running.once else steering.everybody)],
         )
 
     def _recovery(self, policy: Policy, writer: Writer) -> Recovery:
         watching, now = self.watching, self.client.clock.now
         known = Known(watching.cache, watching.board, policy, self.running.config.recovery(), now)
-        hands = Hands(Holders(self.client), writer, self.recorder, self.metrics.recovered, self.steering.keeps_off)
+
+        def may_act() -> bool:
+            return self.steering.keeps_off() and self.pauses.paused() is None
+
+        hands = Hands(Holders(self.client), writer, self.recorder, self.metrics.recovered, may_act)
         return Recovery(known, hands)
-
-    def _planning(self, watching: Watching, logbook: Logbook, policy: Policy, stop: asyncio.Event) -> Work:
-        cycle = cycle_of(watching, policy)
-
-        async def plan_and_order() -> None:
-            if stop.is_set():
-                return  # with `once`, its time may have come again before the loops have ended
-            if stale := watching.stale():
-                _log.warning("nothing is planned on what may be out of date", why=stale)
-                return
-            ordered = await order(await cycle.plan(), logbook, self.client.clock.now())
-            if self.running.once:
-                self.outcome.update(await _until_over(watching.board, ordered))
-                stop.set()
-
-        return plan_and_order
-
-
-def cycle_of(watching: Watching, policy: Policy) -> Cycle:
-    """The plan loop's work."""
-    return Cycle(watching.snapshot, lambda snapshot: plan(snapshot, policy), watching.board, policy.cool_down)
-
-
-async def _until_over(board: Board, ordered: Iterable[Migration]) -> Counter[Phase]:
-    """Wait until these migrations are over; how they ended. One that is deleted meanwhile has failed."""
-    changed = asyncio.Event()
-    board.listen(lambda key, ours: changed.set())
-    keys: list[Key] = [(each.namespace, each.name) for each in ordered]
-    while True:
-        changed.clear()
-        found = [board.get(key) for key in keys]
-        if all(each is None or each.progress.over for each in found):
-            return Counter(Phase.FAILED if each is None else each.progress.phase for each in found)
-        await changed.wait()

@@ -1,4 +1,4 @@
-"""Maintenance of nodes, for `maintenance`: the mark that says so, how far emptying has come, and waiting for it.
+"""Maintenance of nodes, for `maintenance` and the page: the mark that says so, how far emptying has come, waiting.
 
 Moving the pods away is the controller's work; here nodes are only marked and looked at.
 """
@@ -43,6 +43,7 @@ class Marked:
 
     node: str
     changed: bool
+    uid: str = ""
 
 
 def mark(live: Live, names: Sequence[str], *, maintenance: bool, dry: bool) -> list[Marked]:
@@ -52,9 +53,18 @@ def mark(live: Live, names: Sequence[str], *, maintenance: bool, dry: bool) -> l
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
             nodes = await _nodes(client, names)
             writer = Writer(client, dry=dry)
-            return [Marked(_name(node), await _mark(writer, node, maintenance=maintenance)) for node in nodes]
+            return [
+                Marked(_name(node), await _mark(writer, node, maintenance=maintenance), str(node["metadata"]["uid"]))
+                for node in nodes
+            ]
 
     return asyncio.run(marking())
+
+
+async def mark_one(client: ApiClient, name: str, *, maintenance: bool) -> Marked:
+    """The same for one node, with a client that is there."""
+    node = await Lookup(client).get("Node", "", name)
+    return Marked(name, await _mark(Writer(client), node, maintenance=maintenance), str(node["metadata"]["uid"]))
 
 
 async def _mark(writer: Writer, node: Json, *, maintenance: bool) -> bool:

@@ -6,12 +6,14 @@ import asyncio
 
 import structlog
 
-from rescheduler.app.controller import Running, cycle_of
+from rescheduler.app.controller import Running
+from rescheduler.app.cycling import cycle_of
 from rescheduler.cluster.client import ApiClient
 from rescheduler.model.plan import Move
 from rescheduler.runtime.controller import before, beside
 from rescheduler.runtime.duties import Duty
 from rescheduler.runtime.watching import MIGRATIONS, WATCHED, Watching
+from rescheduler.web.metrics import Metrics
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -25,7 +27,7 @@ async def rehearse(running: Running, stop: asyncio.Event) -> None:
             return
         known = (*WATCHED, MIGRATIONS) if served.result() else WATCHED
         watching = Watching(client, connection.source, known)
-        cycle = cycle_of(watching, running.config.policy())
+        cycle = cycle_of(watching, running.config.policy(), Metrics())
 
         async def tell() -> None:
             if stop.is_set():

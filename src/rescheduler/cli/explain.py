@@ -14,10 +14,11 @@ from rescheduler.cli import messages
 from rescheduler.cli.hints import nearest_names
 from rescheduler.cli.options import Inputs, Wanted, input_options, now_option, policy_options
 from rescheduler.cli.output.documents import FORMATS, document_text
-from rescheduler.cli.output.explanation import explanation_document, explanation_lines
+from rescheduler.cli.output.explanation import explanation_lines
 from rescheduler.cli.output.terminal import Terminal
 from rescheduler.cli.session import failures, open_session
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.explain_format import explanation_document
 
 _POD_KINDS = ("pod", "pods", "po")
 

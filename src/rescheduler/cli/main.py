@@ -20,13 +20,17 @@ from rescheduler.cli import messages
 
 _COMMANDS = {
     "run": ("run:run", "Run the controller: watch the cluster, plan, and move pods."),
+    "demo": ("demo:demo", "Show rescheduling at work, without a cluster."),
     "plan": ("plan:plan", "Show which pods should move where, and why."),
     "explain": ("explain:explain", "Say why a pod is moved or isn't, and what each node says to it."),
     "snapshot": ("snapshot:snapshot", "Record what `plan -f` reads, without secrets."),
     "apply": ("apply:apply", "Order the moves of a reviewed plan."),
     "move": ("move:move", "Move one pod to another node."),
     "migrations": ("migrations:migrations", "Show the moves that are ordered, under way and over."),
+    "approve": ("approve:approve", "Approve of moves that wait for it, or reject them."),
     "maintenance": ("maintenance:maintenance", "Empty nodes for work on them, and take them back."),
+    "pause": ("pause:pause", "Pause rescheduling: nothing new is begun."),
+    "resume": ("pause:resume", "Go on after a pause."),
     "cleanup": ("cleanup:cleanup", "Undo all that is ours in the cluster, before an uninstall."),
     "crds": ("crds:crds", "Print the CustomResourceDefinition of PodMigration."),
     "scheduler-config": (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rescheduler.migration.approval import WAITS
 from rescheduler.migration.lifecycle import ROLL_BACK
 from rescheduler.model.instant import format_instant
 from rescheduler.model.migration import Migration, Phase, Progress
@@ -47,6 +48,8 @@ def _reason(migration: Migration, progress: Progress) -> str:
     match progress.phase:
         case Phase.PENDING if migration.order.paused:
             return "Paused"
+        case Phase.PENDING if migration.awaits_approval or progress.message.startswith(WAITS):
+            return "AwaitingApproval"
         case Phase.PENDING:
             return "WaitingToRetry" if progress.attempts else "Waiting"
         case Phase.IN_PROGRESS if progress.step == ROLL_BACK:

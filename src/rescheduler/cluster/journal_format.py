@@ -47,6 +47,7 @@ def decoded(body: Json) -> Migration:
                 for each in status.conditions
             ),
             _approver(meta.annotations),
+            meta.annotations.get(marks.REJECTED, ""),
         )
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -29,7 +30,7 @@ from rescheduler.embedded.controllers.garbage import GarbageController
 from rescheduler.embedded.controllers.job import JobController
 from rescheduler.embedded.controllers.namespaces import NamespaceController
 from rescheduler.embedded.controllers.node_lifecycle import NodeLifecycleController
-from rescheduler.embedded.controllers.pod_garbage import PodGarbageController
+from rescheduler.embedded.controllers.pod_garbage import QUARANTINE, PodGarbageController
 from rescheduler.embedded.controllers.replica_set import ReplicaSetController
 from rescheduler.embedded.controllers.stateful_set import StatefulSetController
 from rescheduler.embedded.controllers.taint_eviction import TaintEvictionController
@@ -45,8 +46,6 @@ from rescheduler.embedded.store import Store
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-# A kubelet that died is noticed in seconds, not in the 40 of a real cluster: nobody wants to wait for it here.
-_LEASE_RENEWED_EVERY, _LEASE_GRACE = 3.0, 12.0
 _REST = 0.02  # seconds: a hundred pods that start at once are one change to their ReplicaSet
 _CONTROLLERS: tuple[type[Any], ...] = (
     Definitions,
@@ -61,11 +60,24 @@ _CONTROLLERS: tuple[type[Any], ...] = (
     CronJobController,
     DisruptionController,
     TaintEvictionController,
-    PodGarbageController,
     VolumeController,
     QuotaController,
     ExpiryController,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """How kubelets show that they live, and how soon they are given up, in seconds.
+
+    One that died is noticed sooner than after the 40 s of a real cluster: nobody wants to wait for it here.
+    """
+
+    renewed_every: float = 3.0
+    grace: float = 12.0
+    """For how long one may be silent; several times as long as a renewal takes to come."""
+    lost_after: float = QUARANTINE
+    """For how long a node is gone before its pods are, too."""
 
 
 class Part(Protocol):
@@ -78,17 +90,19 @@ class Part(Protocol):
 class EmbeddedCluster:
     """One running cluster."""
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, port: int = 0, pulse: Pulse | None = None) -> None:
+        pulse = pulse or Pulse()
         self._port = port
         store = Store()
         self._admission = AdmissionChain(store)
         self.api = Api(store, admission=self._admission)
         self.token = secrets.token_urlsafe(24)
         self.scheduler = Scheduler(self.api)
-        self.kubelets = Kubelets(self.api, _LEASE_RENEWED_EVERY)
+        self.kubelets = Kubelets(self.api, pulse.renewed_every)
         self._server = Server(self.api, self.token)
-        nodes = NodeLifecycleController(self.api, _LEASE_GRACE)
-        controllers: list[Controller] = [nodes, *(make(self.api) for make in _CONTROLLERS)]
+        nodes = NodeLifecycleController(self.api, pulse.grace)
+        garbage = PodGarbageController(self.api, pulse.lost_after)
+        controllers: list[Controller] = [nodes, garbage, *(make(self.api) for make in _CONTROLLERS)]
         self._runners = [Runner(store, controller, _REST) for controller in controllers]
         self._owner: asyncio.Task[Any] | None = None
         self._work: asyncio.Task[None] | None = None

@@ -111,12 +111,16 @@ ACCESS_REVIEW = Kind(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews",
     namespaced=False, verbs=("create",),
 )  # fmt: skip
+SUBJECT_REVIEW = Kind(
+    "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False, verbs=("create",)
+)
+TOKEN_REVIEW = Kind("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False, verbs=("create",))
 
 BUILT_IN = (
     POD, NODE, NAMESPACE, CLAIM, VOLUME, SERVICE, QUOTA, CORE_EVENT, EVENT,
     Kind("", "v1", "ConfigMap", "configmaps", ("cm",)),
     Kind("", "v1", "Secret", "secrets", fields=("type",)),
-    Kind("", "v1", "ServiceAccount", "serviceaccounts", ("sa",)),
+    Kind("", "v1", "ServiceAccount", "serviceaccounts", ("sa",), subresources=("token",)),
     DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, CONTROLLER_REVISION, JOB, CRON_JOB, BUDGET, LEASE,
     STORAGE_CLASS, CSI_NODE, PRIORITY_CLASS, MUTATING_WEBHOOKS, DEFINITION,
 )  # fmt: skip
@@ -130,7 +134,7 @@ class Kinds:
     _by_name: dict[tuple[str, str], Kind] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for kind in (*BUILT_IN, ACCESS_REVIEW):
+        for kind in (*BUILT_IN, ACCESS_REVIEW, SUBJECT_REVIEW, TOKEN_REVIEW):
             self.add(kind)
 
     def __iter__(self) -> Iterator[Kind]:

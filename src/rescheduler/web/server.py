@@ -1,23 +1,52 @@
-"""Serves metrics and health over plain HTTP: `/metrics`, `/livez` and `/readyz`, the last with `?verbose`.
+"""Serves metrics, health, the page and its API over plain HTTP, each answer with the headers that keep browsers strict.
 
-Every replica serves them, leader or not. `app` gives the checks: each answers why it is not fine, or nothing.
+Every replica serves them, leader or not. `app` gives the checks, each of which answers why it is not fine, or nothing,
+and the parts that bring their own routes: the page (`api`) and what people can have done on it (`actions`).
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import structlog
-from aiohttp import web
+from aiohttp import http_exceptions, web
+from aiohttp.typedefs import Middleware
 
 from rescheduler.cluster.errors import ClusterError
+from rescheduler.web.access import Access
+from rescheduler.web.answers import errors
 from rescheduler.web.metrics import CONTENT_TYPE, Metrics
 
 _log = structlog.stdlib.get_logger(__name__)
 _LAST_ANSWERS = 2.0  # seconds for what is being answered when we end
+_CONNECTIONS = 500
+_LONGEST_HEADER = 32 * 1024  # bytes: some tokens carry all groups of a person
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Server": "rescheduler",  # not: which versions of which libraries
+}
 Check = Callable[[], str]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Part(Protocol):
+    """Whatever serves more."""
+
+    def install(self, app: web.Application) -> None:
+        """Add its routes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +56,18 @@ class Pages:
     metrics: Metrics
     ready: Mapping[str, Check] = field(default_factory=dict)
     """By name, what must be fine before we are ready."""
+    parts: Sequence[Part] = ()
+    access: Access = field(default_factory=Access)
 
     def application(self) -> web.Application:
         """As aiohttp serves it."""
-        app = web.Application()
+        app = web.Application(middlewares=[errors, _host_check(self.access)])
+        app.on_response_prepare.append(_strict)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/livez", self._live)
         app.router.add_get("/readyz", self._ready)
+        for part in self.parts:
+            part.install(app)
         return app
 
     async def _metrics(self, request: web.Request) -> web.Response:
@@ -56,17 +90,92 @@ class Pages:
 @asynccontextmanager
 async def serving(pages: Pages, address: str, port: int) -> AsyncGenerator[int]:
     """Serve in the block; gives the port, which with 0 is a free one."""
-    runner = web.AppRunner(pages.application(), access_log=None, shutdown_timeout=_LAST_ANSWERS)
+    runner = web.AppRunner(pages.application(), shutdown_timeout=_LAST_ANSWERS)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, address, port)
         try:
-            await site.start()
+            listener = await asyncio.get_running_loop().create_server(_Bounded(runner.server), address, port)
         except OSError as error:
             why = error.strerror or error
             raise ClusterError(f"web: cannot listen on {address}:{port}: {why}; configure another port") from error
-        bound: int = runner.addresses[0][1]
-        _log.info("serving metrics and health", address=address, port=bound)
-        yield bound
+        try:
+            bound: int = listener.sockets[0].getsockname()[1]
+            _log.info("serving the page, metrics and health", address=address, port=bound)
+            yield bound
+        finally:
+            listener.close()
     finally:
         await runner.cleanup()
+
+
+class _Bounded:
+    """Makes connections, but not too many: the oldest has to go, because whoever holds many must not keep others out.
+
+    A page that loses its stream of events so comes back by itself.
+    """
+
+    def __init__(self, server: web.Server | None) -> None:
+        assert server is not None  # noqa: S101 - the runner has been set up
+        self._server = server
+        self._loop = asyncio.get_running_loop()
+
+    def __call__(self) -> web.RequestHandler:
+        known = self._server.connections
+        for oldest in known[: max(0, len(known) + 1 - _CONNECTIONS)]:
+            oldest.force_close()
+        return _Connection(
+            self._server,
+            loop=self._loop,
+            access_log=None,  # type: ignore[arg-type]  # which is none, though the type does not say so
+            logger=_wire_log,
+            max_field_size=_LONGEST_HEADER,
+        )
+
+
+class _Connection(web.RequestHandler):
+    """One connection; what is no HTTP never gets as far as an application, and is answered as strictly."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        response = super().handle_error(request, status, exc, message)
+        _make_strict(response)
+        return response
+
+
+def _host_check(access: Access) -> Middleware:
+    @web.middleware
+    async def check_host(request: web.Request, handler: Handler) -> web.StreamResponse:
+        access.check_host(request)
+        return await handler(request)
+
+    return check_host
+
+
+async def _strict(request: web.Request, response: web.StreamResponse) -> None:
+    """Before anything of an answer is sent; streams have no other moment."""
+    _make_strict(response)
+    if request.path.startswith("/api"):
+        response.headers.setdefault("Cache-Control", "no-store")
+
+
+def _make_strict(response: web.StreamResponse) -> None:
+    response.headers.update(_HEADERS)
+
+
+class _NoGarbage(logging.Filter):
+    """What is no HTTP has been answered 400, or is cut off; anybody can send it, so it stays out of the log."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, http_exceptions.HttpProcessingError)
+
+
+_wire_log = logging.getLogger(f"{__name__}.wire")
+_wire_log.addFilter(_NoGarbage())

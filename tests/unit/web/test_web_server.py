@@ -19,14 +19,14 @@ async def fetched(port: int, path: str) -> tuple[int, str]:
 
 async def test_what_was_counted_is_read_as_prometheus_wants_it() -> None:
     metrics = Metrics()
-    metrics.recovered("Exhausted")
-    metrics.recovered("Exhausted")
+    metrics.recovered("exhausted")
+    metrics.recovered("exhausted")
     metrics.answered("/mutate", 200, 0.002)
     metrics.webhook_in_force(yes=True)
     async with serving(Pages(metrics), HERE, 0) as port:
         status, text = await fetched(port, "/metrics")
     assert status == 200
-    assert 'rescheduler_recoveries_total{outcome="Exhausted"} 2.0' in text
+    assert 'rescheduler_recoveries_total{outcome="exhausted"} 2.0' in text
     assert 'rescheduler_admission_requests_total{code="200",path="/mutate"} 1.0' in text
     assert 'rescheduler_admission_request_duration_seconds_bucket{le="0.0025",path="/mutate"} 1.0' in text
     assert "rescheduler_webhook_in_force 1.0" in text

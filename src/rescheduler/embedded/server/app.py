@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import secrets
 import socket
 import time
 
 import msgspec
 from aiohttp import web
 
+from rescheduler.embedded.accounts import Accounts
 from rescheduler.embedded.api import Api
 from rescheduler.embedded.refusals import Json, Refusal
 from rescheduler.embedded.server import answers, discovery, negotiation, openapi
@@ -43,10 +43,11 @@ class Server:
     def __init__(self, api: Api, token: str) -> None:
         self._api = api
         self._token = token.encode()
+        self._accounts = Accounts(api, token)
         self._watches = Watches(api)
         self._listing = Listing(api, States(api.store, time.monotonic))
-        self._writing = Writing(api, self._listing)
-        self._parts = Parts(api)
+        self._writing = Writing(api, self._listing, self._accounts)
+        self._parts = Parts(api, self._accounts)
         self._runner: web.AppRunner | None = None
         self._address = ""
 
@@ -124,8 +125,12 @@ class Server:
             given = ""
         if steps[0] == _IN_PATH and len(steps) > 1:
             given, steps = steps[1], steps[2:] or [""]
-        if not secrets.compare_digest(given.strip().encode(), self._token):
+        user = self._accounts.user(given.strip())
+        if user is None:
             raise Refusal(401, "Unauthorized", "Unauthorized")
+        if not self._accounts.may_do_everything(user):
+            why = f'forbidden: User "{user["username"]}" cannot {request.method.lower()} path "/{"/".join(steps)}"'
+            raise Refusal(403, "Forbidden", why)
         return steps
 
     def _discovery(self, request: web.Request, root: str, rest: list[str]) -> web.Response | None:
@@ -178,6 +183,7 @@ class Server:
             "eviction": self._parts.evict,
             "binding": self._parts.bind,
             "finalize": self._parts.finalize,
+            "token": self._parts.token,
         }[place.subresource]
         return await part(request, place)
 

@@ -34,6 +34,7 @@ _PARTS: dict[str, tuple[Json, list[str]]] = {
     "scale": ({"group": "autoscaling", "version": "v1", "kind": "Scale"}, ["get", "patch", "update"]),
     "status": ({}, ["get", "patch", "update"]),
     "finalize": ({}, ["update"]),
+    "token": ({"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"}, ["create"]),
 }
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 _MATURITY = {"alpha": 0, "beta": 1, None: 2}

@@ -1,4 +1,4 @@
-"""The parts of objects that have ways of their own: scale, eviction, binding, and a namespace's finalizers.
+"""The parts of objects that have ways of their own: scale, eviction, binding, tokens, and a namespace's finalizers.
 
 As in `writing`, HTTP becomes calls of the modules that know what these mean, and back.
 """
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from aiohttp import web
 
 from rescheduler.embedded import binding, eviction, patches, scale
+from rescheduler.embedded.accounts import Accounts
 from rescheduler.embedded.api import Api
 from rescheduler.embedded.kinds import Kind
 from rescheduler.embedded.refusals import Json, conflict
@@ -29,8 +30,9 @@ Wish = Callable[[Json], Json]
 class Parts:
     """Answers what is asked of parts of objects."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, accounts: Accounts) -> None:
         self._api = api
+        self._accounts = accounts
 
     async def evict(self, request: web.Request, place: Place) -> web.Response:
         """Ask for a pod to be deleted if its disruption budgets allow it."""
@@ -46,6 +48,14 @@ class Parts:
         return answers.answer(
             request, await binding.bind(self._api, target_of(request, self._api, place), body), status=201
         )
+
+    async def token(self, request: web.Request, place: Place) -> web.Response:
+        """A token for a service account."""
+        write_options(request.query, "CreateOptions")
+        body = await bodies.object_body(request, "TokenRequest")
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", **body}
+        granted = self._accounts.token_of(target_of(request, self._api, place), body)
+        return answers.answer(request, granted, status=201)
 
     async def finalize(self, request: web.Request, place: Place) -> web.Response:
         """Say who still has to let go of a namespace."""

@@ -17,6 +17,7 @@ _METHODS = {
     "eviction": ("POST",),
     "binding": ("POST",),
     "finalize": ("PUT",),
+    "token": ("POST",),
 }
 _VERBS = {
     "collection": {"GET": "list", "POST": "create", "DELETE": "deletecollection"},

@@ -21,6 +21,9 @@ API_VERSIONS = {
     "Job": "batch/v1",
     "Lease": "coordination.k8s.io/v1",
     "SelfSubjectAccessReview": "authorization.k8s.io/v1",
+    "SubjectAccessReview": "authorization.k8s.io/v1",
+    "TokenRequest": "authentication.k8s.io/v1",
+    "TokenReview": "authentication.k8s.io/v1",
     "Eviction": "policy/v1",
     "PodDisruptionBudget": "policy/v1",
     "PriorityClass": "scheduling.k8s.io/v1",
@@ -58,6 +61,14 @@ ScopedResourceSelectorRequirement = scopeName=1 operator=2 values=3:[string];
 Binding = metadata=1:ObjectMeta target=2:ObjectReference;
 SelfSubjectAccessReview = metadata=1:ObjectMeta spec=2:SelfSubjectAccessReviewSpec status=3:ignored;
 SelfSubjectAccessReviewSpec = resourceAttributes=1:ResourceAttributes nonResourceAttributes=2:NonResourceAttributes;
+SubjectAccessReview = metadata=1:ObjectMeta spec=2:SubjectAccessReviewSpec status=3:ignored;
+SubjectAccessReviewSpec = resourceAttributes=1:ResourceAttributes nonResourceAttributes=2:NonResourceAttributes user=3
+  groups=4:[string] uid=6;
+TokenReview = metadata=1:ObjectMeta spec=2:TokenReviewSpec status=3:ignored;
+TokenReviewSpec = token=1 audiences=2:[string];
+TokenRequest = metadata=1:ObjectMeta spec=2:TokenRequestSpec status=3:ignored;
+TokenRequestSpec = audiences=1:[string] boundObjectRef=3:BoundObjectReference expirationSeconds=4:int;
+BoundObjectReference = kind=1 apiVersion=2 name=3 uid=4;
 ResourceAttributes = namespace=1 verb=2 group=3 version=4 resource=5 subresource=6 name=7;
 NonResourceAttributes = path=1 verb=2;
 Event = metadata=1:ObjectMeta involvedObject=2:ObjectReference reason=3 message=4 source=5:EventSource

@@ -1,0 +1,186 @@
+"""What people can have done on the page: `POST /api/actions/…`, and `GET /api/whoami`, which says who they are.
+
+`server` serves it; `app.deeds` does what is asked. Each action goes the same way: it was sent by our page (`access`),
+by somebody who proves who he is (`identity`) or is on this machine, it makes sense (`demands`), and the API server says
+that he may do it. Only then it is done, with the controller's own rights, and the log says by whom.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import structlog
+from aiohttp import http_exceptions, web
+
+from rescheduler.cluster.reviews import Person, Question
+from rescheduler.web import demands
+from rescheduler.web.access import Access, peer
+from rescheduler.web.answers import Refusal, answered
+from rescheduler.web.demands import DEMANDS, Approve, Demand, Maintenance, Migrate, Pause, Resume, Which
+from rescheduler.web.identity import Identity
+
+_log = structlog.stdlib.get_logger(__name__)
+LOCAL = Person("local")
+"""Whoever is on this machine, where that is enough."""
+_LARGEST = 256 * 1024  # bytes: a thousand migrations with long names
+_TO_SEND = 10.0  # seconds for a body
+Key = tuple[str, str]
+"""Namespace and name."""
+_MOST_NAMESPACES = 50  # that are asked about one by one
+
+
+class Deeds(Protocol):
+    """Does it, and says in a sentence what happens next; a Refusal says why not. `by` is who wants it."""
+
+    @property
+    def state(self) -> tuple[str, str]:
+        """Namespace and name of the ConfigMap that says whether rescheduling is paused."""
+
+    def together(self, keys: Sequence[Key]) -> list[Key]:
+        """These migrations and those that stand or fall with them."""
+
+    async def pause(self, by: str, reason: str) -> str: ...
+
+    async def resume(self, by: str) -> str: ...
+
+    async def approve(self, by: str, migrations: Sequence[Key]) -> str: ...
+
+    async def migrate(self, by: str, demand: Migrate) -> str: ...
+
+    async def maintain(self, by: str, node: str, *, on: bool) -> str: ...
+
+
+class Actions:
+    """The routes."""
+
+    def __init__(self, access: Access, identity: Identity, deeds: Deeds) -> None:
+        self._access, self._identity, self._deeds = access, identity, deeds
+
+    def install(self, app: web.Application) -> None:
+        """Serve them."""
+        app.router.add_get("/api/whoami", self._whoami)
+        app.router.add_post("/api/actions/{name}", self._act)
+
+    async def _whoami(self, request: web.Request) -> web.Response:
+        person = await self._person(request)
+        asked = demands.everywhere(self._deeds.state)
+        if person is None:
+            may = dict.fromkeys(asked, False)
+        elif person is LOCAL:
+            may = dict.fromkeys(asked, True)
+        else:
+            may = {name: await self._identity.might(person, question) for name, question in asked.items()}
+        known = person or Person("")
+        return await answered(request, {"name": known.name, "groups": known.groups, "may": may})
+
+    async def _act(self, request: web.Request) -> web.Response:
+        action = request.match_info["name"]
+        if action not in DEMANDS:
+            raise Refusal(404, f"there is no such action; there are {', '.join(DEMANDS)}")
+        self._access.check_sent_by_page(request, action)
+        person = await self._person(request)
+        if person is None:
+            why = "sign in with a Kubernetes token first (Authorization: Bearer …)"
+            raise Refusal(401, why, **{"WWW-Authenticate": "Bearer"})
+        demand = self._whole(demands.read(action, await _body(request)))
+        if person is not LOCAL:
+            await self._check(person, demand)
+        try:
+            done = await self._do(person.name, demand)
+        except Refusal as refusal:
+            _log.info(
+                "not done on the page", action=action, by=person.name, status=refusal.status, why=refusal.sentence
+            )
+            raise
+        _log.info("done on the page", action=action, by=person.name, peer=peer(request), **_told(demand))
+        return await answered(request, {"done": done})
+
+    async def _person(self, request: web.Request) -> Person | None:
+        """Who it is; None where nobody says who he is. A token counts also where none is needed."""
+        given = request.headers.getall("Authorization", [])
+        if not given:
+            return LOCAL if self._access.needs_no_token(request) else None
+        scheme, _, token = given[0].partition(" ")
+        token = token.strip()
+        if len(given) > 1 or scheme.lower() != "bearer" or not token:
+            why = "Authorization must be given once, as: Bearer and a Kubernetes token"
+            raise Refusal(401, why, **{"WWW-Authenticate": "Bearer"})
+        return await self._identity.person(token, peer(request))
+
+    def _whole(self, demand: Demand) -> Demand:
+        """With all that belongs to it: moves of one proposal are approved together."""
+        if not isinstance(demand, Approve):
+            return demand
+        keys = self._deeds.together([(each.namespace, each.name) for each in demand.migrations])
+        return Approve([Which(*key) for key in keys])
+
+    async def _check(self, person: Person, demand: Demand) -> None:
+        """Refuse what the API server does not let this person do."""
+        questions = demands.needed(demand, self._deeds.state)
+        if len(questions) > 1:  # who may do it everywhere need not be asked about one namespace after the other
+            whole = Question(questions[0].verb, questions[0].resource, questions[0].group)
+            if await self._identity.may(person, whole):
+                return
+        if len(questions) > _MOST_NAMESPACES:
+            raise Refusal(422, f"migrations: of more than {_MOST_NAMESPACES} namespaces; approve them in several parts")
+        denied = [each for each in questions if not await self._identity.may(person, each)]
+        if denied:
+            why = f"{person.name} may not {'; '.join(map(str, denied))}: ask for an RBAC role that allows it"
+            _log.info("not allowed on the page", by=person.name, why=why)
+            raise Refusal(403, why)
+
+    async def _do(self, by: str, demand: Demand) -> str:
+        deeds = self._deeds
+        match demand:
+            case Pause():
+                return await deeds.pause(by, demand.reason)
+            case Resume():
+                return await deeds.resume(by)
+            case Approve():
+                return await deeds.approve(by, [(each.namespace, each.name) for each in demand.migrations])
+            case Migrate():
+                return await deeds.migrate(by, demand)
+            case Maintenance():
+                return await deeds.maintain(by, demand.node, on=demand.on)
+
+
+async def _body(request: web.Request) -> bytes:
+    if (request.content_length or 0) > _LARGEST:
+        raise _too_large()
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(_TO_SEND):
+            async for part in request.content.iter_any():
+                size += len(part)
+                if size > _LARGEST:
+                    raise _too_large()
+                parts.append(part)
+    except TimeoutError:
+        raise Refusal(408, f"the body did not arrive within {_TO_SEND:g} s") from None
+    except (ConnectionError, web.RequestPayloadError, http_exceptions.HttpProcessingError):
+        raise Refusal(400, "the body does not arrive whole") from None
+    return b"".join(parts)
+
+
+def _too_large() -> Refusal:
+    return Refusal(413, f"the body is larger than the {_LARGEST} bytes that are taken here")
+
+
+def _told(demand: Demand) -> Mapping[str, object]:
+    """What it is about, for the log."""
+    match demand:
+        case Approve():
+            return {
+                "migrations": len(demand.migrations),
+                "first": f"{demand.migrations[0].namespace}/{demand.migrations[0].name}",
+            }
+        case Migrate():
+            return {"pod": f"{demand.namespace}/{demand.pod}", "target": demand.target, "method": demand.method}
+        case Maintenance():
+            return {"node": demand.node, "on": demand.on}
+        case Pause():
+            return {"reason": demand.reason}
+    return {}

@@ -1,0 +1,173 @@
+"""Who somebody is who sends a token, and what he may do: asked of the API server, remembered for a few seconds.
+
+`actions` asks. A token is kept nowhere: what is remembered goes by a hash with a key of this process, which is of no
+use to anybody else. Memory is bounded, and so is how often one peer may be wrong and how much is asked at once: nobody
+can make the API server busy through us, or try tokens out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import ipaddress
+import secrets
+import time
+from collections import OrderedDict, deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Generic, TypeVar
+
+import structlog
+
+from rescheduler.cluster.errors import ApiError, ClusterError
+from rescheduler.cluster.reviews import Person, Question, Reviews
+from rescheduler.web.answers import Refusal
+
+_log = structlog.stdlib.get_logger(__name__)
+_REMEMBERED = 5.0  # seconds; for so long a token counts that was revoked
+_MOST = 1000  # tokens, and answers
+_PEERS = 10_000
+_WRONG = 10  # times that a peer may be wrong
+_WITHIN = 60.0  # seconds
+_AT_ONCE = 8  # questions to the API server
+_WAITING = 100  # more than that
+_PATIENCE = 10.0  # seconds for its answers
+_NOBODY = Person("")
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class Remembered(Generic[Key, Value]):
+    """What was found out a moment ago; the oldest is forgotten first."""
+
+    def __init__(self, seconds: float, most: int, now: Callable[[], float]) -> None:
+        self._seconds, self._most, self._now = seconds, most, now
+        self._kept: OrderedDict[Key, tuple[float, Value]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, key: Key) -> Value | None:
+        """None if it is not known, or not any more."""
+        found = self._kept.get(key)
+        return found[1] if found is not None and self._now() < found[0] else None
+
+    def put(self, key: Key, value: Value) -> None:
+        """Remember it from now on."""
+        self._kept.pop(key, None)
+        self._kept[key] = (self._now() + self._seconds, value)
+        if len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+
+
+class WrongTokens:
+    """How often each peer was wrong lately; whoever was too often has to wait."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._peers: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._peers)
+
+    def wait(self, peer: str) -> float:
+        """For how many seconds the peer is not listened to."""
+        times = self._peers.get(_neighbourhood(peer))
+        return max(0.0, times[0] + _WITHIN - self._now()) if times and len(times) == _WRONG else 0.0
+
+    def count(self, peer: str) -> None:
+        """It was wrong once more."""
+        key = _neighbourhood(peer)
+        times = self._peers.pop(key, None) or deque(maxlen=_WRONG)
+        times.append(self._now())
+        self._peers[key] = times
+        if len(self._peers) > _PEERS:
+            self._peers.popitem(last=False)
+        if self.wait(peer) and len(times) == _WRONG:
+            _log.warning("too many wrong tokens on the page", peer=peer, times=_WRONG, seconds=_WITHIN)
+
+
+class Identity:
+    """Asks, and remembers."""
+
+    def __init__(self, reviews: Reviews, now: Callable[[], float] = time.monotonic) -> None:
+        self._reviews = reviews
+        self._key = secrets.token_bytes(32)
+        self._people: Remembered[bytes, Person] = Remembered(_REMEMBERED, _MOST, now)
+        self._accepted: Remembered[bytes, Person] = Remembered(3600.0, _MOST, now)
+        self._rights: Remembered[tuple[Person, Question], bool] = Remembered(_REMEMBERED, _MOST, now)
+        self._wrong = WrongTokens(now)
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._asking = 0
+
+    async def person(self, token: str, peer: str) -> Person:
+        """Whose token it is; a Refusal where it is nobody's, or this peer was wrong too often."""
+        digest = hmac.digest(self._key, token.encode("utf-8", "surrogateescape"), hashlib.sha256)
+        # Whoever was accepted before is asked about in any case: behind a proxy, all people are one peer.
+        if self._accepted.get(digest) is None and (seconds := self._wrong.wait(peer)):
+            raise Refusal(
+                429,
+                f"too many tokens from {peer} were not accepted: try again in {seconds:.0f} s",
+                **{"Retry-After": f"{seconds + 1:.0f}"},
+            )
+        found = self._people.get(digest)
+        if found is None:
+            async with self._question("who you are", "create tokenreviews.authentication.k8s.io"):
+                found = await self._reviews.person(token) or _NOBODY
+            self._people.put(digest, found)
+        if found is _NOBODY:
+            self._wrong.count(peer)
+            raise Refusal(
+                401,
+                "Kubernetes does not accept this token, or not any more: get a new one, for example with "
+                "`kubectl create token NAME`",
+                **{"WWW-Authenticate": "Bearer"},
+            )
+        self._accepted.put(digest, found)
+        return found
+
+    async def may(self, person: Person, question: Question) -> bool:
+        """Whether somebody may do something, as it is now."""
+        async with self._question("what you may do", "create subjectaccessreviews.authorization.k8s.io"):
+            allowed = await self._reviews.may(person, question)
+        self._rights.put((person, question), allowed)
+        return allowed
+
+    async def might(self, person: Person, question: Question) -> bool:
+        """The same as it was a moment ago: to show, not to act by."""
+        known = self._rights.get((person, question))
+        return await self.may(person, question) if known is None else known
+
+    @asynccontextmanager
+    async def _question(self, what: str, right: str) -> AsyncGenerator[None]:
+        """For asking the API server something; what goes wrong is told as an answer."""
+        if self._asking >= _WAITING:
+            raise Refusal(503, "too many people sign in at once: try again", **{"Retry-After": "1"})
+        self._asking += 1
+        try:
+            async with asyncio.timeout(_PATIENCE), self._turns:
+                yield
+        except TimeoutError:
+            raise Refusal(503, f"the API server does not say in time {what}: try again") from None
+        except ClusterError as error:
+            _log.warning("the API server does not answer a review", about=what, error=str(error))
+            if isinstance(error, ApiError) and error.status == 403:
+                why = (
+                    f"the controller may not ask the API server {what}: give it the right to {right} (deploy/rbac.yaml)"
+                )
+                raise Refusal(503, why) from None
+            raise Refusal(503, f"the API server could not be asked {what}: try again; the log says more") from None
+        finally:
+            self._asking -= 1
+
+
+def _neighbourhood(peer: str) -> str:
+    """One person's addresses: with IPv6 he has 2⁶⁴ of them."""
+    try:
+        address = ipaddress.ip_address(peer.partition("%")[0])
+    except ValueError:
+        return peer
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is None:
+        return str(ipaddress.ip_network((address, 64), strict=False))
+    return str(address)

@@ -1,0 +1,196 @@
+// The heat map of all nodes: a canvas that draws only what changed, a ring for the chosen node, arcs for the moves under
+// way, a tooltip, pointer and keyboard. Views make one with `heatMap`; it follows the store until its signal ends.
+
+import { scale } from "./colours.js";
+import { el, fill, say } from "./dom.js";
+import { arcs } from "./heatmap-arcs.js";
+import { layOut } from "./heatmap-layout.js";
+import { paintCell } from "./heatmap-paint.js";
+import { number, percent, t, word } from "./i18n.js";
+import { grouped, stateWords, thresholdOf, useOf } from "./nodes.js";
+import { onPreference, preference, shownTheme } from "./preferences.js";
+import { go, links } from "./router.js";
+import { known, on } from "./store.js";
+
+const TIP_WIDTH = 210;
+const TIP_ROOM = 130;
+const KEYS = new Set(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End"]);
+
+/** Makes it; `chosen(index)` is told of each selection (-1: none). */
+export function heatMap(signal, chosen) {
+  const canvas = el("canvas", { id: "heatmap", tabindex: "0", role: "application", aria: { roledescription: t("heatmap.role"), describedby: "heatmap-keys" } });
+  const said = el("p", { id: "heatmap-said", class: "unseen", aria: { live: "polite" } });
+  const tip = el("div", { id: "heatmap-tip", class: "tip", hidden: true });
+  const ring = el("div", { class: "ring", hidden: true });
+  const hover = el("div", { class: "ring faint", hidden: true });
+  const overlay = arcs();
+  const stage = el("div", { class: "stage" }, canvas, overlay.element, hover, ring, tip, said,
+    el("p", { id: "heatmap-keys", class: "unseen", text: t("heatmap.keys") }));
+  const context = canvas.getContext("2d");
+  let layout = null;
+  let colours = null;
+  let selected = "";
+  let pointed = -1;
+  let moved = null;
+
+  const paint = (index) => {
+    const { nodes } = known;
+    const use = useOf(nodes, preference("metric"), index);
+    paintCell(context, layout.place(index), { use, state: nodes.state[index], name: nodes.names[index] }, colours);
+  };
+
+  const paintHeadings = () => {
+    const metric = preference("metric");
+    context.textBaseline = "alphabetic";
+    for (const block of layout.blocks) {
+      if (!block.heading) continue;
+      const mean = block.members.reduce((sum, index) => sum + (useOf(known.nodes, metric, index) || 0), 0) / block.members.length;
+      context.clearRect(block.x, block.y, block.across, block.heading - 2);
+      context.fillStyle = colours.ink;
+      context.font = "600 13px system-ui, sans-serif";
+      context.fillText(block.label, block.x, block.y + 16, block.across * 0.6);
+      const used = Math.min(context.measureText(block.label).width, block.across * 0.6);
+      context.globalAlpha = 0.66;
+      context.font = "12px system-ui, sans-serif";
+      const whole = t("heatmap.heading", { count: block.members.length, mean: percent(mean) });
+      const fits = context.measureText(whole).width <= block.across - used - 10;
+      context.fillText(fits ? whole : `· ${percent(mean)}`, block.x + used + 10, block.y + 16, Math.max(10, block.across - used - 10));
+      context.globalAlpha = 1;
+    }
+  };
+
+  const draw = () => {
+    const { nodes } = known;
+    const width = Math.floor(stage.clientWidth);
+    if (!nodes || width < 40) return;
+    const theme = shownTheme();
+    colours = scale(theme, thresholdOf(preference("metric")));
+    layout = layOut(grouped(nodes, preference("group")), width, Math.max(260, Math.min(640, window.innerHeight * 0.62)));
+    const ratio = window.devicePixelRatio || 1;
+    canvas.width = Math.round(width * ratio);
+    canvas.height = Math.round(layout.height * ratio);
+    canvas.style.height = `${layout.height}px`;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    paintHeadings();
+    for (let index = 0; index < nodes.names.length; index += 1) paint(index);
+    note();
+    placeRings();
+    overlay.draw(layout, width);
+  };
+
+  const update = (rows) => {
+    if (rows === null || !layout) return draw();
+    for (const index of rows) paint(index);
+    paintHeadings();
+    return note();
+  };
+
+  const note = () => {
+    const { nodes } = known;
+    canvas.dataset.revision = String(nodes.revision);
+    canvas.dataset.nodes = String(nodes.names.length);
+    const metric = word("metric", preference("metric"));
+    canvas.setAttribute("aria-label", t("heatmap.label", { count: nodes.names.length, metric }));
+  };
+
+  const put = (element, index) => {
+    const cell = index >= 0 && layout ? layout.place(index) : null;
+    element.hidden = !cell;
+    if (!cell) return;
+    element.style.transform = `translate(${cell.x - 3}px, ${cell.y - 3}px)`;
+    element.style.width = element.style.height = `${cell.size + 6}px`;
+    element.style.borderRadius = `${cell.size >= 40 ? 11 : 4}px`;
+  };
+
+  const placeRings = () => put(ring, known.index.get(selected) ?? -1);
+
+  const select = (index) => {
+    selected = known.nodes?.names[index] ?? "";
+    if (selected) canvas.dataset.selected = selected;
+    else delete canvas.dataset.selected;
+    placeRings();
+    say(said, index >= 0 ? describe(index) : "");
+    chosen(index);
+  };
+
+  const under = (event) => {
+    const box = canvas.getBoundingClientRect();
+    return layout ? layout.at(event.clientX - box.left, event.clientY - box.top) : -1;
+  };
+
+  // Once a frame is enough, and only when the pointer has come to another cell.
+  const point = (index) => {
+    if (index === pointed) return;
+    pointed = index;
+    put(hover, index);
+    canvas.style.cursor = index >= 0 ? "pointer" : "default";
+    showTip(tip, layout, index);
+  };
+  canvas.addEventListener("pointermove", (event) => {
+    if (!moved) window.requestAnimationFrame(() => {
+      if (moved) point(under(moved));
+      moved = null;
+    });
+    moved = event;
+  });
+  canvas.addEventListener("pointerleave", () => {
+    moved = null;
+    point(-1);
+  });
+  canvas.addEventListener("click", (event) => select(under(event)));
+  canvas.addEventListener("dblclick", (event) => open(under(event)));
+  canvas.addEventListener("keydown", (event) => {
+    if (event.altKey || event.ctrlKey || event.metaKey || !layout) return;
+    const index = known.index.get(selected) ?? -1;
+    if (KEYS.has(event.key)) select(layout.step(index, event.key));
+    else if (event.key === "Enter" && index >= 0) open(index);
+    else if (event.key === "Escape" && index >= 0) select(-1);
+    else return;
+    event.preventDefault();
+    ring.scrollIntoView?.({ block: "nearest" });
+  });
+  canvas.heatmapCell = (name) => layout?.place(known.index.get(name)) ?? null;
+
+  on("nodes", update, signal);
+  on("overview", () => colours && colours.threshold !== thresholdOf(preference("metric")) && draw(), signal);
+  on("migrations", () => layout && overlay.draw(layout, stage.clientWidth), signal);
+  onPreference((name) => name !== "language" && draw(), signal);
+  const size = new ResizeObserver(draw);
+  size.observe(stage);
+  signal.addEventListener("abort", () => size.disconnect());
+  return stage;
+}
+
+function open(index) {
+  if (index >= 0) go(links.node(known.nodes.names[index]));
+}
+
+/** A node in a sentence, for screen readers. */
+export function describe(index) {
+  const { nodes } = known;
+  const values = { name: nodes.names[index], cpu: percent(nodes.cpu[index]), memory: percent(nodes.memory[index]), pods: number(nodes.pods[index]) };
+  return [t("heatmap.said", values), ...stateWords(nodes.state[index])].join(", ");
+}
+
+// Its width is fixed and its height is left to the style, so that nothing has to be measured while the pointer moves.
+function showTip(tip, layout, index) {
+  tip.hidden = index < 0;
+  if (index < 0) return;
+  const { nodes } = known;
+  const row = (label, value) => el("div", { class: "tip-row" }, el("span", { text: label }), el("b", { text: value }));
+  const place = nodes.zones[nodes.zone[index]];
+  const pool = nodes.pools[nodes.pool[index]];
+  fill(tip,
+    el("strong", { text: nodes.names[index] }),
+    row(t("metric.cpu"), percent(nodes.cpu[index], 1)),
+    row(t("metric.memory"), percent(nodes.memory[index], 1)),
+    row(t("metric.pods"), `${number(nodes.pods[index])} / ${number(nodes.podRoom[index])}`),
+    place ? row(t("group.zone"), place) : null,
+    pool ? row(t("group.pool"), pool) : null,
+    stateWords(nodes.state[index]).map((text) => el("span", { class: "badge", text })),
+  );
+  const cell = layout.place(index);
+  const left = Math.min(Math.max(0, cell.x + (cell.size - TIP_WIDTH) / 2), layout.width - TIP_WIDTH);
+  const below = cell.y < TIP_ROOM;
+  tip.style.transform = `translate(${left}px, ${below ? cell.y + cell.size + 8 : cell.y - 8}px) translateY(${below ? 0 : -100}%)`;
+}

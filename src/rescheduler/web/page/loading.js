@@ -1,0 +1,78 @@
+// Fetches whole documents into the store: at the beginning, after a gap of the stream, and when it says that something
+// is to be fetched anew. Of one document only one fetch is under way; a wish that comes meanwhile is granted after it.
+
+import { read, signOut, whoami } from "./api.js";
+import { changed, known, takeMigrations, takeNodes } from "./store.js";
+import { tellTime } from "./i18n.js";
+
+const RETRY = 5_000;
+
+/**
+ * Makes a loader of one document: never two fetches at a time, and never a lost wish. Live events that come while a
+ * fetch is under way are given to `note`, and taken after the document, which may be older than they are.
+ */
+function loader(path, take) {
+  let running = null;
+  let again = false;
+  let meanwhile = [];
+  const run = async () => {
+    try {
+      do {
+        again = false;
+        meanwhile = [];
+        const document = await read(path);
+        if (!again) take(document, meanwhile);
+      } while (again);
+      known.unreachable = "";
+    } catch (error) {
+      known.unreachable = error.message || "–";
+      if (known.live) window.setTimeout(load, RETRY); // else the stream's return brings it
+    } finally {
+      running = null;
+      changed("live");
+    }
+  };
+  const load = () => (running ??= run());
+  load.again = () => {
+    again = running !== null;
+    return load();
+  };
+  load.note = (event) => running !== null && meanwhile.push(event) > 0;
+  return load;
+}
+
+const loadOverview = loader("overview", (overview) => {
+  tellTime(overview.now);
+  known.overview = overview;
+  changed("overview");
+});
+
+export const loadNodes = loader("nodes", takeNodes);
+
+export const loadSpread = loader("spread", ({ samples }) => {
+  known.samples = samples;
+  changed("samples");
+});
+
+export const loadPlan = loader("plan", (plan) => {
+  known.plan = plan;
+  changed("plan");
+});
+
+export const loadMigrations = loader("migrations", takeMigrations);
+
+/** Asks again who we are: after signing in or out, and once at the beginning. */
+export async function loadWho() {
+  try {
+    known.who = await whoami();
+  } catch (error) {
+    if (error.status === 401) signOut(); // it has expired, or was taken back
+    if (error.status === 401 || !known.who) known.who = { name: "", groups: [], may: {} };
+  }
+  changed("who");
+}
+
+/** Everything that is not a view's own, as it is from now on. */
+export async function loadAll() {
+  await Promise.all([loadOverview, loadNodes, loadSpread, loadPlan, loadMigrations].map((load) => load.again()));
+}

@@ -1,0 +1,83 @@
+// Small parts that several views share: headings, cards, links to nodes and pods, badges, bars, empty and error states.
+
+import { el, fill } from "./dom.js";
+import { percent, t, word } from "./i18n.js";
+import { icon } from "./icons.js";
+import { links } from "./router.js";
+
+/** A view's root with its heading; the heading takes focus when the view is come to. */
+export function view(name, title, ...children) {
+  return el("section", { class: `view view-${name}`, data: { view: name }, aria: { labelledby: "view-title" } },
+    el("h1", { id: "view-title", tabindex: "-1", text: title }), children);
+}
+
+/** A card with a heading and what stands to the right of it. */
+export function card(title, aside, ...children) {
+  return el("section", { class: "card" },
+    el("header", { class: "card-head" }, el("h2", { text: title }), el("div", { class: "card-aside" }, aside)), children);
+}
+
+export function nodeLink(name) {
+  return name ? el("a", { class: "name", href: links.node(name), text: name }) : el("span", { class: "dim", text: "–" });
+}
+
+export function podLink(namespace, name) {
+  return el("a", { class: "name", href: links.pod(namespace, name) }, el("span", { class: "dim", text: `${namespace}/` }), name);
+}
+
+/** Source → target, as links. */
+export function way(source, target) {
+  return el("span", { class: "way" }, nodeLink(source), icon("arrow"), el("span", { class: "unseen", text: t("way.to") }), nodeLink(target));
+}
+
+export function badge(text, look = "") {
+  return el("span", { class: `badge ${look}`, text });
+}
+
+const PHASE_LOOKS = { Pending: "", InProgress: "busy", Completed: "good", Failed: "bad" };
+
+export function phaseBadge(row) {
+  return row.awaitsApproval ? badge(t("phase.awaits"), "warn") : badge(word("phase", row.phase), PHASE_LOOKS[row.phase] ?? "");
+}
+
+/** A horizontal bar of a use in per cent with its threshold. */
+export function meter(label, value, threshold, detail) {
+  const known = Number.isFinite(value);
+  const inner = el("span", { class: "meter-fill" });
+  inner.style.width = `${Math.max(0, Math.min(100, known ? value : 0))}%`;
+  const edge = threshold === null ? null : el("span", { class: "meter-edge" });
+  if (edge) edge.style.left = `${Math.min(100, threshold)}%`;
+  const hot = threshold !== null && value > threshold;
+  return el("div", { class: hot ? "meter hot" : "meter" },
+    el("div", { class: "meter-head" }, el("span", { text: label }), el("b", { text: percent(value, 1) })),
+    el("div", { class: "meter-bar", role: "img", aria: { label: `${label} ${percent(value, 1)}` } }, inner, edge),
+    detail ? el("div", { class: "meter-detail", text: detail }) : null);
+}
+
+/** Names and values, as a definition list; pairs without a value are left out. */
+export function facts(...pairs) {
+  return el("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== "").map(([name, value]) =>
+    el("div", {}, el("dt", { text: name }), el("dd", {}, value))));
+}
+
+/** Guard and predicate names: a word for people, and the name that configuration and programs use. */
+export function named(family, name) {
+  const said = word(family, name);
+  return el("span", { class: "guard", title: name }, said, said === name ? null : el("code", { class: "dim", text: name }));
+}
+
+/** The sentences that warn. */
+export function warnings(list) {
+  return list.length === 0 ? null : el("ul", { class: "warnings" }, list.map((text) => el("li", {}, icon("warning"), el("span", { text }))));
+}
+
+export function empty(text) {
+  return el("p", { class: "empty", text });
+}
+
+/** Shows in a view's place that its data could not be had, with a way to try again. */
+export function failed(root, error, again) {
+  fill(root, el("div", { class: "failed", role: "alert" },
+    el("p", { text: error.message || t("error.unreachable") }),
+    el("button", { type: "button", class: "button", text: t("error.again"), on: { click: again } })));
+}

@@ -1,0 +1,206 @@
+"""The newest plan, and what there is to say about single pods: made off the loop, and shared by all who ask.
+
+The leader's cycle hands over each plan that it makes. Other replicas plan by themselves when somebody looks, at most
+once an interval: the same cluster gives the same plan. An explanation needs the planner itself, which is kept for a
+while and then let go, because in a large cluster it is large.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rescheduler.model.objects import Pod
+from rescheduler.model.plan import Plan
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.guards import Context, first_objection
+from rescheduler.planning.planner import Planner
+from rescheduler.web.answers import Body, Refusal, encoded
+from rescheduler.web.thinking import Thinking, Wanted, always
+
+PodKey = tuple[str, str]
+Objection = tuple[str, str]
+"""A guard and its reason; both empty where nothing objects."""
+_NONE: Objection = ("", "")
+_QUICK = 2.0  # seconds for which what was thought is fresh, however quickly it was
+_TIMES = 5.0  # or so many times as long as it took: those who look never take more than a sixth of a core
+_KEPT = 60.0  # seconds for which a planner is kept that nobody asks
+_REMEMBERED = 64  # explanations of one planner
+
+
+@dataclass(frozen=True, slots=True)
+class Mind:
+    """How `app` plans and explains."""
+
+    copied: Callable[[], Callable[[], ClusterSnapshot]]
+    """Called on the loop; what it gives makes, in a thread, the snapshot that the controller would plan on now."""
+    plan: Callable[[ClusterSnapshot], tuple[Planner, Plan]]
+    explain: Callable[[Planner, Plan, PodKey], dict[str, Any]]
+    context: Callable[[ClusterSnapshot], Context]
+    """What guards look things up in."""
+    lacking: Callable[[], str]
+    """Why nothing can be planned yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan, when it was begun, and how many seconds it took."""
+
+    plan: Plan
+    made: float
+    seconds: float
+
+
+@dataclass(slots=True)
+class _Thought:
+    """A planner that has planned."""
+
+    planner: Planner
+    planned: Planned
+    at: float
+    """By the monotonic clock."""
+    asked: float
+    said: dict[PodKey, Body] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Guarding:
+    context: Context
+    at: float
+    seconds: float
+
+
+class Plans:
+    """What has been planned last, and who thinks on."""
+
+    def __init__(self, mind: Mind, now: Callable[[], float], interval: float, leading: Callable[[], bool]) -> None:
+        self._mind = mind
+        self._now = now
+        self._interval = interval
+        self._leading = leading
+        self._planning = Thinking()
+        self._guards = Thinking()  # a lane of its own: a node is shown at once, even while somebody plans
+        self._thought: _Thought | None = None
+        self._guarding: _Guarding | None = None
+        self.newest: Planned | None = None
+
+    def made(self, plan: Plan, at: float, seconds: float) -> None:
+        """Take the plan that the leader's cycle has begun at this time (epoch)."""
+        self.newest = Planned(plan, at, seconds)
+
+    @property
+    def next(self) -> float | None:
+        """When the leader plans again; None where nobody here does so by himself."""
+        return self.newest.made + self._interval if self.newest is not None and self._leading() else None
+
+    async def look(self, wanted: Wanted = always) -> Planned | None:
+        """The newest plan; one is made if it is too old. None while the cluster is not known yet."""
+        if not self._is_stale() or self._mind.lacking():
+            return self.newest
+
+        async def think() -> None:
+            if self._is_stale():  # not if somebody else has asked meanwhile
+                self.newest = (await self._think()).planned
+
+        await self._planning.do(think, wanted)
+        return self.newest
+
+    async def explained(self, key: PodKey, wanted: Wanted = always) -> Body:
+        """What there is to say about a pod, by a planner of the newest state."""
+        if why := self._mind.lacking():
+            raise Refusal(503, f"the cluster is not known yet ({why}): try again", Retry_After="2")
+
+        async def think() -> Body:
+            thought = self._thought
+            if thought is None or not _is_fresh(thought.at, thought.planned.seconds):
+                thought = await self._think()
+                if self._is_stale() or not self._leading():
+                    self.newest = thought.planned
+            thought.asked = time.monotonic()
+            if key not in thought.said:
+                found = await asyncio.to_thread(self._explain, thought, key)
+                while len(thought.said) >= _REMEMBERED:
+                    del thought.said[next(iter(thought.said))]
+                thought.said[key] = found
+            return thought.said[key]
+
+        return await self._planning.do(think, wanted)
+
+    async def objections(self, pods: Sequence[Pod], wanted: Wanted = always) -> list[Objection]:
+        """For each pod, the first guard that objects to moving it."""
+
+        async def think() -> list[Objection]:
+            guarding = self._guarding
+            if guarding is None or not _is_fresh(guarding.at, guarding.seconds):
+                copied = self._mind.copied()
+                return await asyncio.to_thread(self._guard_anew, copied, pods)
+            return await asyncio.to_thread(_objections, guarding.context, pods)
+
+        return await self._guards.do(think, wanted)
+
+    def forget(self) -> None:
+        """Let go of what nobody has asked for lately; in a thread, because even that takes its time."""
+        now, gone = time.monotonic(), list[object]()
+        if self._thought is not None and now - self._thought.asked > _KEPT:
+            gone.append(self._thought)
+            self._thought = None
+        if self._guarding is not None and now - self._guarding.at > _KEPT:
+            gone.append(self._guarding)
+            self._guarding = None
+        if gone:
+            asyncio.get_running_loop().run_in_executor(None, gone.clear)
+
+    async def end(self) -> None:
+        """Plan nothing more."""
+        await self._planning.end()
+        await self._guards.end()
+        self._thought = self._guarding = None
+
+    def _is_stale(self) -> bool:
+        """Whether a new plan is due: a leader's own comes by itself, unless nothing is planned any more."""
+        if self.newest is None:
+            return True
+        lasts = max(self._interval * (2.0 if self._leading() else 1.0), self.newest.seconds * _TIMES)
+        return self._now() - self.newest.made > lasts
+
+    async def _think(self) -> _Thought:
+        gone, self._thought = [self._thought], None
+        began, copied = self._now(), self._mind.copied()
+
+        def plan() -> _Thought:
+            gone.clear()  # before the next one is made: two at once would be too much
+            started = time.monotonic()
+            planner, plan = self._mind.plan(copied())
+            ended = time.monotonic()
+            return _Thought(planner, Planned(plan, began, ended - started), ended, ended)
+
+        self._thought = await asyncio.to_thread(plan)
+        return self._thought
+
+    def _explain(self, thought: _Thought, key: PodKey) -> Body:
+        """In a thread."""
+        if key not in thought.planner.columns.pod_index:
+            namespace, pod = key
+            why = "it is being replaced, or came or went a moment ago"
+            raise Refusal(404, f"the planner has no pod {namespace}/{pod}: {why}; try again")
+        return Body(encoded(self._mind.explain(thought.planner, thought.planned.plan, key)))
+
+    def _guard_anew(self, copied: Callable[[], ClusterSnapshot], pods: Sequence[Pod]) -> list[Objection]:
+        """In a thread."""
+        started = time.monotonic()
+        context = self._mind.context(copied())
+        found = _objections(context, pods)
+        ended = time.monotonic()
+        self._guarding = _Guarding(context, ended, ended - started)
+        return found
+
+
+def _is_fresh(at: float, seconds: float) -> bool:
+    return time.monotonic() - at < max(_QUICK, seconds * _TIMES)
+
+
+def _objections(context: Context, pods: Sequence[Pod]) -> list[Objection]:
+    return [first_objection(pod, context) or _NONE for pod in pods]

@@ -1,0 +1,62 @@
+"""Everything that the page is made of, in one place: `app.page` fills it, the views read it.
+
+All of it is in memory and follows the cluster by itself; nothing here asks the API server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from rescheduler.cluster.cache import Cache
+from rescheduler.cluster.pausing import Pause
+from rescheduler.config import Configuration
+from rescheduler.model.policy import Policy
+from rescheduler.runtime.board import Board
+from rescheduler.web.history import Samples
+from rescheduler.web.loads import Loads
+from rescheduler.web.moves import Moves
+from rescheduler.web.plans import Plans
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """How one part is: a kind that is watched, the leader, a server of ours."""
+
+    name: str
+    why: str = ""
+    """Why it is not fine; empty when it is."""
+    count: int | None = None
+    lag: float | None = None
+    """Seconds since its last sign of life."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """Who we are among the replicas."""
+
+    identity: str
+    leading: Callable[[], bool]
+    leader: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """What there is to show."""
+
+    cluster: str
+    """Where we are connected to, in words."""
+    config: Configuration
+    policy: Policy
+    replica: Replica
+    cache: Cache
+    board: Board
+    loads: Loads
+    moves: Moves
+    plans: Plans
+    now: Callable[[], float]
+    paused: Callable[[], Pause | None]
+    health: Callable[[], Sequence[Health]]
+    local: bool = False
+    """Whether this server takes actions from this machine without a token."""
+    samples: Samples = field(default_factory=Samples)

@@ -1,0 +1,141 @@
+"""A leader for tests about what may begin: the product's watches, gatekeeper and carrier, in the test's own event loop.
+
+It is put together as the composition root does it, without lease, plan loop and janitor: tests order what they like. It
+ends with its block as a leader that was told to end; whatever has begun stays as it is, for the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rescheduler.cluster.client import ApiClient
+from rescheduler.cluster.journal import Journal
+from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.cluster.observer import Observer
+from rescheduler.cluster.pausing import Pausing
+from rescheduler.cluster.writer import Writer
+from rescheduler.migration.lifecycle import Lifecycle, Manner
+from rescheduler.migration.observation import Steered
+from rescheduler.model.migration import Migration
+from rescheduler.model.plan import Move, Plan
+from rescheduler.model.policy import Approval, Concurrency, Policy
+from rescheduler.runtime.carrier import Carrier
+from rescheduler.runtime.circumstances import Circumstances
+from rescheduler.runtime.consent import Consent
+from rescheduler.runtime.cycle import Terms, order
+from rescheduler.runtime.gatekeeper import Gatekeeper, Judge
+from rescheduler.runtime.logbook import Logbook
+from rescheduler.runtime.migrator import Migrator
+from rescheduler.runtime.pausing import Pauses
+from rescheduler.runtime.reviewing import Reviewing
+from rescheduler.runtime.sightings import Sightings
+from rescheduler.runtime.slots import Slots
+from rescheduler.runtime.watching import Watching
+from tests.support.both_clusters import ClusterUnderTest, Space
+from tests.support.builders import cluster, node
+from tests.support.planning import planned
+
+SECONDS = 60.0
+STATE = "kube-rescheduler-state"
+QUICK = Manner(grace=1, first_pause=1.0, longest_pause=2.0)
+LENIENT = Policy(min_pod_age=0.0, cool_down=0.0)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How a leader is set."""
+
+    approval_timeout: float = 3600.0
+    concurrency: Concurrency = field(default_factory=Concurrency)
+    manner: Manner = QUICK
+
+
+@dataclass(frozen=True)
+class Leader:
+    """A leader at work."""
+
+    client: ApiClient
+    watching: Watching
+    logbook: Logbook
+    pauses: Pauses
+    reviewing: Reviewing
+
+    async def ordered(self, *moves: Move, most: int | None = None) -> list[Migration]:
+        """A plan of these moves, which needs approval."""
+        waiting = sum(each.awaits_approval for each in self.watching.board.active())
+        terms = Terms(Approval.REQUIRED, frozenset({"NodeMaintenance"}), most, waiting)
+        return await order(plan_of(*moves), self.logbook, self.client.clock.now(), terms)
+
+    async def until(self, what: str, reached: Callable[[], Any]) -> Any:
+        """Wait for something that shows on the board; what it gives."""
+        try:
+            async with asyncio.timeout(SECONDS):
+                while not (found := reached()):  # noqa: ASYNC110 - cache, board and pauses tell in ways of their own
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            known = [(each.full_name, each.progress) for each in self.watching.board.all()]
+            raise AssertionError(f"not within {SECONDS} s: {what}; {known}") from None
+        return found
+
+    def now(self, migration: Migration) -> Migration:
+        """The migration as it is known now."""
+        found = self.watching.board.get((migration.namespace, migration.name))
+        assert found is not None, f"{migration.full_name} is gone"
+        return found
+
+    async def says(self, migration: Migration, text: str) -> Migration:
+        """Wait until it says so."""
+        await self.until(f"{migration.name} says {text}", lambda: text in self.now(migration).progress.message)
+        return self.now(migration)
+
+    async def ends(self, migration: Migration) -> Migration:
+        """Wait until it is over."""
+        await self.until(f"{migration.name} is over", lambda: self.now(migration).progress.over)
+        return self.now(migration)
+
+
+@asynccontextmanager
+async def client_of(cluster: ClusterUnderTest) -> AsyncIterator[ApiClient]:
+    connection = load_connection(KubeconfigOptions(cluster.kubeconfig, None), os.environ)
+    async with ApiClient(connection) as client:
+        yield client
+
+
+@asynccontextmanager
+async def leading(space: Space, wanted: Wanted | None = None) -> AsyncIterator[Leader]:
+    """A leader, until the end of the block; its state is in the test's namespace."""
+    given = wanted or Wanted()
+    async with client_of(space.cluster) as client:
+        watching, pauses = Watching(client, "test"), Pauses(Pausing(client, space.name, STATE))
+        board, observer, now = watching.board, Observer(client), client.clock.now
+        logbook = Logbook(Journal(client, now), board, lambda before, after: None)
+        consent = Consent(board, given.approval_timeout, pauses)
+        judge = Judge(watching.snapshot, board, LENIENT)
+        gatekeeper = Gatekeeper(board, judge, Slots(board, given.concurrency), given.manner.timeout, consent)
+        sightings = Sightings(observer, watching.cache)
+        seen = Circumstances(sightings, board, lambda _: Steered.TEMPLATE)
+        migrator = Migrator(logbook, seen, Writer(client), Lifecycle(given.manner), gatekeeper.admit)
+        carrier = Carrier(migrator, gatekeeper, board, sightings, now)
+        reviewing = Reviewing(watching.snapshot, board, logbook, LENIENT, now)
+        tasks = [asyncio.create_task(watching.run())]
+        try:
+            await asyncio.wait_for(watching.synced(), SECONDS)
+            await pauses.refresh()
+            tasks += [asyncio.create_task(pauses.run()), asyncio.create_task(carrier.run())]
+            yield Leader(client, watching, logbook, pauses, reviewing)
+            gatekeeper.open = False
+            await carrier.park(SECONDS)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+
+def plan_of(*moves: Move) -> Plan:
+    """A plan of these moves and nothing else."""
+    return replace(planned(cluster(node("a"))), moves=moves)

@@ -1,0 +1,50 @@
+"""The page and its real server before a generated cluster of any size, in memory: there is no API server behind it.
+
+The controller's own cache is filled (`tests.bench.skewed`), and everything is answered from that. Nobody can sign in.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import cast
+
+from rescheduler.cluster.first_sync import uncollected
+from rescheduler.web.access import Access
+from rescheduler.web.actions import Actions, Deeds
+from rescheduler.web.identity import Identity
+from tests.bench.skewed import nodes_of, objects, workloads_of
+from tests.support.page_thread import InThread, pages_in_thread
+from tests.support.showing import Stage
+
+
+class _Nothing:
+    """What can be done where nobody can sign in."""
+
+    state = ("kube-system", "kube-rescheduler-state")
+
+
+@dataclass(frozen=True)
+class Large:
+    """A cluster in memory, with its page."""
+
+    stage: Stage
+    server: InThread
+
+
+@contextmanager
+def large_page(nodes: int, pods: int) -> Iterator[Large]:
+    """Served until the end of the block."""
+    stage, rolled = Stage(), random.Random(1)
+    stage.clock.now = time.time()
+    with uncollected():
+        planned = nodes_of(nodes, pods, rolled)
+        for text in objects(planned, workloads_of(planned, rolled)):
+            kind = text.partition('"kind": "')[2].partition('"')[0]
+            stage.watching.cache.put(kind, text.encode())
+    actions = Actions(Access(), cast("Identity", None), cast("Deeds", _Nothing()))
+    with pages_in_thread(stage.page.api, actions) as server:
+        yield Large(stage, server)

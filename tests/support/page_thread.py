@@ -1,0 +1,68 @@
+"""The product's web server in a thread of its own, for tests that block: the browser's.
+
+`pages_in_thread` serves parts with an event loop of their own until the end of its block. What touches what the loop
+uses goes through `InThread.call`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from rescheduler.web.metrics import Metrics
+from rescheduler.web.server import Pages, Part, serving
+
+HERE = "127.0.0.1"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class InThread:
+    """A running one."""
+
+    address: str
+    loop: asyncio.AbstractEventLoop
+
+    def call(self, work: Callable[[], T]) -> T:
+        """What it gives when the loop does it."""
+
+        async def done() -> T:
+            return work()
+
+        return asyncio.run_coroutine_threadsafe(done(), self.loop).result()
+
+
+@contextmanager
+def pages_in_thread(*parts: Part, port: int = 0) -> Iterator[InThread]:
+    """Serve these parts on loopback; with port 0 on a free one."""
+    up: Future[tuple[InThread, asyncio.Event]] = Future()
+
+    async def serve() -> None:
+        over = asyncio.Event()
+        async with serving(Pages(Metrics(), parts=parts), HERE, port) as bound:
+            up.set_result((InThread(f"http://{HERE}:{bound}", asyncio.get_running_loop()), over))
+            await over.wait()
+
+    def run() -> None:
+        try:
+            asyncio.run(serve())
+        except BaseException as error:
+            if up.done():
+                raise
+            up.set_exception(error)
+
+    thread = threading.Thread(target=run, name="page")
+    thread.start()
+    try:
+        running, over = up.result()
+        try:
+            yield running
+        finally:
+            running.loop.call_soon_threadsafe(over.set)
+    finally:
+        thread.join()

@@ -1,0 +1,75 @@
+"""The demo's scenarios: known to the help, configured soundly at any speed, with a workload of the size asked for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rescheduler.app.demo.manifests import Json
+from rescheduler.app.demo.pace import Pace
+from rescheduler.app.demo.scenario import Scenario
+from rescheduler.app.demo.scenarios import SCENARIOS
+from rescheduler.app.demo.settings import PortTakenError, Wishes, check_port, configured, free_port
+from rescheduler.app.demo.workload import NODE_CPU, Filling, Size
+from rescheduler.model.quantity import amount
+from tests.support.cli import succeeded
+
+SCALED = ("Deployment", "StatefulSet")
+
+
+def test_the_help_names_every_scenario_with_what_it_is_about() -> None:
+    told = " ".join(succeeded("demo", "--help").out.split())
+    for name, scenario in SCENARIOS.items():
+        assert f"{name} {scenario.about}" in told
+    assert f"[{'|'.join(SCENARIOS)}]" in told
+
+
+@pytest.mark.parametrize("speed", [0.1, 1.0, 7.3, 50.0])
+@pytest.mark.parametrize("scenario", SCENARIOS.values())
+async def test_every_scenario_is_configured_soundly_at_any_speed(scenario: type[Scenario], speed: float) -> None:
+    config = await configured(Wishes(scenario(), Size(), Pace(speed)))
+    assert config.fields.web.bind_address == config.fields.webhook.bind_address == "127.0.0.1"
+    assert config.fields.rescheduling_interval >= 1.0
+    assert config.fields.min_pod_age < 60
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS.values())
+@pytest.mark.parametrize("nodes", [3, 12, 100])
+def test_every_scenario_has_the_nodes_that_were_asked_for(scenario: type[Scenario], nodes: int) -> None:
+    layout = scenario().layout(Size(nodes, 10 * nodes))
+    joining = 1 if scenario.name == "failing-node" else 0
+    assert layout.first >= 1
+    assert layout.first + layout.late + joining == nodes
+
+
+@given(pods=st.integers(6, 3000), nodes=st.integers(1, 100), percent=st.floats(10, 90))
+def test_a_workload_has_as_many_pods_as_wanted_and_no_app_of_one(pods: int, nodes: int, percent: float) -> None:
+    made = list(Filling(pods, nodes, percent, Pace()).workloads())
+    sizes = [body["spec"]["replicas"] for body in made if body["kind"] in SCALED]
+    assert sum(sizes) == pods
+    assert min(sizes) >= 2
+    asked = sum(body["spec"]["replicas"] * cpu_of(body) for body in made if body["kind"] in SCALED)
+    assert asked <= max(nodes * NODE_CPU * percent / 100, pods), "each asks for a thousandth at least"
+    names = [(body["kind"], body["metadata"]["name"]) for body in made]
+    assert len(set(names)) == len(names)
+
+
+def test_a_workload_is_of_every_kind() -> None:
+    kinds = {body["kind"] for body in Filling(120, 4, 88.0, Pace()).workloads()}
+    assert kinds == {"Deployment", "StatefulSet", "Job", "PodDisruptionBudget"}
+
+
+def cpu_of(body: Json) -> int:
+    container = body["spec"]["template"]["spec"]["containers"][0]
+    return amount("cpu", container["resources"]["requests"]["cpu"])
+
+
+async def test_a_free_port_is_free_and_a_taken_one_is_told() -> None:
+    import asyncio  # noqa: PLC0415 - only this test listens
+
+    port = await free_port()
+    await check_port(port)
+    async with await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", port):
+        with pytest.raises(PortTakenError, match=str(port)):
+            await check_port(port)

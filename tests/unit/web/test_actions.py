@@ -1,0 +1,174 @@
+"""The way of an action from the request to the deed: what is asked of the API server, and what never gets that far."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+from multidict import CIMultiDict
+
+from rescheduler.cluster.client import ApiClient
+from rescheduler.cluster.reviews import Reviews
+from rescheduler.web.access import Access
+from rescheduler.web.actions import Actions, Key
+from rescheduler.web.demands import Migrate
+from rescheduler.web.identity import Identity
+from rescheduler.web.metrics import Metrics
+from rescheduler.web.server import Pages, serving
+from tests.support.api_server import Answer, ApiServer, api_server
+from tests.support.kubeconfigs import connection
+
+TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
+RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+HERE = "127.0.0.1"
+JANE = Answer(201, json.dumps({"status": {"authenticated": True, "user": {"username": "jane"}}}).encode())
+YES, NO = (Answer(201, json.dumps({"status": {"allowed": each}}).encode()) for each in (True, False))
+
+
+@dataclass
+class Kept:
+    """Deeds that are only written down."""
+
+    done: list[str] = field(default_factory=list)
+    state: tuple[str, str] = ("ours", "state")
+
+    def together(self, keys: Sequence[Key]) -> list[Key]:
+        return list(keys)
+
+    async def pause(self, by: str, reason: str) -> str:
+        return self._keep(f"{by} pauses")
+
+    async def resume(self, by: str) -> str:
+        return self._keep(f"{by} resumes")
+
+    async def approve(self, by: str, migrations: Sequence[Key]) -> str:
+        return self._keep(f"{by} approves {len(migrations)}")
+
+    async def migrate(self, by: str, demand: Migrate) -> str:
+        return self._keep(f"{by} moves {demand.pod}")
+
+    async def maintain(self, by: str, node: str, *, on: bool) -> str:
+        return self._keep(f"{by} keeps {node}")
+
+    def _keep(self, what: str) -> str:
+        self.done.append(what)
+        return what
+
+
+@dataclass
+class Stage:
+    """A page, its deeds, and the API server that it asks."""
+
+    address: str
+    deeds: Kept
+    server: ApiServer
+
+    async def press(self, action: str, body: object, **headers: str) -> tuple[int, str]:
+        """As Jane; the status, and what is said."""
+        data = body if isinstance(body, bytes | AsyncIterator) else json.dumps(body).encode()
+        given = CIMultiDict(
+            {
+                "Content-Type": "application/json",
+                "X-Rescheduler-Action": action,
+                "Authorization": "Bearer jane",
+                **headers,
+            }
+        )
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"{self.address}/api/actions/{action}", data=data, headers=given) as answer,
+        ):
+            found = await answer.json()
+            return answer.status, found.get("done") or found["error"]
+
+    def asked(self) -> list[tuple[str, str]]:
+        """By SubjectAccessReviews: the verb and the namespace."""
+        found = [
+            json.loads(each.body)["spec"]["resourceAttributes"] for each in self.server.seen if each.path == RIGHTS
+        ]
+        return [(each["verb"], each.get("namespace", "")) for each in found]
+
+
+@asynccontextmanager
+async def stage(tmp_path: Path, *rights: Answer) -> AsyncIterator[Stage]:
+    """A page of an API server that knows Jane, and answers in this order what she may do."""
+    async with api_server() as server, ApiClient(connection(tmp_path, {"server": server.url})) as own:
+        server.script(TOKENS, JANE)
+        server.script(RIGHTS, *rights)
+        deeds = Kept()
+        actions = Actions(Access(), Identity(Reviews(own)), deeds)
+        async with serving(Pages(Metrics(), parts=[actions]), HERE, 0) as port:
+            yield Stage(f"http://{HERE}:{port}", deeds, server)
+
+
+def moves(*namespaces: str) -> dict[str, object]:
+    return {"migrations": [{"namespace": each, "name": "one"} for each in namespaces]}
+
+
+async def test_who_may_approve_everywhere_is_asked_about_once(tmp_path: Path) -> None:
+    async with stage(tmp_path, YES) as page:
+        assert await page.press("approve", moves("a", "b", "c")) == (200, "jane approves 3")
+        assert page.asked() == [("patch", "")]
+
+
+async def test_one_namespace_without_the_right_stops_all(tmp_path: Path) -> None:
+    async with stage(tmp_path, NO, YES, NO, YES) as page:
+        status, said = await page.press("approve", moves("c", "a", "b", "a"))
+        assert (status, page.deeds.done) == (403, [])
+        assert said.startswith("jane may not patch podmigrations.rescheduler.io in namespace b: ask")
+        assert page.asked() == [("patch", ""), ("patch", "a"), ("patch", "b"), ("patch", "c")]
+
+
+async def test_who_may_approve_in_all_of_them_need_not_be_able_to_everywhere(tmp_path: Path) -> None:
+    async with stage(tmp_path, NO, YES) as page:
+        assert await page.press("approve", moves("a", "b")) == (200, "jane approves 2")
+
+
+async def test_nobody_makes_us_ask_about_hundreds_of_namespaces(tmp_path: Path) -> None:
+    async with stage(tmp_path, NO) as page:
+        status, said = await page.press("approve", moves(*(f"n{number}" for number in range(51))))
+        assert (status, "more than 50 namespaces" in said, len(page.asked())) == (422, True, 1)
+
+
+async def test_rights_are_asked_for_anew_each_time(tmp_path: Path) -> None:
+    async with stage(tmp_path, YES, NO) as page:
+        assert (await page.press("pause", {}))[0] == 200
+        assert (await page.press("resume", {}))[0] == 403
+        assert page.deeds.done == ["jane pauses"]
+
+
+async def test_what_makes_no_sense_is_refused_before_rights_are_asked_for(tmp_path: Path) -> None:
+    async with stage(tmp_path, YES) as page:
+        assert (await page.press("maintenance", {"node": "n1"}))[0] == 422
+        assert (await page.press("nothing", {}))[0] == 404
+        assert page.asked() == []
+
+
+async def test_a_token_in_another_form_is_not_even_looked_at(tmp_path: Path) -> None:
+    async with stage(tmp_path, YES) as page:
+        for wrong in ("Basic jane", "jane", "Bearer", "Digest jane", "Bearerjane"):
+            assert (await page.press("pause", {}, Authorization=wrong))[0] == 401
+        assert page.server.seen == []
+        given = CIMultiDict([("Authorization", "Bearer jane"), ("Authorization", "Bearer joe")])
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"{page.address}/api/whoami", headers=given) as answer,
+        ):
+            assert answer.status == 401
+        assert page.server.seen == []
+        assert (await page.press("pause", {}, Authorization="bearer  jane"))[0] == 200
+
+
+async def test_a_body_that_is_too_large_is_not_taken_whether_it_says_so_or_not(tmp_path: Path) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(100):
+            yield b" " * 10_000
+
+    async with stage(tmp_path, YES) as page:
+        assert (await page.press("pause", b" " * 300_000))[0] == 413
+        assert (await page.press("pause", endless()))[0] == 413
+        assert page.deeds.done == []

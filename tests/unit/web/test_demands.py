@@ -1,0 +1,97 @@
+"""What the page asks for is read strictly: every fault with its path, and nothing that could be more than a name."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rescheduler.web import demands
+from rescheduler.web.answers import Refusal
+from rescheduler.web.demands import DEMANDS, Approve, Maintenance, Migrate, Pause, Which
+
+STATE = ("ours", "kube-rescheduler-state")
+Anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+def refusal(action: str, body: object) -> Refusal:
+    with pytest.raises(Refusal) as caught:
+        demands.read(action, body if isinstance(body, bytes) else json.dumps(body).encode())
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("action", "body", "said"),
+    [
+        ("pause", {"reasons": ""}, "reasons: unknown field; allowed are: reason"),
+        ("resume", {"reason": ""}, "reason: unknown field; allowed are: none"),
+        ("migrate", {"namespace": "a", "pod": "b", "node": "c"},
+         "node: unknown field; allowed are: namespace, pod, target, method"),
+        ("approve", {"migrations": [{"namespace": "a", "name": "b"}, {"namespace": "a", "name": "b", "x": 1}]},
+         "migrations[1].x: unknown field; allowed are: namespace, name"),
+        ("approve", {"migrations": [{"namespace": "a"}]}, "migrations[0].name: is needed"),
+        ("migrate", {"namespace": "a"}, "pod: is needed"),
+        ("maintenance", {"node": "a", "on": "yes"}, "on: expected `bool`, got `str`"),
+        ("maintenance", {"node": 7, "on": True}, "node: expected `str`, got `int`"),
+        ("pause", [], "the body: expected `object`, got `array`"),
+        ("approve", {"migrations": []}, "migrations: expected `array` of length >= 1"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_told_with_its_path(action: str, body: object, said: str) -> None:
+    found = refusal(action, body)
+    assert (found.status, found.sentence) == (422, said)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"{}{}", b'{"reason": "\xff"}', b"nan"])
+def test_what_is_no_json_is_refused(body: bytes) -> None:
+    assert refusal("pause", body).status == 400
+
+
+@pytest.mark.parametrize(
+    "name", ["", "..", "a/b", "../b", "a b", "A", "a\n", "\na", "a\x00", "ü", "-a", "a-", "a" * 254, "a?x=1", "a%2f"]
+)
+def test_a_name_is_a_name_and_nothing_else(name: str) -> None:
+    assert refusal("migrate", {"namespace": name, "pod": "web"}).status == 422
+    assert refusal("migrate", {"namespace": "shop", "pod": name}).status == 422
+    assert refusal("maintenance", {"node": name, "on": True}).status == 422
+    assert refusal("approve", {"migrations": [{"namespace": "shop", "name": name}]}).status == 422
+    if name:
+        assert refusal("migrate", {"namespace": "shop", "pod": "web", "target": name}).status == 422
+
+
+@pytest.mark.parametrize("reason", ["two\nlines", "\x1b[31m", "\x00", "a\u2028b", "x" * 501])
+def test_a_reason_is_one_line(reason: str) -> None:
+    assert refusal("pause", {"reason": reason}).status == 422
+
+
+def test_too_many_migrations_are_refused() -> None:
+    many = [{"namespace": "a", "name": f"m{number}"} for number in range(1001)]
+    assert refusal("approve", {"migrations": many}).sentence == "migrations: expected `array` of length <= 1000"
+
+
+@given(action=st.sampled_from(sorted(DEMANDS)), body=Anything | st.binary(max_size=50))
+def test_whatever_is_sent_is_understood_or_refused(action: str, body: object) -> None:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    found: object
+    try:
+        found = demands.read(action, raw)
+    except Refusal as refused:
+        found = refused
+    assert isinstance(found, DEMANDS[action]) or (isinstance(found, Refusal) and found.status in (400, 422))
+
+
+def test_each_demand_needs_its_own_right() -> None:
+    def needed(*asked: object) -> list[str]:
+        return [str(each) for demand in asked for each in demands.needed(demand, STATE)]  # type: ignore[arg-type]
+
+    assert needed(Pause()) == ["patch configmaps kube-rescheduler-state in namespace ours"]
+    assert needed(Migrate("shop", "web")) == ["create podmigrations.rescheduler.io in namespace shop"]
+    assert needed(Maintenance("n1", on=True)) == ["patch nodes n1"]
+    several = Approve([Which("b", "1"), Which("a", "2"), Which("b", "3")])
+    assert needed(several) == [f"patch podmigrations.rescheduler.io in namespace {name}" for name in ("a", "b")]

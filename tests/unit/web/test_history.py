@@ -1,0 +1,95 @@
+"""Samples of the spread are kept for days in a bounded number; steps of moves for as long as the moves are."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.model.plan import Method, Spreading
+from rescheduler.runtime.board import Board
+from rescheduler.web.history import Sample, Samples
+from rescheduler.web.moves import Moves, Passed
+from rescheduler.web.standing import Spread
+from rescheduler.web.states import State
+
+FLAT = Spreading(0.0, 0.0, 0.0, 0.0)
+KEY = ("shop", "m")
+
+
+def taken(*times: float) -> list[float]:
+    samples = Samples()
+    for time in times:
+        samples.add(Sample(time, Spread(FLAT, FLAT, 0), 0))
+    return [each.time for each in samples.all()]
+
+
+def test_twenty_minutes_are_kept_in_full() -> None:
+    times = [5.0 * number for number in range(240)]
+    assert taken(*times) == times
+
+
+def test_a_week_is_thinned_out_and_stays_bounded() -> None:
+    kept = taken(*(5.0 * number for number in range(7 * 24 * 720)))
+    assert len(kept) <= 720
+    assert kept == sorted(kept)
+    assert kept[-1] - kept[0] > 2 * 24 * 3600
+    gaps = [after - before for before, after in pairwise(kept)]
+    assert gaps == sorted(gaps, reverse=True)
+    assert set(gaps[-200:]) == {5.0}
+
+
+@given(st.lists(st.floats(0, 1e9), max_size=2000))
+def test_however_the_clock_jumps_there_are_never_more_than_720(times: list[float]) -> None:
+    assert len(taken(*times)) <= 720
+
+
+def moves() -> tuple[Board, Moves, list[str]]:
+    board, touched = Board(), list[str]()
+    return board, Moves(board, lambda: 100.0, touched.append), touched
+
+
+def at(step: str, phase: Phase = Phase.IN_PROGRESS, version: int = 1, **more: float | str) -> Migration:
+    progress = Progress(phase=phase, step=step, method=Method.HANDOFF, **more)  # type: ignore[arg-type] # by name
+    return Migration("shop", "m", Order("web"), progress, "uid", str(version))
+
+
+def test_each_step_is_kept_once_with_when_it_began() -> None:
+    board, seen, _ = moves()
+    for version, (step, began) in enumerate([("Mark", 1.0), ("Mark", 1.0), ("CreateCopy", 2.0), ("RollBack", 3.0)]):
+        board.put(at(step, version=version, step_started=began))
+    board.put(at("", Phase.PENDING, version=9))
+    board.put(at("Mark", version=10, step_started=9.0))
+    assert seen.history(KEY) == (
+        Passed("Mark", 1.0), Passed("CreateCopy", 2.0), Passed("RollBack", 3.0), Passed("Mark", 9.0),
+    )  # fmt: skip
+    board.drop(KEY)
+    assert seen.history(KEY) == ()
+
+
+def test_a_step_that_nobody_tells_the_time_of_began_when_it_was_seen() -> None:
+    board, seen, _ = moves()
+    board.put(at("Mark", version=1))
+    board.put(at("Mark", version=2))
+    assert seen.history(KEY) == (Passed("Mark", 100.0),)
+
+
+def test_completed_ones_stay_counted_when_they_are_cleaned_up() -> None:
+    board, seen, _ = moves()
+    board.put(at("", Phase.COMPLETED, version=1))
+    board.put(at("", Phase.COMPLETED, version=2))
+    board.drop(KEY)
+    assert seen.completed == 1
+
+
+def test_nodes_are_marked_for_as_long_as_a_move_is_under_way() -> None:
+    board, seen, touched = moves()
+    board.put(at("Mark", version=1, source="a", target="b"))
+    assert (seen.touching("a"), seen.touching("b"), seen.touching("c")) == (State.SOURCE, State.TARGET, 0)
+    board.put(at("Mark", version=2, source="a", target="c"))
+    assert (seen.touching("b"), seen.touching("c")) == (0, State.TARGET)
+    board.put(at("", Phase.FAILED, version=3, source="a", target="c"))
+    assert (seen.touching("a"), seen.touching("c")) == (0, 0)
+    assert set(touched) == {"a", "b", "c"}

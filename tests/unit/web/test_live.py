@@ -1,0 +1,261 @@
+"""The stream of events: what changes is told once and soon, slow readers are cut off, and nothing stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from rescheduler.model.migration import Order, Phase, Progress
+from rescheduler.model.plan import Method, Picture, Plan, Spreading
+from rescheduler.web import live
+from rescheduler.web.api import Api
+from rescheduler.web.live import Hub
+from rescheduler.web.pulse import Pulse
+from tests.support.showing import HERE, NOW, Stage, asked, served
+
+Event = tuple[str, Any]
+PATIENCE = 20.0  # seconds; nothing that is waited for here takes more than one
+
+
+class Listener:
+    """A page that listens."""
+
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self.answer = answer
+        self._events = self._read()
+
+    async def _read(self) -> AsyncIterator[Event]:
+        name = ""
+        async for line in self.answer.content:
+            text = line.decode().rstrip("\n")
+            if text.startswith("event: "):
+                name = text.removeprefix("event: ")
+            elif text.startswith("data: "):
+                yield name, json.loads(text.removeprefix("data: "))
+
+    async def until(self, wanted: str) -> Any:
+        """The data of the next event of this name."""
+        async with asyncio.timeout(PATIENCE):
+            async for name, data in self._events:
+                if name == wanted:
+                    return data
+        raise AssertionError(f"the stream has ended without {wanted}")
+
+    async def rest(self) -> list[Event]:
+        """All that comes until the end."""
+        async with asyncio.timeout(PATIENCE):
+            return [event async for event in self._events]
+
+
+@asynccontextmanager
+async def listening(address: str) -> AsyncGenerator[Listener]:
+    timeout = aiohttp.ClientTimeout(total=None)
+    async with (
+        aiohttp.ClientSession(timeout=timeout) as session,
+        session.get(f"{address}/api/live") as answer,
+    ):
+        assert answer.status == 200
+        yield Listener(answer)
+
+
+def stage() -> Stage:
+    made = Stage()
+    made.node("a", cpu="10")
+    made.node("b", cpu="10")
+    return made
+
+
+async def test_a_page_is_greeted_and_then_told_of_rows_that_change() -> None:
+    made = stage()
+    async with served(made) as address, listening(address) as page:
+        assert page.answer.headers["Content-Type"].startswith("text/event-stream")
+        assert "default-src 'none'" in page.answer.headers["Content-Security-Policy"]
+        hello = await page.until("hello")
+        assert hello["now"] == NOW
+        await page.until("nodes")  # what came before we listened
+        made.pod("web-1", "b", cpu="4")
+        told = await page.until("nodes")
+        assert told["rows"] == [[1, 40.0, 6.25, 1, 0]]
+        found = (await asked(address, "/api/nodes"))[1]
+        assert (found["revision"], found["cpu"]) == (told["revision"], [0.0, 40.0])
+
+
+async def test_a_node_that_comes_or_goes_has_the_page_look_anew() -> None:
+    made = stage()
+    async with served(made) as address, listening(address) as page:
+        await page.until("nodes")
+        made.node("c")
+        told = await page.until("nodes")
+        assert (told["reset"], "rows" in told) == (True, False)
+
+
+async def test_steps_of_a_move_are_told_as_they_happen_and_its_end_and_its_going() -> None:
+    made = stage()
+    begun = Progress(phase=Phase.IN_PROGRESS, method=Method.HANDOFF, source="a", target="b")
+    async with served(made) as address, listening(address) as page:
+        await page.until("hello")
+        made.migration("m", Order("web-1"), replace(begun, step="Mark", step_started=NOW))
+        assert (await page.until("migration"))["step"] == "Mark"
+        made.migration("m", Order("web-1"), replace(begun, step="CreateCopy", step_started=NOW + 1))
+        made.migration("m", Order("web-1"), replace(begun, step="Nominate", step_started=NOW + 2))
+        row = await page.until("migration")
+        assert [each["step"] for each in row["history"]] == ["Mark", "CreateCopy", "Nominate"]
+        assert (await page.until("overview"))["counts"]["inProgress"] == 1
+        made.watching.board.drop(("shop", "m"))
+        assert await page.until("gone") == {"namespace": "shop", "name": "m"}
+
+
+async def test_a_plan_that_the_leader_made_is_told_and_is_then_the_newest() -> None:
+    made = stage()
+    flat = Spreading(0.0, 0.0, 0.0, 0.0)
+    picture = Picture(flat, flat, 0, ())
+    async with served(made) as address, listening(address) as page:
+        await page.until("hello")
+        made.page.plans.made(Plan((), (), picture, picture, ("a warning",)), NOW - 1, 0.5)
+        assert await page.until("plan") == {"made": NOW - 1}
+        found = (await asked(address, "/api/plan"))[1]
+        assert (found["made"], found["seconds"], found["plan"]["warnings"]) == (NOW - 1, 0.5, ["a warning"])
+        overview = (await asked(address, "/api/overview"))[1]
+        assert (overview["nextPlan"], overview["warnings"]) == (NOW + 29, ["a warning"])
+
+
+async def test_the_overview_is_told_only_when_something_has_changed() -> None:
+    made = stage()
+    hub = Hub()
+    pulse = Pulse(made.page.showing, hub)
+    told: list[str] = []
+    hub.publish = lambda event, data: told.append(event)  # type: ignore[method-assign] # to see what is told
+    hub._readers.add(live.Reader(lambda: None))  # somebody listens
+    for _ in range(2):
+        pulse.beat()
+    assert told.count("overview") == 1
+    told.clear()
+    made.clock.now += 1
+    for _ in range(6):
+        pulse.beat()
+    assert told == []
+    made.pause = None
+    made.pod("web-1", "a")
+    for _ in range(2):
+        pulse.beat()
+    assert sorted(told) == ["nodes", "overview"]
+
+
+async def test_thousands_of_migrations_are_told_a_part_at_a_time() -> None:
+    made = stage()
+    hub, told = Hub(), list[str]()
+    pulse = Pulse(made.page.showing, hub)
+    hub.publish = lambda event, data: told.append(event)  # type: ignore[method-assign] # to see what is told
+    hub._readers.add(live.Reader(lambda: None))
+    for number in range(1200):
+        made.migration(f"m{number}", Order("web-1"))
+    counts = []
+    for _ in range(4):
+        pulse.beat()
+        counts.append(told.count("migration"))
+    assert counts == [500, 1000, 1200, 1200]
+
+
+async def test_samples_go_on_while_nobody_looks() -> None:
+    made = stage()
+    pulse = Pulse(made.page.showing, Hub())
+    for _ in range(60):
+        pulse.beat()
+        made.clock.now += 0.5
+    times = [each.time - NOW for each in made.page.showing.samples.all()]
+    assert times == [0.0, 5.0, 10.0, 15.0, 20.0, 25.0]
+    async with served(made) as address:
+        found = (await asked(address, "/api/spread"))[1]["samples"]
+    assert [each["time"] for each in found][:6] == [NOW + each for each in times]
+    assert found[0]["cpu"] == {"max": 0.0, "min": 0.0, "mean": 0.0}
+
+
+async def test_all_streams_end_at_once_with_the_server_and_leave_no_task() -> None:
+    made = stage()
+    before = asyncio.all_tasks()
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as session:
+        async with served(made) as address:
+            answers = [await session.get(f"{address}/api/live") for _ in range(5)]
+            pages = [Listener(answer) for answer in answers]
+            for page in pages:
+                await page.until("hello")
+            assert made.page.api.readers == 5
+        for page in pages:
+            await page.rest()
+    assert made.page.api.readers == 0
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_page_that_goes_is_forgotten() -> None:
+    made = stage()
+    async with served(made) as address, listening(address) as other:
+        async with listening(address) as page:
+            await page.until("hello")
+            await other.until("hello")
+            assert made.page.api.readers == 2
+        async with asyncio.timeout(PATIENCE):
+            while made.page.api.readers == 2:  # it is noticed when there is something to be told
+                made.clock.now += 1
+                made.pod("web-1", "a", cpu="1" if made.clock.now % 2 else "2")
+                await other.until("nodes")
+        assert made.page.api.readers == 1
+
+
+async def test_whoever_comes_when_all_places_are_taken_is_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = stage()
+    monkeypatch.setattr(made.page.api, "_hub", Hub(most=1))
+    async with served(made) as address, listening(address) as page:
+        await page.until("hello")
+        async with aiohttp.ClientSession() as session, session.get(f"{address}/api/live") as answer:
+            assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
+            assert "1 pages are open already" in (await answer.json())["error"]
+
+
+async def test_a_reader_that_does_not_read_is_cut_off_and_the_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "_BEHIND", 2**20)
+    hub = Hub()
+    big = {"text": "x" * 2**17}
+
+    async def stream(request: web.Request) -> web.StreamResponse:
+        return await hub.stream(request, {})
+
+    app = web.Application()
+    app.router.add_get("/api/live", stream)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, HERE, 0)
+    await site.start()
+    address = f"http://{HERE}:{runner.addresses[0][1]}"
+    try:
+        where = urlsplit(address)
+        deaf = socket.create_connection((where.hostname, where.port))
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.sendall(b"GET /api/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with listening(address) as page:
+            most = 0
+            async with asyncio.timeout(PATIENCE):
+                while most < 2 or hub.readers == 2:
+                    hub.publish("big", big)
+                    await page.until("big")
+                    most = max(most, hub.readers)
+            assert hub.readers == 1
+        deaf.close()
+        hub.end()
+    finally:
+        await runner.cleanup()
+
+
+def test_the_api_has_no_stream_before_it_is_served() -> None:
+    made = stage()
+    assert isinstance(made.page.api, Api)
+    assert made.page.api.readers == 0

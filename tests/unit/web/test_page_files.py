@@ -1,0 +1,172 @@
+"""The page's files, as far as they can be judged without a browser: languages, hostile text, hosts, imports.
+
+What the page does is shown in `tests/browser`. Here its sources are read: both languages say the same, everything
+that is said has words and all words are used, nothing is markup that came from the cluster, nobody else is asked.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from rescheduler.migration.lifecycle import Lifecycle
+from rescheduler.model.migration import OutcomeVerdict, Phase
+from rescheduler.model.plan import Method
+from rescheduler.planning.explain import Outcome
+from rescheduler.web.states import WORDS
+from tests.support.page_sources import families, keys_said, messages, sources
+
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = Path(str(resources.files("rescheduler.web"))) / "page"
+MODULES = sorted(PAGE.glob("*.js"))
+
+
+def names_in(page: str) -> set[str]:
+    """The names in the first column of a generated page's tables."""
+    return set(re.findall(r"^\| `(\w+)` \|", (DOCS / page).read_text(), re.MULTILINE))
+
+
+def test_both_languages_have_the_same_messages() -> None:
+    english, chinese = messages(PAGE / "en.js"), messages(PAGE / "zh.js")
+    assert english.keys() == chinese.keys()
+    assert all(chinese.values())
+    assert all(english.values())
+
+
+def test_messages_of_both_languages_are_filled_with_the_same_values() -> None:
+    english, chinese = messages(PAGE / "en.js"), messages(PAGE / "zh.js")
+    differing = {
+        key: (holes(said), holes(chinese[key])) for key, said in english.items() if holes(said) != holes(chinese[key])
+    }
+    assert not differing
+
+
+def holes(said: str) -> set[str]:
+    return set(re.findall(r"\{(\w+)\}", said))
+
+
+def test_every_message_that_is_said_exists() -> None:
+    assert keys_said(sources(PAGE)) - messages(PAGE / "en.js").keys() == set()
+
+
+def test_every_message_is_said_somewhere() -> None:
+    said, open_families = keys_said(sources(PAGE)), families(sources(PAGE))
+    unused = {
+        key
+        for key in messages(PAGE / "en.js")
+        if key not in said and not any(key.startswith(f"{family}.") for family in open_families)
+    }
+    assert unused == set()
+
+
+def words_for() -> Iterator[tuple[str, set[str]]]:
+    """What the server may name, by the family of messages that has a word for it."""
+    lifecycle = Lifecycle()
+    yield "step", {step for method in Method for step in lifecycle.steps(method)}
+    yield "guard", names_in("guards.md")
+    yield "predicate", names_in("predicates.md")
+    yield "phase", {phase.value for phase in Phase}
+    yield "method", {method.value for method in Method}
+    yield "outcome", {outcome.value for outcome in Outcome}
+    yield "verdict", {verdict.value for verdict in OutcomeVerdict}
+    yield "state.of", set(WORDS.values())
+
+
+@pytest.mark.parametrize(("family", "names"), list(words_for()), ids=lambda each: each if isinstance(each, str) else "")
+def test_everything_that_the_server_names_has_a_word(family: str, names: set[str]) -> None:
+    assert names
+    assert {f"{family}.{name}" for name in names} - messages(PAGE / "en.js").keys() == set()
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
+def test_a_module_makes_no_markup_from_text(module: Path) -> None:
+    text = module.read_text()
+    forbidden = (
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser|srcdoc|javascript:"
+    )
+    assert not re.findall(forbidden, text)
+    assert not re.findall(r"setAttribute\(\s*[\"'`](?:on\w+|style)[\"'`]", text)
+    assert not re.findall(r"\bel\([^)]*\bon\w+\s*:", text)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
+def test_a_module_opens_with_what_it_is_and_stays_small(module: Path) -> None:
+    lines = module.read_text().splitlines()
+    assert lines[0].startswith("// ")
+    if module.name not in ("en.js", "zh.js"):  # tables of words
+        assert len(lines) <= 250
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
+def test_what_a_module_imports_exists(module: Path) -> None:
+    for name, path in re.findall(r"^import (.+?) from \"(.+?)\";", module.read_text(), re.MULTILINE):
+        assert path.startswith("./")
+        target = module.parent / path
+        assert target.is_file(), path
+        for each in re.findall(r"\b(\w+)\b(?: as \w+)?", name.strip("{} ")) if name.startswith("{") else []:
+            exported = rf"export (?:async )?(?:function|class|const) {each}\b"
+            assert re.search(exported, target.read_text()), f"{each} of {path}"
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
+def test_what_a_module_imports_it_uses(module: Path) -> None:
+    text = module.read_text()
+    body = re.sub(r"^import .+?;$", "", text, flags=re.MULTILINE)
+    for name in re.findall(r"^import \{(.+?)\} from", text, re.MULTILINE):
+        for each in name.split(","):
+            local = each.split(" as ")[-1].strip()
+            assert re.search(rf"\b{local}\b", body), local
+
+
+def test_what_a_module_exports_somebody_imports() -> None:
+    texts = [module.read_text() for module in MODULES]
+    imports = " ".join(" ".join(re.findall(r"^import \{(.+?)\} from", text, re.MULTILINE)) for text in texts)
+    views = " ".join(re.findall(r"^import \* as \w+ from \"\./(.+?)\";", (PAGE / "main.js").read_text(), re.MULTILINE))
+    for module, text in zip(MODULES, texts, strict=True):
+        for name in re.findall(r"^export (?:async )?(?:function|class|const) (\w+)", text, re.MULTILINE):
+            assert re.search(rf"\b{name}\b", imports) or module.name in views, f"{name} of {module.name}"
+
+
+def test_no_file_names_another_host() -> None:
+    for path in PAGE.iterdir():
+        found = set(re.findall(r"(?:https?:)?//[\w.-]+\.\w+[^\s\"')]*", path.read_text()))
+        assert found - {"http://www.w3.org/2000/svg"} == set(), path.name
+
+
+def test_the_document_has_no_script_and_no_style_of_its_own() -> None:
+    text = (PAGE / "index.html").read_text()
+    assert not re.findall(r"\bstyle=|<style|\bon\w+=", text)
+    assert all(
+        "src=" in tag and tag.endswith("></script>") for tag in re.findall(r"<script.*?</script>", text, re.DOTALL)
+    )
+    for path in re.findall(r"(?:src|href)=\"(page/[^\"]+)\"", text):
+        assert (PAGE.parent / path).is_file()
+
+
+def test_every_file_is_reached_from_the_document() -> None:
+    named = set(re.findall(r"page/([\w.-]+)", (PAGE / "index.html").read_text())) | {"index.html"}
+    waiting = [name for name in named if name.endswith(".js")]
+    while waiting:
+        for name in re.findall(r"from \"\./([\w.-]+)\";", (PAGE / waiting.pop()).read_text()):
+            if name not in named:
+                named.add(name)
+                waiting.append(name)
+    assert {path.name for path in PAGE.iterdir()} == named
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_every_module_can_be_parsed() -> None:
+    script = """
+      const { readFileSync } = await import("node:fs");
+      const { SourceTextModule } = await import("node:vm");
+      for (const path of process.argv.slice(1)) new SourceTextModule(readFileSync(path, "utf8"), { identifier: path });
+    """
+    command = ["node", "--experimental-vm-modules", "--input-type=module", "--eval", script, "--", *map(str, MODULES)]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr

@@ -1,0 +1,175 @@
+"""Plans and explanations for those who look: one at a time, shared, and not for those who have gone."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rescheduler.model.plan import Plan
+from rescheduler.model.policy import Policy
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.guards import Context
+from rescheduler.planning.planner import Planner
+from rescheduler.web import plans as module
+from rescheduler.web.answers import Refusal
+from rescheduler.web.plans import Mind, Plans
+from rescheduler.web.thinking import Thinking
+from tests.support.builders import cluster, node, pod
+from tests.support.showing import Clock
+
+
+class Thinker:
+    """Plans as the product does, counts how often, and can be made to wait."""
+
+    def __init__(self, *, leading: bool = False) -> None:
+        self.clock = Clock()
+        self.planned = 0
+        self.explained: list[tuple[str, str]] = []
+        self.at_once = 0
+        self.most_at_once = 0
+        self.go_on = threading.Event()
+        self.go_on.set()
+        self.snapshot = cluster(node("a"), node("b"), *(pod(f"p{n}", on="a") for n in range(4)))
+        mind = Mind(lambda: lambda: self.snapshot, self._plan, self._explain, self._context, lambda: "")
+        self.plans = Plans(mind, self.clock, 30.0, lambda: leading)
+
+    def _busy(self, work: Callable[[], Any]) -> Any:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        assert self.go_on.wait(20)
+        time.sleep(0.001)  # so that others could come between
+        found = work()
+        self.at_once -= 1
+        return found
+
+    def _plan(self, snapshot: ClusterSnapshot) -> tuple[Planner, Plan]:
+        def plan() -> tuple[Planner, Plan]:
+            self.planned += 1
+            planner = Planner(snapshot, Policy())
+            return planner, planner.plan([])
+
+        found: tuple[Planner, Plan] = self._busy(plan)
+        return found
+
+    def _explain(self, planner: Planner, plan: Plan, key: tuple[str, str]) -> dict[str, Any]:
+        self.explained.append(key)
+        found: dict[str, Any] = self._busy(lambda: {"pod": key[1]})
+        return found
+
+    def _context(self, snapshot: ClusterSnapshot) -> Context:
+        return Planner(snapshot, Policy()).context
+
+
+async def test_those_who_ask_at_the_same_time_share_one_plan() -> None:
+    thinker = Thinker()
+    found = await asyncio.gather(*(thinker.plans.look() for _ in range(8)))
+    assert thinker.planned == 1
+    assert all(each is found[0] for each in found)
+
+
+async def test_who_does_not_lead_plans_at_most_once_an_interval() -> None:
+    thinker = Thinker()
+    await thinker.plans.look()
+    thinker.clock.now += 29
+    await thinker.plans.look()
+    assert thinker.planned == 1
+    thinker.clock.now += 2
+    await thinker.plans.look()
+    assert thinker.planned == 2
+
+
+async def test_a_leaders_plan_is_his_cycles() -> None:
+    thinker = Thinker(leading=True)
+    made = Planner(thinker.snapshot, Policy()).plan([])
+    thinker.plans.made(made, thinker.clock.now, 0.1)
+    thinker.clock.now += 45
+    newest = await thinker.plans.look()
+    assert newest is not None
+    assert newest.plan is made
+    assert (thinker.planned, thinker.plans.next) == (0, newest.made + 30)
+    await thinker.plans.explained(("default", "p1"))
+    assert thinker.plans.newest is newest, "what is planned for an explanation is not what the cycle has planned"
+
+
+async def test_many_explanations_are_made_one_at_a_time_with_one_planner() -> None:
+    thinker = Thinker()
+    keys = [("default", f"p{number % 4}") for number in range(12)]
+    found = await asyncio.gather(*(thinker.plans.explained(key) for key in keys))
+    assert [b'"%s"' % key[1].encode() in body.plain for key, body in zip(keys, found, strict=True)] == [True] * 12
+    assert (thinker.planned, thinker.most_at_once, len(thinker.explained)) == (1, 1, 4)
+
+
+async def test_what_is_planned_for_an_explanation_grows_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_QUICK", 0.0)
+    monkeypatch.setattr(module, "_TIMES", 0.0)
+    thinker = Thinker()
+    await thinker.plans.explained(("default", "p1"))
+    await thinker.plans.explained(("default", "p1"))
+    assert thinker.planned == 2
+
+
+async def test_a_pod_that_the_planner_does_not_know_is_refused() -> None:
+    thinker = Thinker()
+    with pytest.raises(Refusal) as refused:
+        await thinker.plans.explained(("default", "nobody"))
+    assert refused.value.status == 404
+
+
+async def test_nothing_is_begun_for_those_who_have_gone() -> None:
+    thinker = Thinker()
+    thinker.go_on.clear()
+    first = asyncio.create_task(thinker.plans.explained(("default", "p1")))
+    await asyncio.sleep(0)
+    gone = asyncio.create_task(thinker.plans.explained(("default", "p2"), lambda: False))
+    await asyncio.sleep(0)
+    first.cancel()  # it has begun: it ends by itself, and nobody else begins before that
+    third = asyncio.create_task(thinker.plans.explained(("default", "p3")))
+    await asyncio.sleep(0)
+    thinker.go_on.set()
+    with pytest.raises(Refusal):
+        await gone
+    await third
+    assert (thinker.explained, thinker.most_at_once) == ([("default", "p1"), ("default", "p3")], 1)
+    with pytest.raises(asyncio.CancelledError):
+        await first
+
+
+async def test_too_many_who_wait_are_told_to_come_again() -> None:
+    lane, go_on = Thinking(most=2), asyncio.Event()
+
+    async def work() -> None:
+        await go_on.wait()
+
+    waiting = [asyncio.create_task(lane.do(work)) for _ in range(2)]
+    await asyncio.sleep(0)
+    with pytest.raises(Refusal) as refused:
+        await lane.do(work)
+    assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "2"})
+    go_on.set()
+    await asyncio.gather(*waiting)
+
+
+async def test_the_end_leaves_nobody_waiting() -> None:
+    lane, never = Thinking(), asyncio.Event()
+    waiting = [asyncio.create_task(lane.do(never.wait)) for _ in range(3)]
+    await asyncio.sleep(0)
+    await lane.end()
+    found = await asyncio.gather(*waiting, return_exceptions=True)
+    assert all(isinstance(each, asyncio.CancelledError) for each in found)
+
+
+async def test_a_planner_that_nobody_asks_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    thinker = Thinker()
+    await thinker.plans.explained(("default", "p1"))
+    thinker.plans.forget()
+    await thinker.plans.explained(("default", "p1"))
+    assert thinker.planned == 1
+    monkeypatch.setattr(module, "_KEPT", -1.0)
+    thinker.plans.forget()
+    await thinker.plans.explained(("default", "p1"))
+    assert thinker.planned == 2
