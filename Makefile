@@ -15,7 +15,7 @@ KILLS ?= 200
 MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check format test test-fast test-cluster test-versions agree chaos bench docs testbed cluster lock clean
+.PHONY: help setup demo check format test test-fast test-cluster tools screenshots test-versions agree chaos bench docs testbed cluster lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,8 +30,8 @@ $(READY): requirements.lock pyproject.toml
 
 setup: $(READY) ## Install everything into .venv
 
-demo: $(READY) ## Start an embedded cluster that is out of balance, plan it, and carry the plan out
-	$(BIN)/python examples/demo.py
+demo: $(READY) ## The product at work on an embedded cluster, with its page (DEMO="--scenario chaos")
+	@$(BIN)/rescheduler demo $(DEMO)
 
 check: $(READY) ## Lint, types, import rules, generated pages
 	$(BIN)/ruff check
@@ -46,11 +46,18 @@ format: $(READY) ## Format the code
 
 test: test-fast test-cluster ## All tests; builds the real control plane the first time
 
-test-fast: $(READY) ## Tests that need no cluster
+test-fast: $(READY) tools ## Tests that need no cluster
 	$(FAST)
 
-test-cluster: $(READY) testbed ## Tests on the real control plane
+test-cluster: $(READY) testbed tools ## Tests on the real control plane
 	$(BIN)/pytest -m "cluster and not chaos"
+
+tools: $(READY) ## Install what tests look at the product with: Chromium and Prometheus
+	$(BIN)/python -m tests.browser.chromium
+	$(BIN)/python -m tests.support.prometheus
+
+screenshots: $(READY) tools ## Take the pictures of docs/screenshots anew
+	$(BIN)/python -m tests.browser.screenshots
 
 test-versions: $(READY) ## The cluster's tests on every supported Kubernetes version
 	for version in v1.34.4 v1.36.4 v1.37.1; do \
@@ -69,6 +76,7 @@ bench: $(READY) testbed ## Planning, watching, webhook and extender on generated
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.watching
 	$(BIN)/python -m tests.bench.admission
+	$(BIN)/python -m tests.bench.page
 	$(BIN)/python -m tests.bench.moving
 
 docs: $(READY) ## Write the generated pages

@@ -85,6 +85,7 @@ def test_a_plan_becomes_migrations(
         "strategy": "LoadBalancing",
         "reason": "because",
         "paused": False,
+        "approvalRequired": False,
     }
 
 

@@ -40,10 +40,11 @@ def test_moves_are_plain_aligned_columns(hot: str) -> None:
     assert not any(line != line.rstrip() for line in lines)
 
 
-def test_wide_has_workload_priority_and_proposal_too(hot: str) -> None:
+def test_wide_has_workload_priority_proposal_and_gain_too(hot: str) -> None:
     lines = succeeded("plan", "-f", hot, *NOW, "-o", "wide").out.splitlines()
-    assert lines[0].split()[6:] == ["WORKLOAD", "PRIORITY", "PROPOSAL", "REASON"]
+    assert lines[0].split()[6:] == ["WORKLOAD", "PRIORITY", "PROPOSAL", "GAIN", "REASON"]
     assert lines[1].split()[6:9] == ["Deployment/web", "0", "0"]
+    assert float(lines[1].split()[9]) > 0
 
 
 def _crowded(tmp_path: Path) -> str:
@@ -74,7 +75,7 @@ def test_json_is_the_contract(hot: str) -> None:
     assert [*ran.data] == ["apiVersion", "kind", "moves", "rejections", "before", "after", "warnings"]
     assert (ran.data["apiVersion"], ran.data["kind"]) == ("rescheduler.io/v1alpha1", "Plan")
     fields = ["namespace", "pod", "from", "to", "strategy", "reason", "method"]
-    assert [*ran.data["moves"][0]] == [*fields, "uid", "workload", "priority", "proposal"]
+    assert [*ran.data["moves"][0]] == [*fields, "uid", "workload", "priority", "proposal", "gain"]
     assert {move["method"] for move in ran.data["moves"]} <= {"handoff", "evict", "copy"}
     assert ran.data["before"]["hotNodes"] == 1
     assert [*ran.data["after"]["cpu"]] == ["max", "min", "mean", "stddev"]

@@ -83,7 +83,7 @@ def test_completion_completes_commands_and_flags() -> None:
     ("args", "said"),
     [
         (("plam",), "there is no command 'plam'; did you mean plan?"),
-        (("xyzzy",), "there is no command 'xyzzy'; known: run, plan, explain"),
+        (("xyzzy",), "there is no command 'xyzzy'; known: run, demo, plan, explain"),
         (("plan", "--kubeconfg", "x"), "there is no option --kubeconfg; did you mean --kubeconfig"),
         (("--versoin",), "there is no option --versoin; did you mean --version"),
         (("config", "shwo"), "shwo"),

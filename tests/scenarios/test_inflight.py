@@ -123,7 +123,8 @@ def test_a_pod_whose_move_failed_rests_for_a_while_where_it_is() -> None:
     )
     long_ago = replace(failed, progress=replace(failed.progress, finished=NOW - REST))
     assert as_settled(snapshot, [long_ago], REST) is snapshot
-    assert as_settled(snapshot, [migration(phase=Phase.COMPLETED, finished=NOW)], REST) is snapshot
+    done = as_settled(snapshot, [migration(phase=Phase.COMPLETED, finished=NOW)], REST)
+    assert (done.spoken_for, at(done)) == ({}, at(snapshot)), "it is only remembered"
 
 
 def test_a_new_order_after_a_failure_is_what_is_told() -> None:
