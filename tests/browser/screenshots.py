@@ -16,7 +16,6 @@ from playwright.sync_api import Browser
 
 from tests.browser.browsing import PHONE, Look, Visit, browsing, visiting
 from tests.browser.chromium import chinese_fonts
-from tests.support.page_answers import answer
 from tests.support.page_large import large_page
 from tests.support.page_scene import Scene, scene
 
@@ -55,12 +54,11 @@ def main() -> int:
 def _moving(running: Scene, browser: Browser, folder: Path) -> None:
     """While pods are moved, which takes a while; in the order in which the most is to be seen."""
     with visiting(browser, running.address) as visit:
-        visit.opens()
-        visit.until("a few moves are done and some are under way", lambda: _is_busy(running))
-        _shot(visit, folder / "overview-light.png")
-        visit.turns_to("#/migrations", "migrations")
-        visit.page.wait_for_selector("[data-phase=InProgress]")
+        visit.opens("#/migrations")
+        visit.until("some moves are done and others are under way", lambda: _is_busy(visit))
         _shot(visit, folder / "migrations.png")
+        visit.turns_to("#/", "heatmap")
+        _shot(visit, folder / "overview-light.png")
         visit.turns_to("#/plan", "plan")
         _shot(visit, folder / "plan.png")
         visit.turns_to(EXPLAINED, "pod")
@@ -75,9 +73,10 @@ def _moving(running: Scene, browser: Browser, folder: Path) -> None:
             _shot(visit, folder / f"{name}.png")
 
 
-def _is_busy(running: Scene) -> bool:
-    counts = answer(running.address, "overview")["counts"]
-    return bool(counts["completed"] >= 3 and counts["inProgress"])
+def _is_busy(visit: Visit) -> bool:
+    """As the page shows it."""
+    done, under_way = (visit.page.locator(f"[data-phase={phase}]").count() for phase in ("Completed", "InProgress"))
+    return done >= 4 and under_way >= 3
 
 
 def _at_once(address: str, browser: Browser, folder: Path) -> None:

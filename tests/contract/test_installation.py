@@ -194,6 +194,33 @@ def test_without_the_right_to_install_it_what_is_served_will_do(
     assert "PodMigration is there; we may not update it" in caplog.text
 
 
+def without_approval() -> Json:
+    """As it was before moves could wait for approval, and before anybody looked at what they came to."""
+    found = copy.deepcopy(POD_MIGRATION)
+    (version,) = found["spec"]["versions"]
+    properties = version["schema"]["openAPIV3Schema"]["properties"]
+    for field in ("approvalRequired", "plan", "expectedGain"):
+        del properties["spec"]["properties"][field]
+    del properties["status"]["properties"]["outcome"]
+    return found
+
+
+def test_an_older_kind_that_cannot_tell_of_approval_takes_no_order_that_needs_it(space: Space) -> None:
+    """It would drop the field, and the move would begin without anybody's approval."""
+    space.api.post(DEFINITIONS, without_approval())
+    until("the older one is served", lambda: _is_served(space))
+
+    async def use(client: ApiClient) -> None:
+        journal = Journal(client)
+        with pytest.raises(ClusterError, match=r"approvalRequired.*rescheduler crds"):
+            await journal.add(Migration(space.name, "m", Order("web", needs_approval=True, plan="k4m9tz")))
+        assert await journal.read(space.name, "m") is None
+        added = await journal.add(Migration(space.name, "n", Order("web", expected_gain=12.0)))
+        assert not added.order.needs_approval
+
+    as_user(space.cluster, use)
+
+
 def test_kubectl_shows_what_a_person_wants_to_know(space: Space) -> None:
     as_user(space.cluster, install)
     order_by_hand(space)

@@ -52,6 +52,11 @@ def test_it_is_paused_where_the_controller_is_and_goes_on_again(shell: Shell, ho
     assert shell.ok("resume").out == "not paused\n"
 
 
+def test_a_reason_that_is_too_long_is_cut_and_it_is_paused_all_the_same(shell: Shell, home: Space) -> None:
+    assert shell.ok("pause", "--reason", "because " * 100).out.startswith("paused by ")
+    assert data(home)["reason"].endswith("…")
+
+
 def test_a_dry_run_tells_how_things_stand_and_changes_nothing(shell: Shell, home: Space) -> None:
     assert shell.ok("pause", "--dry-run").out == "not paused; it would be now (dry run)\n"
     assert shell.ok("resume", "--dry-run").out == "not paused\n"

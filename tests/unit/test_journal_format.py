@@ -171,6 +171,14 @@ def test_one_that_waits_for_approval_says_so_and_knows_who_gave_it() -> None:
     assert (decoded(body).approved_by, decoded(body).rejected_by) == ("", "jane")
 
 
+@pytest.mark.parametrize("said", ["false", "No", " false ", "", "  "])
+def test_false_says_neither_yes_nor_no(said: str) -> None:
+    body = made(Order("web", needs_approval=True))
+    body["metadata"]["annotations"] = {marks.APPROVED: said, marks.REJECTED: said}
+    found = decoded(body)
+    assert (found.approved_by, found.rejected_by, found.awaits_approval) == ("", "", True)
+
+
 def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
     begun = stored(made(), Progress(Phase.IN_PROGRESS, "Mark"), NOW)
     later = stored(begun, Progress(Phase.IN_PROGRESS, "Evict"), NOW + 60)

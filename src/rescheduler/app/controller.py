@@ -103,7 +103,7 @@ async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase
             watching = Watching(client, connection.source)
             namespace = fields.leader_election.resource_namespace or connection.namespace
             pausing = Pausing(own, namespace, state_name(fields.leader_election.resource_name))
-            pauses = Pauses(pausing, Recorder(own, identity, own.clock.now))
+            pauses = Pauses(pausing, Recorder(own, identity, own.clock.now), own.clock.now)
             steering = Steering(Ground(running.config, namespace, own, client, watching, metrics, identity))
             checks = {"caches": watching.lacking, "webhook": steering.why_not_served}
             doorway = Doorway(fields.web.bind_address, port, fields.web.page, running.insecure_local, running.opened)

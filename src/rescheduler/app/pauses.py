@@ -15,7 +15,7 @@ from rescheduler.app.planning import InputError
 from rescheduler.cluster.client import ApiClient
 from rescheduler.cluster.errors import ApiError
 from rescheduler.cluster.lookup import Lookup
-from rescheduler.cluster.pausing import Pause, Pausing, state_name
+from rescheduler.cluster.pausing import Pause, Pausing, shortened, state_name
 from rescheduler.cluster.whoami import own_name
 from rescheduler.config import Configuration
 
@@ -58,7 +58,7 @@ def pause(place: Place, reason: str, *, dry: bool) -> Paused:
         if dry:
             return Paused(str(state), who, Pause(who, client.clock.now(), reason), changed=True)
         held = await state.pause(who, reason)
-        return Paused(str(state), who, held, changed=held.by == who and held.reason == reason)
+        return Paused(str(state), who, held, changed=held.by == who and held.reason == shortened(reason))
 
     return _with_state(place, act)
 

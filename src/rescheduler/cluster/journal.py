@@ -13,13 +13,15 @@ from typing import Any
 import msgspec
 
 from rescheduler.cluster.client import ApiClient, Request
-from rescheduler.cluster.errors import ApiError
+from rescheduler.cluster.errors import ApiError, ClusterError
+from rescheduler.cluster.installation import CURE
 from rescheduler.cluster.journal_format import JournalError, decoded, new_object, status_of
 from rescheduler.cluster.paths import path_of
 from rescheduler.cluster.writer import FIELD_MANAGER
 from rescheduler.model.migration import Migration, Progress
 
 KIND = "PodMigration"
+_UNKNOWN_FIELD = 'unknown field "spec.approvalRequired"'
 
 
 class StaleError(Exception):
@@ -37,9 +39,15 @@ class Journal:
         """Store a new migration; one that is there under the same name already is given back as it is."""
         body = msgspec.json.encode(new_object(migration))
         path, params = path_of(KIND, migration.namespace), {"fieldManager": FIELD_MANAGER}
+        if migration.order.needs_approval:
+            # An older definition, which we may not update, would drop the field: then nobody would be asked.
+            params["fieldValidation"] = "Strict"
         try:
             answer = await self._client.send(Request("POST", path, params, body, answers=frozenset({409})))
         except ApiError as error:
+            if error.status == 400 and _UNKNOWN_FIELD in error.message:
+                told = "the definition of PodMigration is of an older version, which knows of no approval"
+                raise ClusterError(f"{told} ({error.message}); let somebody who may run `{CURE}`") from error
             if error.reason != "AlreadyExists":
                 raise
             found = await self.read(migration.namespace, migration.name)

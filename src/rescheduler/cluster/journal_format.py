@@ -46,8 +46,8 @@ def decoded(body: Json) -> Migration:
                 Condition(each.type, each.status, _instant(each.last_transition_time, "status.conditions"))
                 for each in status.conditions
             ),
-            _approver(meta.annotations),
-            meta.annotations.get(marks.REJECTED, ""),
+            _person(meta.annotations, marks.APPROVED),
+            _person(meta.annotations, marks.REJECTED),
         )
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
@@ -199,9 +199,9 @@ def _instant(text: str, path: str) -> float | None:
         raise _FieldError(path, str(error)) from error
 
 
-def _approver(annotations: dict[str, str]) -> str:
-    """Who approves; people may just write "true", and take it back with "false"."""
-    said = annotations.get(marks.APPROVED, "")
+def _person(annotations: dict[str, str], mark: str) -> str:
+    """Who approves, or rejects; people may just write "true", and take it back with "false"."""
+    said = annotations.get(mark, "").strip()
     return "" if said.lower() in ("false", "no") else said
 
 

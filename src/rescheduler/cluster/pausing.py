@@ -61,6 +61,11 @@ def state_name(lease: str) -> str:
     return f"{lease}-state"
 
 
+def shortened(reason: str) -> str:
+    """A reason as it is written down."""
+    return reason if len(reason) <= _LONGEST else reason[: _LONGEST - 1] + "…"
+
+
 class Pausing:
     """The ConfigMap of one controller; as text, it is its name."""
 
@@ -85,7 +90,7 @@ class Pausing:
 
     async def pause(self, by: str, reason: str = "") -> Pause:
         """Pause, and give what holds now; where it is paused already, the first one's word stands."""
-        said = reason if len(reason) <= _LONGEST else reason[: _LONGEST - 1] + "…"
+        said = shortened(reason)
         for _ in range(_TRIES):
             found = await self.look()
             if found.pause is not None and not found.nonsense:

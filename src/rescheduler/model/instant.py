@@ -22,6 +22,10 @@ def parse_instant(text: str) -> float:
     return moment.timestamp()
 
 
+LAST = 253_402_300_799.0
+"""The last second that has such a text: that of the year 9999."""
+
+
 def format_instant(seconds: float) -> str:
     """The RFC 3339 text of an instant, in UTC and whole seconds."""
     return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

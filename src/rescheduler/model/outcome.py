@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rescheduler.model.instant import format_instant
+from rescheduler.model.instant import LAST, format_instant
 from rescheduler.model.migration import Migration, OutcomeVerdict
 from rescheduler.model.policy import Policy
 
@@ -78,7 +78,7 @@ class Memory:
         if not self.streak or length <= max(policy.cool_down, 0.0):
             return None  # what the cool-down asks for is the cool-down's to say
         since = max(move.finished for move in self.moves if move.counts)
-        until = since + length
+        until = min(since + length, LAST)  # whoever writes a status may write any time
         times = f"{length / policy.cool_down:g} × coolDown" if length < policy.longest_rest else "longestRest"
         return Rest(len(self.streak), since, until, f"{self._how()}: it rests until {format_instant(until)}, {times}")
 

@@ -62,12 +62,14 @@ class _Look:
         }
         pods = {key: pod for pod in snapshot.pods if (key := (pod.namespace, pod.name)) in names}
         self._trips: dict[Key, _Trip] = {}
-        self._touching: defaultdict[str, set[Key]] = defaultdict(set)
+        self._of_pod: defaultdict[tuple[str, str], list[_Trip]] = defaultdict(list)
+        self._touching: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
         for key, each in done.items():
             if pod := _replacement(each, pods):
-                self._trips[key] = _Trip(_turn(each), pod, each.progress.source)
-                self._touching[pod.node].add(key)
-                self._touching[each.progress.source].add(key)
+                self._trips[key] = trip = _Trip(_turn(each), pod, each.progress.source)
+                self._of_pod[_name(pod)].append(trip)  # a pod of a StatefulSet keeps its name from move to move
+                self._touching[pod.node].add(_name(pod))
+                self._touching[each.progress.source].add(_name(pod))
         self._realised = Realised(snapshot, self._touching)
 
     def outcome(self, migration: Migration, *, back: bool) -> Outcome:
@@ -83,11 +85,13 @@ class _Look:
         return Outcome(verdict_of(migration.order.expected_gain, gained), gained)
 
     def _since(self, trip: _Trip) -> Iterator[tuple[Pod, str]]:
-        """The pods that were moved after it to or from one of its nodes, and where they came from."""
-        for key in self._touching[trip.home] | self._touching[trip.pod.node]:
-            other = self._trips[key]
-            if other.turn > trip.turn:
-                yield other.pod, other.home
+        """The pods that were moved after it to or from one of its nodes, each once, and where they came from then."""
+        touching = self._touching[trip.home] | self._touching[trip.pod.node]
+        for pod in touching - {_name(trip.pod)}:
+            later = [each for each in self._of_pod[pod] if each.turn > trip.turn]
+            if later:
+                first = min(later, key=lambda each: each.turn)
+                yield first.pod, first.home
 
 
 def _turn(migration: Migration) -> tuple[float, float, float, Key]:
@@ -105,6 +109,10 @@ def _replacement(migration: Migration, pods: Mapping[tuple[str, str], Pod]) -> P
     # A pod of a StatefulSet that was made anew is the same one by its name.
     same = not known.uid or pod.uid == known.uid or (pod.owner is not None and pod.owner.kind == "StatefulSet")
     return pod if same else None
+
+
+def _name(pod: Pod) -> tuple[str, str]:
+    return pod.namespace, pod.name
 
 
 def _key(migration: Migration) -> Key:

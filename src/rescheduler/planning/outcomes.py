@@ -37,10 +37,10 @@ def brought_back(migrations: Iterable[Migration], policy: Policy, workloads: Wor
         ways: defaultdict[tuple[str, str], list[Migration]] = defaultdict(list)
         for later in moves:
             gone = ways[later.progress.target, later.progress.source] if later.order.strategy != _MAINTENANCE else []
-            undone = next((each for each in reversed(gone) if _undoes(later, each, policy.longest_rest)), None)
+            newest_first = reversed(range(len(gone)))
+            undone = next((at for at in newest_first if _undoes(later, gone[at], policy.longest_rest)), None)
             if undone is not None:
-                gone.remove(undone)
-                found.add(_key(undone))
+                found.add(_key(gone.pop(undone)))
             ways[later.progress.source, later.progress.target].append(later)
     return found
 
@@ -67,10 +67,12 @@ def rests(
 def needed(migrations: Iterable[Migration], policy: Policy, assess_after: float, now: float) -> set[Key]:
     """The finished migrations that must not be forgotten yet: nobody has looked at them, or a rest depends on them.
 
-    Of each workload only as many bad ones as make the longest rest, and none for longer than twice that rest.
+    Of each workload only as many bad ones as make the longest rest, and none for longer than twice that rest. Those
+    that paid for twice the cool-down: before it is over, nothing could bring them back.
     """
     known = list(migrations)
     found = {_key(each) for each in known if _is_unseen(each) and _age(each, now) < assess_after + _HOW_LATE}
+    found |= {_key(each) for each in known if _has_paid(each) and _age(each, now) < 2 * policy.cool_down}
     for key, memory in memories(known).items():
         rest = memory.rest(policy)
         if rest is not None and now < rest.forgotten:
@@ -85,6 +87,12 @@ def is_due(migration: Migration, assess_after: float, now: float) -> bool:
 
 def _is_unseen(migration: Migration) -> bool:
     return migration.progress.phase is Phase.COMPLETED and migration.progress.outcome is None
+
+
+def _has_paid(migration: Migration) -> bool:
+    """Whether a move that was made by choice has paid so far."""
+    outcome = migration.progress.outcome
+    return outcome is not None and outcome.verdict is OutcomeVerdict.PAID and by_choice(migration)
 
 
 def _age(migration: Migration, now: float) -> float:

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import structlog
 
+from rescheduler.cluster.installation import CURE
 from rescheduler.cluster.journal import StaleError
 from rescheduler.model.migration import Migration, Outcome, OutcomeVerdict, Phase, Progress
 from rescheduler.model.policy import Policy
@@ -57,6 +58,8 @@ class Assessor:
         self._by = by
         self._logbook = logbook
         self._tell = tell
+        self._lost = False
+        """Whether the last outcome was not kept."""
 
     def needed(self, now: float) -> set[Key]:
         """The finished migrations that the janitor must not forget yet."""
@@ -75,23 +78,33 @@ class Assessor:
         if stale := by.stale():
             _log.info("nothing is assessed on what may be out of date", why=stale)
             return 0
-        stored = 0
+        found: list[tuple[Migration, Outcome]] = []
         if due:
             snapshot = by.copied()
-            found = await asyncio.to_thread(lambda: assessment.outcomes(snapshot(), due, known, returned, now))
-            for migration, outcome in zip(due, found, strict=True):
-                stored += await self._store(migration, outcome)
+            came_to = await asyncio.to_thread(lambda: assessment.outcomes(snapshot(), due, known, returned, now))
+            found += zip(due, came_to, strict=True)
         for migration in undone:
             gain = migration.progress.outcome.gain if migration.progress.outcome is not None else None
-            stored += await self._store(migration, Outcome(OutcomeVerdict.CAME_BACK, gain, now))
+            found.append((migration, Outcome(OutcomeVerdict.CAME_BACK, gain, now)))
+        stored = 0
+        for migration, outcome in found:
+            stored += await self._store(migration, outcome)
+            if self._lost:
+                break  # the others would be, too: one try at a time, until the kind is brought up to date
         return stored
 
     async def _store(self, migration: Migration, outcome: Outcome) -> bool:
         first = migration.progress.outcome is None
         try:
-            await self._logbook.store(migration, replace(migration.progress, outcome=outcome))
+            kept = await self._logbook.store(migration, replace(migration.progress, outcome=outcome))
         except StaleError as error:
             _log.info("changed meanwhile; assessed later", migration=migration.full_name, why=str(error))
+            return False
+        before, self._lost = self._lost, kept.progress.outcome is None
+        if self._lost:
+            if not before:
+                told = "what moves came to is not kept: the definition of PodMigration is of an older version"
+                _log.warning(f"{told}; let somebody who may run `{CURE}`")
             return False
         predicted, strategy = migration.order.expected_gain, migration.order.strategy
         _log.info(

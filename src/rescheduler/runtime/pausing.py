@@ -8,7 +8,9 @@ are logged once, and told once as Events of the ConfigMap: all replicas tell the
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import Protocol
 
 import structlog
@@ -34,9 +36,12 @@ class Teller(Protocol):
 class Pauses:
     """What a replica knows of it."""
 
-    def __init__(self, pausing: Pausing, teller: Teller | None = None) -> None:
+    def __init__(self, pausing: Pausing, teller: Teller | None = None, now: Callable[[], float] = time.time) -> None:
         self._pausing = pausing
         self._teller = teller
+        self._now = now
+        self._went_on = 0.0
+        """When a pause was seen to have ended, where the ConfigMap does not say it."""
         self._state: State | None = None
         self._failure = ""
         self._hooks: list[Hook] = []
@@ -44,7 +49,9 @@ class Pauses:
 
     def paused(self) -> Pause | None:
         """The pause that holds, as far as is known; one that says so while nothing is known."""
-        return self._state.pause if self._state is not None else _UNKNOWN
+        if self._state is not None:
+            return self._state.pause
+        return replace(_UNKNOWN, reason=f"{_UNKNOWN.reason}: {self._failure}") if self._failure else _UNKNOWN
 
     @property
     def known(self) -> bool:
@@ -55,7 +62,7 @@ class Pauses:
     def resumed(self) -> float:
         """Since when it has been going on again, by the API server's clock; 0.0 if it never was paused."""
         state = self._state
-        return state.since or 0.0 if state is not None and state.pause is None else 0.0
+        return max(state.since or 0.0, self._went_on) if state is not None and state.pause is None else 0.0
 
     @property
     def failure(self) -> str:
@@ -84,6 +91,8 @@ class Pauses:
                 self._failure = str(error)
                 return False
             before, self._state, self._failure = self._state, found, ""
+        if before is not None and before.pause is not None and found.pause is None and not _is_dated(before, found):
+            self._went_on = self._now()
         if before is None or before.pause != found.pause:
             await self._changed(before, found)
         return True
@@ -102,9 +111,14 @@ class Pauses:
 
     def _news(self, before: State, found: State) -> News:
         about = Subject("ConfigMap", self._pausing.namespace, self._pausing.name, found.uid or before.uid)
-        occasion = f"{found.since or found.version}"
+        occasion = f"{found.since if _is_dated(before, found) else found.version}"
         if found.pause is not None:
             note = f"{found.pause}; nothing new is begun until `rescheduler resume`"
             return News(about, about, "ReschedulingPaused", "Pause", note, occasion)
         by = f" by {found.by}" if found.by else ""
         return News(about, about, "ReschedulingResumed", "Resume", f"rescheduling was resumed{by}", occasion)
+
+
+def _is_dated(before: State, found: State) -> bool:
+    """Whether what is new has a time of its own: who writes with kubectl may leave the one that was there."""
+    return found.since is not None and found.since != before.since

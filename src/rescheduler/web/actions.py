@@ -104,7 +104,8 @@ class Actions:
             return LOCAL if self._access.needs_no_token(request) else None
         scheme, _, token = given[0].partition(" ")
         token = token.strip()
-        if len(given) > 1 or scheme.lower() != "bearer" or not token:
+        # What is not ASCII is nobody's token, and may not even be text that the API server could be asked about.
+        if len(given) > 1 or scheme.lower() != "bearer" or not token or not token.isascii():
             why = "Authorization must be given once, as: Bearer and a Kubernetes token"
             raise Refusal(401, why, **{"WWW-Authenticate": "Bearer"})
         return await self._identity.person(token, peer(request))

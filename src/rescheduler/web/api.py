@@ -42,6 +42,7 @@ class Api:
         self._plan: tuple[Planned | None, Written] = (None, NONE)
         self._configuration: Body | None = None
         self._searches = 0
+        self._one_outcome = asyncio.Lock()  # one reckoning at a time, however many ask
 
     @property
     def readers(self) -> int:
@@ -136,10 +137,13 @@ class Api:
         return await answered(request, self._configuration)
 
     async def _outcomes(self, request: web.Request) -> web.Response:
-        return await answered(request, outcomes(self._showing))
+        async with self._one_outcome:
+            found = await outcomes(self._showing)
+        return await answered(request, found)
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
-        hello = {"now": self._showing.now(), "revision": self._pulse.revision}
+        replica = self._showing.replica.identity
+        hello = {"now": self._showing.now(), "replica": replica, "revision": self._pulse.revision}
         return await self._hub.stream(request, hello)
 
 

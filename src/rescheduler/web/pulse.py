@@ -67,7 +67,8 @@ class Pulse:
         if anew:
             hub.publish("nodes", {"revision": self.revision, "reset": True})
         elif hub.readers:
-            hub.publish("nodes", {"revision": self.revision, "rows": nodes.rows(self._showing, indexes)})
+            rows = nodes.rows(self._showing, indexes)
+            hub.publish("nodes", {"revision": self.revision, "count": loads.nodes, "rows": rows})
 
     def _migrations(self) -> None:
         moves, hub = self._showing.moves, self._hub

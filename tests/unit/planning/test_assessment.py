@@ -162,3 +162,17 @@ def test_what_others_did_meanwhile_counts_and_what_we_moved_since_does_not() -> 
     filled = cluster(node("a", cpu=10), node("b", cpu=10), ours, pod("theirs", on="b", cpu=2))
     found = outcomes(filled, [first, second], [first, second], frozenset(), NOW)
     assert [(each.gain, each.verdict) for each in found] == [(20.0, PAID), (-40.0, NOT_PAID)]
+
+
+def test_a_pod_that_was_moved_on_weighs_once() -> None:
+    """Of a StatefulSet's pod, which keeps its name, several moves are known: it is put back once, or not at all."""
+    own = {"replacement": "db-0", "workload": Reference("StatefulSet", "db"), "predicted": 5.0}
+    first, second = move("m1", "a>b", ended=NOW + 1, **own), move("m2", "b>c", ended=NOW + 2, **own)  # type: ignore[arg-type]  # as above
+    before = move("m0", "b>c", replacement="new", predicted=5.0)
+    db = statefulset("db", on=["c"], cpu=1, namespace="shop")
+    loads = [pod(f"load-{at}", on=at, cpu=cpu, namespace="shop") for at, cpu in (("a", 8), ("b", 7), ("c", 7.5))]
+    nodes = [node(name, cpu=10) for name in "abc"]
+    snapshot = cluster(*nodes, db, loads, pod("new", on="c", cpu=1, namespace="shop"))
+    found = outcomes(snapshot, [before, first, second], [before, first, second], frozenset(), NOW)
+    # With the pod back, less with it there. m0 has db-0 on a: 80 - 85; m1 and m2 have it where it is: 90 - 95, 85 - 95.
+    assert [each.gain for each in found] == [-5.0, -5.0, -10.0]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rescheduler.model.instant import LAST
 from rescheduler.model.migration import Migration, OutcomeVerdict, Phase, Reference
 from rescheduler.model.objects import Owner, Workload
 from rescheduler.model.outcome import enough, rest_of
@@ -171,6 +172,12 @@ class TestTheRest:
         assert why(CAME_BACK, NOT_PAID).startswith("its last 2 moves did not pay or came back (")
         assert why(NOT_PAID, policy=replace(POLICY, longest_rest=900.0)).endswith("08:15:00Z, longestRest")
 
+    def test_a_move_that_ended_at_the_end_of_time_breaks_nothing(self) -> None:
+        (found,) = in_a_row([NOT_PAID])
+        late = replace(found, progress=replace(found.progress, finished=LAST))
+        (rest,) = rests([late], POLICY).values()
+        assert rest.until == LAST
+
     def test_gains_that_are_not_known_are_not_told(self) -> None:
         (rest,) = rests([move("m", verdict=CAME_BACK, predicted=None)], POLICY).values()
         assert rest.why.startswith("its last move came back: it rests until")
@@ -195,6 +202,12 @@ class TestWhatIsNeeded:
         wanted = {("shop", "m1"), ("shop", "m2")}
         assert needed(moves, POLICY, 120.0, NOW + 8 * COOL - 1) == wanted
         assert needed(moves, POLICY, 120.0, NOW + 8 * COOL) == set()
+
+    def test_a_move_that_paid_is_needed_for_as_long_as_the_next_move_may_bring_it_back(self) -> None:
+        """Else, where coolDown is longer than keepFinished, no move that comes back would ever be noticed."""
+        moves = [move("m", verdict=PAID), move("by-hand", verdict=PAID, strategy="Manual")]
+        assert needed(moves, POLICY, 120.0, NOW + 2 * COOL - 1) == {("shop", "m")}
+        assert needed(moves, POLICY, 120.0, NOW + 2 * COOL) == set()
 
     def test_what_nobody_has_looked_at_is_needed_until_then_but_not_for_ever(self) -> None:
         moves = [move("m")]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from structlog.testing import capture_logs
+
 from rescheduler.cluster.errors import ClusterError
 from rescheduler.cluster.journal import StaleError
 from rescheduler.model.migration import Migration, Outcome, OutcomeVerdict, Progress
@@ -33,6 +35,8 @@ class Stage:
     now: float = NOW + AFTER
     stale: str = ""
     refusal: dict[Key, Exception] = field(default_factory=dict)
+    keeps: bool = True
+    """Whether the API server keeps outcomes; not with an older definition of the kind, which drops the field."""
     snapshots: int = 0
     stored: list[tuple[str, OutcomeVerdict]] = field(default_factory=list)
     told: list[tuple[str, float | None, float | None, str]] = field(default_factory=list)
@@ -49,6 +53,8 @@ class Stage:
         assert progress.outcome is not None
         self.stored.append((migration.name, progress.outcome.verdict))
         assert replace(progress, outcome=None) == replace(migration.progress, outcome=None), "nothing else is changed"
+        if not self.keeps:
+            return migration
         written = replace(migration, progress=progress, version=str(int(migration.version) + 1))
         self.board.put(written, ours=True)
         return written
@@ -148,6 +154,19 @@ async def test_a_move_that_is_undone_before_its_time_has_come_back_when_it_comes
     stage = Stage(stage_of(("new-back", "a")), now=NOW + AFTER).knows(done("there"), back)
     assert await stage.assessor().assess() == 1
     assert stage.stored == [("there", CAME_BACK)]
+
+
+async def test_where_outcomes_are_not_kept_it_is_tried_with_one_and_told_once_until_they_are() -> None:
+    stage = Stage(stage_of(("new-m", "b"), ("new-n", "b")), keeps=False).knows(done("m"), done("n"))
+    assessor = stage.assessor()
+    with capture_logs() as logs:
+        assert [await assessor.assess() for _ in range(3)] == [0, 0, 0]
+    assert len(stage.stored) == 3, "one try a look, whatever is due"
+    assert stage.told == []
+    (warning,) = (each for each in logs if each["log_level"] == "warning")
+    assert "rescheduler crds | kubectl apply" in warning["event"]
+    stage.keeps = True
+    assert await assessor.assess() == 2
 
 
 async def test_moves_that_failed_or_are_under_way_are_not_looked_at() -> None:

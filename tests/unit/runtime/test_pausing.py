@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from structlog.testing import capture_logs
@@ -57,7 +57,7 @@ async def test_until_it_is_known_it_counts_as_paused() -> None:
     with capture_logs() as logs:
         for _ in range(3):
             assert not await found.refresh()
-    assert found.paused() is not None
+    assert "no rights" in str(found.paused()), "whoever asks why nothing is begun is told"
     assert not found.known
     assert [each["event"] for each in logs] == [
         "ConfigMap ours/state could not be read; nothing is begun until it can be"
@@ -99,6 +99,26 @@ async def test_since_when_it_goes_on_is_known() -> None:
         kept.state = state
         await found.refresh()
         assert found.resumed == resumed
+
+
+async def test_who_resumes_with_kubectl_leaves_the_time_of_the_pause_and_it_goes_on_from_when_that_is_seen() -> None:
+    """Else what has waited through a long pause would be too late at once."""
+    by_kubectl, removed = State(None, "jane", NOW, "uid", "3"), State()
+    for state in (by_kubectl, removed):
+        kept, told = Kept(PAUSED), Told()
+        found = Pauses(cast("Pausing", kept), told, lambda: NOW + 7200)
+        await found.refresh()
+        kept.state = state
+        await found.refresh()
+        assert found.resumed == NOW + 7200
+        kept.state = replace(PAUSED, version="4")
+        await found.refresh()
+        assert found.resumed == 0.0
+        kept.state = replace(by_kubectl, version="5")
+        await found.refresh()
+        kept.state = replace(PAUSED, version="6")
+        await found.refresh()
+        assert len({(each.reason, each.occasion) for each in told.news}) == 4, "each is told, not only the first"
 
 
 def test_it_is_read_again_and_again() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -172,3 +173,16 @@ async def test_a_body_that_is_too_large_is_not_taken_whether_it_says_so_or_not(t
         assert (await page.press("pause", b" " * 300_000))[0] == 413
         assert (await page.press("pause", endless()))[0] == 413
         assert page.deeds.done == []
+
+
+async def test_a_token_that_is_no_text_is_refused_and_the_api_server_is_not_asked(tmp_path: Path) -> None:
+    async with stage(tmp_path, YES) as page:
+        reader, writer = await asyncio.open_connection(HERE, int(page.address.rpartition(":")[2]))
+        writer.write(
+            b"GET /api/whoami HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer \xff\xfe\r\n\r\n"
+        )
+        answer = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        assert answer.startswith(b"HTTP/1.1 401 ")
+        assert page.server.seen == []

@@ -167,5 +167,11 @@ class TestOutcomes:
         metrics.assessed("NodeMaintenance", predicted, -5.0, "Unknown")
         assert [total(metrics, f"rescheduler_gain_{what}_total") for what in GAINS] == [0, 0, 0]
 
+    @pytest.mark.parametrize("realised", [1e13, -1e13])
+    def test_a_gain_on_a_node_that_had_nothing_to_give_is_not_compared(self, realised: float) -> None:
+        metrics = Metrics()
+        metrics.assessed("LoadBalancing", 10.0, realised, "NotPaid")
+        assert [total(metrics, f"rescheduler_gain_{what}_total") for what in GAINS] == [0, 0, 0]
+
 
 GAINS = ("predicted", "realised", "lost")

@@ -202,3 +202,16 @@ def test_a_migration_that_ended_while_the_list_was_fetched_is_shown_as_ended() -
       return [known.migrations.get("shop/m").phase, known.migrations.size, known.more];
     """
     assert told("store.js", "known, takeMigrations", script, row) == ["Completed", 1, 3]
+
+
+def test_rows_of_another_replica_than_the_columns_are_taken_whatever_its_revision_if_it_knows_the_same_nodes() -> None:
+    script = """
+      known.replica = "b";
+      takeNodes({ ...given, replica: "a", revision: 900 }, []);
+      const fewer = takeRows({ revision: 3, count: 1, rows: [[0, 98, 98, 9, 0]] });
+      const first = takeRows({ revision: 3, count: 2, rows: [[0, 50, 60, 7, 0]] });
+      const second = takeRows({ revision: 4, count: 2, rows: [[1, 70, 80, 9, 0]] });
+      return [fewer, first, second, known.nodes.cpu, known.nodes.revision];
+    """
+    found = told("store.js", "known, takeNodes, takeRows", script, COLUMNS)
+    assert found == [False, True, True, [50, 70], 4]

@@ -9,7 +9,7 @@ from rescheduler.model.migration import OutcomeVerdict
 from rescheduler.web.metrics.catalogue import Catalogue
 from rescheduler.web.metrics.labels import Known, strategies
 
-_MOST = 1000.0  # points; a prediction is text of whoever made the PodMigration, and one that is absurd must not count
+_MOST = 1000.0  # points; a prediction is text of whoever made the PodMigration, and what is absurd must not count
 
 
 class Outcomes:
@@ -51,7 +51,8 @@ class Outcomes:
         self._assessed.labels(strategy, self._verdicts.value(verdict)).inc()
         if predicted is None or realised is None:
             return  # only together can they be compared
-        if 0 < predicted <= _MOST:  # else it was not made for its gain: a node was to be emptied
+        # Else it was not made for its gain, because a node was to be emptied; or one of its nodes has nothing to give.
+        if 0 < predicted <= _MOST and abs(realised) <= _MOST:
             self._predicted.labels(strategy).inc(predicted)
             self._realised.labels(strategy).inc(max(realised, 0.0))
             self._lost.labels(strategy).inc(max(-realised, 0.0))

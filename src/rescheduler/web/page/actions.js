@@ -6,6 +6,8 @@ import { t } from "./i18n.js";
 import { icon } from "./icons.js";
 import { actionButton, perform } from "./session.js";
 
+const MOST_AT_ONCE = 1_000; // that the server takes with one request
+
 /** Asks for a reason, then pauses rescheduling. */
 export function askPause() {
   const reason = el("input", { type: "text", id: "reason", maxlength: "200", data: { first: "" } });
@@ -41,7 +43,12 @@ export function askApprove(rows) {
       el("ul", { class: "plain-list" }, rows.slice(0, 10).map((row) => el("li", {}, el("code", { text: `${row.namespace}/${row.pod}` })))),
       rows.length > 10 ? el("p", { class: "dim", text: t("list.more", { count: rows.length - 10 }) }) : null,
     ],
-    submit: () => perform("approve", { migrations: rows.map(({ namespace, name }) => ({ namespace, name })) }),
+    submit: async () => {
+      const migrations = rows.map(({ namespace, name }) => ({ namespace, name }));
+      for (let first = 0; first < migrations.length; first += MOST_AT_ONCE) {
+        await perform("approve", { migrations: migrations.slice(first, first + MOST_AT_ONCE) });
+      }
+    },
   });
 }
 

@@ -57,6 +57,11 @@ export async function signIn(candidate) {
   return who;
 }
 
+/** What is sent; only to be compared with what was sent before. */
+export function tokenNow() {
+  return token;
+}
+
 export function signOut() {
   token = "";
 }

@@ -3,6 +3,7 @@
 
 import { el, fill } from "./dom.js";
 import { t } from "./i18n.js";
+import { notify } from "./notice.js";
 
 /**
  * Opens it. `kind` names it for tests and styles, `body` are its elements, `ok` the text of its button (none: only
@@ -36,9 +37,11 @@ export function openDialog({ kind, title, body, ok, danger, submit }) {
     confirm.disabled = true;
     problem.textContent = "";
     try {
-      if ((await submit()) !== false) dialog.close();
+      if ((await submit()) !== false && form.isConnected) dialog.close(); // not another one that was opened meanwhile
     } catch (error) {
-      problem.textContent = error.message || t("error.unreachable");
+      const why = error.message || t("error.unreachable");
+      problem.textContent = why;
+      if (!form.isConnected || !dialog.open) notify(why, "bad"); // whoever closed it still has to know
     } finally {
       confirm.disabled = false;
     }

@@ -29,8 +29,16 @@ function arc(layout, row) {
     { class: "arc", data: { arc: `${row.namespace}/${row.name}` } },
     svg("path", { class: "arc-back", d: `M${x1} ${y1} Q${middleX} ${middleY} ${x2} ${y2}` }),
     svg("path", { class: "arc-line", d: `M${x1} ${y1} Q${middleX} ${middleY} ${x2} ${y2}` }),
-    svg("circle", { class: "arc-end", cx: x2, cy: y2, r: Math.min(5, Math.max(2.5, to.size / 5)) }),
+    svg("circle", { class: "arc-start", cx: x1, cy: y1, r: Math.min(6, Math.max(2, from.size / 6)) }),
+    head([middleX, middleY], [x2, y2], Math.min(15, Math.max(5, to.size / 3))),
   );
+}
+
+// The head of an arrow that comes from a point, with its tip a little beyond the end.
+function head([fromX, fromY], [x, y], size) {
+  const angle = (Math.atan2(y - fromY, x - fromX) * 180) / Math.PI;
+  const d = `M${size * 0.6} 0 L${-size * 0.4} ${-size * 0.45} L${-size * 0.15} 0 L${-size * 0.4} ${size * 0.45} Z`;
+  return svg("path", { class: "arc-end", d, transform: `translate(${x} ${y}) rotate(${angle})` });
 }
 
 // The middle of a cell; of a large one, the corner that carries no text.
@@ -41,5 +49,6 @@ function end({ x, y, size }) {
 /** A sample of an arc, for the legend. */
 export function arcSample() {
   return el("span", { class: "sample" }, svg("svg", { class: "arcs still", width: 28, height: 18, aria: { hidden: "true" } },
-    svg("path", { class: "arc-line", d: "M3 14 Q14 0 25 12" }), svg("circle", { class: "arc-end", cx: 25, cy: 12, r: 3 })));
+    svg("path", { class: "arc-line", d: "M4 14 Q14 0 23 11" }), svg("circle", { class: "arc-start", cx: 4, cy: 14, r: 2.5 }),
+    head([14, 0], [23, 11], 9)));
 }

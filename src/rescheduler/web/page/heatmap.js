@@ -62,7 +62,10 @@ export function heatMap(signal, chosen) {
   const draw = () => {
     const { nodes } = known;
     const width = Math.floor(stage.clientWidth);
-    if (!nodes || width < 40) return;
+    if (!nodes || width < 40) {
+      layout = null; // hidden: it is laid out anew when it is seen again, with the nodes that there are then
+      return;
+    }
     const theme = shownTheme();
     colours = scale(theme, thresholdOf(preference("metric")));
     layout = layOut(grouped(nodes, preference("group")), width, Math.max(260, Math.min(640, window.innerHeight * 0.62)));

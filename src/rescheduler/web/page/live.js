@@ -6,7 +6,7 @@ import { openLive } from "./api.js";
 import { EventReader } from "./sse.js";
 import { loadAll, loadMigrations, loadNodes, loadPlan, loadSpread, loadWho } from "./loading.js";
 import { changed, known, takeMigration, takeRows } from "./store.js";
-import { tellTime } from "./i18n.js";
+import { serverNow, tellTime } from "./i18n.js";
 
 const SILENCE = 45_000;
 const FIRST_WAIT = 1_000;
@@ -14,8 +14,9 @@ const LONGEST_WAIT = 30_000;
 const MOST_SAMPLES = 900;
 
 const handlers = {
-  hello: ({ now }) => {
+  hello: ({ now, replica = "" }) => {
     tellTime(now);
+    known.replica = replica;
     setLive(true);
     loadAll();
     loadWho();
@@ -98,7 +99,7 @@ async function readStream() {
 
 // Ends early when the browser is back online or the page is looked at again.
 function pause(milliseconds) {
-  known.nextTry = Date.now() + milliseconds;
+  known.nextTry = serverNow() + milliseconds / 1000;
   changed("live");
   return new Promise((resolve) => {
     const ended = new AbortController();

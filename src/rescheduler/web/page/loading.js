@@ -1,7 +1,7 @@
 // Fetches whole documents into the store: at the beginning, after a gap of the stream, and when it says that something
 // is to be fetched anew. Of one document only one fetch is under way; a wish that comes meanwhile is granted after it.
 
-import { read, signOut, whoami } from "./api.js";
+import { read, signOut, tokenNow, whoami } from "./api.js";
 import { changed, known, takeMigrations, takeNodes } from "./store.js";
 import { tellTime } from "./i18n.js";
 
@@ -61,11 +61,15 @@ export const loadPlan = loader("plan", (plan) => {
 
 export const loadMigrations = loader("migrations", takeMigrations);
 
-/** Asks again who we are: after signing in or out, and once at the beginning. */
+/** Asks again who we are: after signing out, and with each stream. An answer for a token that is none any more is dropped. */
 export async function loadWho() {
+  const asked = tokenNow();
   try {
-    known.who = await whoami();
+    const who = await whoami();
+    if (tokenNow() !== asked) return;
+    known.who = who;
   } catch (error) {
+    if (tokenNow() !== asked) return;
     if (error.status === 401) signOut(); // it has expired, or was taken back
     if (error.status === 401 || !known.who) known.who = { name: "", groups: [], may: {} };
   }

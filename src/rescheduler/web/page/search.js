@@ -19,13 +19,19 @@ export function searchBox() {
   let timer = 0;
   let at = -1;
 
-  const close = () => {
-    results.hidden = true;
-    at = -1;
-    input.setAttribute("aria-expanded", "false");
-    input.removeAttribute("aria-activedescendant");
-  };
   const options = () => [...results.querySelectorAll("[role=option]")];
+  const unmark = () => {
+    at = -1;
+    input.removeAttribute("aria-activedescendant");
+    options().forEach((option) => option.setAttribute("aria-selected", "false"));
+  };
+  const close = () => {
+    asking?.abort(); // what is found later would cover the page
+    window.clearTimeout(timer);
+    results.hidden = true;
+    input.setAttribute("aria-expanded", "false");
+    unmark();
+  };
   const mark = (index) => {
     const all = options();
     at = all.length === 0 ? -1 : (index + all.length) % all.length;
@@ -72,6 +78,7 @@ export function searchBox() {
   };
   input.addEventListener("input", () => {
     window.clearTimeout(timer);
+    unmark(); // what was found for another text is not what Enter should open
     timer = window.setTimeout(ask, PATIENCE);
   });
   input.addEventListener("keydown", (event) => {

@@ -15,6 +15,7 @@ export const known = {
   plan: null,
   migrations: new Map(),
   more: 0,
+  replica: "", // whose stream it is
   listed: false,
   live: false,
   unreachable: "",
@@ -57,11 +58,17 @@ export function takeNodes(columns, meanwhile) {
   changed("nodes");
 }
 
-/** Takes changed rows [index, cpu, memory, pods, state]; says false when they do not fit what is known. */
-export function takeRows({ revision, rows }) {
-  const { nodes } = known;
+/**
+ * Takes changed rows [index, cpu, memory, pods, state]; says false when they do not fit what is known. Behind a Service
+ * the columns may be another replica's than the stream: each counts revisions by itself, so only the nodes are compared.
+ */
+export function takeRows({ revision, count, rows }) {
+  const { nodes, replica } = known;
   if (!nodes) return false;
-  if (revision <= nodes.revision) return true; // what was fetched is newer
+  if ((nodes.replica ?? "") === replica) {
+    if (revision <= nodes.revision) return true; // what was fetched is newer
+  } else if (count !== nodes.names.length) return false;
+  nodes.replica = replica;
   const touched = [];
   for (const [index, cpu, memory, pods, state] of rows) {
     if (!(index in nodes.names)) return false;

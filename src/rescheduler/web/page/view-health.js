@@ -37,7 +37,7 @@ export function show(signal) {
   };
   const connected = () => fill(connection, facts(
     [t("health.stream"), known.live ? badge(t("live.on"), "good") : badge(t("live.off"), "bad")],
-    [t("health.nextTry"), known.live || !known.nextTry ? null : ticking(known.nextTry / 1000, "until")],
+    [t("health.nextTry"), known.live || !known.nextTry ? null : ticking(known.nextTry, "until")],
     [t("health.problem"), known.unreachable || null],
     [t("health.access"), word("access", known.overview?.access ?? "token")],
     [t("health.revision"), known.nodes ? number(known.nodes.revision) : null],

@@ -47,7 +47,7 @@ export function show(signal, [name]) {
     const labels = Object.entries(node.labels).sort(([a], [b]) => a.localeCompare(b));
     fill(marks, card(t("node.marks"), null,
       el("p", {}, el("span", { class: "dim", text: `${t("node.taints")} ` }), node.taints.length > 0 ? node.taints.map((taint) => el("code", { class: "mark", text: taint })) : t("node.noTaints")),
-      el("details", { class: "story" }, el("summary", { text: t("node.labels", { count: labels.length }) }),
+      el("details", { class: "story", open: marks.querySelector("details")?.open }, el("summary", { text: t("node.labels", { count: labels.length }) }),
         el("ul", { class: "marks" }, labels.map(([key, value]) => el("li", {}, el("code", { class: "mark", text: `${key}=${value}` })))))));
     root.dataset.loaded = "true";
   };

@@ -8,7 +8,8 @@ import { pagedList } from "./paging.js";
 import { badge, card, empty, podLink, view, warnings, way } from "./pieces.js";
 import { rejections } from "./rejections.js";
 import { actionButton, rightsNote } from "./session.js";
-import { known, on } from "./store.js";
+import { migrationRow } from "./steps.js";
+import { known, migrationKey, on } from "./store.js";
 import { ticking } from "./ticking.js";
 
 export function show(signal) {
@@ -25,7 +26,11 @@ export function show(signal) {
   });
   const count = el("span", { class: "count" });
   const refused = rejections();
-  const root = view("plan", t("nav.plan"), about, waiting, change, warned,
+  // Moves of an earlier plan that still wait: the newest one is made on top of them, so it does not name them.
+  const earlier = pagedList({ container: el("div", { class: "migration-list" }), keyOf: migrationKey, build: (row) => migrationRow(row) });
+  const earlierCard = card(t("phase.awaits"), null, earlier.element);
+  earlierCard.hidden = true;
+  const root = view("plan", t("nav.plan"), about, waiting, earlierCard, change, warned,
     card(t("plan.moves"), count, moves.element), refused.element);
   let shownPlan = null;
   let items = [];
@@ -37,9 +42,7 @@ export function show(signal) {
     root.dataset.loaded = "true";
     if (!plan) {
       fill(about, t("plan.none"));
-      return;
-    }
-    if (shownPlan !== plan) {
+    } else if (shownPlan !== plan) {
       const fresh = shownPlan === null;
       shownPlan = plan;
       fill(about, t("plan.made", { by: told.by || "–", time: duration(told.seconds) }), " ", told.made ? ticking(told.made) : null);
@@ -56,15 +59,18 @@ export function show(signal) {
 
   // A move is shown anew when the migration that waits for approval changes, and only then.
   const approvals = () => {
-    if (!shownPlan) return;
     const rows = [...known.migrations.values()].filter((row) => row.awaitsApproval);
     const awaiting = new Map(rows.map((row) => [`${row.namespace}/${row.pod}`, row]));
     const old = new Map(items.map((item) => [item.move, item]));
-    items = shownPlan.moves.map((move) => {
+    items = (shownPlan?.moves ?? []).map((move) => {
       const row = awaiting.get(`${move.namespace}/${move.pod}`);
       return old.has(move) && old.get(move).row === row ? old.get(move) : { move, row };
     });
-    moves.show(items);
+    if (shownPlan) moves.show(items);
+    const named = new Set(items.map(({ row }) => row));
+    const others = rows.filter((row) => !named.has(row));
+    earlierCard.hidden = others.length === 0;
+    earlier.show(others);
     waiting.dataset.count = String(rows.length);
     approvalBar(waiting, rows);
   };

@@ -22,6 +22,7 @@ def columns(showing: Showing, revision: int) -> Json:
     for at in loads.indexes(moves.nodes()):
         states[at] += moves.touching(frame.names[at])
     return {
+        "replica": showing.replica.identity,  # whose revision it is: a Service may lead to another than the stream
         "revision": revision,
         "names": frame.names,
         "cpu": percent[CPU].tolist(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from rescheduler.cluster.kinds import WORKLOADS
@@ -12,10 +13,12 @@ from rescheduler.web.showing import Showing
 Json = dict[str, Any]
 
 
-def outcomes(showing: Showing) -> Json:
+async def outcomes(showing: Showing) -> Json:
     """As `/api/outcomes` gives it: those that rest the longest first."""
+    migrations = list(showing.board.all())  # there may be very many that are kept: not reckoned in the event loop
+    reckoned = await asyncio.to_thread(rests, migrations, showing.policy)
     now = showing.now()
-    found = {key: rest for key, rest in rests(showing.board.all(), showing.policy).items() if _is_there(showing, key)}
+    found = {key: rest for key, rest in reckoned.items() if _is_there(showing, key)}
     listed = sorted(found.items(), key=lambda item: (-item[1].until, item[0]))
     return {
         "workloads": [
