@@ -54,6 +54,18 @@ def test_a_node_or_pod_that_is_gone_is_told_in_the_servers_words(served: Served,
     made.until("a pod is gone", lambda: "there is no pod shop/gone-1" in page.inner_text("main"))
 
 
+def test_a_pod_that_was_moved_leads_to_the_pod_in_its_place(served: Served, visit: Visitor) -> None:
+    rows = served.documents["migrations"]["migrations"]
+    done = next(row for row in rows if row["phase"] == "Completed")
+    done |= {"pod": "gone-1", "replacement": "come-1"}
+    made = visit(served.address)
+    made.expects("404")
+    made.opens()
+    page = made.page
+    page.evaluate("() => { location.hash = '#/pod/shop/gone-1'; }")
+    made.until("its successor is told", lambda: page.locator("[data-replacement='come-1'] a").count() == 1)
+
+
 @pytest.mark.parametrize("route", ["#/nowhere", "#/node/%ff", "#/pod/only-a-namespace", "#/../../etc", "#//////"])
 def test_an_address_that_leads_nowhere_says_so(served: Served, visit: Visitor, route: str) -> None:
     made = visit(served.address)

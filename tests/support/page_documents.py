@@ -265,6 +265,7 @@ def migration(nodes: Json, name: str, now: float, **fields: Any) -> Json:
         "approvedBy": "",
         "plan": "plan-5d8c",
         "workload": "Deployment/web",
+        "replacement": "",
         "outcome": None,
     }
     return row | fields

@@ -135,8 +135,9 @@ async def test_migrations_come_newest_first_and_those_under_way_are_always_among
     made.migration("oldest", Order("web-1", strategy="LoadBalancing", reason="why"), under_way, created=NOW - 9e6)
     for number in range(600):
         over = Progress(
-            phase=Phase.COMPLETED, finished=NOW, outcome=Outcome(OutcomeVerdict.PAID, 3.5, NOW), method=Method.EVICT
-        )
+            phase=Phase.COMPLETED, finished=NOW, outcome=Outcome(OutcomeVerdict.PAID, 3.5, NOW), method=Method.EVICT,
+            replacement=Reference("Pod", f"new-{number}"),
+        )  # fmt: skip
         order = Order(f"gone-{number}", expected_gain=4.0)
         made.migration(f"m{number:03}", order, over, created=NOW - 600 + number)
     waits = Order("web-2", target="b", needs_approval=True, plan="plan-1")
@@ -149,7 +150,7 @@ async def test_migrations_come_newest_first_and_those_under_way_are_always_among
     first, second, last = found["migrations"][0], found["migrations"][1], found["migrations"][-1]
     assert (first["name"], first["awaitsApproval"], first["plan"], first["source"]) == ("waits", True, "plan-1", "a")
     assert (first["method"], first["steps"], first["workload"]) == (None, [], "Deployment/web")
-    assert second["name"] == "m599"
+    assert (second["name"], second["replacement"], last["replacement"]) == ("m599", "new-599", "")
     assert second["outcome"] == {"predicted": 4.0, "realised": 3.5, "verdict": "Paid"}
     assert (last["name"], last["step"], last["message"]) == ("oldest", "CreateCopy", "make the copy for b")
     assert last["history"] == [{"step": "CreateCopy", "time": NOW - 5}]

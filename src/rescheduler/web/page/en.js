@@ -295,6 +295,8 @@ export const en = {
   "node.noTaints": "none",
   "node.labels": { one: "{count} label", other: "{count} labels" },
 
+  "pod.moved": "This pod was moved",
+  "pod.movedTo": "It is gone; in its place there is",
   "pod.asking": "Asking every node about this pod …",
   "pod.outcome": "What the plan says",
   "pod.migrations": "Its migrations",

@@ -7,7 +7,7 @@ import { field } from "./dialogs.js";
 import { pastMoves } from "./gains.js";
 import { number, percent, t, word } from "./i18n.js";
 import { icon } from "./icons.js";
-import { badge, card, empty, facts, failed, named, nodeLink, view, warnings, way } from "./pieces.js";
+import { badge, card, empty, facts, failed, named, nodeLink, podLink, view, warnings, way } from "./pieces.js";
 import { verdicts } from "./verdicts.js";
 import { actionButton, rightsNote } from "./session.js";
 import { migrationRow } from "./steps.js";
@@ -28,6 +28,14 @@ export function show(signal, [namespace, name]) {
 
   let shown = "";
 
+  // Whoever watches a pod being moved wants to go on with the pod that took its place.
+  const whereTo = () => {
+    const done = migrationsInOrder().find((row) => row.namespace === namespace && row.pod === name && row.phase === "Completed");
+    if (!done?.replacement || done.replacement === name) return null;
+    return card(t("pod.moved"), null, el("p", { data: { replacement: done.replacement } },
+      t("pod.movedTo"), " ", podLink(namespace, done.replacement)), el("p", {}, way(done.source, done.target)));
+  };
+
   const load = async () => {
     try {
       const explained = await read(`pods/${path(namespace, name)}`, signal);
@@ -44,7 +52,10 @@ export function show(signal, [namespace, name]) {
     } catch (error) {
       if (error.name === "AbortError") return;
       content.hidden = true;
-      failed(problem, error, load);
+      const moved = error.status === 404 ? whereTo() : null;
+      if (moved) fill(problem, moved);
+      else failed(problem, error, load);
+      root.dataset.loaded = "true";
     }
   };
   const update = () => {

@@ -295,6 +295,8 @@ export const zh = {
   "node.noTaints": "无",
   "node.labels": { other: "{count} 个标签" },
 
+  "pod.moved": "此 Pod 已被迁移",
+  "pod.movedTo": "它已不存在；接替它的是",
   "pod.asking": "正在就此 Pod 询问每个节点……",
   "pod.outcome": "计划的结论",
   "pod.migrations": "它的迁移",

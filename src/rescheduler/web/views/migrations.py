@@ -57,6 +57,7 @@ def row(showing: Showing, migration: Migration) -> Json:
         "approvedBy": migration.approved_by,
         "plan": order.plan,
         "workload": workload,
+        "replacement": progress.replacement.name if progress.replacement is not None else "",
         "outcome": _outcome(migration),
     }
 
