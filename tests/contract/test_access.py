@@ -109,12 +109,12 @@ async def test_tokens_of_nobody_are_refused(page: ServedPage, space: Space) -> N
     space.delete("ServiceAccount", "gone")
     space.gone("ServiceAccount", "gone")
     cut = token_of(space, "default")[:-9]
-    for wrong in (NOBODY, "nonsense", token, cut, "a b", "ü" * 100):
+    for wrong in (NOBODY, "nonsense", token, cut, "a b"):
         answer = await page.whoami(wrong)
         assert answer.status == 401, wrong
         assert "Kubernetes does not accept this token" in answer.error
         assert wrong not in answer.error
-    for scheme in ("Basic YTpi", "Bearer", "Bearer ", "token"):
+    for scheme in ("Basic YTpi", "Bearer", "Bearer ", "token", f"Bearer {'ü' * 100}"):
         answer = await page.ask("GET", "/api/whoami", {"Authorization": scheme})
         assert answer.status == 401, scheme
 
