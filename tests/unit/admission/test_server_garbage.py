@@ -8,12 +8,10 @@ import gc
 import json
 import logging
 import random
-import resource
 import ssl
 import time
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -22,9 +20,9 @@ from rescheduler.admission.extender import Extender
 from rescheduler.admission.keeping import Keeper
 from rescheduler.admission.mutation import Mutation
 from rescheduler.admission.server import Address, Handler, Manner, Server
+from tests.support.raw_http import HOST, asked, resident
 from tests.unit.admission.worlds import NOW, WEB, World, record, reference
 
-HOST = "127.0.0.1"
 REVIEWS = 5000
 CALLERS = 8
 LARGEST = 200_000
@@ -136,33 +134,6 @@ def good(rng: Random) -> bytes:
 KINDS: tuple[Callable[[Random], bytes], ...] = (
     fuzzed, fuzzed, fuzzed, wrong_kind, deep, huge, truncated, wrong_type, wrong_method, noise, good,
 )  # fmt: skip
-
-
-async def asked(port: int, sent: bytes) -> bytes:
-    """The answer; nothing if there is none."""
-    reader, writer = await asyncio.open_connection(HOST, port)
-    try:
-        writer.write(sent)
-        await writer.drain()
-        return await reader.read() if complete(sent) else b""  # else it hangs up in the middle
-    except ConnectionError:
-        return b""  # it was hung up on, while it still sent
-    finally:
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
-
-
-def complete(sent: bytes) -> bool:
-    """Whether the body is as long as the head says; else nobody answers before it comes."""
-    first, _, body = sent.partition(b"\r\n\r\n")
-    declared = [each for each in first.split(b"\r\n") if each.lower().startswith(b"content-length:")]
-    return bool(declared) and len(body) >= int(declared[0].split(b":")[1])
-
-
-def resident() -> int:
-    """Bytes of memory that this process has."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 async def test_five_thousand_reviews_of_garbage() -> None:

@@ -8,8 +8,6 @@ import gc
 import json
 import logging
 import random
-import re
-import resource
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -24,8 +22,8 @@ from rescheduler import app
 from rescheduler.app.controller import Running, run_controller
 from rescheduler.embedded.cluster import EmbeddedCluster
 from rescheduler.web import server
+from tests.support.raw_http import HOST, asked, resident
 
-HERE = "127.0.0.1"
 REQUESTS = 4000
 CALLERS = 8
 LARGEST = 256 * 1024
@@ -58,7 +56,7 @@ class World:
         self.port, self.token = port, token
 
     def head(self, first: str, length: int, **headers: str) -> bytes:
-        given = {"Host": f"{HERE}:{self.port}", "Content-Length": str(length), "Connection": "close", **headers}
+        given = {"Host": f"{HOST}:{self.port}", "Content-Length": str(length), "Connection": "close", **headers}
         lines = [first, *(f"{name.replace('_', '-')}: {value}" for name, value in given.items())]
         return "\r\n".join([*lines, "", ""]).encode(errors="surrogateescape")
 
@@ -67,7 +65,7 @@ class World:
         usual = {
             "Content-Type": "application/json",
             "X-Rescheduler-Action": name,
-            "Origin": f"http://{HERE}:{self.port}",
+            "Origin": f"http://{HOST}:{self.port}",
         }
         usual["Authorization"] = f"Bearer {self.token}"
         usual |= {key.replace("_", "-"): value for key, value in headers.items()}
@@ -150,33 +148,6 @@ KINDS: tuple[Callable[[World, Random], bytes], ...] = (
 )  # fmt: skip
 
 
-async def asked(port: int, sent: bytes) -> bytes:
-    """The answer; nothing if there is none."""
-    reader, writer = await asyncio.open_connection(HERE, port)
-    try:
-        writer.write(sent)
-        await writer.drain()
-        return await reader.read() if complete(sent) else b""  # else it hangs up in the middle
-    except ConnectionError:
-        return b""  # it was hung up on, while it still sent
-    finally:
-        writer.close()
-        with contextlib.suppress(ConnectionError):
-            await writer.wait_closed()
-
-
-def complete(sent: bytes) -> bool:
-    """Whether the body is as long as the head says; else nobody answers before it comes."""
-    first, end, body = sent.partition(b"\r\n\r\n")
-    declared = re.search(rb"\r\nContent-Length: (\d+)", first)
-    return bool(end and declared) and len(body) >= int(declared[1] if declared else 0)
-
-
-def resident() -> int:
-    """Bytes of memory that this process has."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-
 @asynccontextmanager
 async def whole_server(tmp_path: Path, *, local: bool) -> AsyncIterator[World]:
     """All that a controller serves, on an embedded cluster with a few nodes."""
@@ -184,7 +155,7 @@ async def whole_server(tmp_path: Path, *, local: bool) -> AsyncIterator[World]:
         await cluster.add_nodes(3)
         path = tmp_path / "kubeconfig"
         path.write_text(yaml.safe_dump(cluster.kubeconfig()))
-        config = app.configuration(None, {"leaderElection.leaderElect": False, "web.bindAddress": HERE})
+        config = app.configuration(None, {"leaderElection.leaderElect": False, "web.bindAddress": HOST})
         opened: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         running = Running(app.Live(str(path)), config, insecure_local=local, port=0, opened=opened.set_result)
         stop = asyncio.Event()
@@ -243,7 +214,7 @@ async def test_whoever_holds_many_connections_open_keeps_nobody_out(tmp_path: Pa
 
         async def hold(count: int) -> None:
             for _ in range(count):
-                reader, writer = await asyncio.open_connection(HERE, world.port)
+                reader, writer = await asyncio.open_connection(HOST, world.port)
                 writer.write(b"GET /livez HTT")
                 held.callback(writer.close)
                 readers.append(reader)
@@ -262,7 +233,7 @@ async def test_whoever_holds_many_connections_open_keeps_nobody_out(tmp_path: Pa
 async def test_what_is_no_http_is_answered_as_strictly(tmp_path: Path) -> None:
     async with whole_server(tmp_path, local=False) as world:
         for sent in (b"<script>alert(1)</script> HTTP/1.1\r\n\r\n", b"GET /" + b"x" * 9000 + b" HTTP/1.1\r\n\r\n"):
-            reader, writer = await asyncio.open_connection(HERE, world.port)
+            reader, writer = await asyncio.open_connection(HOST, world.port)
             writer.write(sent)
             answer = await reader.read()
             writer.close()

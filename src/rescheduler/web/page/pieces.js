@@ -17,6 +17,18 @@ export function card(title, aside, ...children) {
     el("header", { class: "card-head" }, el("h2", { text: title }), el("div", { class: "card-aside" }, aside)), children);
 }
 
+/** A fold whose content is made when it is opened; `opened` remembers by its key that it was. */
+export function fold(details, opened, key, fillIn) {
+  details.open = opened.has(key);
+  if (details.open) fillIn();
+  details.addEventListener("toggle", () => {
+    if (details.open) opened.add(key);
+    else opened.delete(key);
+    if (details.open && details.children.length === 1) fillIn();
+  });
+  return details;
+}
+
 export function nodeLink(name) {
   return name ? el("a", { class: "name", href: links.node(name), text: name }) : el("span", { class: "dim", text: "–" });
 }

@@ -5,7 +5,7 @@ import { approveButton } from "./actions.js";
 import { el } from "./dom.js";
 import { outcomeOf } from "./gains.js";
 import { clock, duration, number, t, word } from "./i18n.js";
-import { badge, facts, phaseBadge, podLink, way } from "./pieces.js";
+import { badge, facts, fold, phaseBadge, podLink, way } from "./pieces.js";
 import { migrationKey } from "./store.js";
 import { ticking } from "./ticking.js";
 
@@ -67,17 +67,7 @@ function place({ steps, step }) {
 
 function story(row, key) {
   const details = el("details", { class: "story" }, el("summary", { text: t("migration.story") }));
-  const fillIn = () => {
-    if (details.open && details.children.length === 1) details.append(...chapters(row).filter(Boolean));
-  };
-  details.open = opened.has(key);
-  fillIn();
-  details.addEventListener("toggle", () => {
-    if (details.open) opened.add(key);
-    else opened.delete(key);
-    fillIn();
-  });
-  return details;
+  return fold(details, opened, key, () => details.append(...chapters(row).filter(Boolean)));
 }
 
 function chapters(row) {

@@ -3,7 +3,7 @@
 import { el } from "./dom.js";
 import { number, percent, t } from "./i18n.js";
 import { pagedList, pagedTable } from "./paging.js";
-import { badge, card, named, nodeLink } from "./pieces.js";
+import { badge, card, fold, named, nodeLink } from "./pieces.js";
 
 const NODES_SHOWN = 60;
 const opened = new Set(); // groups stay open when the explanation is renewed
@@ -48,18 +48,9 @@ function group(refusal) {
   const details = el("details", { class: "refusal", data: { predicate: refusal.predicate } },
     el("summary", {}, badge(number(refusal.nodes.length)), named("predicate", refusal.predicate), el("span", { class: "dim", text: refusal.reason })));
   const key = `${refusal.predicate} ${refusal.reason}`;
-  const fillIn = () => {
-    if (!details.open || details.children.length > 1) return;
+  return fold(details, opened, key, () => {
     const rest = refusal.nodes.length - NODES_SHOWN;
     details.append(el("ul", { class: "names" }, refusal.nodes.slice(0, NODES_SHOWN).map((name) => el("li", {}, nodeLink(name)))));
     if (rest > 0) details.append(el("p", { class: "dim", text: t("list.more", { count: rest }) }));
-  };
-  details.open = opened.has(key);
-  fillIn();
-  details.addEventListener("toggle", () => {
-    if (details.open) opened.add(key);
-    else opened.delete(key);
-    fillIn();
   });
-  return details;
 }
