@@ -9,6 +9,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import playwright
+
+NODE = str(Path(playwright.__file__).parent / "driver" / "node")
+"""Runs modules outside of a browser; it comes with Playwright, so that every machine has it."""
 _MESSAGE = re.compile(r"^  \"(?P<key>[^\"]+)\": (?P<said>\"(?:[^\"\\]|\\.)*\"|\{.*\}),$", re.MULTILINE)
 _SAID = re.compile(r"\bt\(\s*\"([^\"]+)\"")
 _FAMILY = re.compile(r"\b(?:word|named)\(\s*\"([^\"]+)\"")

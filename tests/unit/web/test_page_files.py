@@ -7,7 +7,6 @@ that is said has words and all words are used, nothing is markup that came from 
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from importlib import resources
@@ -20,7 +19,7 @@ from rescheduler.model.migration import OutcomeVerdict, Phase
 from rescheduler.model.plan import Method
 from rescheduler.planning.explain import Outcome
 from rescheduler.web.states import WORDS
-from tests.support.page_sources import families, keys_said, messages, sources
+from tests.support.page_sources import NODE, families, keys_said, messages, sources
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = Path(str(resources.files("rescheduler.web"))) / "page"
@@ -160,13 +159,12 @@ def test_every_file_is_reached_from_the_document() -> None:
     assert {path.name for path in PAGE.iterdir()} == named
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_every_module_can_be_parsed() -> None:
     script = """
       const { readFileSync } = await import("node:fs");
       const { SourceTextModule } = await import("node:vm");
       for (const path of process.argv.slice(1)) new SourceTextModule(readFileSync(path, "utf8"), { identifier: path });
     """
-    command = ["node", "--experimental-vm-modules", "--input-type=module", "--eval", script, "--", *map(str, MODULES)]
+    command = [NODE, "--experimental-vm-modules", "--input-type=module", "--eval", script, "--", *map(str, MODULES)]
     told = subprocess.run(command, capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stderr

@@ -7,7 +7,6 @@ They touch no document (the store only asks whether it is hidden), so they need 
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from importlib import resources
 from pathlib import Path
@@ -15,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.page_sources import NODE
+
 PAGE = Path(str(resources.files("rescheduler.web"))) / "page"
-pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 
 
 def told(module: str, names: str, script: str, given: object = None) -> Any:
@@ -28,7 +28,7 @@ def told(module: str, names: str, script: str, given: object = None) -> Any:
       const given = {json.dumps(given)};
       console.log(JSON.stringify((() => {{ {script} }})()));
     """
-    command = ["node", "--input-type=module", "--eval", whole]
+    command = [NODE, "--input-type=module", "--eval", whole]
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
