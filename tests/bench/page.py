@@ -27,7 +27,8 @@ from rescheduler.cluster.cache import Cache
 from rescheduler.cluster.first_sync import uncollected
 from rescheduler.model.migration import Order, Phase, Progress
 from rescheduler.model.plan import Method
-from rescheduler.model.policy import Thresholds
+from rescheduler.model.policy import Policy, Utilization
+from rescheduler.model.usage import Measured
 from rescheduler.web.answers import Body, encoded
 from rescheduler.web.live import Hub, Reader
 from rescheduler.web.loads import Loads
@@ -125,11 +126,11 @@ class Bench:
         gc.collect()
         tracemalloc.start()
         before = tracemalloc.get_traced_memory()[0]
-        loads = Loads(self.stage.watching.cache, Thresholds())
+        loads = Loads(self.stage.watching.cache, Policy())
         held = tracemalloc.get_traced_memory()[0] - before
         tracemalloc.stop()
         started = time.thread_time()
-        Loads(self.stage.watching.cache, Thresholds())
+        Loads(self.stage.watching.cache, Policy())
         took = time.thread_time() - started
         print(
             f"  {'memory beside the cache':<46} {held / 2**20:>6.1f} MB ({held / max(1, loads.pods):.0f} bytes a pod)"
@@ -189,6 +190,7 @@ class Bench:
         pods = [key for keys in self._showing.loads.by_place() for key in keys]
         print(f"  {'off the loop, or in pieces':<32} {'took':>9} {'between turns, at most':>24}")
         some = self._rng.sample(pods, 3)
+        loads, measured = self._measured()
 
         async def node() -> object:
             return await plans.objections(self._showing.loads.pods_on(self._names[0]))
@@ -201,9 +203,19 @@ class Bench:
             ("/api/pods/… (plans anew)", lambda: plans.explained(some[0])),
             ("/api/pods/… (shares the plan)", lambda: plans.explained(some[1])),
             ("/api/pods/… (the same again)", lambda: plans.explained(some[1])),
+            ("a measurement of all pods", lambda: loads.measure_by(measured)),
         ):
             await _watched(name, work)
         await plans.end()
+
+    def _measured(self) -> tuple[Loads, Measured]:
+        """The same cluster by measured use, and a measurement: every pod uses half of what it asks."""
+        cache = self.stage.watching.cache
+        half = {
+            (pod.namespace, pod.name): tuple((name, amount // 2) for name, amount in pod.held)
+            for pod in cache.rows("Pod")
+        }
+        return Loads(cache, Policy(utilization=Utilization.USAGE)), Measured(pods=half)
 
 
 async def _watched(name: str, work: Callable[[], Awaitable[object]]) -> None:

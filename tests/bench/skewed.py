@@ -20,6 +20,7 @@ ZONES = ("zone-a", "zone-b", "zone-c")
 CORES = (8, 16, 32)
 _CPU_SIZES = (50, 100, 150, 250, 400, 600, 1000, 1500, 2000, 3000)
 _MIB_PER_MILLI = (1.0, 4.0, 6.0)
+_TIGHT = 50  # every so many workloads one has pods that belong into one zone
 NAMESPACES = tuple(f"team-{n:02d}" for n in range(40))
 
 
@@ -192,6 +193,8 @@ def _workload(workload: WorkloadPlan, number: int) -> Iterator[str]:
     template_hash = f"{number * 2654435761 % 2**32:08x}"
     replica_set = f"{workload.name}-{template_hash}"
     labels = {"app": workload.name, "pod-template-hash": template_hash, "tier": "web" if number % 2 else "batch"}
+    if number % _TIGHT == 0:
+        labels["tight"] = workload.name
     count = len(workload.nodes)
     yield text_of(
         {

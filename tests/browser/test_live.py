@@ -86,3 +86,18 @@ def test_text_of_the_cluster_is_text_and_never_markup(served: Served, visit: Vis
     served.publish("migration", moving)
     made.page.wait_for_selector("[data-migration$='/hostile']")
     assert made.page.locator("#injected, img[src=x]").count() == 0
+
+
+def test_a_configuration_that_was_re_read_is_shown_by_itself(served: Served, visit: Visitor) -> None:
+    made = visit(served.address)
+    made.opens()
+    made.turns_to("#/config", "config")
+    page = made.page
+    page.wait_for_selector(".refusal .warnings li >> text=cpuThreshold: 180 is not at most 100")
+    page.wait_for_selector(".awaits-restart .warnings li >> text=leaderElection.leaseDuration")
+    yaml = served.documents["config"]["yaml"].replace("cpuThreshold: 80.0", "cpuThreshold: 70.0")
+    served.documents["config"] |= {"yaml": yaml, "refusal": None, "waiting": []}
+    overview = served.documents["overview"]
+    served.publish("overview", overview | {"configuration": {"revision": 2, "refused": False}})
+    page.wait_for_selector("pre.yaml >> text=70.0")
+    assert page.locator(".refusal, .awaits-restart").count() == 0

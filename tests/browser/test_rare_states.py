@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -43,6 +44,18 @@ def test_a_replica_that_does_not_lead_and_a_pause_of_unknown_age_are_told(served
     assert "rescheduler-a" in made.page.inner_text("[data-view=health]")
 
 
+def test_a_closed_time_window_is_told_with_when_it_opens(served: Served, visit: Visitor) -> None:
+    overview = served.documents["overview"]
+    overview["window"] = {"open": False, "until": 1_800_000_000, "windows": ["Sat,Sun"], "timeZone": "Europe/Berlin"}
+    made = visit(served.address)
+    made.opens()
+    assert re.search(r"No time window is open: nothing begins before .*2027", made.page.inner_text("body"))
+    made.turns_to("#/health", "health")
+    told = made.page.inner_text("[data-view=health]")
+    assert re.search(r"Closed until .*2027", told)
+    assert "Sat,Sun Europe/Berlin" in told
+
+
 def test_a_node_or_pod_that_is_gone_is_told_in_the_servers_words(served: Served, visit: Visitor) -> None:
     made = visit(served.address)
     made.expects("404")
@@ -64,6 +77,25 @@ def test_a_pod_that_was_moved_leads_to_the_pod_in_its_place(served: Served, visi
     page = made.page
     page.evaluate("() => { location.hash = '#/pod/shop/gone-1'; }")
     made.until("its successor is told", lambda: page.locator("[data-replacement='come-1'] a").count() == 1)
+
+
+def test_a_pod_that_is_removed_has_no_target_and_two_steps(served: Served, visit: Visitor) -> None:
+    rows, moves = served.documents["migrations"]["migrations"], served.documents["plan"]["plan"]["moves"]
+    gone = {"source": "worker-0001", "target": "", "method": "remove", "strategy": "FailedPods", "replacement": ""}
+    under_way = next(row for row in rows if row["phase"] == "InProgress")
+    under_way |= gone | {"pod": "evicted-1", "step": "AwaitRemoved", "steps": ["Remove", "AwaitRemoved"], "history": []}
+    moves[0] |= {"pod": "evicted-2", "from": "worker-0001", "to": "", "method": "remove", "gain": None}
+    made = visit(served.address)
+    made.opens()
+    page = made.page
+    for view, pod in (("migrations", "evicted-1"), ("plan", "evicted-2")):
+        made.turns_to(f"#/{view}", view)
+        way = page.locator(".migration-head", has_text=pod).locator(".way")
+        way.wait_for()
+        assert way.inner_text().split() == ["worker-0001", "removed"]
+        assert way.locator("svg").count() == 0, "no arrow to nowhere"
+    made.turns_to("#/migrations", "migrations")
+    assert "Wait until it is gone" in page.inner_text("main")
 
 
 @pytest.mark.parametrize("route", ["#/nowhere", "#/node/%ff", "#/pod/only-a-namespace", "#/../../etc", "#//////"])

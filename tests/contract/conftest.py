@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.both_clusters import ClusterUnderTest, Space
+from tests.support.migrations import Moves, pod_migrations
 from tests.testbed.hollow import NodeShape
 from tests.testbed.namespaces import own_namespace
 
@@ -48,3 +49,16 @@ def namespace(request: pytest.FixtureRequest, cluster: ClusterUnderTest) -> Iter
 def space(cluster: ClusterUnderTest, namespace: str) -> Space:
     """The test's namespace, with words for what is in it."""
     return Space(cluster, namespace)
+
+
+@pytest.fixture(scope="module")
+def kind(cluster: ClusterUnderTest) -> Iterator[None]:
+    """PodMigration is served while a module's tests run."""
+    with pod_migrations(cluster):
+        yield
+
+
+@pytest.fixture
+def moves(space: Space) -> Moves:
+    """Moves in the test's namespace, as the controller makes them."""
+    return Moves(space)

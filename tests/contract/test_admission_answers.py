@@ -66,7 +66,7 @@ class Workload:
         for kind in ("Deployment", "ReplicaSet", "Pod"):
             for each in self.space.list(kind):
                 cache.put(kind, json.dumps(each).encode())
-        return Knowledge(cache, self.board, KnowledgeSettings(3600.0, gate), lambda: NOW + 60)
+        return Knowledge(cache, self.board, lambda: KnowledgeSettings(3600.0, gate), lambda: NOW + 60)
 
     def scaled(self, replicas: int) -> Items:
         self.space.patch("Deployment", "web", {"spec": {"replicas": replicas}})
@@ -84,7 +84,7 @@ def authority(tmp_path: Path) -> Authority:
 @contextlib.contextmanager
 def webhook(space: Space, authority: Authority, knowledge: Knowledge) -> Iterator[None]:
     """Our webhook, asked by the API server."""
-    mutation = Mutation(knowledge, (), lambda: NOW + 60)
+    mutation = Mutation(knowledge, tuple, lambda: NOW + 60)
 
     def answer(path: str, asked: Json) -> object:
         return json.loads(mutation.review(json.dumps(asked).encode()))

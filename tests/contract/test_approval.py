@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -15,19 +14,15 @@ from rescheduler.model import marks
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.model.plan import Method, Move
 from rescheduler.model.policy import Concurrency
-from tests.support.both_clusters import UNSCHEDULABLE, ClusterUnderTest, Space, condition, name_of
+from tests.support.both_clusters import UNSCHEDULABLE, Space, condition, name_of
 from tests.support.leading import Leader, Wanted, client_of, leading
 from tests.support.manifests import deployment
-from tests.support.migrations import MIGRATIONS, pod_migrations
+from tests.support.migrations import MIGRATIONS
 from tests.support.shell import Shell
 from tests.testbed.api import Json
 from tests.testbed.hollow import NodeShape
 
-
-@pytest.fixture(scope="module", autouse=True)
-def kind(cluster: ClusterUnderTest) -> Iterator[None]:
-    with pod_migrations(cluster):
-        yield
+pytestmark = pytest.mark.usefixtures("kind")
 
 
 @pytest.fixture

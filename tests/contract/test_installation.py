@@ -21,6 +21,7 @@ from rescheduler.cluster.installation import install
 from rescheduler.cluster.journal import Journal
 from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.model.plan import Method
 from tests.support.both_clusters import ClusterUnderTest, Space, names, refusal
 from tests.support.migrations import DEFINITIONS, MIGRATIONS
 from tests.testbed.api import ApiError, Json
@@ -199,9 +200,11 @@ def without_approval() -> Json:
     found = copy.deepcopy(POD_MIGRATION)
     (version,) = found["spec"]["versions"]
     properties = version["schema"]["openAPIV3Schema"]["properties"]
-    for field in ("approvalRequired", "plan", "expectedGain"):
+    for field in ("approvalRequired", "windowed", "plan", "expectedGain"):
         del properties["spec"]["properties"][field]
     del properties["status"]["properties"]["outcome"]
+    for part in ("spec", "status"):
+        properties[part]["properties"]["method"]["enum"].remove("remove")
     return found
 
 
@@ -214,6 +217,10 @@ def test_an_older_kind_that_cannot_tell_of_approval_takes_no_order_that_needs_it
         journal = Journal(client)
         with pytest.raises(ClusterError, match=r"approvalRequired.*rescheduler crds"):
             await journal.add(Migration(space.name, "m", Order("web", needs_approval=True, plan="k4m9tz")))
+        with pytest.raises(ClusterError, match=r"knows of no time windows.*windowed.*rescheduler crds"):
+            await journal.add(Migration(space.name, "m", Order("web", windowed=True)))
+        with pytest.raises(ClusterError, match=r"knows of no removals.*method.*rescheduler crds"):
+            await journal.add(Migration(space.name, "m", Order("web", method=Method.REMOVE)))
         assert await journal.read(space.name, "m") is None
         added = await journal.add(Migration(space.name, "n", Order("web", expected_gain=12.0)))
         assert not added.order.needs_approval

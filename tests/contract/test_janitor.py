@@ -31,13 +31,13 @@ from tests.support.migrations import (
     Moves,
     audit,
     inventory,
-    pod_migrations,
     settled,
 )
 from tests.support.watching import SECONDS, Watched, watched
 from tests.testbed.hollow import NodeShape
 from tests.testbed.processes import until
 
+pytestmark = pytest.mark.usefixtures("kind")
 SAMPLED = 7  # on the real cluster: one of so many writes
 CASES = {
     "handoff": (Method.HANDOFF, deployment("web", 2)),
@@ -47,12 +47,6 @@ CASES = {
 }
 OURS = {marks.MANAGED_BY: marks.OURSELVES, marks.MIGRATION_ID: "gone"}
 LONG_AGO = 1_700_000_000.0
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kind(cluster: ClusterUnderTest) -> Iterator[None]:
-    with pod_migrations(cluster):
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +65,7 @@ def every(request: pytest.FixtureRequest) -> int:
 def janitor(seen: Watched, board: Board | None = None, keep: float = 3600.0) -> Janitor:
     """One that knows of no migration but what the API server tells it."""
     sweeper = Sweeper(seen.cache, Observer(seen.client), Writer(seen.client))
-    return Janitor(board or Board(), Journal(seen.client), sweeper, keep, lambda _: False)
+    return Janitor(board or Board(), Journal(seen.client), sweeper, lambda: keep, lambda _: False)
 
 
 def sweep_until(space: Space, holds: Callable[[], None]) -> None:

@@ -54,7 +54,7 @@ async def seen(cluster: ClusterUnderTest) -> AsyncIterator[Watched]:
 
 
 def cordons(seen: Watched, *, enabled: bool = True) -> Cordons:
-    return Cordons(seen.cache, Observer(seen.client), Writer(seen.client), cordons=enabled)
+    return Cordons(seen.cache, Observer(seen.client), Writer(seen.client), cordons=lambda labels: enabled)
 
 
 async def keeps(keeper: Cordons, node: OneNode, state: tuple[bool, bool]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
 
@@ -20,17 +20,11 @@ from rescheduler.cluster.writer import Writer
 from rescheduler.migration import commands
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method
-from tests.support.both_clusters import ClusterUnderTest, Space
+from tests.support.both_clusters import Space
 from tests.support.manifests import budget, pod
-from tests.support.migrations import pod_migrations
 
+pytestmark = pytest.mark.usefixtures("kind")
 Answer = TypeVar("Answer")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kind(cluster: ClusterUnderTest) -> Iterator[None]:
-    with pod_migrations(cluster):
-        yield
 
 
 def asked(space: Space, ask: Callable[[ApiClient], Awaitable[Answer]]) -> Answer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from rescheduler.model import marks
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.model.plan import Method
-from tests.support.both_clusters import ClusterUnderTest, Space, name_of
+from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import budget, deployment, job, pod, simulated, stateful_set
 from tests.support.migrations import (
     QUICK,
@@ -22,21 +21,11 @@ from tests.support.migrations import (
     audit,
     fewest_ready,
     inventory,
-    pod_migrations,
     settled,
 )
 from tests.testbed.api import Json
 
-
-@pytest.fixture(scope="module", autouse=True)
-def kind(cluster: ClusterUnderTest) -> Iterator[None]:
-    with pod_migrations(cluster):
-        yield
-
-
-@pytest.fixture
-def moves(space: Space) -> Moves:
-    return Moves(space)
+pytestmark = pytest.mark.usefixtures("kind")
 
 
 @pytest.fixture

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from rescheduler.model.migration import Order, Phase
 from rescheduler.model.plan import Method
-from tests.support.both_clusters import ClusterUnderTest, Space, name_of
+from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import budget, deployment, stateful_set
-from tests.support.migrations import Drive, Fuse, Killed, Moves, pod_migrations, settled
+from tests.support.migrations import Drive, Fuse, Killed, Moves, settled
 from tests.testbed.api import Json
 from tests.testbed.processes import until
 
-
-@pytest.fixture(scope="module", autouse=True)
-def kind(cluster: ClusterUnderTest) -> Iterator[None]:
-    with pod_migrations(cluster):
-        yield
-
-
-@pytest.fixture
-def moves(space: Space) -> Moves:
-    return Moves(space)
+pytestmark = pytest.mark.usefixtures("kind")
 
 
 @pytest.fixture

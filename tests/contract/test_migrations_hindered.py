@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -10,25 +9,15 @@ import pytest
 from rescheduler.model import marks
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.model.plan import Method
-from tests.support.both_clusters import ClusterUnderTest, Space, name_of
+from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import deployment, pod, stateful_set
-from tests.support.migrations import QUICK, Drive, Fuse, Killed, Moves, audit, pod_migrations, settled
+from tests.support.migrations import QUICK, Drive, Fuse, Killed, Moves, audit, settled
 from tests.testbed.api import Json
 
+pytestmark = pytest.mark.usefixtures("kind")
 TIME_IS_UP = replace(QUICK, timeout=0.0, attempts=1)
 HELD = {"metadata": {"finalizers": ["example.com/hold"]}}
 FREE = {"metadata": {"finalizers": None}}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kind(cluster: ClusterUnderTest) -> Iterator[None]:
-    with pod_migrations(cluster):
-        yield
-
-
-@pytest.fixture
-def moves(space: Space) -> Moves:
-    return Moves(space)
 
 
 @pytest.fixture

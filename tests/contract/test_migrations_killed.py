@@ -25,11 +25,11 @@ from tests.support.migrations import (
     Killed,
     Moves,
     audit,
-    pod_migrations,
     settled,
 )
 from tests.testbed.hollow import NodeShape
 
+pytestmark = pytest.mark.usefixtures("kind")
 TIME_IS_UP = replace(QUICK, timeout=0.0, attempts=1)
 SAMPLED = 7  # on the real cluster: one of so many
 CASES = {
@@ -39,12 +39,6 @@ CASES = {
     "copy": (Method.COPY, pod("web")),
 }
 ENDS = {"goes on": QUICK, "rolls back": TIME_IS_UP}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kind(cluster: ClusterUnderTest) -> Iterator[None]:
-    with pod_migrations(cluster):
-        yield
 
 
 @pytest.fixture(scope="module")

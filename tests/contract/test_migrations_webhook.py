@@ -30,7 +30,6 @@ from tests.support.migrations import (
     Killed,
     Moves,
     audit,
-    pod_migrations,
     settled,
 )
 from tests.support.replicas import Wanted, replica
@@ -39,6 +38,7 @@ from tests.testbed.hollow import NodeShape
 from tests.testbed.pki import Authority
 from tests.testbed.processes import until
 
+pytestmark = pytest.mark.usefixtures("kind")
 BY_WEBHOOK = Drive(steered=Steered.WEBHOOK)
 NOMINATING = Drive(steered=Steered.NOMINATE)
 TIME_IS_UP = replace(QUICK, timeout=0.0, attempts=1)
@@ -53,12 +53,6 @@ WORKLOADS = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def kind(cluster: ClusterUnderTest) -> Iterator[None]:
-    with pod_migrations(cluster):
-        yield
-
-
 @pytest.fixture(scope="module")
 def trio(cluster: ClusterUnderTest) -> Iterator[list[str]]:
     """Three nodes: with two, a preference against the source would do."""
@@ -70,11 +64,6 @@ def trio(cluster: ClusterUnderTest) -> Iterator[list[str]]:
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path / "pki")
-
-
-@pytest.fixture
-def moves(space: Space) -> Moves:
-    return Moves(space)
 
 
 @pytest.fixture

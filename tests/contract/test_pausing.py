@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -13,17 +13,12 @@ from rescheduler.cluster.pausing import Pause, Pausing
 from rescheduler.migration.steps import AwaitReady
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.runtime.pausing import Pauses
-from tests.support.both_clusters import ClusterUnderTest, Space, name_of
+from tests.support.both_clusters import Space, name_of
 from tests.support.leading import STATE, client_of, leading
 from tests.support.manifests import deployment, simulated
-from tests.support.migrations import pod_migrations
 from tests.testbed.api import Json
 
-
-@pytest.fixture(scope="module", autouse=True)
-def kind(cluster: ClusterUnderTest) -> Iterator[None]:
-    with pod_migrations(cluster):
-        yield
+pytestmark = pytest.mark.usefixtures("kind")
 
 
 def config_maps(space: Space) -> str:

@@ -92,5 +92,6 @@ def test_objects_have_the_fields_that_the_real_server_publishes(control_plane: C
     forms: dict[str, Form] = {}
     for kind in KINDS.values():
         if (form := form_of(kind)) is not None:
-            forms[f"{kind.group or 'core'}/{kind.name}"] = form
-    assert disagreements(control_plane.api, forms) == []
+            forms[f"{kind.group or 'core'}/{kind.version}/{kind.name}"] = form
+    differing = disagreements(control_plane.api, forms)
+    assert differing == []

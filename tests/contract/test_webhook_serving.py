@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -152,6 +153,19 @@ def test_what_was_registered_from_another_namespace_is_not_taken_away(space: Spa
         ours.call(lambda: Registration(ours.client, changed, str, ours.now).remove())
         with refusal(404, "NotFound"):
             space.api.get(configuration(space, settings))
+
+
+def test_only_what_was_registered_is_said_to_be_removed(
+    space: Space, settings: WebhookSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    with leader(space, settings) as ours, caplog.at_level(logging.INFO):
+        said = []
+        for wanted in (replace(settings, name="never-registered"), settings, settings):
+            caplog.clear()
+            ours.call(Registration(ours.client, wanted, str, ours.now).remove)
+            said.append([each.getMessage() for each in caplog.records if "registering" in each.name])
+        told = "the webhook is not wanted, and what an earlier one had registered is removed"
+        assert said == [[], [told], []]
 
 
 def test_the_probe_says_that_the_configuration_is_gone(space: Space, settings: WebhookSettings) -> None:

@@ -25,6 +25,7 @@ KINDS = "nodes,pods,namespaces,pdb,deployments,replicasets,statefulsets,daemonse
 READER = {
     "": ["nodes", "pods", "namespaces", "persistentvolumeclaims", "persistentvolumes"],
     "apps": ["deployments", "replicasets", "statefulsets", "daemonsets"],
+    "autoscaling": ["horizontalpodautoscalers"],
     "batch": ["jobs"],
     "policy": ["poddisruptionbudgets"],
     "storage.k8s.io": ["storageclasses", "csinodes"],

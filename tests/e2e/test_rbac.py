@@ -20,6 +20,7 @@ from tests.support.audit_log import Right, entries
 from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of, names
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import budget, daemon_set, deployment, job, on
+from tests.support.measured_clusters import measured
 from tests.support.migrations import MIGRATIONS
 from tests.support.misbehaviour import Misbehaviour
 from tests.support.pod_record import Lowest, recorded
@@ -273,10 +274,16 @@ def test_all_work_is_done_with_exactly_our_rights(
     webhook = {"enabled": True, "port": port, "bindAddress": "127.0.0.1", "url": f"https://127.0.0.1:{port}"}
     web = {"port": free_port(), "bindAddress": "127.0.0.1"}
     config = write_config(
-        tmp_path / "config.yaml", HOME, enabledStrategies=[], webhook=webhook, recovery=QUICK, web=web
+        tmp_path / "config.yaml",
+        HOME,
+        enabledStrategies=[],
+        webhook=webhook,
+        recovery=QUICK,
+        web=web,
+        utilization="usage",
     )
     boss = token_of_somebody_who_may_everything(space.cluster)
-    with Controller(kubeconfig, config, tmp_path / "recovering.log") as controller:
+    with measured(space.cluster), Controller(kubeconfig, config, tmp_path / "recovering.log") as controller:
         until("the webhook is asked", lambda: is_in_force(controller), [controller])
         work = Work(skewed, controller)
         work.recovers()

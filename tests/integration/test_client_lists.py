@@ -143,7 +143,7 @@ async def test_an_error_of_the_callback_comes_through_as_it_is(tmp_path: Path) -
 
 
 def test_the_table_has_each_kind_once_under_the_path_of_its_version() -> None:
-    assert len({resource.kind for resource in RESOURCES}) == len(RESOURCES) == 16
+    assert len({resource.kind for resource in RESOURCES}) == len(RESOURCES) == 17
     for resource in RESOURCES:
         root = "/apis/" if resource.group else "/api/"
         assert resource.path == f"{root}{resource.api_version}/{resource.plural}"

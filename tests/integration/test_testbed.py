@@ -177,10 +177,10 @@ def test_two_builds_at_once_build_everything_once(pretended: dict[str, str]) -> 
     printed = [run.communicate(timeout=60)[0].splitlines() for run in runs]
     assert printed[0] == printed[1]
     assert sorted(Path(each).name for each in printed[0]) == [
-        *("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
+        *("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok", "metrics-server")
     ]
     assert all(Path(each).exists() for each in printed[0])
-    assert len(Path(pretended["BUILDS"]).read_text().splitlines()) == 3
+    assert len(Path(pretended["BUILDS"]).read_text().splitlines()) == 4
 
 
 def test_a_build_that_fails_says_why_and_leaves_nothing_that_looks_built(pretended: dict[str, str]) -> None:

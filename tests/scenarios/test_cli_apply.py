@@ -86,6 +86,7 @@ def test_a_plan_becomes_migrations(
         "reason": "because",
         "paused": False,
         "approvalRequired": False,
+        "windowed": False,
     }
 
 

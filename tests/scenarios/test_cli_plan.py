@@ -72,7 +72,9 @@ def test_no_headers_leaves_every_header_out(hot: str) -> None:
 
 def test_json_is_the_contract(hot: str) -> None:
     ran = succeeded("plan", "-f", hot, *NOW, "-o", "json")
-    assert [*ran.data] == ["apiVersion", "kind", "moves", "rejections", "before", "after", "warnings"]
+    assert [*ran.data] == [
+        "apiVersion", "kind", "moves", "rejections", "before", "after", "warnings", "utilization",
+    ]  # fmt: skip
     assert (ran.data["apiVersion"], ran.data["kind"]) == ("rescheduler.io/v1alpha1", "Plan")
     fields = ["namespace", "pod", "from", "to", "strategy", "reason", "method"]
     assert [*ran.data["moves"][0]] == [*fields, "uid", "workload", "priority", "proposal", "gain"]
@@ -81,6 +83,38 @@ def test_json_is_the_contract(hot: str) -> None:
     assert [*ran.data["after"]["cpu"]] == ["max", "min", "mean", "stddev"]
     assert ran.out.endswith("}\n")
     assert len(decode_plan(ran.out.encode()).moves) == len(ran.data["moves"])
+
+
+def test_pools_and_other_resources_are_shown_and_each_node_is_hot_by_its_own_thresholds(tmp_path: Path) -> None:
+    file = dumps.written(
+        tmp_path / "pools.json",
+        dumps.node("a", labels={"pool": "tight"}), dumps.node("b"),
+        dumps.pod("p", "a", cpu="2"), dumps.pod("q", "b", cpu="2"),
+    )  # fmt: skip
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: rescheduler.io/v1alpha1\nkind: ReschedulerConfiguration\nenabledStrategies: []\n"
+        "thresholds: {pods: 90}\npools: [{name: tight, nodeSelector: pool=tight, cpuThreshold: 40}]\n"
+    )
+    arguments = ("plan", "-f", file, *NOW, "--config", str(config))
+    found = succeeded(*arguments, "-o", "json").data
+    assert (found["before"]["hotNodes"], found["before"]["hotNodesByPool"]) == (1, {"tight": 1})
+    assert found["before"]["others"]["pods"]["max"] > 0
+    lines = succeeded(*arguments).out.splitlines()
+    rows = {line.split()[0]: line for line in lines if line.split() and line.split()[0] in ("a", "b")}
+    assert rows["a"].endswith("yes → yes")
+    assert rows["a"].split()[1] == "tight"
+    assert not rows["b"].endswith("yes")
+    assert any(line.startswith("hot in tight") for line in lines)
+
+
+@pytest.mark.parametrize("by", ["usage", "max"])
+def test_what_use_is_reckoned_by_is_said_where_it_is_not_requests(hot: str, by: str) -> None:
+    ran = succeeded("plan", "-f", hot, *NOW, "--utilization", by)
+    assert f"UTILISATION ({by})" in ran.out
+    assert succeeded("plan", "-f", hot, *NOW, "--utilization", by, "-o", "json").data["utilization"] == by
+    assert "UTILISATION (" not in succeeded("plan", "-f", hot, *NOW).out
+    assert rescheduler("plan", "-f", hot, *NOW, "--utilization", "guesses").code == 2
 
 
 def test_yaml_says_the_same_as_json(hot: str) -> None:
@@ -295,3 +329,15 @@ def test_a_maintenance_label_that_no_strategy_heeds_is_pointed_out(tmp_path: Pat
         "under maintenance, but NodeMaintenance is not among enabledStrategies: a" in succeeded("plan", "-f", file).said
     )
     assert "enabledStrategies" not in succeeded("plan", "-f", file, "--strategy", "NodeMaintenance").said
+
+
+def test_a_strategy_that_can_do_nothing_is_pointed_out(tmp_path: Path) -> None:
+    file = dumps.written(tmp_path / "c.json", dumps.node("a"), dumps.node("b"))
+    said = succeeded("plan", "-f", file, "--strategy", "Topology", "--strategy", "PodLifeTime").said
+    assert "Topology moves nothing: it has no groupLabel (strategies.Topology.groupLabel)" in said
+    assert "PodLifeTime moves nothing: the input does not say when it was taken" in said
+    config = tmp_path / "c.yaml"
+    header = "apiVersion: rescheduler.io/v1alpha1\nkind: ReschedulerConfiguration\n"
+    pool = "pools: [{name: x, nodeSelector: p=x, strategies: {Topology: {groupLabel: job}}}]"
+    config.write_text(f"{header}enabledStrategies: [Topology, PodLifeTime]\n{pool}\n", encoding="utf-8")
+    assert "moves nothing" not in succeeded("plan", "-f", file, "--config", str(config), *NOW).said

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rescheduler.model import marks
 from rescheduler.model.snapshot import ClusterSnapshot
 from tests.support import dumps
 from tests.support.dumps import Object
@@ -150,6 +151,17 @@ def test_of_pods_with_one_name_the_newest_ones_priority_counts() -> None:
             assert read(*classes, *order).pods[0].priority == priority
 
 
+@pytest.mark.parametrize("priority", [2**31, -(2**31) - 1, 10**30])
+def test_a_priority_that_kubernetes_does_not_know_is_told_of(priority: int) -> None:
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "x"}, "value": priority}
+    found = read(dumps.node("a"), dumps.node("b"), dumps.pod("p", "a", priority=priority), high)
+    assert [warning.partition(": Expected")[0] for warning in found.warnings] == [
+        "f.json: Pod default/p: spec.priority",
+        "f.json: PriorityClass x: value",
+    ]
+    assert planned(found).moves == ()
+
+
 def test_pods_on_nodes_that_are_not_there_are_named() -> None:
     found = read(dumps.node("a"), *(dumps.pod(f"p{n}", "gone") for n in range(4)))
     said = "on nodes that the input does not have, so left alone: default/p0, default/p1, default/p2 and 1 more"
@@ -195,3 +207,41 @@ def test_the_same_objects_in_any_order_are_the_same_snapshot() -> None:
     for seed in range(20):
         random.Random(seed).shuffle(objects)
         assert seen(read(*objects)) == expected
+
+
+AUTOSCALER: Object = {
+    "apiVersion": "autoscaling/v2",
+    "kind": "HorizontalPodAutoscaler",
+    "metadata": {"name": "web", "namespace": "shop"},
+    "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "maxReplicas": 9},
+    "status": {"currentReplicas": 2, "desiredReplicas": 5, "lastScaleTime": "2020-01-15T07:59:00Z"},
+}
+
+
+def test_an_autoscaler_says_what_it_scales_and_how_far_it_is() -> None:
+    (found,) = read(AUTOSCALER).autoscalers
+    assert (found.kind, found.namespace, found.target) == ("Deployment", "shop", "web")
+    assert (found.current, found.desired, found.scaled, found.active) == (2, 5, 1579075140.0, True)
+
+
+@pytest.mark.parametrize(
+    ("type_", "status", "active"),
+    [("ScalingActive", "False", False), ("AbleToScale", "False", False), ("ScalingLimited", "False", True)],
+)
+def test_an_autoscaler_that_cannot_reckon_or_scale_is_not_active(type_: str, status: str, active: bool) -> None:
+    conditions = [{"type": type_, "status": status}]
+    (found,) = read({**AUTOSCALER, "status": {"conditions": conditions}}).autoscalers
+    assert (found.active, found.current, found.desired) == (active, 0, 0)
+
+
+def test_marks_of_nodes_are_kept_and_other_annotations_are_not() -> None:
+    thing, ours = dumps.node("a"), {marks.SCALE_DOWN_DISABLED: "true", "rescheduler.io/price": "0.5"}
+    thing["metadata"]["annotations"].update(ours)
+    (found,) = read(thing).nodes
+    assert dict(found.annotations) == ours
+    assert found.kept == marks.SCALE_DOWN_DISABLED
+
+
+def test_priority_classes_are_known_by_name() -> None:
+    thing = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 7}
+    assert read(thing).priority_classes == {"high": 7}

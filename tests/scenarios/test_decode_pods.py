@@ -227,6 +227,10 @@ def test_the_owner_is_the_controller_with_a_foreign_group_in_its_kind(references
 
 def test_marks_are_kept_and_other_annotations_are_not() -> None:
     ours = {marks.MIGRATION_TIME: "2027-01-15T07:59:00Z", "scheduling-retries": "3", marks.MIRROR: "x"}
+    ours |= dict.fromkeys((marks.EVICT, marks.PREFER_NO_EVICTION, marks.SAFE_TO_EVICT, marks.DO_NOT_DISRUPT), "y")
+    ours |= dict.fromkeys((marks.EVICTION_COST, marks.KOORDINATOR_COST, marks.DELETION_COST), "5")
+    for key, value in ours.items():  # each is found by itself
+        assert pod_of({}, annotations={key: value, "example.com/token": "secret"}).annotations == {key: value}
     assert pod_of({}, annotations={**ours, "example.com/token": "secret"}).annotations == ours
 
 

@@ -3,65 +3,45 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescheduler.model.plan import Method, Plan
-from rescheduler.model.policy import Limits, Policy, Thresholds
+from rescheduler.model.policy import Limits, Policy, Thresholds, Timing
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import make_plan
 from rescheduler.strategies import discover
 from tests.support.builders import node_called
-from tests.support.generated import random_cluster
-from tests.support.twin import World, keeps_rules, refusals
+from tests.support.generated import random_cluster, with_waiting_pods
+from tests.support.planning import MAINTENANCE
+from tests.support.sample_settings import samples
+from tests.support.steps import check_budgets, walk
 
 LIMITS = st.none() | st.integers(1, 3)
 
 
-def plan_of(snapshot: ClusterSnapshot, policy: Policy) -> Plan:
-    return make_plan(snapshot, policy, [strategy(strategy.settings_type()) for strategy in discover().values()])
+TOGETHER = [tuple(name for name in discover() if name != other) for other in ("LoadBalancing", "Consolidation")]
+"""All that may run beside each other."""
 
 
-def walk(snapshot: ClusterSnapshot, plan: Plan) -> None:
-    """Carry the plan out in the twin's world, asking the scheduler's rules at each step."""
-    world = World(snapshot)
-    for move in plan.moves:
-        pod = next(p for p in snapshot.pods if (p.namespace, p.name) == (move.namespace, move.pod))
-        there = world.without(pod) if move.method is Method.EVICT else world
-        assert refusals(there, pod, move.target) == set(), move
-        assert keeps_rules(world, pod, move.source, move.target), move
-        world = world.without(pod).plus(pod, move.target)
+def plan_of(snapshot: ClusterSnapshot, policy: Policy, names: tuple[str, ...] = TOGETHER[0]) -> Plan:
+    return make_plan(snapshot, policy, samples(names))
 
 
-def check_budgets(snapshot: ClusterSnapshot, plan: Plan, limits: Limits) -> None:
-    """Evictions stay within every disruption budget's headroom, moves within every limit."""
-    pods = {(pod.namespace, pod.name): pod for pod in snapshot.pods}
-    evicted = [pods[(m.namespace, m.pod)] for m in plan.moves if m.method is Method.EVICT]
-    for budget in snapshot.budgets:
-        selected = [
-            p
-            for p in evicted
-            if p.namespace == budget.namespace and budget.selector and budget.selector.matches(p.labels)
-        ]
-        healthy = [p for p in selected if p.ready or not budget.always_evict_unhealthy]
-        if budget.allowed is not None:
-            assert len(healthy) <= budget.allowed, budget
-    for limit, counts in (
-        (limits.per_node_in, Counter(m.target for m in plan.moves)),
-        (limits.per_node_out, Counter(m.source for m in plan.moves)),
-        (limits.per_namespace, Counter(m.namespace for m in plan.moves)),
-        (limits.per_workload, Counter((m.namespace, m.workload) for m in plan.moves)),
-        (limits.total, Counter(len(plan.moves) * ["all"])),
-    ):
-        assert limit is None or max(counts.values(), default=0) <= limit
+def material(seed: int, nodes: int, pods: int) -> ClusterSnapshot:
+    """A cluster, every other one with pods that wait for room."""
+    snapshot = random_cluster(seed, nodes, pods)
+    return with_waiting_pods(snapshot, seed) if seed % 2 else snapshot
 
 
 @given(
     seed=st.integers(0, 10**6),
     size=st.tuples(st.integers(2, 12), st.integers(5, 80)),
     threshold=st.sampled_from([40.0, 60.0, 80.0]),
+    names=st.sampled_from([*TOGETHER, *((name,) for name in discover())]),
     limits=st.builds(
         Limits,
         total=st.none() | st.integers(0, 8),
@@ -73,24 +53,40 @@ def check_budgets(snapshot: ClusterSnapshot, plan: Plan, limits: Limits) -> None
 )
 @settings(max_examples=250)
 def test_no_step_breaks_a_rule_a_budget_or_a_limit(
-    seed: int, size: tuple[int, int], threshold: float, limits: Limits
+    seed: int, size: tuple[int, int], threshold: float, names: tuple[str, ...], limits: Limits
 ) -> None:
-    snapshot = random_cluster(seed, *size)
-    plan = plan_of(snapshot, Policy(limits=limits, thresholds=Thresholds(threshold, threshold)))
+    snapshot = material(seed, *size)
+    plan = plan_of(snapshot, Policy(limits=limits, thresholds=Thresholds(threshold, threshold)), names)
     walk(snapshot, plan)
     check_budgets(snapshot, plan, limits)
 
 
+@given(seed=st.integers(0, 10**9), most=st.integers(1, 3), begun=st.integers(0, 4))
+def test_no_namespace_gives_more_pods_than_its_hour_has_left_but_to_empty_nodes(
+    seed: int, most: int, begun: int
+) -> None:
+    snapshot = material(seed, nodes=8, pods=60)
+    known = replace(snapshot, hourly={pod.namespace: begun for pod in snapshot.pods[::2]})
+    policy = Policy(
+        limits=Limits(total=None), thresholds=Thresholds(40, 40), timing=Timing(moves_per_hour_per_namespace=most)
+    )
+    plan = plan_of(known, policy, TOGETHER[seed % 2])
+    walk(known, plan)
+    moved = Counter(move.namespace for move in plan.moves if move.strategy != MAINTENANCE)
+    for namespace, count in moved.items():
+        assert count <= max(0, most - known.hourly.get(namespace, 0))
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_a_larger_cluster_is_planned_without_a_wrong_step(seed: int) -> None:
-    snapshot = random_cluster(seed, nodes=30, pods=250)
-    plan = plan_of(snapshot, Policy(limits=Limits(total=None), thresholds=Thresholds(50, 50)))
+    snapshot = material(seed, nodes=30, pods=250)
+    plan = plan_of(snapshot, Policy(limits=Limits(total=None), thresholds=Thresholds(50, 50)), TOGETHER[seed % 2])
     walk(snapshot, plan)
     check_budgets(snapshot, plan, Limits(total=None))
     moved = {(move.namespace, move.pod) for move in plan.moves}
     rejected = {(rejection.namespace, rejection.pod) for rejection in plan.rejections}
     assert not moved & rejected
-    for move in plan.moves:
+    for move in (each for each in plan.moves if each.method is not Method.REMOVE):
         target = node_called(snapshot, move.target)
         closed = target.unschedulable or target.control_plane or target.maintenance
         assert target.ready
@@ -98,12 +94,15 @@ def test_a_larger_cluster_is_planned_without_a_wrong_step(seed: int) -> None:
 
 
 def test_the_material_makes_plans_worth_checking() -> None:
-    """Were the generated clusters without moves of every method, the tests above would prove nothing."""
+    """Were the generated clusters without moves of every method and strategy, the tests above would prove nothing."""
     methods: Counter[Method] = Counter()
     strategies: Counter[str] = Counter()
+    policy = Policy(limits=Limits(total=None), thresholds=Thresholds(60, 60))
     for seed in range(40):
-        plan = plan_of(random_cluster(seed, 10, 70), Policy(limits=Limits(total=None), thresholds=Thresholds(60, 60)))
-        methods.update(move.method for move in plan.moves)
-        strategies.update(move.strategy for move in plan.moves)
+        snapshot = material(seed, 10, 15 if seed % 2 else 70)
+        for names in [*TOGETHER, *((name,) for name in discover())]:
+            plan = plan_of(snapshot, policy, names)
+            methods.update(move.method for move in plan.moves)
+            strategies.update(move.strategy for move in plan.moves)
     assert set(methods) == set(Method)
     assert set(strategies) == set(discover())

@@ -12,9 +12,12 @@ from rescheduler import app
 from rescheduler.cli.output.explanation import explanation_lines
 from rescheduler.cli.output.terminal import Terminal
 from rescheduler.model.plan import Method
-from rescheduler.model.policy import Limits, MigrationMethod, Policy
+from rescheduler.model.policy import Limits, MigrationMethod, Policy, Pool, Thresholds, Utilization
+from rescheduler.model.selector import parse_selector
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.model.usage import Measured
 from rescheduler.planning.explain import Explanation, Outcome
+from rescheduler.planning.explain_format import explanation_document
 from tests.support import dumps
 from tests.support.builders import (
     Row,
@@ -51,6 +54,26 @@ def text(snapshot: ClusterSnapshot, name: str, policy: Policy = HEAT, *, wide: b
 
 def refusals(found: Explanation) -> dict[str, tuple[str, ...]]:
     return {refusal.predicate: refusal.nodes for refusal in found.refusals}
+
+
+def test_the_pool_of_its_node_and_what_was_measured_of_it_are_named() -> None:
+    pools = (Pool("gpu", parse_selector("pool=gpu")),)
+    policy = replace(HEAT, pools=pools, utilization=Utilization.USAGE, thresholds=Thresholds(others=(("pods", 50.0),)))
+    snapshot = replace(
+        cluster(node("a", labels={"pool": "gpu"}), node("b"), pod("p", on="a", cpu=1), pod("q", on="b", cpu=1)),
+        measured=Measured(pods={("default", "p"): (("cpu", 250), ("memory", 2**20))}),
+    )
+    found, plan = app.explanation(snapshot, policy, ("default", "p"))
+    assert (found.pool, found.usage) == ("gpu", (("cpu", 250), ("memory", 2**20)))
+    document = explanation_document(found, plan)
+    assert (document["pool"], document["utilization"]) == ("gpu", "usage")
+    assert document["usage"] == {"cpu": "250m", "memory": "1Mi"}
+    assert "Pool:       gpu\n" in text(snapshot, "p", policy)
+    assert "Uses:       cpu 250m, memory 1Mi\n" in text(snapshot, "p", policy)
+    assert "% memory and 0.9% pods)" in text(snapshot, "p", policy)
+    assert "Uses:       not measured, so what it asks counts\n" in text(snapshot, "q", policy)
+    assert "Pool:" not in text(snapshot, "q", policy)
+    assert "Uses:" not in text(snapshot, "q")
 
 
 def test_a_pod_that_is_moved_is_said_to_be_with_where_and_why() -> None:
@@ -108,7 +131,7 @@ def test_a_pod_that_nothing_asks_for_is_told_so_with_the_strategies_that_ran() -
     found = explained(snapshot, "calm")
     assert found.outcome is Outcome.NOT_PROPOSED
     assert found.why.startswith("No strategy asks for it; the strategies that ran are ResourceOptimization.")
-    assert "a is at 10.0% CPU and 0.0% memory, so it is not hot (thresholds 80% and 80%)." in found.why
+    assert "a is at 10.0% CPU and 0.0% memory, so it is not hot (thresholds 80% CPU, 80% memory)." in found.why
     assert "It is not under maintenance." in found.why
     assert "10.0 points of CPU" in found.why
     none = explained(snapshot, "calm", Policy(enabled_strategies=()))

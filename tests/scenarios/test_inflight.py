@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.model import marks
-from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.migration import PLANNED_ANEW, Migration, Order, Phase, Progress, Reference
 from rescheduler.model.objects import Pod
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.inflight import as_settled
@@ -125,6 +125,14 @@ def test_a_pod_whose_move_failed_rests_for_a_while_where_it_is() -> None:
     assert as_settled(snapshot, [long_ago], REST) is snapshot
     done = as_settled(snapshot, [migration(phase=Phase.COMPLETED, finished=NOW)], REST)
     assert (done.spoken_for, at(done)) == ({}, at(snapshot)), "it is only remembered"
+
+
+def test_a_pod_whose_move_only_waited_for_its_hour_does_not_rest() -> None:
+    snapshot = of(pod("web", "a"))
+    given_up = migration(phase=Phase.FAILED, message=f"no time window is open; {PLANNED_ANEW}", finished=NOW)
+    assert as_settled(snapshot, [given_up], REST) is snapshot
+    tried = replace(given_up, progress=replace(given_up.progress, attempts=1))
+    assert as_settled(snapshot, [tried], REST).spoken_for
 
 
 def test_a_new_order_after_a_failure_is_what_is_told() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rescheduler.model.snapshot import ClusterSnapshot
-from tests.support.builders import Row, cluster, daemonset, node, pod
+from tests.support.builders import Row, cluster, daemonset, deployment, node, pod
 from tests.support.planning import OPTIMIZATION, PolicyOptions, carried_out, moves_of, planned, rejected, rejection_of
 
 A, B, C = node("a", cpu=10, memory="10Gi"), node("b", cpu=10, memory="10Gi"), node("c", cpu=10, memory="10Gi")
@@ -45,6 +45,30 @@ def test_a_hot_node_sheds_the_fewest_pods_that_cool_it(
     assert [*moves_of(plan)] == moved
     assert plan.rejections == ()
     assert plan.after.hot_nodes == 0
+
+
+FILTERED: list[tuple[str, dict[str, object], list[str]]] = [
+    ("none", {}, ["r"]),
+    ("namespaces", {"namespaces": ["shop"]}, ["q"]),
+    ("excluded namespaces", {"excludedNamespaces": ["default"]}, ["q"]),
+    ("labels", {"podSelector": "app=web"}, ["p"]),
+    ("owners", {"ownerKinds": ["Deployment"]}, ["job"]),
+    ("excluded owners", {"excludedOwnerKinds": ["Pod"]}, ["job"]),
+    ("nobody", {"namespaces": ["nowhere"]}, []),
+]
+
+
+@pytest.mark.parametrize(("filters", "moved"), [pytest.param(*row[1:], id=row[0]) for row in FILTERED])
+def test_only_pods_that_the_filters_mean_leave_a_hot_node(filters: dict[str, object], moved: list[str]) -> None:
+    rows: list[Row] = [
+        pod("p", on="a", cpu=3, labels={"app": "web"}),
+        pod("q", on="a", cpu="2500m", namespace="shop"),
+        pod("r", on="a", cpu="1500m"),
+        *deployment("job", on=["a"], cpu=2),
+    ]
+    plan = planned(cluster(A, B, rows), OPTIMIZATION, settings={OPTIMIZATION: filters})
+    assert [name.partition("-")[0] for name in moves_of(plan)] == moved
+    assert plan.rejections == ()
 
 
 def test_two_resources_need_two_pods_where_none_helps_both() -> None:

@@ -1,4 +1,6 @@
-"""What a cluster looks like after a plan was carried out: every moved pod on its target, nothing else changed."""
+"""What a cluster looks like after a plan was carried out: a new pod on its target for every one that was moved, those
+that were removed gone, nothing else changed.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +8,29 @@ from dataclasses import replace
 
 import msgspec
 
-from rescheduler.model.plan import Plan
+from rescheduler.model.objects import NO_TROUBLE, Pod
+from rescheduler.model.plan import Method, Plan
 from rescheduler.model.snapshot import ClusterSnapshot
+
+_AGE = 3600.0  # seconds, as the builders' pods: older than minPodAge, which would hide a strategy that doesn't settle
 
 
 def applied(snapshot: ClusterSnapshot, plan: Plan) -> ClusterSnapshot:
-    """The snapshot of the next cycle. No marks are left, so that no cool-down hides a strategy that doesn't settle."""
-    targets = {(move.namespace, move.pod): move.target for move in plan.moves}
-    pods = tuple(
-        msgspec.structs.replace(pod, node=targets[key], held=pod.shape.requests)
-        if (key := (pod.namespace, pod.name)) in targets
-        else pod
-        for pod in snapshot.pods
-    )
-    return replace(snapshot, pods=pods)
+    """The snapshot of a later cycle. No marks are left, so that no cool-down hides a strategy that doesn't settle."""
+    moves = {(move.namespace, move.pod): move for move in plan.moves}
+    pods: list[Pod] = []
+    for pod in snapshot.pods:
+        move = moves.get((pod.namespace, pod.name))
+        if move is None:
+            pods.append(pod)
+        elif move.method is not Method.REMOVE:
+            pods.append(renewed(pod, move.target, snapshot.taken_at))
+    return replace(snapshot, pods=tuple(pods))
+
+
+def renewed(pod: Pod, node: str, now: float | None) -> Pod:
+    """The pod in its place: without a restart, in no trouble, and young."""
+    age = None if now is None else now - _AGE
+    healthy = {"trouble": NO_TROUBLE, "ailment": None} if pod.trouble is not NO_TROUBLE or pod.ailment else {}
+    younger = {"created": age} if age is None or pod.created is None or pod.created < age else {}
+    return msgspec.structs.replace(pod, node=node, held=pod.shape.requests, **healthy, **younger)

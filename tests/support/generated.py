@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
 import msgspec
 from hypothesis import strategies as st
 
-from rescheduler.model.objects import Claim, Node, Pod, Volume, Workload
+from rescheduler.model.objects import (
+    NO_TROUBLE,
+    Ailment,
+    Claim,
+    ContainerState,
+    Node,
+    Pod,
+    Trouble,
+    Volume,
+    Workload,
+)
 from rescheduler.model.shape import NodeTerm, PodTerm, Spread
-from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.model.snapshot import ClusterSnapshot, Rows
 from tests.support import builders as b
 
 T = TypeVar("T")
@@ -97,6 +108,31 @@ def nodes_of(snapshot: ClusterSnapshot) -> st.SearchStrategy[Node]:
 def random_cluster(seed: int, nodes: int, pods: int) -> ClusterSnapshot:
     """A cluster of this size: always the same for the same seed."""
     return _cluster(Rolled(seed), nodes, pods, odd=False)
+
+
+def with_waiting_pods(snapshot: ClusterSnapshot, seed: int) -> ClusterSnapshot:
+    """The same cluster, and pending pods, some of which are too large for what is free on any node."""
+    roll = random.Random(seed)
+    waiting = [
+        b.pod(f"waiting-{n}", cpu=roll.randint(1, 11), memory=f"{roll.randint(1, 8)}Gi", priority=100 * (n % 2))
+        for n in range(3)
+    ]
+    pods = sorted([*snapshot.pods, *waiting], key=lambda pod: (pod.namespace, pod.name))
+    return replace(snapshot, pods=tuple(pods))
+
+
+def shuffled(snapshot: ClusterSnapshot, seed: int) -> ClusterSnapshot:
+    """The same objects, read in another order."""
+    rows = Rows()
+    rng = random.Random(seed)
+    for pod in rng.sample(snapshot.pods, len(snapshot.pods)):
+        rows.pods[(pod.namespace, pod.name)] = pod
+    for node in rng.sample(snapshot.nodes, len(snapshot.nodes)):
+        rows.nodes[node.name] = node
+    for budget in rng.sample(snapshot.budgets, len(snapshot.budgets)):
+        rows.budgets[(budget.namespace, budget.name)] = budget
+    again = rows.snapshot()
+    return replace(snapshot, pods=again.pods, nodes=again.nodes, budgets=again.budgets)
 
 
 def _pick(choose: Chooser, options: Sequence[T]) -> T:
@@ -278,12 +314,15 @@ def _spread(choose: Chooser, key: str) -> Spread:
 
 
 def _perturbed(choose: Chooser, pod: Pod) -> Pod:
-    """The same pod, at times terminating, finished, pending, nominated, or holding something else than it requests."""
+    """The same pod, at times terminating, finished, pending, nominated, in trouble, old, or holding something else."""
     match choose.number(0, 39):
         case 39:
             return msgspec.structs.replace(pod, deleting=True)
         case 38:
-            return msgspec.structs.replace(pod, phase=_pick(choose, ("Succeeded", "Failed")), ready=False)
+            phase = _pick(choose, ("Succeeded", "Failed"))
+            why = Trouble(reason="Evicted") if phase == "Failed" else NO_TROUBLE
+            ails = Ailment("Evicted") if phase == "Failed" else None
+            return msgspec.structs.replace(pod, phase=phase, ready=False, trouble=why, ailment=ails)
         case 37:
             return msgspec.structs.replace(pod, node="", phase="Pending", ready=False)
         case 36:
@@ -292,5 +331,13 @@ def _perturbed(choose: Chooser, pod: Pod) -> Pod:
             return msgspec.structs.replace(pod, held=(("cpu", 250), ("memory", 2**29)))
         case 33:
             return msgspec.structs.replace(pod, ready=False)
+        case 32:
+            crashes = Trouble(restarts=150, states=(ContainerState("CrashLoopBackOff"), ContainerState("Error", 1)))
+            ails = Ailment("CrashLoopBackOff", crashes.restarts)
+            return msgspec.structs.replace(pod, ready=False, trouble=crashes, ailment=ails)
+        case 31:
+            return msgspec.structs.replace(pod, trouble=Trouble(restarts=100, init_restarts=1))
+        case 30:
+            return msgspec.structs.replace(pod, created=b.NOW - 3 * 86400.0)
         case _:
             return pod

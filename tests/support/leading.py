@@ -23,7 +23,7 @@ from rescheduler.migration.lifecycle import Lifecycle, Manner
 from rescheduler.migration.observation import Steered
 from rescheduler.model.migration import Migration
 from rescheduler.model.plan import Move, Plan
-from rescheduler.model.policy import Approval, Concurrency, Policy
+from rescheduler.model.policy import Approval, Concurrency, Policy, Timing
 from rescheduler.runtime.carrier import Carrier
 from rescheduler.runtime.circumstances import Circumstances
 from rescheduler.runtime.consent import Consent
@@ -35,6 +35,7 @@ from rescheduler.runtime.pausing import Pauses
 from rescheduler.runtime.reviewing import Reviewing
 from rescheduler.runtime.sightings import Sightings
 from rescheduler.runtime.slots import Slots
+from rescheduler.runtime.timing import Timetable
 from rescheduler.runtime.watching import Watching
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.builders import cluster, node
@@ -53,6 +54,8 @@ class Wanted:
     approval_timeout: float = 3600.0
     concurrency: Concurrency = field(default_factory=Concurrency)
     manner: Manner = QUICK
+    timing: Callable[[], Timing] = Timing
+    """When moves may begin; asked each time."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class Leader:
     logbook: Logbook
     pauses: Pauses
     reviewing: Reviewing
+    hours: Timetable
 
     async def ordered(self, *moves: Move, most: int | None = None) -> list[Migration]:
         """A plan of these moves, which needs approval."""
@@ -114,20 +118,27 @@ async def leading(space: Space, wanted: Wanted | None = None) -> AsyncIterator[L
         watching, pauses = Watching(client, "test"), Pauses(Pausing(client, space.name, STATE))
         board, observer, now = watching.board, Observer(client), client.clock.now
         logbook = Logbook(Journal(client, now), board, lambda before, after: None)
-        consent = Consent(board, given.approval_timeout, pauses)
-        judge = Judge(watching.snapshot, board, LENIENT)
-        gatekeeper = Gatekeeper(board, judge, Slots(board, given.concurrency), given.manner.timeout, consent)
+        hours = Timetable(board, given.timing, now)
+        consent = Consent(board, lambda: given.approval_timeout, pauses, hours, lambda: given.manner.timeout)
+        judge = Judge(watching.copied, board, lambda: LENIENT)
+        gatekeeper = Gatekeeper(
+            board,
+            judge,
+            Slots(board, lambda: given.concurrency, watching.replicas),
+            lambda: given.manner.timeout,
+            consent,
+        )
         sightings = Sightings(observer, watching.cache)
         seen = Circumstances(sightings, board, lambda _: Steered.TEMPLATE)
-        migrator = Migrator(logbook, seen, Writer(client), Lifecycle(given.manner), gatekeeper.admit)
+        migrator = Migrator(logbook, seen, Writer(client), lambda: Lifecycle(given.manner), gatekeeper.admit)
         carrier = Carrier(migrator, gatekeeper, board, sightings, now)
-        reviewing = Reviewing(watching.snapshot, board, logbook, LENIENT, now)
+        reviewing = Reviewing(watching.copied, board, logbook, lambda: LENIENT, now)
         tasks = [asyncio.create_task(watching.run())]
         try:
             await asyncio.wait_for(watching.synced(), SECONDS)
             await pauses.refresh()
             tasks += [asyncio.create_task(pauses.run()), asyncio.create_task(carrier.run())]
-            yield Leader(client, watching, logbook, pauses, reviewing)
+            yield Leader(client, watching, logbook, pauses, reviewing, hours)
             gatekeeper.open = False
             await carrier.park(SECONDS)
         finally:

@@ -286,7 +286,7 @@ def _alone(_: Migration) -> tuple[Migration, ...]:
 
 def _migrator(client: ApiClient, drive: Drive) -> Migrator:
     journal, writer = _FusedJournal(Journal(client), drive.fuse), _FusedWriter(Writer(client), drive.fuse)
-    return Migrator(journal, _Told(Observer(client), drive), writer, Lifecycle(drive.manner), admit)
+    return Migrator(journal, _Told(Observer(client), drive), writer, lambda: Lifecycle(drive.manner), admit)
 
 
 def _essence(body: Json) -> Json:

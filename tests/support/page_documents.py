@@ -43,7 +43,7 @@ def documents(count: int) -> dict[str, Json]:
         "plan": plan,
         "migrations": {"migrations": migrations, "more": 0},
         "outcomes": _outcomes(now),
-        "config": _config(),
+        "config": _config(now),
     }
 
 
@@ -69,6 +69,9 @@ def _nodes(count: int) -> Json:
         "zones": ZONES,
         "pool": [number // 3 % len(POOLS) for number in range(count)],
         "pools": POOLS,
+        "resources": [],
+        "others": [],
+        "rule": [0] * count,
         "state": [
             ODD_STATES[number // 5 % len(ODD_STATES)] if number % 5 == 1 and number < 200 else 0
             for number in range(count)
@@ -123,6 +126,7 @@ def _overview(nodes: Json, migrations: list[Json], now: float) -> Json:
         "now": now,
         "replica": {"identity": "rescheduler-6f7d9-abcde", "leading": True, "leader": "rescheduler-6f7d9-abcde"},
         "paused": None,
+        "window": None,
         "approval": "required",
         "access": "token",
         "interval": 30.0,
@@ -137,7 +141,9 @@ def _overview(nodes: Json, migrations: list[Json], now: float) -> Json:
             "awaitingApproval": sum(each["awaitsApproval"] for each in migrations),
         },
         "utilisation": {"cpu": _figures(nodes["cpu"]), "memory": _figures(nodes["memory"]), "hotNodes": _hot(nodes)},
+        "use": {"by": "requests", "counts": False, "measured": None, "why": ""},
         "thresholds": {"cpu": 80.0, "memory": 80.0, "imbalance": 20.0},
+        "rules": [{"pool": "", "cpu": 80.0, "memory": 80.0}],
         "health": [
             {"name": "nodes", "ok": True, "why": "", "count": len(nodes["names"]), "lag": 0.2},
             {"name": "pods", "ok": True, "why": "", "count": sum(nodes["pods"]), "lag": 0.4},
@@ -150,6 +156,7 @@ def _overview(nodes: Json, migrations: list[Json], now: float) -> Json:
             },
             {"name": "webhook", "ok": True, "why": "", "count": None, "lag": None},
         ],
+        "configuration": {"revision": 1, "refused": True},
         "warnings": ["under maintenance, but NodeMaintenance is not among enabledStrategies: worker-0006"],
     }
 
@@ -205,6 +212,7 @@ def _plan(nodes: Json, now: float) -> Json:
         "before": before,
         "after": after,
         "warnings": ["under maintenance, but NodeMaintenance is not among enabledStrategies: worker-0006"],
+        "utilization": "requests",
     }
     awaiting = [{"namespace": "shop", "name": f"web-5b8f7d9c4-{number:05}-waits"} for number in range(2)]
     return {"made": now - 13, "seconds": 0.42, "by": "rescheduler-6f7d9-abcde", "plan": plan, "awaiting": awaiting}
@@ -286,7 +294,7 @@ def _outcomes(now: float) -> Json:
     }
 
 
-def _config() -> Json:
+def _config(now: float) -> Json:
     lines = ["apiVersion: rescheduler.io/v1alpha1", "kind: ReschedulerConfiguration", "reschedulingInterval: 30s"]
     lines += [
         f"excludedPodSelector: '{'app in (a, b, c), ' * 12}tier'",
@@ -296,6 +304,9 @@ def _config() -> Json:
     ]
     about = "Shrinks the spread between the most and the least used nodes, until it is within imbalanceThreshold."
     return {
+        "since": now - 3600,
+        "waiting": ["leaderElection.leaseDuration", "webhook.certificates.certificateFile"],
+        "refusal": {"at": now - 90, "errors": [f"cpuThreshold: 180 is not at most 100 {MARKUP}", LONG_NAME], "more": 3},
         "yaml": "\n".join(lines + [f"option{number}: {number}" for number in range(60)]) + "\n",
         "strategies": [
             {
@@ -303,8 +314,25 @@ def _config() -> Json:
                 "enabled": on,
                 "about": about,
                 "settings": {"cpuThreshold": 80.0, "imbalanceThreshold": 20.0},
+                "pools": {"gpu": {"enabled": not on, "settings": {"imbalanceThreshold": 35.0}}},
             }
             for name, on in (("LoadBalancing", True), ("ResourceOptimization", True), ("NodeMaintenance", False))
+        ],
+        "pools": [
+            {
+                "name": "gpu",
+                "nodeSelector": "pool=gpu,tier notin (spot)",
+                "thresholds": {"cpu": 90.0, "memory": 80.0, "example.com/a-resource-with-a-long-name": 75.0},
+                "mode": "absolute",
+                "enabled": ["NodeMaintenance"],
+            },
+            {
+                "name": "empty",
+                "nodeSelector": "pool=empty",
+                "thresholds": {"cpu": 10.0, "memory": 10.0},
+                "mode": "deviation",
+                "enabled": [],
+            },
         ],
     }
 
@@ -330,6 +358,9 @@ def node(nodes: Json, name: str) -> Json:
         "used": {"cpu": cpu * CAPACITY_CPU / 100, "memory": memory * CAPACITY_MEMORY / 100, "pods": count},
         "cpu": cpu,
         "memory": memory,
+        "pool": "",
+        "thresholds": {"cpu": 80.0, "memory": 80.0},
+        "over": [resource for resource, share in (("cpu", cpu), ("memory", memory)) if share > 80],
         "pods": [
             {
                 "namespace": "shop",
@@ -337,6 +368,7 @@ def node(nodes: Json, name: str) -> Json:
                 "workload": "Deployment/web",
                 "cpu": round(cpu * CAPACITY_CPU / 100 / count),
                 "memory": round(memory * CAPACITY_MEMORY / 100 / count),
+                "usage": None,
                 "phase": "Running" if number % 7 else "Pending",
                 "ready": bool(number % 7),
                 "created": time.time() - 3600 * number,
@@ -365,6 +397,7 @@ def pod(nodes: Json, plan: Json, namespace: str, name: str) -> Json:
         "node": move["from"] if move else _at(nodes, 1),
         "workload": "Deployment/web",
         "priority": 0,
+        "evictionCost": {"cost": -5, "annotation": "controller.kubernetes.io/pod-deletion-cost"} if move else None,
         "requests": {"cpu": "350m", "memory": "1Gi"},
         "outcome": "moved" if move else "rejected",
         "why": move["reason"] if move else reason,
@@ -393,4 +426,7 @@ def pod(nodes: Json, plan: Json, namespace: str, name: str) -> Json:
             for place, (each, fits) in enumerate(zip(names, feasible, strict=True))
         ],
         "warnings": [],
+        "pool": "",
+        "utilization": "requests",
+        "usage": None,
     }

@@ -15,16 +15,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypedDict, Unpack
 
-import msgspec
-
 from rescheduler.cluster.decode import Collector
 from rescheduler.cluster.dump import DumpReader
 from rescheduler.model.plan import Plan, Rejection
-from rescheduler.model.policy import Allowances, Limits, MigrationMethod, Policy, Thresholds
+from rescheduler.model.policy import Allowances, Filters, Limits, MigrationMethod, Policy, Thresholds, Timing
 from rescheduler.model.selector import parse_selector
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import make_plan
 from rescheduler.strategies import discover
+from tests.support.applied import applied
 from tests.support.dumps import Object, dump
 
 MAINTENANCE, OPTIMIZATION, BALANCING = "NodeMaintenance", "ResourceOptimization", "LoadBalancing"
@@ -47,6 +46,10 @@ class PolicyOptions(TypedDict, total=False):
     min_pod_age: float
     cool_down: float
     method: str
+    filters: Filters
+    timing: Timing
+    settings: Mapping[str, Mapping[str, object]]
+    """Of strategies, by their names, as a file has them."""
 
 
 def planned(snapshot: ClusterSnapshot, *strategies: str, **options: Unpack[PolicyOptions]) -> Plan:
@@ -67,7 +70,10 @@ def policy_of(options: PolicyOptions) -> Policy:
     allowed = frozenset(options.get("allow", ()))
     excluded = options.get("excluded_pods")
     return Policy(
-        strategy_settings={BALANCING: {"imbalanceThreshold": options.get("imbalance", 20.0)}},
+        strategy_settings={
+            BALANCING: {"imbalanceThreshold": options.get("imbalance", 20.0)},
+            **{name: dict(found) for name, found in options.get("settings", {}).items()},
+        },
         thresholds=Thresholds(options.get("cpu", 80.0), options.get("memory", 80.0)),
         limits=Limits(
             total=options.get("max_moves"),
@@ -82,6 +88,8 @@ def policy_of(options: PolicyOptions) -> Policy:
         min_pod_age=options.get("min_pod_age", default.min_pod_age),
         cool_down=options.get("cool_down", default.cool_down),
         migration_method=MigrationMethod(options.get("method", "auto")),
+        filters=options.get("filters", default.filters),
+        timing=options.get("timing", default.timing),
     )
 
 
@@ -102,14 +110,8 @@ def rejected(plan: Plan) -> dict[str, str]:
 
 
 def carried_out(snapshot: ClusterSnapshot, plan: Plan) -> ClusterSnapshot:
-    """The cluster when all moves are done and nothing else has happened: pods of the same names on their targets."""
-    targets: Mapping[tuple[str, str], str] = {(m.namespace, m.pod): m.target for m in plan.moves}
-    pods = [
-        msgspec.structs.replace(pod, node=targets[key], held=pod.shape.requests) if key in targets else pod
-        for pod in snapshot.pods
-        for key in [(pod.namespace, pod.name)]
-    ]
-    return replace(snapshot, pods=tuple(pods))
+    """The cluster when all moves are done and nothing else has happened: new pods of the same names where they go."""
+    return applied(snapshot, plan)
 
 
 def without_clock(snapshot: ClusterSnapshot) -> ClusterSnapshot:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import ssl
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +22,11 @@ from urllib.request import urlopen
 import yaml
 
 from tests.testbed import TestbedUnavailable
-from tests.testbed.processes import Child, ProgramEnded, free_port, until
+from tests.testbed.processes import Child, listening
 from tests.testbed.toolchain import cache_folder, held, last_lines
 
 HERE = "127.0.0.1"
-JOB = "rescheduler"
 PROGRAMS = ("prometheus", "promtool")
-TRIES = 5  # for a port that somebody else takes before Prometheus does
 CURE = (
     "Put `prometheus` and `promtool` on the PATH (on Debian and Ubuntu: apt-get install prometheus), or make "
     "`apt-get download prometheus` work (apt-get update, as root)."
@@ -98,11 +97,12 @@ def _run(*command: str, folder: Path) -> None:
 
 
 class Prometheus:
-    """A running one."""
+    """A running one, at this address, asked as the context says."""
 
-    def __init__(self, port: int, child: Child) -> None:
-        self._api = f"http://{HERE}:{port}"
+    def __init__(self, url: str, child: Child, context: ssl.SSLContext | None = None) -> None:
+        self.url = url
         self.child = child
+        self._context = context
 
     def query(self, expression: str) -> list[Json]:
         """The value of each series now."""
@@ -127,15 +127,8 @@ class Prometheus:
         """Every rule, with its health and what went wrong with it."""
         return [rule for group in self._get("/api/v1/rules")["groups"] for rule in group["rules"]]
 
-    def is_ready(self) -> bool:
-        try:
-            with urlopen(f"{self._api}/-/ready") as answer:
-                return bool(answer.status == 200)
-        except OSError:  # not yet listening, or 503 while it starts
-            return False
-
     def _get(self, path: str, **params: str) -> Json:
-        with urlopen(f"{self._api}{path}?{urlencode(params)}") as answer:
+        with urlopen(f"{self.url}{path}?{urlencode(params)}", context=self._context) as answer:
             body = json.load(answer)
         assert body["status"] == "success", body
         data: Json = body["data"]
@@ -143,45 +136,49 @@ class Prometheus:
 
 
 @contextmanager
-def scraping(ports: Sequence[int], rules: Path, folder: Path) -> Iterator[Prometheus]:
-    """Prometheus in the block, reading these ports of loopback all the time and evaluating these rules."""
-    config, targets = folder / "prometheus.yml", [f"{HERE}:{port}" for port in ports]
-    config.write_text(
-        yaml.safe_dump(
-            {
-                "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "1s"},
-                "rule_files": [str(rules)],
-                "scrape_configs": [{"job_name": JOB, "static_configs": [{"targets": targets}]}],
-            }
-        )
-    )
-    for attempt in range(TRIES):
-        running = _started(config, folder, attempt)
-        try:
-            until("Prometheus is ready", running.is_ready, [running.child])
-            break
-        except ProgramEnded as error:
-            if not error.port_was_taken or attempt + 1 == TRIES:
-                raise
-        except BaseException:
-            running.child.kill()
-            raise
-    try:
-        yield running
-    finally:
-        running.child.kill()
-
-
-def _started(config: Path, folder: Path, attempt: int) -> Prometheus:
-    port = free_port()
-    args = [
-        f"--config.file={config}",
-        f"--storage.tsdb.path={folder / f'data-{attempt}'}",
-        f"--web.listen-address={HERE}:{port}",
-        "--storage.tsdb.retention.time=1h",
-        "--log.level=warn",
+def scraping(
+    jobs: Mapping[str, Sequence[int]],
+    folder: Path,
+    *options: str,
+    context: ssl.SSLContext | None = None,
+    rules: Sequence[Path] = (),
+) -> Iterator[Prometheus]:
+    """Prometheus in the block, reading each job's ports of loopback all the time and evaluating these rules."""
+    scrapes = [
+        {"job_name": job, "honor_labels": True, "static_configs": [{"targets": [f"{HERE}:{port}" for port in ports]}]}
+        for job, ports in jobs.items()
     ]
-    return Prometheus(port, Child("prometheus", programs().prometheus, args, folder / f"prometheus-{attempt}.log"))
+    document = {
+        "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "1s"},
+        "rule_files": [str(rule) for rule in rules],
+        "scrape_configs": scrapes,
+    }
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(document))
+    scheme = "https" if context else "http"
+
+    def start(port: int) -> Child:
+        args = [
+            f"--config.file={folder / 'prometheus.yml'}",
+            f"--storage.tsdb.path={folder / f'data-{port}'}",
+            f"--web.listen-address={HERE}:{port}",
+            "--storage.tsdb.retention.time=1h",
+            "--log.level=warn",
+            *options,
+        ]
+        return Child("prometheus", programs().prometheus, args, folder / f"prometheus-{port}.log")
+
+    def listens(port: int) -> bool:
+        try:
+            with urlopen(f"{scheme}://{HERE}:{port}/-/ready", context=context) as answer:
+                return bool(answer.status == 200)
+        except OSError:  # not yet listening, or 503 while it starts
+            return False
+
+    child, port = listening(start, listens)
+    try:
+        yield Prometheus(f"{scheme}://{HERE}:{port}", child, context)
+    finally:
+        child.kill()
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ async def _live(
     (settings, policy), (ready, stop) = manner, signals
     async with ApiClient(load_connection(KubeconfigOptions(cluster.kubeconfig, None), os.environ)) as client:
         watching = Watching(client, "test", (*WATCHED, CRON_JOBS))
-        known = Known(watching.cache, Board(), policy, settings, client.clock.now)
+        known = Known(watching.cache, Board(), lambda: policy, lambda: settings, client.clock.now)
         recorder = Recorder(client, "test", client.clock.now)
         hands = Hands(Holders(client), _FusedWriter(Writer(client), found), recorder, found.count)
         recovery = Recovery(known, hands)

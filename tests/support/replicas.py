@@ -101,11 +101,13 @@ class Replica:
             works = [asyncio.ensure_future(watching.run())]
             try:
                 await watching.synced()
-                knowledge = Knowledge(watching.cache, watching.board, KnowledgeSettings(3600.0, self._wanted.gate), now)
+                knowledge = Knowledge(
+                    watching.cache, watching.board, lambda: KnowledgeSettings(3600.0, self._wanted.gate), now
+                )
                 if self._wanted.patience is not None:
                     ungater = Ungater(watching.cache, Observer(client), Writer(client), now, self._wanted.patience)
                     works.append(asyncio.ensure_future(ungater.run()))
-                mutation = Mutation(knowledge, (), now)
+                mutation = Mutation(knowledge, tuple, now)
                 async with Server({"/mutate": mutation.review}, self._tls(), Address("127.0.0.1", 0)) as server:
                     self._up.set_result(f"https://127.0.0.1:{server.address.port}/mutate")
                     await self._stop.wait()

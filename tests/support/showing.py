@@ -19,6 +19,8 @@ from rescheduler.cluster.client import ApiClient
 from rescheduler.cluster.clock import ServerClock
 from rescheduler.cluster.pausing import Pause
 from rescheduler.model.migration import Migration, Order, Progress
+from rescheduler.runtime.mandate import Mandate
+from rescheduler.runtime.metering import Metering
 from rescheduler.runtime.watching import Watching
 from rescheduler.web.metrics import Metrics
 from rescheduler.web.server import Pages, serving
@@ -66,13 +68,14 @@ class Stage:
     clock: Clock = field(default_factory=Clock)
     pause: Pause | None = None
     local: bool = False
+    metering: Metering | None = None
 
     def __post_init__(self) -> None:
         self.watching = Read(self.clock)
-        self.config = app.configuration(None, {"minPodAge": "0s", **self.overrides})
+        self.mandate = Mandate(app.configuration(None, {"minPodAge": "0s", **self.overrides}), self.clock())
         self.page: Page = page_of(
             PageParts(
-                config=self.config,
+                mandate=self.mandate,
                 watching=self.watching,
                 identity=IDENTITY,
                 cluster="the test's cluster",
@@ -80,6 +83,7 @@ class Stage:
                 paused=lambda: self.pause,
                 local=self.local,
                 checks={"caches": self.watching.lacking},
+                metering=lambda: self.metering,
             )
         )
 

@@ -11,7 +11,7 @@ import signal
 import sys
 
 from tests.testbed import TestbedUnavailable
-from tests.testbed.binaries import DEFAULT_VERSION, binaries, versions
+from tests.testbed.binaries import DEFAULT_VERSION, binaries, metrics_server, versions
 from tests.testbed.cluster import ControlPlane
 from tests.testbed.hollow import NodeShape, deployment
 from tests.testbed.pins import pin
@@ -29,7 +29,7 @@ def main() -> int:
         if options.command == "pin":
             print(pin(options.version))
         elif options.command == "build":
-            for path in binaries(options.version).paths.values():
+            for path in (*binaries(options.version).paths.values(), metrics_server()):
                 print(path)
         else:
             _up(options)

@@ -90,7 +90,7 @@ def binaries(version: str | None = None) -> Binaries:
     kwok = Component(MODULES / "kwok", "sigs.k8s.io/kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"})
     if assets := os.environ.get("KUBEBUILDER_ASSETS"):
         given = _given(Path(assets), version)
-        return given if "kwok" in given.paths else Binaries(given.version, {**given.paths, **_built(kwok, cache)})
+        return given if "kwok" in given.paths else Binaries(given.version, {**given.paths, **built(kwok, cache)})
     version = version or DEFAULT_VERSION
     if version not in versions():
         raise TestbedUnavailable(f"Kubernetes {version} is not pinned here; there are: {', '.join(versions())}")
@@ -102,8 +102,18 @@ def binaries(version: str | None = None) -> Binaries:
     etcd = Component(MODULES / "etcd", "go.etcd.io/etcd/server/v3", {"etcd": "go.etcd.io/etcd/server/v3"})
     paths: dict[str, Path] = {}
     for component in (etcd, kwok, kubernetes):  # the quick ones first: what is wrong shows early
-        paths |= _built(component, cache)
+        paths |= built(component, cache)
     return Binaries(version, paths)
+
+
+def metrics_server() -> Path:
+    """Upstream's metrics-server, built now if it never was; only the tests of measured usage run it."""
+    given = Path(os.environ.get("KUBEBUILDER_ASSETS", "")) / "metrics-server"
+    if "KUBEBUILDER_ASSETS" in os.environ and os.access(given, os.X_OK):
+        return given
+    package = "sigs.k8s.io/metrics-server/cmd/metrics-server"
+    component = Component(MODULES / "metrics-server", "sigs.k8s.io/metrics-server", {"metrics-server": package})
+    return built(component, cache_folder())["metrics-server"]
 
 
 def _given(assets: Path, version: str | None) -> Binaries:
@@ -125,7 +135,8 @@ def _given(assets: Path, version: str | None) -> Binaries:
     return Binaries(has, found)
 
 
-def _built(component: Component, cache: Path) -> dict[str, Path]:
+def built(component: Component, cache: Path) -> dict[str, Path]:
+    """Where the programs of a component are, built now if they never were."""
     home = cache / component.key()
     if not home.exists():
         try:

@@ -21,7 +21,7 @@ from tests.testbed import programs
 from tests.testbed.api import Api, ApiError, Json
 from tests.testbed.binaries import Binaries
 from tests.testbed.hollow import NodeShape, is_ready, node
-from tests.testbed.pki import Authority
+from tests.testbed.pki import Authority, Pair
 from tests.testbed.processes import Child, ProgramEnded, StateNotReached, free_port, until
 from tests.testbed.runfolder import RunFolder
 
@@ -83,6 +83,28 @@ class ControlPlane:
         return Path(self._layout.kubeconfig(user, *groups))
 
     @property
+    def certificate_authority(self) -> Path:
+        """Who signed every certificate of this cluster."""
+        return self._authority.certificate
+
+    @property
+    def kubelet_port(self) -> int:
+        """Where KWOK serves what the kubelets measure; for `NodeShape.kubelet_port`."""
+        return self._layout.kubelet_port
+
+    def serving_pair(self, name: str, *names: str) -> Pair:
+        """A certificate for another server of this cluster, on loopback."""
+        return self._authority.server(name, *names)
+
+    def another_server(self, port: int) -> Api:
+        """Another server of this cluster, as nobody in particular sees it; the caller closes it."""
+        return Api(port, self._authority.certificate, None, timeout=2.0)
+
+    def log_of(self, name: str) -> Path:
+        """Where a further program of this cluster writes to."""
+        return self._folder.logs / f"{name}.log"
+
+    @property
     def audit_log(self) -> Path:
         """Where the API server records what others than its own programs and the administrator ask for."""
         return self._layout.audit_log
@@ -124,7 +146,7 @@ class ControlPlane:
     def _start(self) -> None:
         folder = self._folder.path
         self._authority = Authority(folder / "pki")
-        self._layout = programs.Layout(folder, self._authority, port=free_port(), etcd_port=free_port())
+        self._layout = programs.Layout(folder, self._authority, free_port(), free_port(), free_port())
         self.server = self._layout.server
         admin = self._authority.client("admin", "system:masters")
         self.kubeconfig = self._authority.kubeconfig(folder / "kubeconfig", self.server, admin)

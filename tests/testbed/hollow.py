@@ -24,6 +24,8 @@ class NodeShape:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Mapping[str, str]] = ()
     extended: Mapping[str, str] = field(default_factory=dict)
+    kubelet_port: int = 0
+    """Where KWOK serves what kubelets measure (`ControlPlane.kubelet_port`); 0 for nodes that nobody measures."""
 
 
 def node(name: str, number: int, shape: NodeShape, version: str) -> Json:
@@ -42,19 +44,33 @@ def node(name: str, number: int, shape: NodeShape, version: str) -> Json:
     }
     if shape.zones:
         labels["topology.kubernetes.io/zone"] = shape.zones[number % len(shape.zones)]
+    annotations, served = _kubelet(name, shape.kubelet_port)
     address = f"10.{64 + number // 65536 % 64}.{number // 256 % 256}.{number % 256}"
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": labels | dict(shape.labels)},
+        "metadata": {"name": name, "labels": labels | dict(shape.labels), "annotations": annotations},
         "spec": {"taints": [dict(taint) for taint in shape.taints]},
         "status": {
             "capacity": resources,
             "allocatable": resources,
-            "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
+            "addresses": [
+                {"type": "InternalIP", "address": address},
+                {"type": "Hostname", "address": name},
+                *([{"type": "ExternalIP", "address": "127.0.0.1"}] if served else []),
+            ],
             "nodeInfo": _node_info(version),
+            **served,
         },
     }
+
+
+def _kubelet(name: str, port: int) -> tuple[Json, Json]:
+    """Annotations and a part of the status, by which metrics-server finds a node's kubelet: all are one KWOK."""
+    if not port:
+        return {}, {}
+    path = f"/metrics/nodes/{name}/metrics/resource"
+    return {"metrics.k8s.io/resource-metrics-path": path}, {"daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}
 
 
 def deployment(name: str, replicas: int, *, cpu: str = "100m", memory: str = "64Mi") -> Json:

@@ -42,9 +42,9 @@ class Authority:
         )
         self.certificate = self._write_certificate("ca", authority)
 
-    def server(self, name: str) -> Pair:
-        """For whatever listens on loopback under the names that a cluster calls its API server."""
-        alternatives: list[x509.GeneralName] = [x509.DNSName(each) for each in SERVER_NAMES]
+    def server(self, name: str, *names: str) -> Pair:
+        """For whatever listens on loopback under the names that a cluster calls its API server, or under others."""
+        alternatives: list[x509.GeneralName] = [x509.DNSName(each) for each in (*SERVER_NAMES, *names)]
         alternatives.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
         return self._issue(name, _named(name), ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,6 +21,7 @@ from tests.testbed.toolchain import last_lines
 
 TETHER = Path(__file__).with_name("tether.py")
 PORT_TAKEN = "address already in use"
+TRIES = 5  # for a port that somebody else takes before a program does
 T = TypeVar("T")
 
 
@@ -80,8 +82,26 @@ def until(
         time.sleep(every)
 
 
+def listening(start: Callable[[int], Child], listens: Callable[[int], bool]) -> tuple[Child, int]:
+    """A program that listens, and its port: started on a free one, and on another where somebody else was faster."""
+    for attempt in range(1, TRIES + 1):
+        port = free_port()
+        child = start(port)
+        try:
+            until(f"{child.name} listens", partial(listens, port), [child])
+        except ProgramEnded as error:
+            if not error.port_was_taken or attempt == TRIES:
+                raise
+        except BaseException:
+            child.kill()
+            raise
+        else:
+            return child, port
+    raise AssertionError("the last try raises")
+
+
 def free_port() -> int:
-    """Free now. Someone may take it before it is used: whoever uses it looks at `ProgramEnded.port_was_taken`."""
+    """Free now. Someone may take it before it is used: see `listening`, or look at `ProgramEnded.port_was_taken`."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

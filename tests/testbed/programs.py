@@ -16,7 +16,16 @@ from tests.testbed.api import Json
 from tests.testbed.pki import Authority, Pair
 
 STAGES = Path(__file__).with_name("stages")
-OWN_USERS = ("admin", "kwok", "system:apiserver", "system:kube-controller-manager", "system:kube-scheduler")
+OWN_USERS = (
+    "admin",
+    "kwok",
+    "metrics-server",
+    "system:aggregator",
+    "system:apiserver",
+    "system:kube-controller-manager",
+    "system:kube-scheduler",
+)
+PROXY = "system:aggregator"
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -39,6 +48,7 @@ class Layout:
     authority: Authority
     port: int
     etcd_port: int
+    kubelet_port: int
 
     @property
     def server(self) -> str:
@@ -78,6 +88,7 @@ def etcd(layout: Layout) -> list[str]:
 def kube_apiserver(layout: Layout) -> list[str]:
     serving = layout.authority.server("kube-apiserver")
     etcd_client = layout.authority.client("kube-apiserver-etcd-client")
+    proxy = layout.authority.client(PROXY)
     accounts: Pair = layout.authority.signing_key("service-accounts")
     policy = layout.folder / "audit-policy.yaml"
     policy.write_text(yaml.safe_dump(AUDIT_POLICY))
@@ -92,6 +103,14 @@ def kube_apiserver(layout: Layout) -> list[str]:
         f"--tls-cert-file={serving.certificate}",
         f"--tls-private-key-file={serving.key}",
         f"--client-ca-file={layout.authority.certificate}",
+        # With these it can stand for its callers before servers of other APIs: metrics-server (see metering.py).
+        f"--proxy-client-cert-file={proxy.certificate}",
+        f"--proxy-client-key-file={proxy.key}",
+        f"--requestheader-client-ca-file={layout.authority.certificate}",
+        f"--requestheader-allowed-names={PROXY}",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
         "--authorization-mode=RBAC",
         "--anonymous-auth=true",
         "--allow-privileged=true",
@@ -130,7 +149,14 @@ def kube_controller_manager(layout: Layout) -> list[str]:
 def kwok(layout: Layout) -> list[str]:
     # KWOK acts for every kubelet at once, and for that there is no role in Kubernetes.
     configs = [f"--config={path}" for path in sorted(STAGES.glob("*.yaml"))]
-    return [f"--kubeconfig={layout.kubeconfig('kwok', 'system:masters')}", *configs]
+    serving = layout.authority.server("kubelets")
+    return [
+        f"--kubeconfig={layout.kubeconfig('kwok', 'system:masters')}",
+        f"--server-address=127.0.0.1:{layout.kubelet_port}",
+        f"--tls-cert-file={serving.certificate}",
+        f"--tls-private-key-file={serving.key}",
+        *configs,
+    ]
 
 
 def kube_scheduler(layout: Layout, port: int, fields: Json) -> list[str]:

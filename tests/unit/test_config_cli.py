@@ -41,6 +41,13 @@ def _file(folder: Path, content: str | bytes, name: str = "c.yaml") -> str:
         (seed(_THREE), "ok (KubeSchedulerConfiguration, 3 strategies)"),
         (native("enabledStrategies: [LoadBalancing]"), "ok (ReschedulerConfiguration, 1 strategy)"),
         ("\ufeff" + native("enabledStrategies: []"), "ok (ReschedulerConfiguration, 0 strategies)"),
+        (
+            native(
+                "enabledStrategies: [LoadBalancing]\npools:\n- {name: a, nodeSelector: p=a, "
+                "enabledStrategies: [LoadBalancing, NodeMaintenance]}\n- {name: b, nodeSelector: p=b}"
+            ),
+            "ok (ReschedulerConfiguration, 2 strategies, 2 pools)",
+        ),
     ],
 )
 def test_check_says_that_a_sound_file_is_ok(tmp_path: Path, text: str, said: str) -> None:

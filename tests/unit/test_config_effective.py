@@ -11,17 +11,19 @@ from pydantic import BaseModel
 
 from rescheduler.config import ConfigErrors, defaults, with_overrides
 from rescheduler.config.document import dump_document
-from rescheduler.config.reference import NATIVE_EXAMPLE, SEED_EXAMPLE, reference_markdown
+from rescheduler.config.reference import NATIVE_EXAMPLE, POOLS_EXAMPLE, SEED_EXAMPLE, reference_markdown
 from rescheduler.config.schema import Fields
-from rescheduler.config.translation import fields_by_name, nested_model
+from rescheduler.config.translation import fields_by_name, item_model, nested_model
 from rescheduler.model.duration import format_duration
 from rescheduler.planning.settings import Settings
+from rescheduler.strategies import settings_by_name
 from tests.support.configs import KNOWN, loaded, native, seed
 
 _durations = st.integers(1000, 10**9).map(lambda milliseconds: format_duration(milliseconds / 1000))
 _percents = st.one_of(st.integers(1, 100), st.floats(0, 100, exclude_min=True))
 _counts = st.one_of(st.just("unlimited"), st.integers(1, 2**31))
 _namespaces = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True)
+_counts_or_shares = st.one_of(_counts, st.integers(1, 100).map("{}%".format))
 _shares = st.one_of(st.integers(0, 2**31 - 1), st.integers(0, 100).map("{}%".format))
 _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=100)
 
@@ -57,7 +59,7 @@ _files = _some(
         restoreAfter=_durations,
         keepFinished=_durations,
         shutdownGracePeriod=_durations,
-        concurrency=_some(total=_counts, perNode=_counts, perNamespace=_counts, perWorkload=_counts),
+        concurrency=_some(total=_counts, perNode=_counts, perNamespace=_counts, perWorkload=_counts_or_shares),
     ),
     recovery=_some(
         enabled=st.booleans(),
@@ -185,7 +187,8 @@ def test_the_defaults_need_the_strategies_that_they_enable() -> None:
 
 
 def _sections_of(model: type[BaseModel]) -> list[type[BaseModel]]:
-    own = [section for info in fields_by_name(model).values() if (section := nested_model(info))]
+    fields = fields_by_name(model).values()
+    own = [section for info in fields if (section := nested_model(info) or item_model(info))]
     return own + [deeper for section in own for deeper in _sections_of(section)]
 
 
@@ -197,6 +200,8 @@ def test_every_field_is_in_the_reference_with_a_description() -> None:
             assert info.description
             assert f"| `{name}` |" in text
     assert "### migration.temporaryBudget\n" in text
+    assert "## pools[]\n" in text
+    assert "| `nodeSelector` | label selector | required |" in text
     assert "| `minAvailable` | integer, at least 0, or percentage |" in text
     assert "| `minPodAge` | duration | `1m0s` |" in text
     assert "| `cpuThreshold` | number, above 0, at most 100 | that of the field `cpuThreshold` |" in text
@@ -208,7 +213,15 @@ def test_a_strategy_without_settings_of_its_own_shows_nothing_of_the_base_class(
     assert "### strategies.Plain\n\nIt has no settings.\n" in reference_markdown({"Plain": Settings})
 
 
+def test_settings_that_are_lists_of_sections_have_one_of_their_own() -> None:
+    text = reference_markdown(settings_by_name())
+    assert "#### strategies.PodLifeTime.conditions[]\n" in text
+    assert "| `minTime` | duration | `0s` |" in text
+
+
 def test_the_examples_of_the_reference_load() -> None:
+    assert POOLS_EXAMPLE in reference_markdown(KNOWN)
+    assert [pool.name for pool in loaded(POOLS_EXAMPLE, settings_by_name()).fields.pools] == ["batch", "gpu"]
     for example in (NATIVE_EXAMPLE, SEED_EXAMPLE):
         assert example in reference_markdown(KNOWN)
         assert loaded(example).fields.enabled_strategies

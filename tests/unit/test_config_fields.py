@@ -86,7 +86,10 @@ def test_the_default_policy_is_the_policy_of_the_model() -> None:
         ("excludedNamespaces: [on]", f"excludedNamespaces[0]: true is a boolean, {_QUOTES}"),
         ("excludedNamespaces: [a, 3]", f"excludedNamespaces[1]: 3 is a number, {_QUOTES}"),
         ("excludedNamespaces: [null]", "excludedNamespaces[0]: is null, expected a string"),
-        ("excludedPodSelector: {app: db}", "excludedPodSelector: is a mapping, expected a string"),
+        (
+            "excludedPodSelector: {app: db}",
+            "excludedPodSelector: is a mapping, expected a label selector as text, such as app=web,tier!=db",
+        ),
         (
             "enabledStrategies: [LoadBalancing, LoadBalancing]",
             'enabledStrategies[1]: "LoadBalancing" is listed already, at enabledStrategies[0]',
@@ -332,6 +335,31 @@ def test_all_that_migrations_are_told_reaches_them() -> None:
     assert config.manner() == Manner(0, {"minAvailable": 1}, 60, 1, 1, 2, 3)
     assert config.concurrency() == Concurrency(1, 2, 3, None)
     assert (config.fields.migration.keep_finished, config.fields.migration.shutdown_grace_period) == (0, 5)
+
+
+@pytest.mark.parametrize(("text", "limit"), [("3", 3), ("10%", "10%"), ("'050%'", "50%"), ("unlimited", None)])
+def test_of_one_workload_so_many_or_such_a_share_move_at_once(text: str, limit: int | str | None) -> None:
+    config = loaded(native(f"migration: {{concurrency: {{perWorkload: {text}}}}}"))
+    assert config.concurrency().per_workload == limit
+    assert loaded(config.effective_yaml()) == config
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("0", "0 is not an integer of at least 1, a percentage such as 10% or the word unlimited"),
+        ("0%", '"0%" is not between 1% and 100%'),
+        ("101%", '"101%" is not between 1% and 100%'),
+        ("1.5", "1.5 is not an integer of at least 1, a percentage such as 10% or the word unlimited"),
+        ("some", '"some" is not an integer of at least 1, a percentage such as 10% or the word unlimited'),
+        ("'10 %'", '"10 %" is not an integer of at least 1, a percentage such as 10% or the word unlimited'),
+        ("true", "is a boolean, expected an integer of at least 1, a percentage such as 10% or the word unlimited"),
+    ],
+)
+def test_what_is_no_number_and_no_share_of_a_workload_is_refused(text: str, error: str) -> None:
+    (found,) = errors_of(native(f"migration: {{concurrency: {{perWorkload: {text}}}}}"))
+    assert found.startswith("migration.concurrency.perWorkload: ")
+    assert found.endswith(error)
 
 
 @pytest.mark.parametrize(

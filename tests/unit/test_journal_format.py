@@ -62,6 +62,7 @@ _orders = st.builds(
     paused=st.booleans(),
     timeout=st.one_of(st.none(), st.integers(1, 10**9).map(lambda milliseconds: milliseconds / 1000)),
     needs_approval=st.booleans(),
+    windowed=st.booleans(),
     plan=st.one_of(st.just(""), _names),
     expected_gain=_gains,
 )
@@ -197,7 +198,7 @@ def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
         (("spec", "pod", "name"), "", "spec.pod.name: is empty"),
         (("spec", "pod"), 3, "spec.pod: Expected `object`, got `int`"),
         (("spec", "timeout"), "5x", "spec.timeout: '5x' has the unknown unit 'x': use h, m, s, ms, us or ns"),
-        (("spec", "method"), "teleport", "spec.method: 'teleport' is not one of auto, handoff, evict, copy"),
+        (("spec", "method"), "teleport", "spec.method: 'teleport' is not one of auto, handoff, evict, copy, remove"),
         (("spec", "paused"), "yes", "spec.paused: Expected `bool`, got `str`"),
         (("status",), [], "status: Expected `object`, got `array`"),
         (("status", "phase"), "Lost", "status.phase: Invalid enum value 'Lost'"),

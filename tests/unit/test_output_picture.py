@@ -8,18 +8,20 @@ from rescheduler.cli.output.picture import BeforeAfter
 from rescheduler.cli.output.plan_text import listing, summary
 from rescheduler.cli.output.terminal import Terminal
 from rescheduler.model.plan import Method, Move, NodeLoad, Picture, Plan, Rejection, Spreading
-from rescheduler.model.policy import Thresholds
+from rescheduler.model.policy import Utilization
 
 _EVEN = Spreading(50.0, 50.0, 50.0, 0.0)
 
 
 def _picture(*cpu: float, memory: float = 5.0, hot: int = 0) -> Picture:
-    loads = tuple(NodeLoad(f"n{index:04}", load, memory, 3) for index, load in enumerate(cpu))
+    loads = tuple(
+        NodeLoad(f"n{index:04}", load, memory, 3, ("cpu",) if load > 80 else ()) for index, load in enumerate(cpu)
+    )
     return Picture(Spreading(max(cpu), min(cpu), 40.0, 12.34), _EVEN, hot, loads)
 
 
 def _lines(before: Picture, after: Picture, terminal: Terminal | None = None) -> list[str]:
-    return [*BeforeAfter(before, after, Thresholds()).lines(terminal or Terminal())]
+    return [*BeforeAfter(before, after).lines(terminal or Terminal())]
 
 
 def test_numbers_are_shown_before_and_after() -> None:
@@ -67,6 +69,48 @@ def test_hot_nodes_are_marked_in_words_too() -> None:
 def test_hot_nodes_are_red_where_there_is_colour() -> None:
     lines = _lines(_picture(90.0, hot=1), _picture(50.0), Terminal(width=100, colour=True))
     assert "\x1b[31m" in lines[-1]
+
+
+def _pooled(*rows: tuple[str, float | None, tuple[str, ...]]) -> Picture:
+    loads = tuple(
+        NodeLoad(f"n{index}", 50.0, 5.0, 3, over, pool, (gpu, 30.0)) for index, (pool, gpu, over) in enumerate(rows)
+    )
+    hot = sum(bool(load.over) for load in loads)
+    in_pool = sum(bool(load.over) for load in loads if load.pool == "gpu")
+    return Picture(_EVEN, _EVEN, hot, loads, (("example.com/gpu", _EVEN), ("pods", _EVEN)), (("gpu", in_pool),))
+
+
+def test_pools_and_other_resources_are_shown_where_there_are_any() -> None:
+    before = _pooled(("gpu", 75.0, ("example.com/gpu",)), ("", None, ()))
+    after = _pooled(("gpu", 25.0, ()), ("", None, ()))
+    lines = _lines(before, after)
+    assert [line.split("  ")[0] for line in lines[1:7]] == [
+        "cpu", "memory", "example.com/gpu", "pods", "hot nodes", "hot in gpu",
+    ]  # fmt: skip
+    assert lines[6].split("   ")[-1].strip() == "1 → 0"
+    head, first, second = lines[-3:]
+    assert [each.strip() for each in head.split("   ") if each.strip()][-4:] == [
+        "PODS", "EXAMPLE.COM/GPU", "POD PLACES", "HOT",
+    ]  # fmt: skip
+    assert first.split()[1] == "gpu"
+    assert "75.0% → 25.0%" in first
+    assert first.endswith("yes → no")
+    assert second.split()[1] == "-"
+
+
+def test_a_node_is_hot_by_its_own_thresholds_however_much_it_is_used() -> None:
+    def at(over: tuple[str, ...]) -> Picture:
+        return Picture(_EVEN, _EVEN, bool(over), (NodeLoad("n", 95.0, 30.0, 3, over),))
+
+    colour = Terminal(width=100, colour=True)
+    assert "\x1b[31m" not in _lines(at(()), at(()), colour)[-1]
+    assert "\x1b[31m" in _lines(at(("memory",)), at(()), colour)[-1]
+
+
+@pytest.mark.parametrize(("by", "head"), [("requests", "UTILISATION "), ("usage", "UTILISATION (usage)")])
+def test_the_head_says_what_use_is_reckoned_by(by: str, head: str) -> None:
+    (first, *_) = BeforeAfter(_picture(5.0), _picture(5.0), Utilization(by)).lines(Terminal())
+    assert first.startswith(head)
 
 
 def test_a_cluster_without_workers_has_no_bars() -> None:

@@ -11,6 +11,7 @@ import yaml
 from rescheduler.cli.output.documents import document_text
 from rescheduler.model.plan import Method, Move, NodeLoad, Picture, Plan, Rejection, Spreading
 from rescheduler.model.plan_format import PlanFormatError, decode_plan, plan_document
+from rescheduler.model.policy import Utilization
 
 _BEFORE = Picture(Spreading(90.5, 1.0, 45.25, 30.0), Spreading(4.0, 1.0, 2.5, 1.5), 1, ())
 _AFTER = Picture(Spreading(50.0, 40.0, 45.0, 5.0), Spreading(3.0, 2.0, 2.5, 0.5), 0, ())
@@ -82,15 +83,21 @@ def test_the_document_is_the_contract() -> None:
             "cpu": {"max": 90.5, "min": 1.0, "mean": 45.25, "stddev": 30.0},
             "memory": {"max": 4.0, "min": 1.0, "mean": 2.5, "stddev": 1.5},
             "hotNodes": 1,
+            "others": {},
+            "hotNodesByPool": {},
         },
         "after": {
             "cpu": {"max": 50.0, "min": 40.0, "mean": 45.0, "stddev": 5.0},
             "memory": {"max": 3.0, "min": 2.0, "mean": 2.5, "stddev": 0.5},
             "hotNodes": 0,
+            "others": {},
+            "hotNodesByPool": {},
         },
         "warnings": ["one"],
+        "utilization": "requests",
     }
-    assert [*_document()] == ["apiVersion", "kind", "moves", "rejections", "before", "after", "warnings"]
+    first = ["apiVersion", "kind", "moves", "rejections", "before", "after", "warnings"]
+    assert [*_document()] == [*first, "utilization"]
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
@@ -112,11 +119,26 @@ def test_how_single_nodes_stand_is_not_in_the_document() -> None:
     assert "loads" not in plan_document(with_loads)["before"]
 
 
+def test_other_resources_pools_and_what_use_is_reckoned_by_are_read_back() -> None:
+    rich = Picture(
+        _BEFORE.cpu, _BEFORE.memory, 2, (), (("pods", _AFTER.cpu), ("example.com/gpu", _AFTER.memory)), (("gpu", 1),)
+    )
+    plan = Plan((), (), rich, _AFTER, utilization=Utilization.MAX)
+    document = plan_document(plan)
+    assert document["utilization"] == "max"
+    assert document["before"]["others"]["pods"] == {"max": 50.0, "min": 40.0, "mean": 45.0, "stddev": 5.0}
+    assert document["before"]["hotNodesByPool"] == {"gpu": 1}
+    assert decode_plan(json.dumps(document).encode()) == plan
+
+
 def test_what_older_writers_lack_and_newer_ones_add_is_no_error() -> None:
     document = _with_move(soon="more")
     for extra in ("uid", "workload", "priority", "proposal", "gain"):
         del document["moves"][0][extra]
-    del document["warnings"]
+    for extra in ("warnings", "utilization"):
+        del document[extra]
+    for extra in ("others", "hotNodesByPool"):
+        del document["before"][extra]
     plan = decode_plan(json.dumps({**document, "extra": 1}).encode())
     assert (plan.moves[0].uid, plan.moves[0].priority, plan.warnings) == ("", 0, ())
     assert plan.moves[0].gain is None

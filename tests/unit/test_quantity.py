@@ -146,6 +146,7 @@ def test_any_number_with_any_suffix_is_exact(whole: int, decimals: str, suffix: 
     text = f"{whole}.{decimals}{suffix}" if decimals else f"{whole}{suffix}"
     assert parse_quantity(text) == exact
     assert value(text) == min(-(-exact.numerator // exact.denominator), MAX)
+    assert milli(text) == min(-(-exact.numerator * 1000 // exact.denominator), MAX)
 
 
 @given(number=st.integers(0, 10**6), exponent=st.integers(-12, 15), letter=st.sampled_from("eE"))

@@ -87,11 +87,11 @@ class Extender:
         self,
         knowledge: Knowledge,
         told: Callable[[Newcomer, str], None],
-        excluded_namespaces: Collection[str] = (),
+        excluded: Callable[[], Collection[str]] = lambda: (),
     ) -> None:
         self._knowledge = knowledge
         self._told = told
-        self._excluded = frozenset(excluded_namespaces)
+        self._excluded = excluded
 
     def filter(self, body: bytes) -> bytes:
         """ExtenderFilterResult for ExtenderArgs; ReviewError if they are none."""
@@ -127,7 +127,7 @@ class Extender:
         return scores
 
     def _advice(self, newcomer: Newcomer) -> Advice:
-        return NO_ADVICE if newcomer.namespace in self._excluded else self._knowledge.advise(newcomer)
+        return NO_ADVICE if newcomer.namespace in self._excluded() else self._knowledge.advise(newcomer)
 
     def _guarded(self, decide: Callable[[_Asked], T], asked: _Asked) -> T | None:
         try:

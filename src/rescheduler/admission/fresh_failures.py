@@ -34,10 +34,9 @@ class Fall(NamedTuple):
 class FreshFailures:
     """The failed pods of every controller; those that are gone are remembered for as long as they are fresh."""
 
-    def __init__(self, cache: Cache, reasons: tuple[str, ...], now: Callable[[], float]) -> None:
+    def __init__(self, cache: Cache, reasons: Callable[[], tuple[str, ...]], now: Callable[[], float]) -> None:
         self._cache = cache
-        self._whole = frozenset(each for each in reasons if not each.endswith("*"))
-        self._starts = tuple(each[:-1] for each in reasons if each.endswith("*"))
+        self._reasons = reasons
         self._now = now
         self._falls: dict[Key, dict[str, Fall]] = {}
         self._known: dict[Key, Fall] = {}
@@ -70,7 +69,7 @@ class FreshFailures:
         if row.owner is None or row.ailment is None or not row.node:
             return None
         reason = row.ailment.reason
-        if reason not in self._whole and not reason.startswith(self._starts):
+        if not any(reason.startswith(each[:-1]) if each.endswith("*") else reason == each for each in self._reasons()):
             return None
         return Fall(row.name, row.uid, (row.namespace, row.owner.uid), row.node, reason, self._now())
 

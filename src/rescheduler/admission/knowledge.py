@@ -62,14 +62,16 @@ class KnowledgeSettings:
 class Knowledge:
     """All that is known, ready to be asked."""
 
-    def __init__(self, cache: Cache, board: Board, settings: KnowledgeSettings, now: Callable[[], float]) -> None:
+    def __init__(
+        self, cache: Cache, board: Board, settings: Callable[[], KnowledgeSettings], now: Callable[[], float]
+    ) -> None:
         self._cache = cache
         self._board = board
         self._settings = settings
         self._now = now
         self._reach = Reach(cache, now)
         self._open: set[str] = set()
-        self._fresh = FreshFailures(cache, settings.failed_reasons, now)
+        self._fresh = FreshFailures(cache, lambda: settings().failed_reasons, now)
         self._marked: dict[Key, dict[Key, str]] = {}
         """By migration, the pods that carry its mark, and their UIDs."""
         self._marks: dict[Key, Key] = {}
@@ -114,7 +116,7 @@ class Knowledge:
             strategy=order.strategy,
             original_uid=progress.uid,
             original_name=order.pod,
-            gate=self._settings.gate and progress.replacement is None,
+            gate=self._settings().gate and progress.replacement is None,
         )
 
     def _host(self, name: str) -> str:
@@ -144,7 +146,7 @@ class Knowledge:
         if holder.record:
             known = _record(holder.record).get(record.slot(holder.kind, newcomer.name, ""))
             if known is not None and not _is_of_another_template(known, holder, newcomer):
-                failures = known.avoided(self._now(), self._settings.forget_after)
+                failures = known.avoided(self._now(), self._settings().forget_after)
         if holder.retries and newcomer.owner is not None:
             for fall in self._fresh.of(newcomer.namespace, newcomer.owner.uid):
                 if newcomer.owner.kind != "StatefulSet" or fall.pod == newcomer.name:

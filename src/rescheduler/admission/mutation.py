@@ -29,9 +29,9 @@ _MISSPELT = f"annotation {marks.MISSPELT_RETRIES} is read as {marks.SCHEDULING_R
 class Mutation:
     """Answers reviews; it changes nothing, so that a dry run gets the same answer."""
 
-    def __init__(self, knowledge: Knowledge, excluded_namespaces: Collection[str], now: Callable[[], float]) -> None:
+    def __init__(self, knowledge: Knowledge, excluded: Callable[[], Collection[str]], now: Callable[[], float]) -> None:
         self._knowledge = knowledge
-        self._excluded = frozenset(excluded_namespaces)
+        self._excluded = excluded
         self._now = now
 
     def review(self, body: bytes) -> bytes:
@@ -60,7 +60,7 @@ class Mutation:
             _log.info("an object that is no pod is let through", review=asked.uid, why=str(error))
             return answer(asked, [])
         probe = marks.PROBE in newcomer.labels
-        if newcomer.namespace in self._excluded and not probe:
+        if newcomer.namespace in self._excluded() and not probe:
             return answer(asked, [])
         advice = NO_ADVICE if probe else self._knowledge.advise(newcomer)
         if advice.avoid and not self._may_avoid(advice.avoid, raw):

@@ -130,6 +130,10 @@ class Registration:
         """Whether a new authority is announced, and not yet used: better kept on with soon."""
         return self._coming is not None
 
+    def exclude(self, namespaces: tuple[str, ...]) -> None:
+        """Have the API server ask nothing about pods of these namespaces, when it is kept the next time."""
+        self._configuration.exclude(namespaces)
+
     async def keep(self) -> None:
         """See that certificates are fresh and the API server knows them, and ask it whether it does."""
         try:
@@ -146,10 +150,12 @@ class Registration:
         if found is not None and not self._configuration.is_here(found):
             _log.info("%s leads to another controller, and is left alone", self._configuration)
             return
-        await self._configuration.remove()
+        removed = await self._configuration.remove()
         if self._files is None:
-            await self._secrets.remove()
-        self._conclude("it was removed")
+            removed = await self._secrets.remove() or removed
+        self.in_force, self.why = False, "it is not wanted"
+        if removed:  # mostly there was none, and nothing to tell
+            _log.info("the webhook is not wanted, and what an earlier one had registered is removed")
 
     async def _keep(self) -> bool | None:
         """Whether the configuration had to be changed; None if it cannot be made yet."""

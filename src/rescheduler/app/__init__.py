@@ -7,6 +7,7 @@ a user can cause comes out as InputError, DumpError, ClusterError or ConfigError
 from __future__ import annotations
 
 from rescheduler.app.connecting import Live
+from rescheduler.app.metering import measured_once
 from rescheduler.app.planning import (
     KUBECTL_DUMP,
     STDIN,
@@ -30,6 +31,7 @@ __all__ = [
     "Progress",
     "configuration",
     "explanation",
+    "measured_once",
     "plan",
     "read",
     "record",

@@ -141,6 +141,8 @@ def _check_target(node: Json, pod: Json) -> None:
 
 def _check_method(method: Method | None, pod: Json) -> None:
     owner = controller_of(pod)
+    if method is Method.REMOVE:
+        raise RefusedError("remove is the method for pods that have ended; a pod that runs is moved, or deleted by you")
     if method is Method.COPY and owner is not None:
         raise RefusedError(f"{owner['kind']} {owner['name']} manages the pod: the method copy would make one too many")
     if method in (Method.HANDOFF, Method.EVICT) and owner is None:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import platform
+import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import structlog
 
 from rescheduler.app.connecting import Live
 from rescheduler.app.cycling import Cycling
+from rescheduler.app.meters import Meters
+from rescheduler.app.rereading import Ourselves, following
 from rescheduler.app.serving import Doorway, Front, Knowing
 from rescheduler.app.steering import Ground, Steering
 from rescheduler.cluster.client import ApiClient
@@ -31,11 +34,13 @@ from rescheduler.cluster.pacing import Pace
 from rescheduler.cluster.pausing import Pausing, state_name
 from rescheduler.cluster.writer import Writer
 from rescheduler.config import Configuration
-from rescheduler.migration.lifecycle import Lifecycle
+from rescheduler.config.files import Origin
 from rescheduler.migration.news import news
 from rescheduler.model.migration import Migration, Phase
-from rescheduler.model.policy import Policy
+from rescheduler.model.selector import Labels
+from rescheduler.planning.streaks import Streaks
 from rescheduler.runtime.assessing import ASSESS_EVERY, Assessing, Assessor
+from rescheduler.runtime.board import Key
 from rescheduler.runtime.bulletins import Bulletins
 from rescheduler.runtime.carrier import Carrier
 from rescheduler.runtime.circumstances import Circumstances
@@ -46,13 +51,16 @@ from rescheduler.runtime.gatekeeper import Gatekeeper, Judge
 from rescheduler.runtime.janitor import Janitor
 from rescheduler.runtime.logbook import Logbook
 from rescheduler.runtime.maintenance import Cordons
+from rescheduler.runtime.mandate import Mandate
 from rescheduler.runtime.migrator import Migrator
 from rescheduler.runtime.pausing import Pauses
 from rescheduler.runtime.recovery import Hands, Recovery
 from rescheduler.runtime.recovery_look import Known
+from rescheduler.runtime.rereading import Audience
 from rescheduler.runtime.sightings import Sightings
 from rescheduler.runtime.slots import Slots
 from rescheduler.runtime.sweeping import Sweeper
+from rescheduler.runtime.timing import Timetable
 from rescheduler.runtime.watching import Watching
 from rescheduler.strategies.node_maintenance import NodeMaintenance
 from rescheduler.web.access import check_insecure_local
@@ -76,6 +84,8 @@ class Running:
     """Where the page is served; 0 is a free port, None what the configuration says."""
     opened: Callable[[str], None] = field(default=lambda address: None)
     """Told the page's address."""
+    origin: Origin | None = None
+    """Where the configuration comes from, to be read again when it changes."""
 
 
 async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase]:
@@ -85,7 +95,7 @@ async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase
     if running.insecure_local:
         check_insecure_local(fields.web.bind_address, port)
     connection, timeout = running.live.connection(), running.live.request_timeout
-    metrics = Metrics()
+    metrics, mandate = Metrics(), Mandate(running.config, time.time())
     report = metrics.requests_to(connection.server)
     async with ApiClient(connection, request_timeout=timeout) as own:
         own.report = report
@@ -101,15 +111,16 @@ async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase
             client.report = report
             identity = election.lease.identity if election is not None else platform.node()
             watching = Watching(client, connection.source)
+            meters = Meters(mandate, client, lambda: watching.cache.rows("Pod"))
             namespace = fields.leader_election.resource_namespace or connection.namespace
             pausing = Pausing(own, namespace, state_name(fields.leader_election.resource_name))
             pauses = Pauses(pausing, Recorder(own, identity, own.clock.now), own.clock.now)
-            steering = Steering(Ground(running.config, namespace, own, client, watching, metrics, identity))
+            steering = Steering(Ground(mandate, namespace, own, client, watching, metrics, identity))
             checks = {"caches": watching.lacking, "webhook": steering.why_not_served}
             doorway = Doorway(fields.web.bind_address, port, fields.web.page, running.insecure_local, running.opened)
             front = Front(
                 Knowing(
-                    running.config,
+                    mandate,
                     own,
                     connection.source,
                     identity,
@@ -119,11 +130,22 @@ async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase
                     pauses,
                     metrics,
                     checks,
+                    metering=lambda: meters.current,
                 ),
                 doorway,
             )
             recorder = Recorder(client, identity, client.clock.now)
-            parts = _Parts(running, client, election, recorder, watching, steering, metrics, pauses, front)
+            ourselves = Ourselves(
+                watching.cache,
+                Observer(own),
+                connection.namespace,
+                (namespace, fields.leader_election.resource_name),
+            )
+            audience = Audience(metrics.reread, Recorder(own, identity, own.clock.now), ourselves.known_as)
+            reads = [following(running.origin, mandate, audience, own.clock.now)] if running.origin else []
+            parts = _Parts(
+                running, mandate, client, election, recorder, watching, steering, metrics, pauses, front, meters, reads
+            )
             async with front.served():
                 if await before(pauses.refresh(), stop):
                     await parts.controller(stop).run(stop)
@@ -155,6 +177,7 @@ class _Parts:
     """What the controller is made of."""
 
     running: Running
+    mandate: Mandate
     client: ApiClient
     election: Election | None
     recorder: Recorder
@@ -163,12 +186,14 @@ class _Parts:
     metrics: Metrics
     pauses: Pauses
     front: Front
+    meters: Meters
+    rereading: Sequence[Loop]
+    """What follows the configuration's file; nothing where there is none."""
     outcome: Counter[Phase] = field(default_factory=Counter)
 
     def controller(self, stop: asyncio.Event) -> Controller:
         """All of it, wired."""
-        config, client = self.running.config, self.client
-        manner, policy = config.manner(), config.policy()
+        mandate, client = self.mandate, self.client
         watching, steering = self.watching, self.steering
         board = watching.board
         journal, observer, writer = Journal(client, client.clock.now), Observer(client), Writer(client)
@@ -180,51 +205,81 @@ class _Parts:
             self.metrics.migrated(before, after)
 
         logbook = Logbook(journal, board, tell)
-        judge = Judge(watching.snapshot, board, policy)
-        consent = Consent(board, config.fields.approval_timeout, self.pauses)
-        gatekeeper = Gatekeeper(board, judge, Slots(board, config.concurrency()), manner.timeout, consent)
+        judge = Judge(watching.copied, board, mandate.policy)
+        hours = Timetable(board, lambda: mandate.policy().timing, client.clock.now)
+
+        def patience() -> float:
+            return mandate.manner().timeout
+
+        consent = Consent(board, lambda: mandate.config.fields.approval_timeout, self.pauses, hours, patience)
+        slots = Slots(board, mandate.concurrency, watching.replicas)
+        gatekeeper = Gatekeeper(board, judge, slots, patience, consent)
         sightings = Sightings(observer, watching.cache)
         circumstances = Circumstances(sightings, board, steering.steered)
-        migrator = Migrator(logbook, circumstances, writer, Lifecycle(manner), gatekeeper.admit)
+        migrator = Migrator(logbook, circumstances, writer, mandate.lifecycle, gatekeeper.admit)
         carrier = Carrier(migrator, gatekeeper, board, sightings, client.clock.now)
         sweeper = Sweeper(watching.cache, observer, writer)
-        keep, now = config.fields.migration.keep_finished, client.clock.now
-        by = Assessing(board, watching.copied, watching.stale, policy, config.fields.outcomes.assess_after, now)
+        now = client.clock.now
+
+        def after() -> float:
+            return mandate.config.fields.outcomes.assess_after
+
+        def keep() -> float:
+            return mandate.config.fields.migration.keep_finished
+
+        def empties(labels: Labels) -> bool:
+            return NodeMaintenance.name in mandate.policy().strategies_for(labels)
+
+        by = Assessing(board, watching.copied, watching.stale, mandate.policy, after, now, self.meters.lacking)
         assessor = Assessor(by, logbook, self.metrics.assessed)
         assessing = Duty("assess moves", ASSESS_EVERY, assessor.assess)
-        janitor = Janitor(board, journal, sweeper, keep, carrier.in_hand, now, assessor.needed)
-        empties = NodeMaintenance.name in policy.enabled_strategies
+
+        def needed(at: float) -> set[Key]:
+            return assessor.needed(at) | hours.needed(at)
+
+        janitor = Janitor(board, journal, sweeper, keep, carrier.in_hand, now, needed)
         cordons = Cordons(watching.cache, observer, writer, cordons=empties)
         keeping = Duty("cordons", _CORDONS_EVERY, lambda: cordons.keep(client.clock.now()))
         watching.cache.listen(lambda kind, key, version: keeping.called.set() if kind == "Node" else None)
-        cycling = Cycling(config, watching, logbook, self.pauses, self.metrics, self.front.planned, now)
-        recovery = self._recovery(policy, writer)
-        lasting: list[Loop] = [*steering.duties]  # what is not done for the sake of one plan
-        if config.fields.recovery.enabled:
-            lasting.append(recovery)
+        watching.lay_over(self.meters.laid_over)
+        streaks = Streaks()
+        if not self.running.once:  # one plan by itself has no cycles before it
+            watching.lay_over(streaks.laid_over)
+        told, heard = self.front.planned, self.meters.heard
+        cycling = Cycling(mandate, watching, logbook, self.pauses, self.metrics, told, now, hours, streaks, heard)
+        recovery = self._recovery(writer)
+        mandate.listen(recovery.renew)
+        mandate.listen(keeping.called.set)
+        once = self.running.once
         return Controller(
             watching=watching,
             election=self.election,
             gatekeeper=gatekeeper,
             carrier=carrier,
             # What moves came to is looked at before the janitor forgets them.
-            first=[assessing, Duty("clean up", 0.0, lambda: janitor.sweep(client.clock.now())), keeping],
+            first=[
+                Duty("hear what is used", 0.0, self.meters.heard),
+                assessing,
+                Duty("clean up", 0.0, lambda: janitor.sweep(client.clock.now())),
+                keeping,
+            ],
             duties=[
                 bulletins,
                 janitor,
                 keeping,
                 assessing,
-                *cycling.duties(self.outcome if self.running.once else None, stop),
-                *([] if self.running.once else lasting),
+                *cycling.duties(self.outcome if once else None, stop),
+                # What is not done for the sake of one plan.
+                *([] if once else [*steering.duties, recovery]),
             ],
             last=[Duty("tell the rest", 0.0, bulletins.flush), Duty("tell of failed pods", 0.0, recovery.flush)],
-            grace=config.fields.migration.shutdown_grace_period,
-            everybody=[self.pauses, *([] if self.running.once else steering.everybody)],
+            grace=lambda: mandate.config.fields.migration.shutdown_grace_period,
+            everybody=[self.pauses, self.meters, *([] if once else [*self.rereading, *steering.everybody])],
         )
 
-    def _recovery(self, policy: Policy, writer: Writer) -> Recovery:
+    def _recovery(self, writer: Writer) -> Recovery:
         watching, now = self.watching, self.client.clock.now
-        known = Known(watching.cache, watching.board, policy, self.running.config.recovery(), now)
+        known = Known(watching.cache, watching.board, self.mandate.policy, self.mandate.recovery, now)
 
         def may_act() -> bool:
             return self.steering.keeps_off() and self.pauses.paused() is None

@@ -13,17 +13,21 @@ from dataclasses import dataclass
 
 import structlog
 
-from rescheduler.app.planning import plan
+from rescheduler.app.planning import planned
 from rescheduler.config import Configuration
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.streaks import Streaks
 from rescheduler.runtime.board import Board, Key
 from rescheduler.runtime.cycle import Cycle, Terms, order, settled
 from rescheduler.runtime.duties import Duty
 from rescheduler.runtime.logbook import Logbook
+from rescheduler.runtime.mandate import Mandate
 from rescheduler.runtime.pausing import Pauses
 from rescheduler.runtime.reviewing import Reviewing
+from rescheduler.runtime.timing import Timetable
 from rescheduler.runtime.watching import Watching
 from rescheduler.strategies.node_maintenance import NodeMaintenance
 from rescheduler.web.metrics import Metrics
@@ -33,11 +37,15 @@ _BY_PEOPLE = frozenset({NodeMaintenance.name})
 """Strategies whose moves a person has asked for already, by a label."""
 
 
+async def _at_once() -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Cycling:
     """What planning needs, and whom it tells."""
 
-    config: Configuration
+    mandate: Mandate
     watching: Watching
     logbook: Logbook
     pauses: Pauses
@@ -45,50 +53,77 @@ class Cycling:
     planned: Callable[[Plan, float, float], None]
     """Told each plan, when it was made, and how many seconds that took."""
     now: Callable[[], float]
+    hours: Timetable
+    streaks: Streaks
+    heard: Callable[[], Awaitable[object]] = _at_once
+    """Waits until what is used is known, where plans go by it: after a change somebody else may have begun to ask."""
 
     def duties(self, outcome: Counter[Phase] | None, stop: asyncio.Event) -> list[Duty]:
         """Planning, and second thoughts about what waits for approval.
 
         With an `outcome` one plan is carried out, how its moves ended is counted there, and then `stop` is set.
         """
-        policy = self.config.policy()
-        cycle = cycle_of(self.watching, policy, self.metrics)
-        every = self.config.fields.rescheduling_interval
 
         async def plan_and_order() -> None:
             if stop.is_set():
                 return  # with an outcome, its time may have come again before the loops have ended
-            ordered = await self._once(cycle, policy.limits.total)
+            await self.heard()
+            ordered = await self._once(self.mandate.config, self.mandate.policy())
             if outcome is not None and ordered is not None:
                 outcome.update(await _until_over(self.watching.board, ordered))
                 stop.set()
 
-        return [
-            Duty("plan", every, plan_and_order),
-            Duty("review what awaits approval", every, self._review(policy)),
-        ]
+        def every() -> float:
+            return self.mandate.config.fields.rescheduling_interval
 
-    async def _once(self, cycle: Cycle, most: int | None) -> list[Migration] | None:
-        """Plan and order; None where nothing may be ordered now."""
+        planning = Duty("plan", every, plan_and_order)
+        self.mandate.listen(planning.called.set)
+        return [planning, Duty("review what awaits approval", every, self._review())]
+
+    async def _once(self, config: Configuration, policy: Policy) -> list[Migration] | None:
+        """Plan and order, all of it by this one configuration; None where nothing may be ordered now."""
         if stale := self.watching.stale():
             _log.warning("nothing is planned on what may be out of date", why=stale)
             return None
         at, started = self.now(), time.monotonic()
-        made = await cycle.plan()
+        made = await cycle_of(self.watching, policy, self.metrics, self.streaks).plan()
         self.metrics.planned(made)
         self.planned(made, at, time.monotonic() - started)
         await self.pauses.refresh()
         if (pause := self.pauses.paused()) is not None:
             _log.info("nothing is ordered", why=str(pause))
             return None
+        if config is not self.mandate.config:
+            _log.info("nothing is ordered", why="the configuration has changed while it was planned")
+            return None
         waiting = sum(each.awaits_approval for each in self.watching.board.active())
-        terms = Terms(self.config.fields.approval, _BY_PEOPLE, most, waiting)
+        room, why = self._room()
+        terms = Terms(
+            config.fields.approval,
+            _BY_PEOPLE,
+            most=policy.limits.total,
+            waiting=waiting,
+            hourly=room,
+            hindrance=why,
+            hourly_in=self.hours.room,
+            timed=policy.timing.limits,
+        )
         with self.metrics.phase("order"):
             return await order(made, self.logbook, self.now(), terms)
 
-    def _review(self, policy: Policy) -> Callable[[], Awaitable[None]]:
+    def _room(self) -> tuple[int | None, str]:
+        """How many moves by choice may be ordered now, and what hinders more."""
+        if closed := self.hours.closed():
+            return 0, closed
+        return self.hours.room(), self.hours.shortage()
+
+    def _review(self) -> Callable[[], Awaitable[None]]:
         watching = self.watching
-        reviewing = Reviewing(watching.snapshot, watching.board, self.logbook, policy, self.now)
+
+        def held(migration: Migration) -> bool:
+            return self.hours.held(migration) is not None
+
+        reviewing = Reviewing(watching.copied, watching.board, self.logbook, self.mandate.policy, self.now, held)
 
         async def review() -> None:
             if not watching.stale():
@@ -97,13 +132,16 @@ class Cycling:
         return review
 
 
-def cycle_of(watching: Watching, policy: Policy, metrics: Metrics) -> Cycle:
-    """The plan loop's work."""
+def cycle_of(watching: Watching, policy: Policy, metrics: Metrics, streaks: Streaks) -> Cycle:
+    """The plan loop's work; it counts how long nodes have been hot."""
     copied = settled(watching.copied, watching.board, policy.cool_down)
-    return Cycle(
-        lambda: metrics.timed("snapshot", copied()),
-        metrics.timed("plan", lambda snapshot: plan(snapshot, policy)),
-    )
+
+    def plan(snapshot: ClusterSnapshot) -> Plan:
+        planner, made = planned(snapshot, policy)
+        streaks.count(planner.over_before())
+        return made
+
+    return Cycle(lambda: metrics.timed("snapshot", copied()), metrics.timed("plan", plan))
 
 
 async def _until_over(board: Board, ordered: Iterable[Migration]) -> Counter[Phase]:

@@ -45,7 +45,7 @@ class Deeds:
     board: Board
     heard: Callable[[], Awaitable[object]]
     """Called when a pause has begun or ended, so that this replica goes by it at once."""
-    empties: bool = True
+    empties: Callable[[], bool] = lambda: True
 
     @property
     def state(self) -> tuple[str, str]:
@@ -132,7 +132,7 @@ class Deeds:
             await self.recorder.tell([News(about, about, reason, "Maintenance", note, occasion)])
         if not on:
             return f"Node {node} is no longer under maintenance: it is opened again, if it was we who cordoned it."
-        if not self.empties:
+        if not self.empties():
             cure = f"add {maintaining.STRATEGY} to enabledStrategies"
             return f"Node {node} is marked for maintenance, but nobody empties it: {cure}."
         return f"Node {node} is under maintenance: it is cordoned now, and its pods are moved away with the next plans."

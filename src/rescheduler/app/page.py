@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from rescheduler.app.planning import explained, planned
 from rescheduler.cluster.lease import Election
 from rescheduler.cluster.pausing import Pause
-from rescheduler.config import Configuration
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.explain_format import explanation_document
@@ -20,19 +19,22 @@ from rescheduler.planning.guards import Context
 from rescheduler.planning.methods import Methods
 from rescheduler.planning.workloads import Workloads
 from rescheduler.runtime.cycle import settled
+from rescheduler.runtime.mandate import Mandate
+from rescheduler.runtime.metering import Metering
 from rescheduler.runtime.watching import Watching
 from rescheduler.web.api import Api
 from rescheduler.web.loads import Loads
+from rescheduler.web.measuring import Measuring
 from rescheduler.web.moves import Moves
 from rescheduler.web.plans import Mind, Plans
-from rescheduler.web.showing import Health, Replica, Showing
+from rescheduler.web.showing import Health, Replica, Showing, Usage
 
 
 @dataclass(frozen=True, slots=True)
 class PageParts:
     """What the page is made from."""
 
-    config: Configuration
+    mandate: Mandate
     watching: Watching
     identity: str
     cluster: str
@@ -45,6 +47,8 @@ class PageParts:
     """Whether the server takes actions from this machine without a token."""
     checks: Mapping[str, Callable[[], str]] = field(default_factory=dict)
     """By name, what else must be fine, each with why it is not."""
+    metering: Callable[[], Metering | None] = lambda: None
+    """Who measures what is used; None where nobody does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +62,21 @@ class Page:
 
 def page_of(parts: PageParts) -> Page:
     """The page of a controller."""
-    config, watching, policy = parts.config, parts.watching, parts.config.policy()
+    mandate, watching = parts.mandate, parts.watching
     replica = _replica(parts)
-    plans = Plans(_mind(watching, policy), parts.now, config.fields.rescheduling_interval, replica.leading)
-    loads = Loads(watching.cache, policy.thresholds)
+
+    def interval() -> float:
+        return mandate.config.fields.rescheduling_interval
+
+    plans = Plans(lambda: _mind(watching, mandate.policy()), parts.now, interval, replica.leading)
+    loads = Loads(watching.cache, mandate.policy())
+    measuring = Measuring(loads, lambda: watching.cache.copied(parts.now()), parts.metering)
+    mandate.listen(plans.think_anew)
+    mandate.listen(lambda: loads.judge_by(mandate.policy()))
+    mandate.listen(measuring.again)
     showing = Showing(
         cluster=parts.cluster.partition(" of ")[0],  # not in which file: whoever looks need not know our paths
-        config=config,
-        policy=policy,
+        mandate=mandate,
         replica=replica,
         cache=watching.cache,
         board=watching.board,
@@ -75,6 +86,8 @@ def page_of(parts: PageParts) -> Page:
         now=parts.now,
         paused=parts.paused,
         health=lambda: _health(parts, replica),
+        measuring=measuring,
+        usage=lambda: _usage(parts.metering()),
         local=parts.local,
     )
     return Page(Api(showing), plans, showing)
@@ -105,10 +118,21 @@ def _context(snapshot: ClusterSnapshot, policy: Policy) -> Context:
     return Context(policy, snapshot, workloads, methods, empty)
 
 
+def _usage(metering: Metering | None) -> Usage:
+    if metering is None:
+        return Usage()
+    return Usage(metering.last, metering.failure)
+
+
 def _health(parts: PageParts, replica: Replica) -> list[Health]:
     leader = replica.leader()
     found = [Health("leader", "" if leader else "nobody leads: nothing is planned or moved")]
     found += [Health(name, check()) for name, check in parts.checks.items()]
+    if (metering := parts.metering()) is not None:
+        heard = metering.last
+        why = metering.failure or ("" if heard is not None else "asked for the first time")
+        lag = max(0.0, parts.now() - heard) if heard is not None else None
+        found.append(Health("usage", why, metering.known, lag))
     for kind in parts.watching.kinds():
         why = kind.failure or ("" if kind.lag is not None else "being read for the first time")
         found.append(Health(kind.kind, why, kind.objects, kind.lag))

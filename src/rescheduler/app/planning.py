@@ -6,7 +6,7 @@ import asyncio
 import io
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from rescheduler.model.migration import Migration
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.cycle import make_plan, plan_cycle
+from rescheduler.planning.cycle import plan_cycle
 from rescheduler.planning.explain import Explanation, explain
 from rescheduler.planning.outcomes import remembering
 from rescheduler.planning.planner import Planner
@@ -78,11 +78,14 @@ def configuration(file: str | None, overrides: Mapping[str, object]) -> Configur
 
 
 def strategies(policy: Policy) -> list[Strategy[Settings]]:
-    """The enabled strategies with their settings, in the order in which they run."""
+    """The enabled strategies with their settings, those of each node pool apart, in the order in which they run."""
+    whole = (None if not policy.pools else "", policy.enabled_strategies, policy.strategy_settings)
+    pools = [(pool.name, pool.enabled_strategies, pool.strategy_settings) for pool in policy.pools]
     return [
-        strategy(strategy.settings_type.model_validate(policy.strategy_settings.get(name, {})))
+        strategy(strategy.settings_type.model_validate(settings.get(name, {})), pool)
         for name, strategy in discover().items()
-        if name in policy.enabled_strategies
+        for pool, enabled, settings in (whole, *pools)
+        if name in enabled
     ]
 
 
@@ -111,17 +114,53 @@ def record(source: Files | Live, out: BinaryIO, now: float | None, progress: Pro
 
 def plan(snapshot: ClusterSnapshot, policy: Policy) -> Plan:
     """One cycle's plan."""
-    return _with_reminders(make_plan(snapshot, policy, strategies(policy)), snapshot, policy)
+    return planned(snapshot, policy)[1]
 
 
-def _with_reminders(made: Plan, snapshot: ClusterSnapshot, policy: Policy) -> Plan:
-    """The plan, with a word about marks that no enabled strategy heeds."""
-    marked = [node.name for node in snapshot.nodes if node.maintenance]
-    if not marked or NodeMaintenance.name in policy.enabled_strategies:
+def _with_reminders(made: Plan, planner: Planner) -> Plan:
+    """The plan, with a word about marks that no strategy heeds, strategies that can do nothing, and the time."""
+    snapshot, policy = planner.snapshot, planner.policy
+    made = _with_hours(made, snapshot, policy)
+    running = strategies(policy)
+    made = replace(made, warnings=(*made.warnings, *_idle(running, snapshot.taken_at), *_waiting(running, planner)))
+    marked = [
+        node.name
+        for node in snapshot.nodes
+        if node.maintenance and NodeMaintenance.name not in policy.strategies_for(node.labels)
+    ]
+    if not marked:
         return made
     reminder = f"under maintenance, but {NodeMaintenance.name} is not among enabledStrategies: {', '.join(marked[:3])}"
     more = f" and {len(marked) - 3} more" if len(marked) > 3 else ""
     return replace(made, warnings=(*made.warnings, reminder + more))
+
+
+def _idle(running: Iterable[Strategy[Settings]], now: float | None) -> list[str]:
+    """A sentence for each strategy that can do nothing, in any pool."""
+    reasons: dict[str, list[str]] = {}
+    for each in running:
+        reasons.setdefault(each.name, []).append(each.idle(now))
+    return [f"{name} moves nothing: {said[0]}" for name, said in reasons.items() if all(said)]
+
+
+def _waiting(running: Iterable[Strategy[Settings]], planner: Planner) -> Iterator[str]:
+    """A sentence for each strategy that does nothing now, though there is something to do, in one pool or at all."""
+    for each in running:
+        if why := each.waits(planner.view_of(each.pool)):
+            where = "" if each.pool is None else f" in pool {each.pool}" if each.pool else " on nodes of no pool"
+            yield f"{each.name} moves nothing{where}: {why}"
+
+
+def _with_hours(made: Plan, snapshot: ClusterSnapshot, policy: Policy) -> Plan:
+    schedule, now = policy.timing.schedule, snapshot.taken_at
+    waiting = [move for move in made.moves if move.strategy != NodeMaintenance.name]
+    if not waiting or now is None or schedule.open_at(now):
+        return made
+    opens = schedule.next_change(now)
+    when = f"before {schedule.local(opens)} {schedule.time_zone}" if opens is not None else "any more"
+    moves = "1 move of this plan is" if len(waiting) == 1 else f"{len(waiting)} moves of this plan are"
+    told = f"no time window is open (when.windows): {moves} not carried out {when}"
+    return replace(made, warnings=(*made.warnings, told))
 
 
 def explanation(snapshot: ClusterSnapshot, policy: Policy, pod: tuple[str, str]) -> tuple[Explanation, Plan]:
@@ -133,12 +172,13 @@ def explanation(snapshot: ClusterSnapshot, policy: Policy, pod: tuple[str, str])
 def planned(snapshot: ClusterSnapshot, policy: Policy) -> tuple[Planner, Plan]:
     """One cycle's plan, and the planner in whose what-if it is laid: it can explain many pods."""
     planner, made = plan_cycle(snapshot, policy, strategies(policy))
-    return planner, _with_reminders(made, snapshot, policy)
+    return planner, _with_reminders(made, planner)
 
 
 def explained(planner: Planner, made: Plan, pod: tuple[str, str]) -> Explanation:
     """Why a pod that the planner knows is moved or isn't in the plan that it has made."""
-    return explain(planner, made, pod, [strategy.name for strategy in strategies(planner.policy)])
+    names = dict.fromkeys(strategy.name for strategy in strategies(planner.policy))
+    return explain(planner, made, pod, [*names])
 
 
 def _collected(source: Files | Live, afresh: Callable[[], Into], progress: Progress) -> tuple[Into, float | None]:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import structlog
 
 from rescheduler.app.controller import Running
 from rescheduler.app.cycling import cycle_of
+from rescheduler.app.meters import Meters
+from rescheduler.app.rereading import following
 from rescheduler.cluster.client import ApiClient
+from rescheduler.config.files import Origin
 from rescheduler.model.plan import Move
+from rescheduler.planning.streaks import Streaks
 from rescheduler.runtime.controller import before, beside
 from rescheduler.runtime.duties import Duty
+from rescheduler.runtime.mandate import Mandate
+from rescheduler.runtime.rereading import Audience
 from rescheduler.runtime.watching import MIGRATIONS, WATCHED, Watching
 from rescheduler.web.metrics import Metrics
 
@@ -27,23 +34,37 @@ async def rehearse(running: Running, stop: asyncio.Event) -> None:
             return
         known = (*WATCHED, MIGRATIONS) if served.result() else WATCHED
         watching = Watching(client, connection.source, known)
-        cycle = cycle_of(watching, running.config.policy(), Metrics())
+        mandate, metrics, streaks = Mandate(running.config, time.time()), Metrics(), Streaks()
+        meters = Meters(mandate, client, lambda: watching.cache.rows("Pod"))
+        watching.lay_over(meters.laid_over)
+        if not running.once:  # one plan by itself has no cycles before it
+            watching.lay_over(streaks.laid_over)
 
         async def tell() -> None:
             if stop.is_set():
                 return  # with `once`, its time may have come again before the loops have ended
+            await meters.heard()
             if stale := watching.stale():
                 _log.warning("nothing is planned on what may be out of date", why=stale)
                 return
-            for move in (await cycle.plan()).moves:
+            for move in (await cycle_of(watching, mandate.policy(), metrics, streaks).plan()).moves:
                 _tell(move)
             if running.once:
                 stop.set()
 
-        async with beside(watching.run()) as following:
-            if await before(watching.synced(), stop, following):
-                duty = Duty("plan", running.config.fields.rescheduling_interval, tell)
-                await before(duty.run(), stop, following)
+        async with beside(watching.run()) as watched:
+            if await before(watching.synced(), stop, watched):
+                duty = Duty("plan", lambda: mandate.config.fields.rescheduling_interval, tell)
+                mandate.listen(duty.called.set)
+                async with beside(_followed(running.origin, mandate)) as rereading, beside(meters.run()) as measuring:
+                    await before(duty.run(), stop, watched, rereading, measuring)
+
+
+async def _followed(origin: Origin | None, mandate: Mandate) -> None:
+    """Go by the file as it changes; nobody is told but by the log."""
+    if origin is not None:
+        await following(origin, mandate, Audience(), time.time).run()
+    await asyncio.get_running_loop().create_future()  # nothing to do is no reason to end
 
 
 def _tell(move: Move) -> None:

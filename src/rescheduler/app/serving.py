@@ -18,9 +18,10 @@ from rescheduler.cluster.events import Recorder
 from rescheduler.cluster.lease import Election
 from rescheduler.cluster.pausing import Pausing
 from rescheduler.cluster.reviews import Reviews
-from rescheduler.config import Configuration
 from rescheduler.model.plan import Plan
 from rescheduler.planning.outcomes import rests
+from rescheduler.runtime.mandate import Mandate
+from rescheduler.runtime.metering import Metering
 from rescheduler.runtime.pausing import Pauses
 from rescheduler.runtime.watching import Watching
 from rescheduler.strategies.node_maintenance import NodeMaintenance
@@ -51,7 +52,7 @@ class Doorway:
 class Knowing:
     """The parts of a controller that it shows."""
 
-    config: Configuration
+    mandate: Mandate
     own: ApiClient
     """May always write: a replica that does not lead serves the page, too."""
     source: str
@@ -62,6 +63,8 @@ class Knowing:
     pauses: Pauses
     metrics: Metrics
     checks: Mapping[str, Callable[[], str]]
+    metering: Callable[[], Metering | None] = lambda: None
+    """Who measures what is used; None where nobody does."""
 
 
 class Front:
@@ -101,7 +104,7 @@ class Front:
             knowing.pausing,
             knowing.watching.board,
             knowing.pauses.refresh,
-            empties=NodeMaintenance.name in knowing.config.fields.enabled_strategies,
+            empties=lambda: NodeMaintenance.name in knowing.mandate.policy().strategies,
         )
         return Actions(access, Identity(Reviews(knowing.own)), deeds)
 
@@ -121,7 +124,7 @@ def _every(seconds: float, count: Callable[[], int]) -> Callable[[], int]:
 def _page(knowing: Knowing, doorway: Doorway) -> Page:
     return page_of(
         PageParts(
-            config=knowing.config,
+            mandate=knowing.mandate,
             watching=knowing.watching,
             identity=knowing.identity,
             cluster=knowing.source,
@@ -130,22 +133,30 @@ def _page(knowing: Knowing, doorway: Doorway) -> Page:
             paused=knowing.pauses.paused,
             local=doorway.insecure_local,
             checks=knowing.checks,
+            metering=knowing.metering,
         )
     )
 
 
 def _sources(knowing: Knowing, page: Page | None) -> Sources:
-    watching, election, policy = knowing.watching, knowing.election, knowing.config.policy()
+    watching, election, mandate = knowing.watching, knowing.election, knowing.mandate
     board, pauses, now = watching.board, knowing.pauses, knowing.own.clock.now
+
+    def resting() -> int:
+        return sum(rest.until > now() for rest in rests(board.all(), mandate.policy()).values())
+
     return Sources(
-        lease=knowing.config.fields.leader_election.resource_name,
+        lease=mandate.config.fields.leader_election.resource_name,
         leading=election.leading.is_set if election is not None else lambda: True,
         fresh=lambda: not watching.lacking(),
         kinds=watching.kinds,
         standing=page.showing.loads.standing if page is not None else None,
         migrations=board.count,
         awaiting=lambda: sum(each.awaits_approval for each in board.active()),
-        resting=_every(_RESTING_EVERY, lambda: sum(rest.until > now() for rest in rests(board.all(), policy).values())),
+        resting=_every(_RESTING_EVERY, resting),
         paused=lambda: pauses.paused() is not None if pauses.known else None,
+        window_open=lambda: mandate.policy().timing.schedule.open_at(now()),
         viewers=(lambda: page.api.readers) if page is not None else None,
+        metering=knowing.metering,
+        mandate=lambda: mandate,
     )

@@ -34,6 +34,7 @@ from rescheduler.model.advice import Newcomer
 from rescheduler.runtime.bulletins import Bulletins
 from rescheduler.runtime.controller import Loop
 from rescheduler.runtime.duties import Duty
+from rescheduler.runtime.mandate import Mandate
 from rescheduler.runtime.ungating import Ungater
 from rescheduler.runtime.watching import Watching
 from rescheduler.web.metrics import Metrics
@@ -52,7 +53,7 @@ _log = structlog.stdlib.get_logger(__name__)
 class Ground:
     """What it stands on."""
 
-    config: Configuration
+    mandate: Mandate
     namespace: str
     """Ours."""
     own: ApiClient
@@ -69,15 +70,14 @@ class Steering:
 
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
-        config, watching, now = ground.config, ground.watching, ground.own.clock.now
-        fields = config.fields
-        self._settings = webhook_settings(config, ground.namespace)
+        watching, now = ground.watching, ground.own.clock.now
+        self._fields = fields = ground.mandate.config.fields  # of ours, all that needs a restart to change
+        self._settings = webhook_settings(ground.mandate.config, ground.namespace)
+        self._unasked = self._settings.unasked
         self._bulletins = Bulletins(Recorder(ground.own, ground.identity, now))
         self._wants_gate = fields.webhook.enabled and fields.webhook.steering is Wanted.NOMINATE
-        recovery = config.recovery()
-        reasons = recovery.failed_reasons if recovery.enabled else ()  # else nobody records what we avoid
-        settings = KnowledgeSettings(recovery.forget_after, self._wants_gate, reasons)
-        self._knowledge = Knowledge(watching.cache, watching.board, settings, now)
+        self._known_by = self._settings_of_knowledge()
+        self._knowledge = Knowledge(watching.cache, watching.board, lambda: self._known_by, now)
         self._serving = self._secure()
         self._plain = self._insecure()
         served = self._serving.why_not if self._serving is not None else lambda: "it is not served"
@@ -85,6 +85,7 @@ class Steering:
         self._last_in_force: float | None = None
         self._failures = 0
         self._keeping = Duty("webhook", _KEPT_EVERY, self._keep)
+        ground.mandate.listen(self._changed)
 
     @property
     def everybody(self) -> list[Loop]:
@@ -105,7 +106,7 @@ class Steering:
     @property
     def duties(self) -> Sequence[Loop]:
         """What the leader does: see to the webhook, or, if there is none any more, that nobody is asked to ask it."""
-        wanted = self._ground.config.fields.webhook.enabled
+        wanted = self._fields.webhook.enabled
         return [self._keeping if wanted else Duty("no webhook", _UNWANTED_EVERY, self._unregister)]
 
     def keeps_off(self) -> bool:
@@ -113,7 +114,7 @@ class Steering:
 
         A webhook that is not in force for long may never be: then it is as if there were none.
         """
-        if not self._ground.config.fields.webhook.enabled or self._registration.in_force:
+        if not self._fields.webhook.enabled or self._registration.in_force:
             return True
         if self._last_in_force is None:
             self._last_in_force = time.monotonic()  # we have only begun to lead
@@ -121,7 +122,7 @@ class Steering:
 
     def steered(self, namespace: str) -> Steered:
         """How evictions in a namespace are steered now."""
-        if not self._registration.in_force or namespace in self._settings.unasked:
+        if not self._registration.in_force or namespace in self._unasked:
             return Steered.TEMPLATE
         return Steered.NOMINATE if self._wants_gate else Steered.WEBHOOK
 
@@ -129,12 +130,23 @@ class Steering:
         """Why this replica does not serve what it should; empty if it does."""
         return self._serving.why_not() if self._serving is not None else ""
 
+    def _settings_of_knowledge(self) -> KnowledgeSettings:
+        recovery = self._ground.mandate.recovery()
+        reasons = recovery.failed_reasons if recovery.enabled else ()  # else nobody records what we avoid
+        return KnowledgeSettings(recovery.forget_after, self._wants_gate, reasons)
+
+    def _changed(self) -> None:
+        """Go by another configuration, as far as it can be changed: whose pods are left alone, and what is avoided."""
+        self._settings = webhook_settings(self._ground.mandate.config, self._ground.namespace)
+        self._unasked, self._known_by = self._settings.unasked, self._settings_of_knowledge()
+        self._registration.exclude(self._settings.excluded_namespaces)
+        self._keeping.called.set()
+
     def _secure(self) -> Serving | None:
-        fields = self._ground.config.fields
+        fields = self._fields
         routes = self._extender() if fields.extender.enabled else {}
         if fields.webhook.enabled:
-            unasked = self._settings.unasked
-            routes[MUTATE] = Mutation(self._knowledge, unasked, self._ground.own.clock.now).review
+            routes[MUTATE] = Mutation(self._knowledge, lambda: self._unasked, self._ground.own.clock.now).review
         if not routes or not (fields.webhook.enabled or self._settings.files):
             return None
         serving = Serving(self._ground.own, self._settings, routes, _manner())
@@ -143,7 +155,7 @@ class Steering:
         return serving
 
     def _insecure(self) -> Server | None:
-        fields = self._ground.config.fields
+        fields = self._fields
         if not (fields.extender.enabled and fields.extender.insecure_port):
             return None
         address = Address(fields.webhook.bind_address, fields.extender.insecure_port)
@@ -152,7 +164,7 @@ class Steering:
         return server
 
     def _extender(self) -> dict[str, Handler]:
-        extender = Extender(self._knowledge, self._tell, self._settings.excluded_namespaces)
+        extender = Extender(self._knowledge, self._tell, lambda: self._settings.excluded_namespaces)
         return {FILTER: extender.filter, PRIORITIZE: extender.prioritize}
 
     def _tell(self, newcomer: Newcomer, why: str) -> None:

@@ -18,10 +18,14 @@ def completion(shell: str) -> None:
     bash, in ~/.bashrc:                    source <(rescheduler completion bash)
     zsh, in ~/.zshrc:                      source <(rescheduler completion zsh)
     fish, in ~/.config/fish/config.fish:   rescheduler completion fish | source
+
+    `kubectl rescheduler` needs none: kubectl's own completion (1.26 and later) asks ours.
     """
     script = get_completion_class(shell)
     if script is None:
         raise click.UsageError(f"completion for {shell} is not available")
     # The template itself: bash's own `source()` would run bash first, to see how old it is.
     complete = script(click.get_current_context().find_root().command, {}, "rescheduler", "_RESCHEDULER_COMPLETE")
-    emit(complete.source_template % complete.source_vars())
+    text = complete.source_template % complete.source_vars()
+    # click's script for fish cuts descriptions at their first comma.
+    emit(text.replace('string split "," $completion', 'string split -m 1 "," $completion'))

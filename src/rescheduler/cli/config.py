@@ -36,8 +36,7 @@ def check(files: tuple[str, ...]) -> None:
             click.echo(errors, err=True)
             refused = True
         else:
-            count = len(config.fields.enabled_strategies)
-            click.echo(f"{file}: ok ({config.kind}, {count} {'strategy' if count == 1 else 'strategies'})")
+            click.echo(f"{file}: ok ({config.kind}, {_counted(config)})")
     if refused:
         sys.exit(_REFUSED)
 
@@ -58,6 +57,15 @@ def show(file: str | None, output: str) -> None:
         click.echo(json.dumps(config.effective(), indent=2, ensure_ascii=False))
     else:
         click.echo(config.effective_yaml(), nl=False)
+
+
+def _counted(config: Configuration) -> str:
+    """`3 strategies`, or `3 strategies, 2 pools`; a strategy counts once, wherever it is enabled."""
+    policy = config.policy()
+    named = {*policy.enabled_strategies, *(name for pool in policy.pools for name in pool.enabled_strategies)}
+    strategies = f"{len(named)} {'strategy' if len(named) == 1 else 'strategies'}"
+    pools = len(policy.pools)
+    return f"{strategies}, {pools} {'pool' if pools == 1 else 'pools'}" if pools else strategies
 
 
 def _read(file: str | None) -> Configuration:

@@ -38,6 +38,7 @@ _COMMANDS = {
         "Print what has a stock kube-scheduler ask our extender.",
     ),
     "config": ("config:config_group", "Check and show configurations."),
+    "convert": ("convert:convert", "Convert the configuration of another tool into ours."),
     "completion": ("completion:completion", "Print the completion script of a shell."),
     "version": ("version:version", "Print the version."),
 }

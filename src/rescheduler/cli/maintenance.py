@@ -137,7 +137,7 @@ def _warn_if_idle(live: app.Live, configured: Configuration, *, known: bool) -> 
     """Say why nothing may happen, as far as that can be known."""
     if absent := presence.absence(live, configured.fields.leader_election.resource_name):
         messages.warn([f"{absent}; nothing is moved until one does (`rescheduler run`)"])
-    if known and maintaining.STRATEGY not in configured.fields.enabled_strategies:
+    if known and maintaining.STRATEGY not in configured.policy().strategies:
         messages.warn([f"{maintaining.STRATEGY} is not among the configuration's enabledStrategies: nothing is moved"])
 
 

@@ -29,7 +29,7 @@ Exit codes:
   1    the cluster or a file could not be read, or the API server refused; run: the lead was lost
   2    wrong usage or configuration
   3    plan --exit-code: there is something to move
-  4    apply, approve, move, maintenance start: some of it is refused; the reason is told
+  4    apply, approve, move, maintenance start: some of it is refused; convert --strict: not all fits
   5    a move that was waited for has failed; demo: a disruption budget was broken
   6    --timeout was over before what was waited for was done
   130  interrupted"""

@@ -50,6 +50,15 @@ class Ordering:
         return by_hand.Wish(namespace, name, self.target or "", method, self.reason)
 
 
+class _Methods(click.Choice[str]):
+    """The methods by which a pod can be moved; whoever asks for the other one is told what it is for."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value == Method.REMOVE:
+            self.fail("remove moves nothing: that is how FailedPods and PodLifeTime clear away ended pods", param)
+        return super().convert(value, param, ctx)
+
+
 _ordering = gathered(
     "ordering",
     Ordering,
@@ -58,7 +67,7 @@ _ordering = gathered(
         click.option("--to", "target", metavar="NODE", help="The node to move it to; else the best one is chosen."),
         click.option(
             "--method",
-            type=click.Choice(["auto", *(each.value for each in Method)]),
+            type=_Methods(["auto", *(each.value for each in Method if each is not Method.REMOVE)]),
             default="auto",
             show_default=True,
             help="How it is moved; auto is the gentlest way that fits.",

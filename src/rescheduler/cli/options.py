@@ -81,6 +81,7 @@ class Wanted:
 
     config: str | None
     strategies: tuple[str, ...]
+    utilization: str | None
     cpu_threshold: float | None
     memory_threshold: float | None
     imbalance_threshold: float | None
@@ -102,6 +103,7 @@ class Wanted:
         """The flags as fields of the configuration; None is not given."""
         return {
             "enabledStrategies": self.strategies or None,
+            "utilization": self.utilization,
             "cpuThreshold": self.cpu_threshold,
             "memoryThreshold": self.memory_threshold,
             "imbalanceThreshold": self.imbalance_threshold,
@@ -221,6 +223,11 @@ policy_options = gathered(
             multiple=True,
             metavar="NAME",
             help="Run this strategy instead of enabledStrategies; may be repeated.",
+        ),
+        click.option(
+            "--utilization",
+            type=click.Choice(["requests", "usage", "max"]),
+            help="utilization: what a node's use is reckoned by, what pods request or what is measured.",
         ),
         click.option("--cpu-threshold", type=float, metavar="PERCENT", help="cpuThreshold: above it a node is hot."),
         click.option("--memory-threshold", type=float, metavar="PERCENT", help="memoryThreshold: the same of memory."),

@@ -102,7 +102,7 @@ def plan(inputs: Inputs, wanted: Wanted, now: float | None, showing: Showing) ->
     elif showing.output == "name":
         messages.emit("".join(f"{name}\n" for name in _names(shown, showing)))
     else:
-        layout = Layout(session.policy.thresholds, wide=showing.output == "wide", headers=not showing.no_headers)
+        layout = Layout(wide=showing.output == "wide", headers=not showing.no_headers)
         messages.emit("".join(f"{line}\n" for line in plan_lines(shown, whole, layout, Terminal.of(sys.stdout))))
     if showing.exit_code and whole.moves:
         raise click.exceptions.Exit(messages.TO_MOVE)

@@ -63,8 +63,9 @@ def run(access: Access, wanted: Wanted, manners: Manners) -> None:
     """Run the controller: watch the cluster, plan, and move pods.
 
     Every reschedulingInterval a plan is made; its moves become PodMigrations (kubectl get pmig), and are carried out
-    within the limits of the configuration. Of several replicas one acts. SIGTERM and SIGINT end it: nothing new is
-    begun, and what is under way is finished or left so that the next one goes on.
+    within the limits of the configuration. Of several replicas one acts. A configuration file that changes is re-read,
+    and refused if it is wrong. SIGTERM and SIGINT end it: nothing new is begun, and what is under way is finished or
+    left so that the next one goes on.
 
     \b
     Examples:
@@ -74,13 +75,16 @@ def run(access: Access, wanted: Wanted, manners: Manners) -> None:
     """
     from rescheduler.app.controller import Running, run_controller  # noqa: PLC0415 - it takes a while to import
     from rescheduler.app.rehearsal import rehearse  # noqa: PLC0415 - the same
+    from rescheduler.app.rereading import opened  # noqa: PLC0415 - the same
     from rescheduler.runtime.controller import LeadLostError  # noqa: PLC0415 - the same
     from rescheduler.runtime.logs import LogFormat, configure  # noqa: PLC0415 - the same
 
     configure(LogFormat(manners.log_format), verbose=messages.verbose())
     elect = {} if manners.leader_elect is None else {"leaderElection.leaderElect": manners.leader_elect}
     with failures():
-        config = app.configuration(wanted.config, {**wanted.overrides(), **elect})
+        flags = {**wanted.overrides(), **elect}
+        given = wanted.config
+        config, origin = (app.configuration(None, flags), None) if given is None else opened(given, flags)
         live = app.Live(
             kubeconfig=access.kubeconfig or config.fields.client_connection.kubeconfig or None,
             context=access.context,
@@ -88,7 +92,7 @@ def run(access: Access, wanted: Wanted, manners: Manners) -> None:
             groups=access.as_groups,
             request_timeout=access.request_timeout or None,
         )
-        running = Running(live, config, once=manners.once, insecure_local=manners.ui_insecure_local)
+        running = Running(live, config, once=manners.once, insecure_local=manners.ui_insecure_local, origin=origin)
 
         async def live_and_end() -> int:
             stop = asyncio.Event()

@@ -56,6 +56,8 @@ def open_session(inputs: Inputs, wanted: Wanted, now: float | None) -> Session:
         started = time.monotonic()
         with reading_from(source) as progress:
             snapshot = app.read(source, now, progress)
+        live = isinstance(source, app.Live)
+        snapshot = app.measured_once(snapshot, config.fields.utilization, config.usage(), live=live)
     took = time.monotonic() - started
     messages.detail(f"read {len(snapshot.nodes)} nodes and {len(snapshot.pods)} pods in {took:.1f} s")
     return Session(snapshot, config.policy())

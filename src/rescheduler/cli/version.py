@@ -1,8 +1,15 @@
-"""`rescheduler version`: which version this is, and what it runs on."""
+"""`rescheduler version`: which version this is, what it was built from, and what it runs on.
+
+`-o json` is what a bug report needs: beside the version the commit of the build, the interpreter, the platform, and the
+versions of the packages that we ask for, as they are installed here (a package that is missing is null). The commit
+comes from `commit.txt` beside this package, which release/build_hook.py puts into wheels; a checkout has none.
+"""
 
 from __future__ import annotations
 
 import platform
+import re
+from importlib import metadata, resources
 
 import click
 
@@ -10,18 +17,46 @@ from rescheduler import __version__
 from rescheduler.cli.messages import emit, verbose_option
 from rescheduler.cli.output.documents import FORMATS, document_text
 
+DISTRIBUTION = "kube-rescheduler"
+COMMIT_FILE = "commit.txt"
+
 
 @click.command("version")
-@click.option("-o", "--output", type=click.Choice(FORMATS), help="Print it for programs.")
+@click.option("-o", "--output", type=click.Choice(FORMATS), help="Print it for programs, with all a bug report needs.")
 @verbose_option
 def version(output: str | None) -> None:
     """Print the version."""
-    found = {
+    found: dict[str, object] = {
         "version": __version__,
+        "commit": _commit(),
         "python": platform.python_version(),
+        "implementation": platform.python_implementation(),
         "platform": f"{platform.system().lower()}/{platform.machine()}",
     }
     if output is None:
         emit(f"rescheduler {found['version']} (python {found['python']}, {found['platform']})\n")
     else:
-        emit(document_text(found, output).encode())
+        emit(document_text({**found, "dependencies": _dependencies()}, output).encode())
+
+
+def _commit() -> str | None:
+    """What this was built from; None where nobody said it at the build."""
+    file = resources.files("rescheduler").joinpath(COMMIT_FILE)
+    return file.read_text(encoding="ascii").strip() if file.is_file() else None
+
+
+def _dependencies() -> dict[str, str | None]:
+    """The packages that we ask for, by name, and the version of each that is installed here."""
+    try:
+        asked = metadata.requires(DISTRIBUTION) or []
+    except metadata.PackageNotFoundError:  # run from a folder of sources that was never installed
+        return {}
+    names = sorted({re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0] for line in asked}, key=str.lower)
+    return {name: _installed(name) for name in names}
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None

@@ -83,6 +83,8 @@ class Cache:
             storage_classes=dict(rows.storage_classes),
             attach_limits=dict(rows.attach_limits),
             usage=dict(rows.usage),
+            autoscalers=dict(rows.autoscalers),
+            priority_classes=dict(self._priority_classes),
         )
         unranked, classes, kinds = dict(self._unranked), dict(self._priority_classes), frozenset(self._kinds)
         told = set(self._warnings.values())

@@ -1,8 +1,8 @@
 """The conditions of a PodMigration, by which `kubectl wait` and other tools tell where it is.
 
 `journal_format` writes them with every status. All three are always there, True or False: `Progressing` while it is
-being carried out, `Completed` once the pod has been moved, `Failed` once it is given up and everything is undone. The
-time of a condition is when its status changed; reason and message may change in between.
+being carried out, `Completed` once the pod has been moved or removed, `Failed` once it is given up and everything is
+undone. The time of a condition is when its status changed; reason and message may change in between.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from rescheduler.migration.approval import WAITS
 from rescheduler.migration.lifecycle import ROLL_BACK
 from rescheduler.model.instant import format_instant
 from rescheduler.model.migration import Migration, Phase, Progress
+from rescheduler.model.plan import Method
 
 Json = dict[str, Any]
 PROGRESSING = "Progressing"
@@ -57,6 +58,6 @@ def _reason(migration: Migration, progress: Progress) -> str:
         case Phase.IN_PROGRESS:
             return progress.step or "Beginning"
         case Phase.COMPLETED:
-            return "Moved"
+            return "Removed" if progress.method is Method.REMOVE else "Moved"
         case Phase.FAILED:
             return "RolledBack" if progress.attempts else "NotPossible"

@@ -49,6 +49,7 @@ class Collector:
         """Everything collected, in canonical order."""
         rows = self._rows
         ranked(rows, self._unranked, self._priority_classes)
+        rows.priority_classes.update(self._priority_classes)
         rows.nodes.update(tainted_by_unreadable_pods(rows))
         self._warnings.extend(strays(rows))
         return rows.snapshot(self._seen, taken_at, sorted(set(self._warnings)))

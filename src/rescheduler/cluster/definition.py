@@ -21,7 +21,7 @@ _TIME: Json = {"type": "string", "format": "date-time"}
 _COUNT: Json = {"type": "integer", "minimum": 0}
 _GENERATION: Json = {"type": "integer", "format": "int64", "minimum": 0}
 _NAMES: Json = {"type": "array", "x-kubernetes-list-type": "atomic", "items": _TEXT}
-_METHODS = ["handoff", "evict", "copy"]
+_METHODS = ["handoff", "evict", "copy", "remove"]
 # As Go writes durations, and as `model.duration` reads them; none of these is longer than it can count.
 _DURATION = r"^([0-9]{1,6}(\.[0-9]{1,9})?h)?([0-9]{1,6}(\.[0-9]{1,9})?(m|s|ms|us|µs|ns))*$"
 
@@ -58,7 +58,7 @@ _SPEC = _object(
     ["pod"],
     {
         "pod": _object(
-            "The pod to move, in the migration's namespace.",
+            "The pod to move or remove, in the migration's namespace.",
             ["name"],
             {
                 "name": _described(_TEXT, "Its name.", minLength=1, maxLength=253),
@@ -73,7 +73,7 @@ _SPEC = _object(
             _TEXT,
             "How it is moved: handoff starts the replacement first and lets the pod's ReplicaSet adopt it, evict "
             "evicts the pod and waits for its replacement, copy starts a copy first and then evicts the pod. Auto "
-            "takes the gentlest way that fits.",
+            "takes the gentlest of these that fits. Remove deletes a pod that has ended, and takes no target.",
             enum=["auto", *_METHODS],
             default="auto",
         ),
@@ -92,6 +92,12 @@ _SPEC = _object(
             {"type": "boolean"},
             "Do not begin until somebody approves of it: rescheduler approve, or the annotation "
             "rescheduler.io/approved with who approves.",
+            default=False,
+        ),
+        "windowed": _described(
+            {"type": "boolean"},
+            "Set by the controller: it waits for the time windows of the configuration and counts for "
+            "when.movesPerHour and movesPerHourPerNamespace, because nobody but the planner has asked for it.",
             default=False,
         ),
         "plan": _described(_TEXT, "Set by the controller: the plan that it is a part of; also a label.", **_LABEL),

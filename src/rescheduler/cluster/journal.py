@@ -21,7 +21,12 @@ from rescheduler.cluster.writer import FIELD_MANAGER
 from rescheduler.model.migration import Migration, Progress
 
 KIND = "PodMigration"
-_UNKNOWN_FIELD = 'unknown field "spec.approvalRequired"'
+_UNKNOWN = {
+    'unknown field "spec.approvalRequired"': "approval",
+    'unknown field "spec.windowed"': "time windows",
+    'spec.method: Unsupported value: "remove"': "removals",
+}
+"""What is refused by a definition of an older version, and what that does not know of."""
 
 
 class StaleError(Exception):
@@ -39,14 +44,15 @@ class Journal:
         """Store a new migration; one that is there under the same name already is given back as it is."""
         body = msgspec.json.encode(new_object(migration))
         path, params = path_of(KIND, migration.namespace), {"fieldManager": FIELD_MANAGER}
-        if migration.order.needs_approval:
-            # An older definition, which we may not update, would drop the field: then nobody would be asked.
+        if migration.order.needs_approval or migration.order.windowed:
+            # An older definition, which we may not update, would drop the field: then nobody would be asked, or waited.
             params["fieldValidation"] = "Strict"
         try:
             answer = await self._client.send(Request("POST", path, params, body, answers=frozenset({409})))
         except ApiError as error:
-            if error.status == 400 and _UNKNOWN_FIELD in error.message:
-                told = "the definition of PodMigration is of an older version, which knows of no approval"
+            unknown = " and no ".join(said for name, said in _UNKNOWN.items() if name in error.message)
+            if error.status in (400, 422) and unknown:
+                told = f"the definition of PodMigration is of an older version, which knows of no {unknown}"
                 raise ClusterError(f"{told} ({error.message}); let somebody who may run `{CURE}`") from error
             if error.reason != "AlreadyExists":
                 raise

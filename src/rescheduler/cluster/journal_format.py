@@ -73,6 +73,8 @@ def new_object(migration: Migration) -> Json:
         spec["proposal"] = {"name": order.proposal, "members": order.members}
     if order.needs_approval:
         spec["approvalRequired"] = True
+    if order.windowed:
+        spec["windowed"] = True
     if order.expected_gain is not None:
         spec["expectedGain"] = order.expected_gain
     if not order.uid:
@@ -135,6 +137,7 @@ def _order(spec: wire.Spec) -> Order:
         spec.approval_required,
         spec.plan,
         spec.expected_gain,
+        spec.windowed,
     )
 
 

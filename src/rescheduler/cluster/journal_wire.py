@@ -45,6 +45,7 @@ class Spec(Part):
     paused: bool = False
     timeout: str = ""
     approval_required: bool = False
+    windowed: bool = False
     plan: str = ""
     expected_gain: float | None = None
 

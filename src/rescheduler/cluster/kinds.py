@@ -17,6 +17,7 @@ READ: dict[str, tuple[str, type[wire.Anything]]] = {
     "DaemonSet": ("apps", wire.Workload),
     "Job": ("batch", wire.Workload),
     "CronJob": ("batch", wire.Workload),
+    "HorizontalPodAutoscaler": ("autoscaling", wire.HorizontalPodAutoscaler),
     "StorageClass": ("storage.k8s.io", wire.StorageClass),
     "CSINode": ("storage.k8s.io", wire.CSINode),
     "PriorityClass": ("scheduling.k8s.io", wire.PriorityClass),

@@ -9,6 +9,7 @@ from rescheduler.model import marks
 from rescheduler.model.instant import parse_instant
 from rescheduler.model.objects import (
     AttachLimits,
+    Autoscaler,
     Claim,
     DisruptionBudget,
     Node,
@@ -17,6 +18,7 @@ from rescheduler.model.objects import (
     Volume,
     Workload,
 )
+from rescheduler.model.rollout import Change
 from rescheduler.model.selector import Labels, Operator, Requirement
 from rescheduler.model.shape import NodeTerm, Taint
 
@@ -27,6 +29,7 @@ def node(found: wire.Node, meta: wire.Meta) -> Node:
     status = found.status or wire.NodeStatus()
     ready = [c for c in status.conditions or () if c.type == "Ready"]
     unready = next((c for c in ready if c.status != "True"), None)
+    annotations = our_annotations(meta.annotations)
     return Node(
         name=meta.name or "",
         labels=sections.string_map(meta.labels, "metadata.labels"),
@@ -36,7 +39,8 @@ def node(found: wire.Node, meta: wire.Meta) -> Node:
         ready=unready is None,
         unready_since=_since(unready),
         deleting=meta.deletion_timestamp is not None,
-        cordoned=marks.CORDONED in our_annotations(meta.annotations),
+        cordoned=marks.CORDONED in annotations,
+        annotations=annotations,
     )
 
 
@@ -71,6 +75,43 @@ def workload(kind: str, found: wire.Workload, meta: wire.Meta) -> Workload:
             sorted(sections.string_map(template.node_selector, "spec.template.spec.nodeSelector").items())
         ),
         node_affinity=sections.affinity(template.affinity, "spec.template.spec.affinity").node,
+        changing=_changing(kind, found, meta, replicas or 0),
+    )
+
+
+def _changing(kind: str, found: wire.Workload, meta: wire.Meta, wanted: int) -> str:
+    """How its owner is just changing it; of an object without a status that is not known, and it counts as quiet."""
+    status = found.status
+    if status is None or kind not in ("Deployment", "ReplicaSet", "StatefulSet"):
+        return ""
+    strategy = (found.spec and found.spec.update_strategy) or wire.UpdateStrategy()
+    rolling = strategy.rolling_update or wire.RollingUpdate()
+    change = Change(
+        kind,
+        observed=meta.generation is None or (status.observed_generation or 0) >= meta.generation,
+        wanted=wanted,
+        replicas=status.replicas,
+        updated=status.updated_replicas or 0,
+        kept=None if strategy.type == "OnDelete" else rolling.partition or 0,
+        revised=status.current_revision != status.update_revision,
+    )
+    return str(change)
+
+
+def autoscaler(found: wire.HorizontalPodAutoscaler, meta: wire.Meta) -> Autoscaler:
+    """An autoscaler; one that has never reckoned wants nothing."""
+    target = (found.spec and found.spec.scale_target_ref) or wire.ScaleTarget()
+    status = found.status or wire.AutoscalerStatus()
+    hindered = {c.type for c in status.conditions or () if c.status == "False"}
+    return Autoscaler(
+        namespace=meta.namespace or "default",
+        name=meta.name or "",
+        kind=target.kind or "",
+        target=target.name or "",
+        current=status.current_replicas or 0,
+        desired=status.desired_replicas or 0,
+        active=not hindered & {"AbleToScale", "ScalingActive"},
+        scaled=parse_instant(status.last_scale_time) if status.last_scale_time else None,
     )
 
 

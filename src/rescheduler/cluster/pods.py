@@ -11,10 +11,11 @@ from collections.abc import Collection, Iterable, Sequence
 from msgspec import Raw
 
 from rescheduler.cluster import sections, wire
+from rescheduler.cluster.pod_troubles import TroubleReader, ailment_of, is_ready
 from rescheduler.cluster.sections import SectionCache
 from rescheduler.model import marks
 from rescheduler.model.instant import parse_instant
-from rescheduler.model.objects import NOTHING, Ailment, Owner, Pod
+from rescheduler.model.objects import NOTHING, Owner, Pod
 from rescheduler.model.quantity import MAX
 from rescheduler.model.selector import Labels
 from rescheduler.model.shape import HostPort, Requests, Shape
@@ -22,10 +23,10 @@ from rescheduler.model.shape import HostPort, Requests, Shape
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _MARKED = (
     *(marks.PREFIX.encode(), f'"{marks.OWN_PREFIX}'.encode(), b'"scheduling-ret', b'"kubernetes.io/config.'),
-    marks.SELECTED_NODE.encode(),
+    *(marks.SELECTED_NODE.encode(), b'"descheduler.alpha.kubernetes.io/', b'"cluster-autoscaler.kubernetes.io/'),
+    *(marks.DO_NOT_DISRUPT.encode(), b'-cost"'),
+    b"\\",  # whoever escapes more than JSON needs (`\/`) could hide a mark from the search
 )
-_STARTING = frozenset({"ContainerCreating", "PodInitializing"})
-_CRASHED = "Error"
 _INLINE_DISKS = (
     *("aws_elastic_block_store", "azure_disk", "cinder", "fc", "flex_volume", "gce_persistent_disk"),
     *("iscsi", "portworx_volume", "rbd", "vsphere_volume"),
@@ -48,6 +49,7 @@ class PodDecoder:
         self._held: dict[tuple[object, ...], Requests] = {}
         self._requests: dict[Requests, Requests] = {}
         self._strings: dict[str, str] = {}
+        self._troubles = TroubleReader()
 
     def row(self, pod: wire.Pod, meta: wire.Meta) -> Pod:
         """The pod's row; SectionError when a part of it cannot be understood."""
@@ -70,12 +72,13 @@ class PodDecoder:
             if spec.priority is not None
             else _SYSTEM_PRIORITIES.get(spec.priority_class_name or "", 0),
             phase=self._shared(phase),
-            ready=_ready(status.conditions, default=phase == "Running"),
+            ready=is_ready(status.conditions, default=phase == "Running"),
             created=parse_instant(meta.creation_timestamp) if meta.creation_timestamp else None,
             deleting=meta.deletion_timestamp is not None,
             nominated=self._shared(status.nominated_node_name or ""),
             annotations=our_annotations(meta.annotations),
-            ailment=_ailment(status, phase) if meta.deletion_timestamp is None else None,
+            ailment=ailment_of(status, phase) if meta.deletion_timestamp is None else None,
+            trouble=self._troubles.trouble(status),
         )
 
     def forget_all_but(self, rows: Collection[Pod]) -> None:
@@ -92,6 +95,7 @@ class PodDecoder:
         self._requests = {each: self._requests[each] for each in requests if each in self._requests}
         strings = {text for row in rows for text in (row.namespace, row.node, row.phase, row.nominated)}
         self._strings = {text: self._strings[text] for text in strings if text in self._strings}
+        self._troubles.forget_all_but(rows)
 
     def _shared(self, text: str) -> str:
         return self._strings.setdefault(text, text)
@@ -187,39 +191,11 @@ def pod_requests(spec: wire.PodSpec, actual: dict[str | None, dict[str, int]] | 
 def our_annotations(raw: Raw) -> Labels:
     """The annotations that planning reads; the text is searched first, because most pods have none of them."""
     text = bytes(raw)
-    # Whoever escapes more than JSON needs (`\\/`) could hide a mark from the search.
-    if b"\\" not in text and not any(mark in text for mark in _MARKED):
-        return NOTHING
-    return {key: value for key, value in sections.string_map(raw, "metadata.annotations").items() if marks.ours(key)}
-
-
-def _ready(conditions: Sequence[wire.Condition] | None, *, default: bool) -> bool:
-    for condition in conditions or ():
-        if condition.type == "Ready":
-            return condition.status == "True"
-    return default
-
-
-def _ailment(status: wire.PodStatus, phase: str) -> Ailment | None:
-    """What is wrong with it; the container that was restarted most often tells most."""
-    if phase == "Failed":
-        return Ailment(status.reason or _CRASHED)
-    if phase == "Succeeded":
-        return None
-    found: Ailment | None = None
-    for statuses in (status.init_container_statuses, status.container_statuses):
-        for each in statuses or ():
-            reason = _trouble(each.state) if each.state is not None else ""
-            if reason and (found is None or (each.restart_count or 0) > found.restarts):
-                found = Ailment(reason, each.restart_count or 0)
-    return found
-
-
-def _trouble(state: wire.ContainerState) -> str:
-    if state.waiting is not None:
-        reason = state.waiting.reason or ""
-        return "" if reason in _STARTING else reason
-    return _CRASHED if state.terminated is not None and state.terminated.exit_code else ""
+    for mark in _MARKED if text else ():
+        if mark in text:
+            found = sections.string_map(raw, "metadata.annotations")
+            return {key: value for key, value in found.items() if marks.ours(key)} or NOTHING
+    return NOTHING
 
 
 def _requests_of(

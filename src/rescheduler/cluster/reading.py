@@ -34,6 +34,7 @@ _TABLES = {
     "PersistentVolume": "volumes",
     "StorageClass": "storage_classes",
     "CSINode": "attach_limits",
+    "HorizontalPodAutoscaler": "autoscalers",
     "NodeMetrics": "usage",
     "PodMetrics": "usage",
 } | dict.fromkeys(WORKLOADS, "workloads")
@@ -98,6 +99,8 @@ class Reader:
                 return objects.workload(kind, decoded, meta), ""
             case "PodDisruptionBudget":
                 return objects.budget(decoded, meta), ""
+            case "HorizontalPodAutoscaler":
+                return objects.autoscaler(decoded, meta), ""
             case "PersistentVolumeClaim":
                 return objects.claim(decoded, meta), ""
             case "PersistentVolume":

@@ -18,13 +18,14 @@ from rescheduler.cluster import wire
 from rescheduler.cluster.decode import Collector
 from rescheduler.cluster.dump import KINDS, TAKEN_AT
 from rescheduler.cluster.kinds import CLUSTER_SCOPED, READ
+from rescheduler.cluster.pod_troubles import usual
 from rescheduler.cluster.pods import our_annotations
 from rescheduler.cluster.sections import SectionError
 from rescheduler.model.instant import format_instant
 
 _DECODERS = {kind: msgspec.json.Decoder(struct) for kind, (_, struct) in READ.items()}
 _PRESENT = Raw(b"{}")
-_VERSIONS = {"metrics.k8s.io": "v1beta1"}
+_VERSIONS = {"metrics.k8s.io": "v1beta1", "autoscaling": "v2"}
 _KEPT_OF_VOLUMES = ("name", "persistent_volume_claim")
 _UNREADABLE = "left out of the recording: it could not be read"
 
@@ -110,6 +111,9 @@ def _strip(found: wire.Anything) -> None:
     if meta is not None and meta.annotations is not wire.ABSENT:
         kept = our_annotations(meta.annotations)
         meta.annotations = Raw(msgspec.json.encode(kept)) if kept else wire.ABSENT
+    if isinstance(found, wire.Pod) and found.status is not None:
+        for condition in (each for each in found.status.conditions or () if usual(each)):
+            condition.reason = condition.last_transition_time = None  # five of each pod, and nobody reads them
     if isinstance(found, wire.Pod) and found.spec is not None:
         for volume in found.spec.volumes or ():
             for section in (field for field in wire.PodVolume.__struct_fields__ if field not in _KEPT_OF_VOLUMES):

@@ -42,6 +42,7 @@ RESOURCES = (
     Resource("StatefulSet", "apps/v1", "/apis/apps/v1/statefulsets"),
     Resource("DaemonSet", "apps/v1", "/apis/apps/v1/daemonsets"),
     Resource("Job", "batch/v1", "/apis/batch/v1/jobs"),
+    Resource("HorizontalPodAutoscaler", "autoscaling/v2", "/apis/autoscaling/v2/horizontalpodautoscalers"),
     Resource("PersistentVolumeClaim", "v1", "/api/v1/persistentvolumeclaims"),
     Resource("PersistentVolume", "v1", "/api/v1/persistentvolumes"),
     Resource("StorageClass", "storage.k8s.io/v1", "/apis/storage.k8s.io/v1/storageclasses"),

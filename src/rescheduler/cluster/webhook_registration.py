@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -86,6 +86,10 @@ class WebhookConfiguration:
 
     def __str__(self) -> str:
         return f"MutatingWebhookConfiguration {self._settings.name}"
+
+    def exclude(self, namespaces: tuple[str, ...]) -> None:
+        """Want not to be asked about pods of these namespaces, besides our own."""
+        self._settings = replace(self._settings, excluded_namespaces=namespaces)
 
     async def read(self) -> Json | None:
         """What is there; a ClusterError if it is not ours."""

@@ -7,8 +7,12 @@ Sections that many pods share stay `Raw`: their bytes are looked up in a cache a
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import msgspec
 from msgspec import Raw, Struct, field
 
+Priority = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 ABSENT = Raw()
 """The default of raw sections; a struct's encoder leaves it out."""
 
@@ -80,7 +84,7 @@ class PodVolume(Wire):
 class PodSpec(Wire):
     node_name: str | None = None
     scheduler_name: str | None = None
-    priority: int | None = None
+    priority: Priority | None = None
     priority_class_name: str | None = None
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
@@ -100,6 +104,7 @@ class Waiting(Wire):
 
 class Terminated(Wire):
     exit_code: int | None = None
+    reason: str | None = None
 
 
 class ContainerState(Wire):
@@ -111,17 +116,24 @@ class ContainerStatus(Wire):
     name: str | None = None
     restart_count: int | None = None
     state: ContainerState | None = None
+    last_state: ContainerState | None = None
     allocated_resources: Raw = ABSENT
     resources: Raw = ABSENT
+
+
+class PodCondition(Condition):
+    reason: str | None = None
+    last_transition_time: str | None = None
 
 
 class PodStatus(Wire):
     phase: str | None = None
     reason: str | None = None
     nominated_node_name: str | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[PodCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
+    ephemeral_container_statuses: list[ContainerStatus] | None = None
 
 
 class Pod(Anything):
@@ -158,8 +170,13 @@ class Namespace(Anything):
     pass
 
 
+class RollingUpdate(Wire):
+    partition: int | None = None
+
+
 class UpdateStrategy(Wire):
     type: str | None = None
+    rolling_update: RollingUpdate | None = None
 
 
 class TemplateSpec(Wire):
@@ -175,12 +192,43 @@ class WorkloadSpec(Wire):
     replicas: int | None = None
     parallelism: int | None = None
     strategy: UpdateStrategy | None = None
+    update_strategy: UpdateStrategy | None = None
     selector: Raw = ABSENT
     template: Template | None = None
 
 
+class WorkloadStatus(Wire):
+    observed_generation: int | None = None
+    replicas: int | None = None
+    updated_replicas: int | None = None
+    current_revision: str | None = None
+    update_revision: str | None = None
+
+
 class Workload(Anything):
     spec: WorkloadSpec | None = None
+    status: WorkloadStatus | None = None
+
+
+class ScaleTarget(Wire):
+    kind: str | None = None
+    name: str | None = None
+
+
+class AutoscalerSpec(Wire):
+    scale_target_ref: ScaleTarget | None = None
+
+
+class AutoscalerStatus(Wire):
+    current_replicas: int | None = None
+    desired_replicas: int | None = None
+    last_scale_time: str | None = None
+    conditions: list[Condition] | None = None
+
+
+class HorizontalPodAutoscaler(Anything):
+    spec: AutoscalerSpec | None = None
+    status: AutoscalerStatus | None = None
 
 
 class BudgetSpec(Wire):
@@ -268,7 +316,7 @@ class CSINode(Anything):
 
 
 class PriorityClass(Anything):
-    value: int | None = None
+    value: Priority | None = None
 
 
 class MeasuredContainer(Wire):

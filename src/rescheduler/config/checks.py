@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rescheduler.config.errors import Finding, Loc, hint, path_of, shown, wrong_type
+from rescheduler.config.fitting import DECIDING, unfit
+from rescheduler.config.foreign import translated
 from rescheduler.config.schema import INHERITED, Fields
 from rescheduler.config.translation import fields_by_name, known_part, parse
 from rescheduler.planning.settings import Settings
@@ -31,6 +33,8 @@ class Checked:
 
     fields: Fields
     settings: Mapping[str, Settings]
+    pools: tuple[Mapping[str, Settings], ...] = ()
+    """The same of each node pool."""
 
 
 def check(data: Mapping[str, object], known: Known) -> Checked:
@@ -41,11 +45,15 @@ def check(data: Mapping[str, object], known: Known) -> Checked:
     fields = checking.sound_fields(given)
     enabled = given.get("enabledStrategies", list(fields.enabled_strategies))
     names = enabled if isinstance(enabled, list) else []
-    checking.check_names(names)
+    checking.check_names(names, ("enabledStrategies",))
     settings = checking.effective_settings(own, _inherited(fields), [*own, *names])
+    checking.check_pools(fields)
+    pools = tuple(checking.of_pool(index, fields, own) for index in range(len(fields.pools)))
+    if not DECIDING & {finding.loc[0] for finding in checking.findings if finding.loc}:
+        checking.findings += unfit(fields, settings, pools, own)
     if checking.findings:
         raise InvalidError(checking.findings)
-    return Checked(fields.model_copy(update={"strategies": _written_out(settings, own)}), settings)
+    return Checked(fields.model_copy(update={"strategies": _written_out(settings, own)}), settings, pools)
 
 
 def _inherited(fields: Fields) -> dict[str, object]:
@@ -80,28 +88,68 @@ class _Checking:
         sound = parse({name: value for name, value in given.items() if name not in wrong}, Fields, ())
         return sound if isinstance(sound, Fields) else Fields()
 
-    def check_names(self, names: Sequence[object]) -> None:
-        """Strategies must exist and be named once; that they are text, the model checks."""
+    def check_names(self, names: Sequence[object], at: Loc) -> None:
+        """Strategies must exist, be named once and not undo each other; that they are text, the model checks."""
         seen: dict[str, int] = {}
         for index, name in enumerate(names):
             if not isinstance(name, str):
                 continue
-            loc: Loc = ("enabledStrategies", index)
+            loc: Loc = (*at, index)
             if name not in self.known:
                 self.findings.append(Finding(loc, self._unknown(name)))
             elif name in seen:
-                first = path_of(("enabledStrategies", seen[name]))
+                first = path_of((*at, seen[name]))
                 self.findings.append(Finding(loc, f"{shown(name)} is listed already, at {first}"))
+            elif undone := sorted(self._undone_by(name) & seen.keys()):
+                cure = "leave one of them out, or give them node pools of their own (pools)"
+                self.findings.append(Finding(loc, f"{name} and {undone[0]} undo each other's moves: {cure}"))
             seen.setdefault(name, index)
 
-    def own_settings(self, given: object) -> dict[str, dict[str, object]]:
+    def _undone_by(self, name: str) -> set[str]:
+        """The strategies that this one cannot run beside, whichever of the two says so."""
+        return {other for other in self.known if other in self.known[name].undoes or name in self.known[other].undoes}
+
+    def check_pools(self, fields: Fields) -> None:
+        """Each must have a name of its own."""
+        names = [pool.name for pool in fields.pools]
+        for index, name in enumerate(names):
+            if (first := names.index(name)) < index:
+                other = path_of(("pools", first))
+                taken = f"two pools are called {name}, this one and {other}: give each a name of its own"
+                self.findings.append(Finding(("pools", index, "name"), taken))
+
+    def of_pool(self, index: int, fields: Fields, top: Mapping[str, Mapping[str, object]]) -> dict[str, Settings]:
+        """The effective settings of one pool's strategies: its own over those at the top."""
+        pool, at = fields.pools[index], ("pools", index)
+        names = fields.enabled_strategies if pool.enabled_strategies is None else pool.enabled_strategies
+        if pool.enabled_strategies is not None:
+            self.check_names(names, (*at, "enabledStrategies"))
+        mine = self.own_settings(pool.strategies or {}, (*at, "strategies"))
+        said = pool.said(INHERITED)  # a field of the pool is nearer than what a strategy is told at the top
+        above = {name: {key: value for key, value in values.items() if key not in said} for name, values in top.items()}
+        own = {name: {**above.get(name, {}), **mine.get(name, {})} for name in {*above, *mine}}
+        told = len(self.findings)
+        effective = self.effective_settings(own, {**_inherited(fields), **said}, [*mine, *names], at)
+        fresh = [finding for finding in self.findings[told:] if not self._is_told(finding, mine, at)]
+        self.findings[told:] = fresh
+        return effective
+
+    def _is_told(self, finding: Finding, mine: Mapping[str, Mapping[str, object]], at: Loc) -> bool:
+        """Whether it is the top's mistake, which has been told there, and the pool itself says nothing of it."""
+        _, name, *field = above = finding.loc[len(at) :]
+        said = mine.get(str(name))
+        if said is not None and (not field or field[0] in said):
+            return False
+        return any(each.loc == above and each.message == finding.message for each in self.findings)
+
+    def own_settings(self, given: object, at: Loc = ("strategies",)) -> dict[str, dict[str, object]]:
         """What the file says under `strategies`, as far as it can be checked further."""
         if not isinstance(given, dict):
-            self.findings.append(Finding(("strategies",), wrong_type(given, "a mapping of strategies to settings")))
+            self.findings.append(Finding(at, wrong_type(given, "a mapping of strategies to settings")))
             return {}
         own: dict[str, dict[str, object]] = {}
         for name, values in given.items():
-            loc = ("strategies", name)
+            loc = (*at, name)
             if name not in self.known:
                 self.findings.append(Finding(loc, self._unknown(name)))
             elif isinstance(values, dict):
@@ -111,7 +159,11 @@ class _Checking:
         return own
 
     def effective_settings(
-        self, own: Mapping[str, Mapping[str, object]], inherited: Mapping[str, object], needed: Sequence[object]
+        self,
+        own: Mapping[str, Mapping[str, object]],
+        inherited: Mapping[str, object],
+        needed: Sequence[object],
+        at: Loc = (),
     ) -> dict[str, Settings]:
         """Each strategy's settings: its own, else inherited, else its defaults.
 
@@ -122,11 +174,11 @@ class _Checking:
         for name, model in sorted(self.known.items()):
             names = fields_by_name(model)
             data = {key: value for key, value in inherited.items() if key in names} | dict(own.get(name, {}))
-            parsed = parse(data, model, ("strategies", name))
+            parsed = parse(data, model, (*at, "strategies", name))
             if not isinstance(parsed, list):
                 effective[name] = parsed
             elif name in needed:
-                self.findings += [self._blamed(finding, own.get(name, {})) for finding in parsed]
+                self.findings += parsed if at else [self._blamed(finding, own.get(name, {})) for finding in parsed]
         return effective
 
     def _blamed(self, finding: Finding, own: Mapping[str, object]) -> Finding:
@@ -138,4 +190,5 @@ class _Checking:
 
     def _unknown(self, name: str) -> str:
         listed = f"known: {', '.join(sorted(self.known))}" if self.known else "none are known"
-        return f"{shown(name)} is not a known strategy{hint(name, self.known) or ';'} {listed}"
+        meant = translated(name, self.known) or hint(name, self.known) or ";"
+        return f"{shown(name)} is not a known strategy{meant} {listed}"

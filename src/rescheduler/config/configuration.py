@@ -11,11 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rescheduler.config.document import dump_document
+from rescheduler.config.fitting import thresholds_of
 from rescheduler.config.forms import NATIVE_KIND, NATIVE_VERSION
+from rescheduler.config.pool_fields import PoolFields
 from rescheduler.config.schema import Fields
 from rescheduler.migration.lifecycle import Manner
-from rescheduler.model.policy import Allowances, Concurrency, Limits, Policy, Thresholds
+from rescheduler.model.policy import POD_GROUP, Allowances, Concurrency, Limits, Policy, Pool, Thresholds
 from rescheduler.model.selector import EVERYTHING, parse_selector
+from rescheduler.model.usage import UsageSettings
 from rescheduler.planning.settings import Settings
 from rescheduler.recovery.settings import Settings as Recovering
 
@@ -30,6 +33,8 @@ class Configuration:
 
     fields: Fields
     settings: Mapping[str, Settings]
+    pools: tuple[Mapping[str, Settings], ...] = ()
+    """The settings of the strategies of each of `fields.pools`."""
     kind: str = field(default=NATIVE_KIND, compare=False)
     known: Mapping[str, type[Settings]] = field(default_factory=dict, compare=False, repr=False)
 
@@ -37,10 +42,11 @@ class Configuration:
         """What planning is told; a strategy's settings are under its name, by their Python (snake_case) names."""
         fields = self.fields
         excluded = parse_selector(fields.excluded_pod_selector)
+        top = thresholds_of(fields)
         return Policy(
             enabled_strategies=fields.enabled_strategies,
             strategy_settings={name: settings.model_dump() for name, settings in self.settings.items()},
-            thresholds=Thresholds(cpu=fields.cpu_threshold, memory=fields.memory_threshold),
+            thresholds=top,
             limits=Limits(
                 total=fields.max_reschedule_pods,
                 per_node_in=fields.limits.per_node_in,
@@ -60,6 +66,14 @@ class Configuration:
             cool_down=fields.cool_down,
             longest_rest=fields.outcomes.longest_rest,
             migration_method=fields.migration_method,
+            utilization=fields.utilization,
+            hot_after=fields.hot_after_cycles,
+            pod_group_labels=(POD_GROUP, *fields.pod_group_labels),
+            pools=tuple(
+                _pool(pool, self, settings, top) for pool, settings in zip(fields.pools, self.pools, strict=True)
+            ),
+            filters=fields.filters.filters(),
+            timing=fields.when.timing(),
         )
 
     def manner(self) -> Manner:
@@ -89,6 +103,10 @@ class Configuration:
         """What is done about failed pods."""
         return self.fields.recovery.settings()
 
+    def usage(self) -> UsageSettings:
+        """Where measured usage comes from."""
+        return self.fields.usage.settings()
+
     def effective(self) -> dict[str, object]:
         """Everything, in the native form, as plain data."""
         header = {"apiVersion": NATIVE_VERSION, "kind": NATIVE_KIND}
@@ -97,3 +115,15 @@ class Configuration:
     def effective_yaml(self) -> str:
         """Everything, in the native form, as YAML that loads to an equal Configuration."""
         return dump_document(self.effective())
+
+
+def _pool(pool: PoolFields, config: Configuration, settings: Mapping[str, Settings], top: Thresholds) -> Pool:
+    enabled, cycles = pool.enabled_strategies, pool.hot_after_cycles
+    return Pool(
+        name=pool.name,
+        nodes=parse_selector(pool.node_selector),
+        thresholds=pool.within(top),
+        hot_after=config.fields.hot_after_cycles if cycles is None else cycles,
+        enabled_strategies=config.fields.enabled_strategies if enabled is None else enabled,
+        strategy_settings={name: values.model_dump() for name, values in settings.items()},
+    )

@@ -77,6 +77,22 @@ def dump_document(data: Mapping[str, object]) -> str:
 
 def read_document(text: str) -> Document:
     """The one mapping that the text holds."""
+    documents = _composed(text)
+    if not documents:
+        raise DocumentError(Finding((), "is empty: a configuration starts with apiVersion and kind"))
+    if len(documents) > 1:
+        second = documents[1].start_mark.line + 1
+        message = f"holds {len(documents)} documents, expected one: the second starts on line {second}"
+        raise DocumentError(Finding((), message))
+    return _Converter().document_of(documents[0])
+
+
+def read_documents(text: str) -> list[Document]:
+    """All mappings that the text holds, one after the other."""
+    return [_Converter().document_of(node) for node in _composed(text)]
+
+
+def _composed(text: str) -> list[Node]:
     try:
         refuse_deep_nesting(text)
         documents = list(yaml.compose_all(text, Loader=_Loader))
@@ -89,14 +105,7 @@ def read_document(text: str) -> Document:
     except UnicodeError as error:
         raise DocumentError(Finding((), "is not Unicode text")) from error
     # kubectl ignores empty documents (a file that ends with ---) too.
-    documents = [node for node in documents if not _is_empty(node)]
-    if not documents:
-        raise DocumentError(Finding((), "is empty: a configuration starts with apiVersion and kind"))
-    if len(documents) > 1:
-        second = documents[1].start_mark.line + 1
-        message = f"holds {len(documents)} documents, expected one: the second starts on line {second}"
-        raise DocumentError(Finding((), message))
-    return _Converter().document_of(documents[0])
+    return [node for node in documents if not _is_empty(node)]
 
 
 def _is_empty(node: Node) -> bool:

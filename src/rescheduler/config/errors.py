@@ -37,6 +37,11 @@ class ConfigError:
     def __str__(self) -> str:
         return ": ".join(part for part in (self.source, self.path, self.message) if part)
 
+    @property
+    def in_file(self) -> str:
+        """The same for whoever knows which file it is about; a flag is named all the same."""
+        return str(self) if self.source.startswith("--") else ": ".join(filter(None, (self.path, self.message)))
+
 
 class ConfigErrors(Exception):  # noqa: N818 - it holds several errors, and its name says so
     """A configuration was refused; printed, it has one line for each error."""

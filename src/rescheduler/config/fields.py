@@ -7,11 +7,13 @@ that the user reads; each also carries a JSON schema, from which `reference` tak
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PlainSerializer,
@@ -76,11 +78,11 @@ WholePeriod = Annotated[
 ]
 
 Percent = Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)]
+Cycles = Annotated[int, Field(ge=1, le=1000)]
+"""How often in a row something has been so."""
 
 
-def _count_of_at_least(minimum: int) -> PlainValidator:
-    expected = f"an integer of at least {minimum} or the word {UNLIMITED}"
-
+def _counts_from(minimum: int, expected: str) -> Callable[[object], int | None]:
     def check(value: object) -> int | None:
         if value == UNLIMITED:
             return None
@@ -94,7 +96,11 @@ def _count_of_at_least(minimum: int) -> PlainValidator:
             raise ValueError(f"{value} is not {expected}")
         return value
 
-    return PlainValidator(check)
+    return check
+
+
+def _count_of_at_least(minimum: int) -> PlainValidator:
+    return PlainValidator(_counts_from(minimum, f"an integer of at least {minimum} or the word {UNLIMITED}"))
 
 
 def _count_schema(minimum: int) -> WithJsonSchema:
@@ -114,11 +120,18 @@ PositiveCount = Annotated[int | None, _count_of_at_least(1), PlainSerializer(_pr
 _SHARE = "an integer of at least 0 or a percentage such as 25%"
 
 
+def _percentage(value: object, minimum: int) -> str | None:
+    """A percentage as it is kept; None if the value is meant to be something else."""
+    if not isinstance(value, str) or not (percent := _PERCENTAGE.fullmatch(value)):
+        return None
+    if not minimum <= int(percent[1]) <= 100:
+        raise ValueError(f"{shown(value)} is not between {minimum}% and 100%")
+    return f"{int(percent[1])}%"
+
+
 def _check_share(value: object) -> int | str:
-    if isinstance(value, str) and (percent := _PERCENTAGE.fullmatch(value)):
-        if int(percent[1]) > 100:
-            raise ValueError(f"{shown(value)} is not between 0% and 100%")
-        return f"{int(percent[1])}%"
+    if (percentage := _percentage(value, 0)) is not None:
+        return percentage
     if isinstance(value, float):
         raise ValueError(not_an_integer(value, _SHARE))  # noqa: TRY004 - the same
     if isinstance(value, str) and value.strip("0123456789"):
@@ -139,6 +152,30 @@ Share = Annotated[
 ]
 """How many of a workload's pods, as disruption budgets say it: a number, or per cent of those there should be."""
 
+_check_count = _counts_from(1, "an integer of at least 1, a percentage such as 10% or the word unlimited")
+
+
+def _check_count_or_share(value: object) -> int | str | None:
+    percentage = _percentage(value, 1)
+    return _check_count(value) if percentage is None else percentage
+
+
+CountOrShare = Annotated[
+    int | str | None,
+    PlainValidator(_check_count_or_share),
+    PlainSerializer(lambda count: UNLIMITED if count is None else count),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 1},
+                {"type": "string", "format": "percentage"},
+                {"const": UNLIMITED},
+            ]
+        }
+    ),
+]
+"""How many of a workload's pods, where none makes no sense; None is no limit."""
+
 
 def _check_namespace(name: str) -> str:
     if len(name) > 63 or not _LABEL.fullmatch(name):
@@ -149,13 +186,21 @@ def _check_namespace(name: str) -> str:
     return name
 
 
-def _check_subdomain(name: str) -> str:
+def check_subdomain(name: str) -> str:
+    """The name of an object, as most kinds have it."""
     if len(name) > 253 or not all(_LABEL.fullmatch(part) for part in name.split(".")):
         raise ValueError(
             f"{shown(name)} is not an object name: lower-case letters, digits, '-' and '.', at most 253 characters, "
             "with a letter or digit first and last"
         )
     return name
+
+
+def _check_text(value: object) -> object:
+    if not isinstance(value, str):
+        expected = "a label selector as text, such as app=web,tier!=db"
+        raise ValueError(wrong_type(value, expected))  # noqa: TRY004 - pydantic wants ValueError
+    return value
 
 
 def _check_selector(text: str) -> str:
@@ -166,13 +211,29 @@ def _check_selector(text: str) -> str:
     return text
 
 
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+
+def _check_label_name(name: str) -> str:
+    prefix, slash, last = name.rpartition("/")
+    if not _NAME.fullmatch(last) or (slash and not all(_LABEL.fullmatch(part) for part in prefix.split("."))):
+        raise ValueError(f"{shown(name)} is not the name of a label, such as app or example.com/group")
+    return name
+
+
+LabelName = Annotated[str, AfterValidator(_check_label_name), WithJsonSchema({"type": "string", "format": "label"})]
+"""The key of a label."""
+
 Namespace = Annotated[str, AfterValidator(_check_namespace), WithJsonSchema({"type": "string", "format": "namespace"})]
 OptionalNamespace = Annotated[
     str,
     AfterValidator(lambda name: name and _check_namespace(name)),
     WithJsonSchema({"type": "string", "format": "namespace"}),
 ]
-ObjectName = Annotated[str, AfterValidator(_check_subdomain), WithJsonSchema({"type": "string", "format": "name"})]
+ObjectName = Annotated[str, AfterValidator(check_subdomain), WithJsonSchema({"type": "string", "format": "name"})]
 LabelSelector = Annotated[
-    str, AfterValidator(_check_selector), WithJsonSchema({"type": "string", "format": "label selector"})
+    str,
+    BeforeValidator(_check_text),
+    AfterValidator(_check_selector),
+    WithJsonSchema({"type": "string", "format": "label selector"}),
 ]

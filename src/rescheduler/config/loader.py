@@ -42,22 +42,31 @@ def load(text: str, source: str, known: Known) -> Configuration:
             findings += [Finding(form.locate(finding.loc), finding.message) for finding in error.findings]
         else:
             if not findings:
-                return Configuration(checked.fields, checked.settings, form.kind, known)
+                return Configuration(checked.fields, checked.settings, checked.pools, form.kind, known)
     raise ConfigErrors(_errors(source, _in_order(document.data, findings)))
 
 
 def load_file(path: str, known: Known) -> Configuration:
     """Read a file, or standard input where the path is `-`."""
-    source = "<stdin>" if path == "-" else path
+    return load(text_of(path), source_name(path), known)
+
+
+def text_of(path: str) -> str:
+    """The text of a file, or of standard input; ConfigErrors if it cannot be read."""
+    source = source_name(path)
     try:
         raw = _standard_input() if path == "-" else Path(path).read_bytes()
-        text = raw.decode("utf-8-sig")
+        return raw.decode("utf-8-sig")
     except OSError as error:
         raise ConfigErrors([ConfigError(source, "", f"cannot be read: {error.strerror or error}")]) from error
     except UnicodeDecodeError as error:
         message = f"is not UTF-8 text: byte {error.start} is {raw[error.start]:#04x}"
         raise ConfigErrors([ConfigError(source, "", message)]) from error
-    return load(text, source, known)
+
+
+def source_name(path: str) -> str:
+    """What errors call a file."""
+    return "<stdin>" if path == "-" else path
 
 
 def _standard_input() -> bytes:
@@ -72,7 +81,7 @@ def defaults(known: Known) -> Configuration:
         checked = check({}, known)
     except InvalidError as error:  # a strategy that is enabled by default is not among the known ones
         raise ConfigErrors(_errors("default configuration", error.findings)) from error
-    return Configuration(checked.fields, checked.settings, NATIVE_KIND, known)
+    return Configuration(checked.fields, checked.settings, checked.pools, NATIVE_KIND, known)
 
 
 def with_overrides(config: Configuration, overrides: Mapping[str, object]) -> Configuration:
@@ -80,7 +89,9 @@ def with_overrides(config: Configuration, overrides: Mapping[str, object]) -> Co
 
     Keys are fields as in the native form, sections with dots (`cpuThreshold`, `limits.perNodeIn`); None is a flag not
     given. A flag is named after the last part of its field (`--per-node-in`), a few otherwise (_FLAGS). A strategy's
-    own setting in the file stays, as it does when the field is changed in the file.
+    own setting in the file stays, as it does when the field is changed in the file, and so do thresholds of a pool; but
+    strategies that a flag names run instead of all that the file names, in pools, too. A pool in which none run (`[]`)
+    is to be left alone, and is.
     """
     given = {name: _plain(value) for name, value in overrides.items() if value is not None}
     data = config.fields.model_dump(mode="json", by_alias=True)
@@ -90,12 +101,16 @@ def with_overrides(config: Configuration, overrides: Mapping[str, object]) -> Co
         for section in sections:
             at = at.setdefault(section, {})
         at[last] = value
+    if "enabledStrategies" in given:
+        for pool in data["pools"]:
+            if pool["enabledStrategies"]:
+                pool["enabledStrategies"] = None
     try:
         checked = check(data, config.known)
     except InvalidError as error:
         named = {name: _FLAGS.get(name) or _flag(name) for name in given}
         raise ConfigErrors([_flag_error(finding, named) for finding in error.findings]) from error
-    return Configuration(checked.fields, checked.settings, config.kind, config.known)
+    return Configuration(checked.fields, checked.settings, checked.pools, config.kind, config.known)
 
 
 def _plain(value: object) -> object:

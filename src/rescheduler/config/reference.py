@@ -12,10 +12,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic.alias_generators import to_camel
 
 from rescheduler.config.forms import NATIVE_KIND, NATIVE_VERSION, SEED_KIND, SEED_VERSIONS
+from rescheduler.config.restarting import RESTART_ONLY
 from rescheduler.config.schema import INHERITED, Fields
-from rescheduler.config.translation import fields_by_name, nested_model
+from rescheduler.config.translation import fields_by_name, item_model, nested_model
 from rescheduler.planning.settings import Settings
 
 NATIVE_EXAMPLE = f"""\
@@ -34,6 +36,24 @@ migration:
   timeout: 5m
   temporaryBudget: {{maxUnavailable: 25%}}
   concurrency: {{perNode: 2}}
+"""
+
+POOLS_EXAMPLE = f"""\
+apiVersion: {NATIVE_VERSION}
+kind: {NATIVE_KIND}
+enabledStrategies: [ResourceOptimization, LoadBalancing]
+maxReschedulePods: 50
+pools:
+  - name: batch
+    nodeSelector: pool=batch
+    enabledStrategies: [Consolidation]
+    strategies:
+      Consolidation: {{maxUtilization: 40, minNodes: 2}}
+  - name: gpu
+    nodeSelector: pool=gpu
+    cpuThreshold: 95
+    thresholds: {{nvidia.com/gpu: 90}}
+    enabledStrategies: [ResourceOptimization]
 """
 
 SEED_EXAMPLE = f"""\
@@ -65,6 +85,8 @@ _BOUNDS = {
     "maximum": "at most",
 }
 
+_RESTART_ONLY = " and ".join((", ".join(f"`{to_camel(each)}`" for each in RESTART_ONLY[:-1]), f"`{RESTART_ONLY[-1]}`"))
+
 _INTRODUCTION = f"""\
 # Configuration
 
@@ -81,6 +103,17 @@ Every field may be left out, and `null` means left out. Unknown fields, wrong ty
 all at once, each with its path. Flags go over the file. Durations are written as Kubernetes writes them: `30s`,
 `1m30s`, `1.5h`. `rescheduler config check FILE` checks a file, `rescheduler config show --config FILE` prints what is
 in force.
+
+`rescheduler run` re-reads its file when it changes, be it a mounted ConfigMap (which kubelet brings to the pod within
+about a minute; not one that is mounted by `subPath`, which never changes), or a file that is edited in place or
+replaced. Every replica looks at its own every few seconds, and takes over what has held still from one look to
+the next; the leader then plans at once, and a plan that it was making by the old one is not carried out. Flags stay
+over the file. A file that is wrong, empty or gone is refused as a whole: all its errors are in the log, in an
+Event (`ConfigurationRefused`, of the controller's pod, or of its Lease where it runs outside of the cluster), on the
+page and in [metrics](metrics.md) (`rescheduler_config_last_reload_successful`), and what was in force stays in force.
+{_RESTART_ONLY} are made use of only once: a change there waits for a restart, which log, Event
+(`ConfigurationAwaitsRestart`), page and metrics (`rescheduler_config_awaits_restart`) say field by field, and
+everything else in the file is in force all the same.
 """
 
 
@@ -95,7 +128,9 @@ def reference_markdown(known: Mapping[str, type[Settings]]) -> str:
         own_words = "" if model is Settings else inspect.cleandoc(model.__dict__.get("__doc__") or "")
         table = _table(model, inherited) if model.model_fields else "It has no settings.\n"
         parts += [f"### strategies.{name}\n", *([f"{own_words}\n"] if own_words else []), table]
+        parts += _sections(model, "####", f"strategies.{name}.")
     parts += ["## Examples\n", "The native form:\n", f"```yaml\n{NATIVE_EXAMPLE}```\n"]
+    parts += ["Node pools, one of which is packed for an autoscaler:\n", f"```yaml\n{POOLS_EXAMPLE}```\n"]
     parts += ["The scheduler form:\n", f"```yaml\n{SEED_EXAMPLE}```\n"]
     return "\n".join(parts)
 
@@ -103,10 +138,11 @@ def reference_markdown(known: Mapping[str, type[Settings]]) -> str:
 def _sections(model: type[BaseModel], heading: str, path: str) -> Iterator[str]:
     """The sections of a model, and theirs below them."""
     for name, info in fields_by_name(model).items():
-        section = nested_model(info)
-        if section is not None:
-            yield from (f"{heading} {path}{name}\n", f"{inspect.getdoc(section)}\n", _table(section, {}))
-            yield from _sections(section, f"{heading}#", f"{path}{name}.")
+        section, listed = nested_model(info), item_model(info)
+        if (shown := section or listed) is not None:
+            title = f"{path}{name}" if section else f"{path}{name}[]"
+            yield from (f"{heading} {title}\n", f"{inspect.getdoc(shown)}\n", _table(shown, {}))
+            yield from _sections(shown, f"{heading}#", f"{title}.")
 
 
 def _strategies_introduction() -> str:
@@ -124,16 +160,17 @@ def _table(model: type[BaseModel], inherited: Mapping[str, str]) -> str:
     defaults = model.model_construct().model_dump(mode="json", by_alias=True, warnings=False)
     rows = ["| field | type | default | description |", "|---|---|---|---|"]
     for name, info in fields_by_name(model).items():
-        default = inherited.get(name) or ("required" if info.is_required() else _default(defaults[name]))
+        default = inherited.get(name) or ("required" if info.is_required() else default_of(defaults[name]))
         kind = _type(schema["properties"][name], schema.get("$defs", {}))
         cells = (f"`{name}`", kind, default, " ".join((info.description or "").split()))
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(rows) + "\n"
 
 
-def _default(value: object) -> str:
+def default_of(value: object) -> str:
+    """A default as a page shows it, made from the JSON of a model."""
     if value is None or isinstance(value, dict):
-        return ""
+        return ""  # what is a section has defaults of its own; any other mapping is empty
     if isinstance(value, list):
         return ", ".join(f"`{item}`" for item in value) or "`[]`"
     if isinstance(value, float) and value.is_integer():

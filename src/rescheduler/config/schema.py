@@ -14,7 +14,10 @@ from pydantic import Field, model_validator
 from rescheduler.config.errors import FieldError
 from rescheduler.config.fields import (
     Count,
+    CountOrShare,
+    Cycles,
     Duration,
+    LabelName,
     LabelSelector,
     Namespace,
     ObjectName,
@@ -27,10 +30,14 @@ from rescheduler.config.fields import (
     ShortPeriod,
     WholeSeconds,
 )
+from rescheduler.config.filter_fields import FilterFields
+from rescheduler.config.pool_fields import PoolFields, ResourceThresholds
 from rescheduler.config.recovery_fields import RecoveryFields
 from rescheduler.config.serving_fields import ExtenderFields, WebFields, WebhookFields
+from rescheduler.config.usage_fields import UsageFields
+from rescheduler.config.when_fields import WhenFields
 from rescheduler.model.duration import format_duration
-from rescheduler.model.policy import Approval, MigrationMethod
+from rescheduler.model.policy import POD_GROUP, Approval, MigrationMethod, ThresholdMode, Utilization
 
 
 class LimitFields(Section):
@@ -84,9 +91,10 @@ class ConcurrencyFields(Section):
     total: PositiveCount = Field(default=20, description="In the whole cluster.")
     per_node: PositiveCount = Field(default=4, description="Away from or onto one node.")
     per_namespace: PositiveCount = Field(default=None, description="In one namespace.")
-    per_workload: PositiveCount = Field(
+    per_workload: CountOrShare = Field(
         default=1,
-        description="Of one workload (Deployment, StatefulSet and so on).",
+        description="Of one workload (Deployment, StatefulSet and so on); per cent are of the replicas that it should "
+        "have, rounded down, and one at least.",
     )
 
 
@@ -208,6 +216,32 @@ class PlanningFields(Section):
         default=20.0,
         description="Percentage points between the most and the least used node that are accepted as balanced.",
     )
+    thresholds: ResourceThresholds = Field(
+        default={},
+        description="Thresholds of other resources, in per cent, such as `{pods: 90, nvidia.com/gpu: 95}`; a resource "
+        "that is not named here does not make a node hot and is not balanced.",
+    )
+    threshold_mode: ThresholdMode = Field(
+        default=ThresholdMode.ABSOLUTE,
+        description="What thresholds are: `absolute` is per cent of allocatable, `deviation` points above what "
+        "all nodes of the pool use together, in per cent of what they have together.",
+    )
+    utilization: Utilization = Field(
+        default=Utilization.REQUESTS,
+        description="What a node's use is reckoned by: what its pods request, `usage` as it is measured, or the `max` "
+        "of both, pod by pod. Whether a pod fits on a node always goes by requests.",
+    )
+    hot_after_cycles: Cycles = Field(
+        default=1, description="A node counts as hot when it has been so for this many cycles in a row."
+    )
+    pod_group_labels: tuple[LabelName, ...] = Field(
+        default=(),
+        description=f"Labels of pod groups besides `{POD_GROUP}`: pods of one namespace with the same value of one of "
+        "them move together or not at all.",
+    )
+    pools: tuple[PoolFields, ...] = Field(
+        default=(), description="Node pools with thresholds and strategies of their own; see below."
+    )
     max_reschedule_pods: Count = Field(default=10, description="Pods that one plan may move in all; 0 moves none.")
     excluded_namespaces: tuple[Namespace, ...] = Field(
         default=("kube-system", "kube-public"), description="Namespaces whose pods are never moved."
@@ -222,6 +256,8 @@ class PlanningFields(Section):
         default=600.0, description="How long a moved pod and its workload rest before a next move."
     )
     allow: AllowFields = Field(default=AllowFields(), description="What may be moved besides; see below.")
+    filters: FilterFields = Field(default=FilterFields(), description="Which pods may be moved; see below.")
+    when: WhenFields = Field(default=WhenFields(), description="When moves may begin; see below.")
     migration_method: MigrationMethod = Field(
         default=MigrationMethod.AUTO,
         description="How pods are moved: `handoff` starts the replacement first, `evict` evicts the pod first, "
@@ -237,6 +273,7 @@ class PlanningFields(Section):
     )
     outcomes: OutcomeFields = Field(default=OutcomeFields(), description="What moves come to; see below.")
     migration: MigrationFields = Field(default=MigrationFields(), description="How moves are carried out; see below.")
+    usage: UsageFields = Field(default=UsageFields(), description="Where measured usage comes from; see below.")
     recovery: RecoveryFields = Field(default=RecoveryFields(), description="Pods that fail on their node; see below.")
     webhook: WebhookFields = Field(default=WebhookFields(), description="The admission webhook; see below.")
     extender: ExtenderFields = Field(default=ExtenderFields(), description="The scheduler extender; see below.")

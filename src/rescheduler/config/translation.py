@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from typing import TypeVar, get_args, get_origin
 
 import annotated_types
 from pydantic import BaseModel, ValidationError
@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from rescheduler.config.errors import FieldError, Finding, Loc, hint, not_an_integer, shown, wrong_type
+from rescheduler.config.foreign import field_here
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -50,6 +51,13 @@ def nested_model(info: FieldInfo) -> type[BaseModel] | None:
     return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
 
+def item_model(info: FieldInfo) -> type[BaseModel] | None:
+    """The model of the items of a field that is a list of sections."""
+    items = get_args(info.annotation)
+    listed = get_origin(info.annotation) is tuple and len(items) == 2 and items[1] is ...
+    return items[0] if listed and isinstance(items[0], type) and issubclass(items[0], BaseModel) else None
+
+
 def known_part(
     data: Mapping[str, object], model: type[BaseModel], findings: list[Finding], at: Loc
 ) -> dict[str, object]:
@@ -60,11 +68,17 @@ def known_part(
         loc = (*at, name)
         if name not in fields:
             allowed = f"allowed here: {', '.join(fields)}" if fields else "no fields are allowed here"
-            findings.append(Finding(loc, f"is not a known field{hint(name, fields) or ';'} {allowed}"))
+            meant = field_here(name, fields) or hint(name, fields) or ";"
+            findings.append(Finding(loc, f"is not a known field{meant} {allowed}"))
             continue
         section = nested_model(fields[name])
         if section is not None and isinstance(value, dict):
             kept[name] = known_part(value, section, findings, loc)
+        elif (items := item_model(fields[name])) is not None and isinstance(value, list):
+            kept[name] = [
+                known_part(item, items, findings, (*loc, index)) if isinstance(item, dict) else item
+                for index, item in enumerate(value)
+            ]
         elif value is not None:
             kept[name] = value
     return kept

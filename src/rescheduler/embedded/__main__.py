@@ -35,25 +35,29 @@ _IMAGE = "hollow:1"  # never pulled: nothing really runs
     type=click.IntRange(0, 5000),
     help="How many more nodes come when all pods are placed: then the cluster is out of balance.",
 )
+@click.option("--metrics", is_flag=True, help="Serve metrics.k8s.io: what pods use, by their annotations or requests.")
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port on 127.0.0.1; a free one if left out.")
 @click.option("-v", "--verbose", is_flag=True, help="Log what controllers try again, too.")
-def main(nodes: int, pods: int, late_nodes: int, port: int, verbose: bool) -> None:  # noqa: FBT001  click's way
+def main(nodes: int, pods: int, late_nodes: int, metrics: bool, port: int, verbose: bool) -> None:  # noqa: FBT001
     """Start a small Kubernetes in this process, for trying things out."""
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(name)s %(message)s")
     try:
-        asyncio.run(_serve(nodes, pods, late_nodes, port))
+        asyncio.run(_serve((nodes, pods, late_nodes), port, metrics=metrics))
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
         raise click.ClickException(f"port {port} is taken: choose another one, or leave --port out") from None
 
 
-async def _serve(nodes: int, pods: int, late_nodes: int, port: int) -> None:
+async def _serve(counts: tuple[int, int, int], port: int, *, metrics: bool) -> None:
+    nodes, pods, late_nodes = counts
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(name, stop.set)
     async with EmbeddedCluster(port) as cluster:
+        if metrics:
+            cluster.serve_metrics()
         with tempfile.TemporaryDirectory(prefix="rescheduler-embedded-") as folder:
             path = Path(folder) / "kubeconfig"
             path.touch(mode=0o600)

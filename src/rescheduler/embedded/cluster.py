@@ -36,7 +36,7 @@ from rescheduler.embedded.controllers.stateful_set import StatefulSetController
 from rescheduler.embedded.controllers.taint_eviction import TaintEvictionController
 from rescheduler.embedded.controllers.volumes import VolumeController
 from rescheduler.embedded.definitions import Definitions
-from rescheduler.embedded.kinds import NAMESPACE, NODE, PRIORITY_CLASS
+from rescheduler.embedded.kinds import NAMESPACE, NODE, NODE_METRICS, POD_METRICS, PRIORITY_CLASS
 from rescheduler.embedded.kubelet import Kubelets
 from rescheduler.embedded.kubelet_node import NodeShape, node
 from rescheduler.embedded.quota import QuotaController
@@ -156,6 +156,16 @@ class EmbeddedCluster:
         for name, number in zip(names, range(first, self._numbered), strict=True):
             await self.api.create(Target(NODE, name=name), node(name, number, shape or NodeShape()))
         return names
+
+    def serve_metrics(self) -> None:
+        """Serve metrics.k8s.io from now on, as a cluster with metrics-server does."""
+        for kind in (NODE_METRICS, POD_METRICS):
+            self.api.kinds.add(kind)
+
+    def end_metrics(self) -> None:
+        """Serve it no longer."""
+        for kind in (NODE_METRICS, POD_METRICS):
+            self.api.kinds.remove(kind)
 
     async def _make_first_objects(self) -> None:
         for name in _NAMESPACES:

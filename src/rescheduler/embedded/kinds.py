@@ -94,6 +94,9 @@ BUDGET = Kind(
     "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", ("pdb",), (), _STATUS,
     generations=True, unconditional=False,
 )  # fmt: skip
+AUTOSCALER = Kind(
+    "autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", ("hpa",), ("all",), _STATUS
+)
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases", unconditional=False)
 STORAGE_CLASS = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", ("sc",), namespaced=False)
 CSI_NODE = Kind("storage.k8s.io", "v1", "CSINode", "csinodes", namespaced=False)
@@ -115,13 +118,17 @@ SUBJECT_REVIEW = Kind(
     "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False, verbs=("create",)
 )
 TOKEN_REVIEW = Kind("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False, verbs=("create",))
+# Reckoned when asked for, never kept, and only served where somebody wants it: `EmbeddedCluster.serve_metrics`.
+NODE_METRICS = Kind("metrics.k8s.io", "v1beta1", "NodeMetrics", "nodes", namespaced=False, verbs=("get", "list"))
+POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "PodMetrics", "pods", verbs=("get", "list"))
 
 BUILT_IN = (
     POD, NODE, NAMESPACE, CLAIM, VOLUME, SERVICE, QUOTA, CORE_EVENT, EVENT,
     Kind("", "v1", "ConfigMap", "configmaps", ("cm",)),
     Kind("", "v1", "Secret", "secrets", fields=("type",)),
     Kind("", "v1", "ServiceAccount", "serviceaccounts", ("sa",), subresources=("token",)),
-    DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, CONTROLLER_REVISION, JOB, CRON_JOB, BUDGET, LEASE,
+    DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, CONTROLLER_REVISION, JOB, CRON_JOB, BUDGET, AUTOSCALER,
+    LEASE,
     STORAGE_CLASS, CSI_NODE, PRIORITY_CLASS, MUTATING_WEBHOOKS, DEFINITION,
 )  # fmt: skip
 

@@ -16,7 +16,12 @@ from enum import StrEnum
 PREFIX = "simulate.rescheduler.io/"
 KUBELET_LABEL = f"{PREFIX}kubelet"
 _SHORTEST_RESTART = 0.1
-_NAMES = ("starts-in", "completes-in", "ends-in", "fails", "fails-on", "reason", "restarts-every")
+CPU_USAGE, MEMORY_USAGE = "cpu-usage", "memory-usage"
+"""What each container of a pod uses (`metering`); what it requests where that is not said."""
+_NAMES = (
+    *("starts-in", "completes-in", "ends-in", "fails", "fails-on", "reason", "restarts-every"),
+    *(CPU_USAGE, MEMORY_USAGE),
+)
 
 
 class Mode(StrEnum):

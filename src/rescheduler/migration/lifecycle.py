@@ -20,6 +20,7 @@ from rescheduler.migration.marking import Finish, Mark, unmarking
 from rescheduler.migration.observation import EVERYTHING, Part, Scene, is_leaving
 from rescheduler.migration.protecting import Protect, Unprotect
 from rescheduler.migration.rebuilding import AwaitRebuilt, AwaitRebuiltReady, MarkRebuilt, Restore, disowning
+from rescheduler.migration.removing import AwaitRemoved, Remove
 from rescheduler.migration.reserving import HoldRoom, NominateRebuilt, ReleaseRoom, UngateRebuilt
 from rescheduler.migration.steps import (
     AwaitMembers,
@@ -89,6 +90,7 @@ class Lifecycle:
             Method.HANDOFF: (Mark(), CopyTemplate(), *copied, members, *after_room[Method.HANDOFF]),
             Method.COPY: (CheckBudgets(spare=1), Mark(), CopyPod(), *copied, members, *after_room[Method.COPY]),
             Method.EVICT: (CheckBudgets(spare=0), Mark(), HoldRoom(), members, *after_room[Method.EVICT]),
+            Method.REMOVE: (Remove(), AwaitRemoved()),
         }
 
     def steps(self, method: Method) -> list[str]:

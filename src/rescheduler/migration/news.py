@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from rescheduler.model.instant import format_instant
 from rescheduler.model.migration import Migration, OutcomeVerdict, Phase, Progress, Reference
 from rescheduler.model.outcome import by_choice, figures, is_bad
+from rescheduler.model.plan import Method
 
 _API_VERSIONS = {
     "Pod": "v1",
     "Node": "v1",
     "ConfigMap": "v1",
+    "Lease": "coordination.k8s.io/v1",
     "Deployment": "apps/v1",
     "ReplicaSet": "apps/v1",
     "StatefulSet": "apps/v1",
@@ -103,6 +105,8 @@ def _told(before: Progress, after: Migration) -> tuple[str, str, str, bool] | No
             return "MigrationCompleted", "Migrate", f"{way}: done{replacement}{said}", False
         case Phase.FAILED:
             undone = "given up, all is as it was" if progress.attempts else "not possible"
+            if progress.method is Method.REMOVE and progress.attempts:
+                undone = "given up"
             return "MigrationFailed", "RollBack", f"{way}: {undone}: {progress.message}", True
         case _:
             return "MigrationRolledBack", "RollBack", f"{way}: rolled back: {progress.message}{_again(progress)}", True

@@ -8,6 +8,8 @@ from __future__ import annotations
 from rescheduler.migration.observation import Scene, condition, is_leaving, labels_of, ready_for
 from rescheduler.model import marks
 
+_STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
+
 
 def unfit_target(scene: Scene) -> str:
     """Why the target cannot take a pod now; where it fits otherwise is the scheduler's to say."""
@@ -27,10 +29,25 @@ def unfit_target(scene: Scene) -> str:
     return ""
 
 
+def _ails(scene: Scene) -> bool:
+    """Whether the original is not Ready because a container of it crashes or cannot start."""
+    original = scene.original
+    if original is None or ready_for(original, scene.now) is not None:
+        return False
+    status = original.get("status", {})
+    found = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    states = [each.get("state") or {} for each in found]
+    waits = {state["waiting"].get("reason", "") for state in states if state.get("waiting")} - _STARTING
+    return bool(waits) or any((state.get("terminated") or {}).get("exitCode") for state in states)
+
+
 def unready_fellow(scene: Scene) -> str:
-    """Which other pod of the StatefulSet keeps this one from going: they go one at a time."""
+    """Which other pod of the StatefulSet keeps this one from going: they go one at a time.
+
+    One that crashes may always go: it serves nobody, and the others may wait for it.
+    """
     controller = scene.seen.controller
-    if controller is None or controller["kind"] != "StatefulSet":
+    if controller is None or controller["kind"] != "StatefulSet" or _ails(scene):
         return ""
     title, wanted = f"StatefulSet {controller['metadata']['name']}", controller["spec"].get("replicas", 1)
     if len(scene.seen.siblings) < wanted:

@@ -50,7 +50,12 @@ class Protect(Plain):
                 "labels": {marks.MANAGED_BY: marks.OURSELVES, marks.MIGRATION_ID: migration.name},
                 "ownerReferences": [owner_reference(migration)],
             },
-            "spec": {**self._budget, "selector": controller["spec"]["selector"]},
+            # A pod that is not Ready is not what it protects: one that crashes may go, however few are healthy.
+            "spec": {
+                **self._budget,
+                "selector": controller["spec"]["selector"],
+                "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            },
         }
         return Do((commands.create(body, "protect the workload while a pod of it is evicted"),))
 

@@ -28,6 +28,7 @@ from rescheduler.migration.observation import (
 from rescheduler.migration.preconditions import unfit_target
 from rescheduler.model import marks
 from rescheduler.model.migration import Phase, Progress, Reference
+from rescheduler.model.rollout import Change
 
 ALL_STORED = 120.0  # seconds after which the moves of a proposal, which are stored in a row, must all be there
 
@@ -248,13 +249,23 @@ def rollout(scene: Scene) -> str:
     if controller is None:
         return "its controller is gone"
     for each in (controller, deployment):
-        if each is not None and not is_observed(each):
-            return f"{each['kind']} {each['metadata']['name']} has changes that its controller has not seen yet"
-    if deployment is not None:
-        status, wanted = deployment.get("status", {}), deployment["spec"].get("replicas", 1)
-        if status.get("updatedReplicas", 0) != status.get("replicas", 0) or status.get("replicas", 0) != wanted:
-            return f"Deployment {deployment['metadata']['name']} is being rolled out or scaled"
+        if each is not None and (change := str(_change(each))):
+            return f"{each['kind']} {each['metadata']['name']} {change}"
     return ""
+
+
+def _change(workload: Json) -> Change:
+    spec, status = workload["spec"], workload.get("status", {})
+    strategy = spec.get("updateStrategy") or {}
+    return Change(
+        workload["kind"],
+        is_observed(workload),
+        wanted=spec.get("replicas", 1),
+        replicas=status.get("replicas"),
+        updated=status.get("updatedReplicas", 0),
+        kept=None if strategy.get("type") == "OnDelete" else (strategy.get("rollingUpdate") or {}).get("partition", 0),
+        revised=status.get("currentRevision") != status.get("updateRevision"),
+    )
 
 
 def is_observed(workload: Json) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 PREFIX = "scheduler.alpha.kubernetes.io/"
 
 RESCHEDULING = PREFIX + "rescheduling"  # pod label; "disabled" means never move this pod
@@ -39,7 +41,22 @@ PLAN = "rescheduler.io/plan"  # label of a PodMigration: the plan that it is a p
 MANAGED_BY = "app.kubernetes.io/managed-by"  # label of what we make, with the value below
 OURSELVES = "rescheduler"
 
-DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+EVICTION_COST = "rescheduler.io/eviction-cost"  # pod annotation: among pods of one priority the lower goes first
+KOORDINATOR_COST = "scheduling.koordinator.sh/eviction-cost"  # the same, as koordinator's users write it
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"  # the same, where neither of the two is given
+
+KSE_RECORDS = MappingProxyType(
+    {
+        "Deployment": "kse.com/deploy",
+        "ReplicaSet": "kse.com/rs",
+        "StatefulSet": "kse.com/sts-pods-map",
+        "DaemonSet": "kse.com/current-retries-times",
+        "Job": "kse.com/job",
+        "CronJob": "kse.com/cj",
+        "Pod": "kse.com/pod",
+    }
+)
+"""By kind, the annotation in which kse-rescheduler kept what FAILURES is for; it is read once and taken over."""
 
 # Of other tools: what they put on pods that have no owner object to show it.
 MIRROR = "kubernetes.io/config.mirror"
@@ -53,7 +70,18 @@ CONTROL_PLANE_ROLES = ("node-role.kubernetes.io/control-plane", "node-role.kuber
 RUNNING_MIGRATIONS = frozenset({"pending", "in-progress"})
 
 
-_OTHERS = (SCHEDULING_RETRIES, MISSPELT_RETRIES, MIRROR, STATIC_SOURCE, SELECTED_NODE)
+# Of descheduler and of the two autoscalers: what people have told them about pods and nodes holds for us as well.
+EVICT = "descheduler.alpha.kubernetes.io/evict"  # on a pod: may be moved where only caution speaks against it
+PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"  # on a pod; like evict, whatever its value
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"  # on a pod; "false" means leave it alone
+DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"  # on a pod or a node; "true" means leave it alone
+SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"  # on a node; "true": it is to stay
+
+_OTHERS = (
+    *(SCHEDULING_RETRIES, MISSPELT_RETRIES, MIRROR, STATIC_SOURCE, SELECTED_NODE),
+    *KSE_RECORDS.values(),
+    *(EVICT, PREFER_NO_EVICTION, SAFE_TO_EVICT, DO_NOT_DISRUPT, SCALE_DOWN_DISABLED, KOORDINATOR_COST, DELETION_COST),
+)
 
 
 def ours(key: str) -> bool:

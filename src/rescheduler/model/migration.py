@@ -11,6 +11,9 @@ from enum import StrEnum
 
 from rescheduler.model.plan import Method
 
+PLANNED_ANEW = "it is given up, and planned anew then"
+"""How the message of one ends that only waited for its hour, which comes too late for it."""
+
 
 class Phase(StrEnum):
     """Where a migration is in its life."""
@@ -63,6 +66,8 @@ class Order:
     """The plan that it is a part of: what is approved together."""
     expected_gain: float | None = None
     """By how many percentage points the busier of its two nodes becomes less busy."""
+    windowed: bool = False
+    """Whether it waits for time windows and counts for the hour: nobody but the planner has asked for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rescheduler.model import marks
+from rescheduler.model import costs, marks
 from rescheduler.model.selector import Labels, Selector
 from rescheduler.model.shape import NodeTerm, Requests, Shape, Taint
 
@@ -34,6 +34,8 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     """When it ceased to be ready, if it says so; None for one that is ready."""
     cordoned: bool = False
     """Whether it carries our note that we cordoned it; whether it still is, `unschedulable` tells."""
+    annotations: Mapping[str, str] = NOTHING
+    """Only marks: those of ours, and those of other tools that we honour."""
 
     @property
     def control_plane(self) -> bool:
@@ -44,6 +46,14 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     def maintenance(self) -> bool:
         """Whether an operator wants it empty."""
         return self.labels.get(marks.MAINTENANCE) == "true"
+
+    @property
+    def kept(self) -> str:
+        """The mark that says that it is to stay, even if it could be emptied; empty when none does."""
+        for mark in (marks.SCALE_DOWN_DISABLED, marks.DO_NOT_DISRUPT):
+            if self.annotations.get(mark) == "true":
+                return mark
+        return ""
 
 
 class Owner(NamedTuple):
@@ -60,6 +70,43 @@ class Ailment(NamedTuple):
     reason: str
     """Why a container waits (CrashLoopBackOff), or why the whole pod has failed (Evicted); Error for an exit code."""
     restarts: int = 0
+
+
+class ContainerState(NamedTuple):
+    """Why a container does not run, or how its last run ended; a container that waits after an end has both."""
+
+    reason: str
+    """CrashLoopBackOff, ContainerCreating, Error, OOMKilled, Completed and the like; empty if nothing is said."""
+    code: int | None = None
+    """Its exit code, if it has ended."""
+    part: str = ""
+    """`init` or `ephemeral` for such a container; empty for the others."""
+
+
+class PodCondition(NamedTuple):
+    """A condition of a pod that tells of something unusual."""
+
+    type: str
+    status: str
+    reason: str = ""
+    since: float | None = None
+
+
+class Trouble(NamedTuple):
+    """What a pod has been through, as its status says it: what the strategies about troubled pods go by."""
+
+    restarts: int = 0
+    """Of all containers but the init containers."""
+    init_restarts: int = 0
+    reason: str = ""
+    """Why the pod as a whole is as it is: Evicted, NodeLost, OutOfcpu."""
+    states: tuple[ContainerState, ...] = ()
+    conditions: tuple[PodCondition, ...] = ()
+    """Those that are not True, and those that tell of trouble when they are."""
+
+
+NO_TROUBLE = Trouble()
+"""Nearly all pods have this one."""
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False, eq=False):
@@ -82,6 +129,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, eq=False):
     annotations: Mapping[str, str] = NOTHING
     problem: str = ""
     ailment: Ailment | None = None
+    trouble: Trouble = NO_TROUBLE
 
     @property
     def full_name(self) -> str:
@@ -89,9 +137,24 @@ class Pod(msgspec.Struct, frozen=True, gc=False, eq=False):
         return f"{self.namespace}/{self.name}"
 
     @property
+    def rank(self) -> int:
+        """Its priority, then its eviction cost, as one number: who has the lower one is moved first."""
+        return costs.rank(self.priority, self.annotations)
+
+    @property
     def finished(self) -> bool:
         """Whether it has ended: it holds nothing any more."""
         return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def restarts(self) -> int:
+        """How often its containers were restarted, the init containers aside."""
+        return self.trouble.restarts
+
+    @property
+    def init_restarts(self) -> int:
+        """How often its init containers were restarted."""
+        return self.trouble.init_restarts
 
     @property
     def static(self) -> bool:
@@ -116,6 +179,24 @@ class Workload(msgspec.Struct, frozen=True, gc=False):
     annotations: Mapping[str, str] = NOTHING
     node_selector: tuple[tuple[str, str], ...] = ()
     node_affinity: tuple[NodeTerm, ...] | None = None
+    changing: str = ""
+    """How its owner is just changing it, such as by a rollout; empty when he is not."""
+
+
+class Autoscaler(msgspec.Struct, frozen=True, gc=False):
+    """A HorizontalPodAutoscaler: what it scales, and how far it is with that."""
+
+    namespace: str
+    name: str
+    kind: str
+    """Of what it scales."""
+    target: str
+    current: int = 0
+    desired: int = 0
+    active: bool = True
+    """Whether it can reckon and scale at all: else what it wants may be long out of date."""
+    scaled: float | None = None
+    """When it last did."""
 
 
 class DisruptionBudget(msgspec.Struct, frozen=True, gc=False):

@@ -5,18 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from rescheduler.model.policy import Utilization
+
 
 class Method(StrEnum):
-    """How one pod is moved."""
+    """How one pod is moved, or that it is removed."""
 
     HANDOFF = "handoff"
     EVICT = "evict"
     COPY = "copy"
+    REMOVE = "remove"
+    """A pod that has ended goes nowhere: it is deleted, and what is made in its place is its controller's business."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One pod, from one node to another."""
+    """One pod, from one node to another; or one that has ended and is removed, and then `target` is empty."""
 
     namespace: str
     pod: str
@@ -64,6 +68,12 @@ class NodeLoad:
     cpu: float
     memory: float
     pods: int
+    over: tuple[str, ...] = ()
+    """The resources of which more is used than the node's threshold; it is hot if there are any."""
+    pool: str = ""
+    """The node pool of the configuration that it belongs to; empty for none."""
+    others: tuple[float | None, ...] = ()
+    """Of the picture's `others`, in their order; None where the node has nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +84,10 @@ class Picture:
     memory: Spreading
     hot_nodes: int
     loads: tuple[NodeLoad, ...]
+    others: tuple[tuple[str, Spreading], ...] = ()
+    """Other resources with a threshold, over the nodes that have any of it."""
+    pools: tuple[tuple[str, int], ...] = ()
+    """Hot nodes of each node pool of the configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +99,5 @@ class Plan:
     before: Picture
     after: Picture
     warnings: tuple[str, ...] = ()
+    utilization: Utilization = Utilization.REQUESTS
+    """What use is reckoned by."""

@@ -15,6 +15,7 @@ import yaml
 
 from rescheduler.model.nesting import refuse_deep_nesting
 from rescheduler.model.plan import Method, Move, Picture, Plan, Rejection, Spreading
+from rescheduler.model.policy import Utilization
 
 API_VERSION = "rescheduler.io/v1alpha1"
 KIND = "Plan"
@@ -65,6 +66,8 @@ class _Picture(_Wire):
     cpu: _Spreading
     memory: _Spreading
     hot_nodes: int
+    others: dict[str, _Spreading] = {}
+    hot_nodes_by_pool: dict[str, int] = {}
 
 
 class _Document(_Wire):
@@ -75,6 +78,7 @@ class _Document(_Wire):
     before: _Picture
     after: _Picture
     warnings: list[str] = []
+    utilization: Utilization = Utilization.REQUESTS
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
@@ -87,6 +91,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         before=_outlined(plan.before),
         after=_outlined(plan.after),
         warnings=list(plan.warnings),
+        utilization=plan.utilization,
     )
     plain: dict[str, Any] = msgspec.to_builtins(document)
     return plain
@@ -112,6 +117,7 @@ def decode_plan(text: bytes) -> Plan:
         before=_picture(document.before),
         after=_picture(document.after),
         warnings=tuple(document.warnings),
+        utilization=document.utilization,
     )
 
 
@@ -135,14 +141,13 @@ def _check_moves(moves: list[_Move]) -> None:
     seen: dict[tuple[str, str], int] = {}
     for index, move in enumerate(moves):
         at = f"moves[{index}]"
-        for field, value in (
-            ("namespace", move.namespace),
-            ("pod", move.pod),
-            ("from", move.source),
-            ("to", move.target),
-        ):
+        removed = move.method is Method.REMOVE
+        named = {"namespace": move.namespace, "pod": move.pod, "from": move.source}
+        for field, value in (named if removed else {**named, "to": move.target}).items():
             if not value:
                 raise PlanFormatError(f"{at}.{field}: is empty")
+        if removed and move.target:
+            raise PlanFormatError(f"{at}.to: {move.target} makes no sense with method remove, which moves it nowhere")
         if move.gain is not None and not isfinite(move.gain):
             raise PlanFormatError(f"{at}.gain: {move.gain} is not a number of percentage points")
         if move.source == move.target:
@@ -172,8 +177,21 @@ def _copied(row: object, into: type[Row]) -> Row:
 
 
 def _outlined(picture: Picture) -> _Picture:
-    return _Picture(_copied(picture.cpu, _Spreading), _copied(picture.memory, _Spreading), picture.hot_nodes)
+    return _Picture(
+        _copied(picture.cpu, _Spreading),
+        _copied(picture.memory, _Spreading),
+        picture.hot_nodes,
+        {name: _copied(each, _Spreading) for name, each in picture.others},
+        dict(picture.pools),
+    )
 
 
 def _picture(outline: _Picture) -> Picture:
-    return Picture(_copied(outline.cpu, Spreading), _copied(outline.memory, Spreading), outline.hot_nodes, ())
+    return Picture(
+        _copied(outline.cpu, Spreading),
+        _copied(outline.memory, Spreading),
+        outline.hot_nodes,
+        loads=(),
+        others=tuple((name, _copied(each, Spreading)) for name, each in outline.others.items()),
+        pools=tuple(outline.hot_nodes_by_pool.items()),
+    )

@@ -23,6 +23,7 @@ _SUFFIXES = {
     **{unit: Fraction(10 ** (3 * power)) for power, unit in enumerate("kMGTPE", start=1)},
     **{unit + "i": Fraction(1024**power) for power, unit in enumerate("KMGTPE", start=1)},
 }
+_PLAIN = re.compile(r"([0-9]{1,18})([a-zA-Z]{0,2})", re.ASCII)
 _LONGEST = 100  # characters; Kubernetes itself writes at most a few dozen
 # Past this, a number of so few digits is over 64 bits or below a billionth: no need for exactness.
 _HUGE_EXPONENT = 150
@@ -53,17 +54,26 @@ def parse_quantity(text: str | int | float) -> Fraction:
 
 def milli(text: str | int | float) -> int:
     """Thousandths, rounded up: how CPU is counted."""
-    return min(ceil(parse_quantity(text) * 1000), MAX)
+    return _rounded_up(text, 1000)
 
 
 def value(text: str | int | float) -> int:
     """Whole units, rounded up: how everything but CPU is counted."""
-    return min(ceil(parse_quantity(text)), MAX)
+    return _rounded_up(text, 1)
 
 
 def amount(resource: str, text: str | int | float) -> int:
     """The number that the scheduler counts for this resource."""
     return milli(text) if resource == "cpu" else value(text)
+
+
+def _rounded_up(text: str | int | float, per_unit: int) -> int:
+    """Whole numbers, as measurements come in hundreds of thousands of distinct ones, take no detour by fractions."""
+    found = _PLAIN.fullmatch(text) if isinstance(text, str) else None
+    scale = _SUFFIXES.get(found[2]) if found is not None else None
+    if found is None or scale is None:
+        return min(ceil(parse_quantity(text) * per_unit), MAX)
+    return min(-(-int(found[1]) * scale.numerator * per_unit // scale.denominator), MAX)
 
 
 def _plain(number: int | float) -> str:

@@ -12,6 +12,7 @@ from operator import attrgetter
 
 from rescheduler.model.objects import (
     AttachLimits,
+    Autoscaler,
     Claim,
     DisruptionBudget,
     Node,
@@ -23,6 +24,7 @@ from rescheduler.model.objects import (
 )
 from rescheduler.model.outcome import Memory
 from rescheduler.model.selector import Labels
+from rescheduler.model.usage import Measured
 
 WorkloadKey = tuple[str, str, str]
 """Kind, namespace, name."""
@@ -42,6 +44,8 @@ class ClusterSnapshot:
     storage_classes: Mapping[str, StorageClass] = field(default_factory=dict)
     attach_limits: Mapping[str, AttachLimits] = field(default_factory=dict)
     usage: tuple[Usage, ...] = ()
+    autoscalers: tuple[Autoscaler, ...] = ()
+    priority_classes: Mapping[str, int] = field(default_factory=dict)
     kinds: frozenset[str] = frozenset()
     taken_at: float | None = None
     warnings: tuple[str, ...] = ()
@@ -49,6 +53,12 @@ class ClusterSnapshot:
     """Pods that no new move is planned for, and why: a migration of theirs is under way, or has just failed."""
     memories: Mapping[WorkloadKey, Memory] = field(default_factory=dict)
     """What is remembered of moves of workloads; of files, nothing."""
+    hourly: Mapping[str, int] = field(default_factory=dict)
+    """How many moves by choice count for the hour, by their namespace; of files, none."""
+    measured: Measured | None = None
+    """What is used, as far as anybody measures it."""
+    hot_for: Mapping[str, int] | None = None
+    """For how many cycles in a row nodes have been hot before this one; None where nobody has counted."""
 
 
 @dataclass(slots=True)
@@ -65,6 +75,8 @@ class Rows:
     storage_classes: dict[str, StorageClass] = field(default_factory=dict)
     attach_limits: dict[str, AttachLimits] = field(default_factory=dict)
     usage: dict[tuple[str, str, str], Usage] = field(default_factory=dict)
+    autoscalers: dict[tuple[str, str], Autoscaler] = field(default_factory=dict)
+    priority_classes: dict[str, int] = field(default_factory=dict)
 
     def snapshot(
         self, kinds: Iterable[str] = (), taken_at: float | None = None, warnings: Iterable[str] = ()
@@ -81,6 +93,8 @@ class Rows:
             storage_classes=self.storage_classes,
             attach_limits=self.attach_limits,
             usage=tuple(self.usage[key] for key in sorted(self.usage)),
+            autoscalers=tuple(self.autoscalers[key] for key in sorted(self.autoscalers)),
+            priority_classes=self.priority_classes,
             kinds=frozenset(kinds),
             taken_at=taken_at,
             warnings=tuple(warnings),

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from rescheduler.model.migration import Migration, Outcome, OutcomeVerdict, Phase
 from rescheduler.model.objects import Pod
 from rescheduler.model.outcome import by_choice
+from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.gain import Realised
 
@@ -26,19 +27,26 @@ _NOISE = 1.0  # points; what was not expected to gain anything may come out that
 
 def verdict_of(predicted: float | None, realised: float) -> OutcomeVerdict:
     """Whether enough of the predicted gain has come true."""
-    if predicted is not None and predicted <= 0:
+    if predicted is None:
+        paid = True  # it had another purpose than the busier node, and its pod has left
+    elif predicted <= 0:
         # The strategy had another reason than the busier node, such as the other resource's spread.
         paid = realised >= predicted - _NOISE
     else:
-        paid = realised > 0 and realised >= (predicted or 0.0) * _LEAST
+        paid = realised > 0 and realised >= predicted * _LEAST
     return OutcomeVerdict.PAID if paid else OutcomeVerdict.NOT_PAID
 
 
 def outcomes(
-    snapshot: ClusterSnapshot, due: Sequence[Migration], known: Sequence[Migration], returned: Set[Key], now: float
+    snapshot: ClusterSnapshot,
+    policy: Policy,
+    due: Sequence[Migration],
+    known: Sequence[Migration],
+    returned: Set[Key],
+    now: float,
 ) -> list[Outcome]:
     """What the completed migrations that are due came to, in the cluster as it is now and of all that are known."""
-    looked_at = _Look(snapshot, [*known, *due])
+    looked_at = _Look(snapshot, policy, [*known, *due])
     return [replace(looked_at.outcome(each, back=_key(each) in returned), assessed=now) for each in due]
 
 
@@ -55,7 +63,7 @@ class _Trip:
 class _Look:
     """The cluster as it is now, and where the pods are that were moved."""
 
-    def __init__(self, snapshot: ClusterSnapshot, known: Iterable[Migration]) -> None:
+    def __init__(self, snapshot: ClusterSnapshot, policy: Policy, known: Iterable[Migration]) -> None:
         done = {_key(each): each for each in known if each.progress.phase is Phase.COMPLETED}
         names = {
             (each.namespace, each.progress.replacement.name) for each in done.values() if each.progress.replacement
@@ -70,7 +78,7 @@ class _Look:
                 self._of_pod[_name(pod)].append(trip)  # a pod of a StatefulSet keeps its name from move to move
                 self._touching[pod.node].add(_name(pod))
                 self._touching[each.progress.source].add(_name(pod))
-        self._realised = Realised(snapshot, self._touching)
+        self._realised = Realised(snapshot, policy, self._touching)
 
     def outcome(self, migration: Migration, *, back: bool) -> Outcome:
         """What one of them came to."""

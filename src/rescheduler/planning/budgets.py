@@ -30,6 +30,11 @@ class Budgets:
         """Whether no more move whatever is allowed."""
         return self._limits.total is not None and self._moves >= self._limits.total
 
+    @property
+    def left(self) -> int | None:
+        """How many more moves are allowed; None without a limit."""
+        return None if self._limits.total is None else max(self._limits.total - self._moves, 0)
+
     def targets(self) -> Mask | None:
         """[N]: nodes that may still receive pods; None when all may."""
         return None if self._limits.per_node_in is None else self._open
@@ -57,5 +62,5 @@ class Budgets:
         self._into[target] += sign
         self._namespaces[workload[1]] += sign
         self._workloads[workload] += sign
-        if self._limits.per_node_in is not None:
+        if self._limits.per_node_in is not None and target >= 0:  # what is removed goes nowhere
             self._open[target] = self._into[target] < self._limits.per_node_in

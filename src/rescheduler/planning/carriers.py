@@ -59,13 +59,17 @@ class CarrierCounts:
         self._columns = whatif.columns
         self._whatif = whatif
         self._by_pair: dict[Pair, list[DomainCounts]] = {}
-        whatif.listen(self)
+        whatif.count(self)
 
     def changed(self, pod: int, node: int, delta: int) -> None:
         """Follow a change of the what-if."""
         pair = (int(self._columns.pod_shape[pod]), int(self._columns.pod_group[pod]))
         for counts in self._by_pair.get(pair, ()):
             counts.changed(node, delta)
+
+    def follows(self, shape: int, group: int) -> bool:
+        """Whether pods of this shape and this group are carriers."""
+        return (shape, group) in self._by_pair
 
     def count(self, carrier: Carrier, counts: DomainCounts) -> None:
         """Let these counts follow these pods too."""

@@ -33,6 +33,7 @@ def plan_cycle(
         return planner, plan
     settled = Planner(snapshot, policy)
     settled.rejections.update(planner.rejections)
+    settled.not_for_gain = planner.not_for_gain
     if _replay(settled, planner):
         return settled, settled.outcome()
     # No order of moves leads to where the rehearsal ended. The first plan stands: it is feasible, if not for ever.
@@ -56,7 +57,7 @@ def _has_second_thoughts(planner: Planner, plan: Plan, strategies: Sequence[Stra
     first = planner.whatif.at.copy()
     for _ in range(_AHEAD):
         before = planner.whatif.at.copy()
-        planner.view.moved.clear()
+        planner.view.moved.intersection_update(planner.removed)  # what is gone does not come back
         planner.consult(strategies)
         if (planner.whatif.at == before).all():
             break
@@ -65,8 +66,11 @@ def _has_second_thoughts(planner: Planner, plan: Plan, strategies: Sequence[Stra
 
 def _replay(planner: Planner, rehearsal: Planner) -> bool:
     """Plan a move for each pod that ended elsewhere, in an order in which each is feasible; False if there is none."""
+    for strategy, wish in rehearsal.removed.values():
+        planner.decide(strategy, Proposal((wish,)))
     ended = rehearsal.whatif.at
-    left = [pod for pod in rehearsal.reasons if ended[pod] != planner.columns.pod_at[pod]]
+    wanted = (pod for pod in rehearsal.reasons if pod not in rehearsal.removed)
+    left = [pod for pod in wanted if ended[pod] != planner.columns.pod_at[pod]]
     while left:
         waiting: list[int] = []
         for pod in left:

@@ -19,7 +19,9 @@ from rescheduler.planning.settings import Settings
 from rescheduler.planning.strategy import Strategy
 
 _AT_HOME = ("DaemonSet", "Node")
-_PASSING = frozenset({"NotRunning", "Deleting", "Migrating", "MinPodAge", "CoolDown", "Outcome"})
+_PASSING = frozenset(
+    {"NotRunning", "Deleting", "Migrating", "MinPodAge", "CoolDown", "Outcome", "RollingOut", "Scaling"}
+)
 _LASTING = frozenset(name for name, _ in GUARDS) - _PASSING
 
 

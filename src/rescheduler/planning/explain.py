@@ -12,15 +12,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from rescheduler.model.costs import EvictionCost, eviction_cost
 from rescheduler.model.objects import Pod
-from rescheduler.model.outcome import Memory, Rest
+from rescheduler.model.outcome import MUST_BE, Memory, Rest
 from rescheduler.model.plan import Method, Move, NodeLoad, Plan, Rejection
-from rescheduler.model.policy import Policy
+from rescheduler.model.policy import Utilization
 from rescheduler.model.shape import Requests
 from rescheduler.planning.budgets import Budgets
-from rescheduler.planning.columns import Floats
+from rescheduler.planning.columns import Floats, Ints
 from rescheduler.planning.disruption import Disruption
 from rescheduler.planning.guards import objections
+from rescheduler.planning.hours import Hours
 from rescheduler.planning.planner import Planner
 
 _FREE = re.compile(r", [^,()]* free\)")
@@ -30,6 +32,7 @@ class Outcome(StrEnum):
     """What the plan does with a pod."""
 
     MOVED = "moved"
+    REMOVED = "removed"
     REJECTED = "rejected"
     NOT_PROPOSED = "notProposed"
 
@@ -86,6 +89,13 @@ class Explanation:
     """What is remembered of moves of its workload; None where nothing is."""
     rest: Rest | None = None
     """How long its workload rests because of them; None when it does not, or no more."""
+    pool: str = ""
+    """The node pool of its node; empty for none."""
+    utilization: Utilization = Utilization.REQUESTS
+    usage: Requests | None = None
+    """What was measured of it, or of its workload; None where nothing was, or only requests count."""
+    eviction_cost: EvictionCost | None = None
+    """Its place among pods of its priority, and the mark that tells it; None where none does."""
 
     @property
     def targets(self) -> tuple[NodeOutlook, ...]:
@@ -110,8 +120,10 @@ def explain(planner: Planner, plan: Plan, key: tuple[str, str], strategies: Sequ
     context = planner.context
     move = next((m for m in plan.moves if (m.namespace, m.pod) == key), None)
     rejection = next((r for r in plan.rejections if (r.namespace, r.pod) == key), None)
-    outcome = Outcome.MOVED if move else Outcome.REJECTED if rejection else Outcome.NOT_PROPOSED
     method = move.method if move else context.methods.choose(pod)
+    removed = method is Method.REMOVE  # what guards and nodes say is about moving it
+    planned = Outcome.REMOVED if removed else Outcome.MOVED
+    outcome = planned if move else Outcome.REJECTED if rejection else Outcome.NOT_PROPOSED
     kind, _, name = planner.workloads.key(pod)
     load = next((load for load in plan.before.loads if load.node == pod.node), None)
     memory = planner.snapshot.memories.get(planner.workloads.key(pod))
@@ -127,14 +139,24 @@ def explain(planner: Planner, plan: Plan, key: tuple[str, str], strategies: Sequ
         why=_why(move, rejection) or " ".join(_why_not_proposed(planner, plan, pod, strategies)),
         move=move,
         rejection=rejection,
-        objections=tuple(_objections(planner, plan, index)),
+        objections=() if removed else tuple(_objections(planner, plan, index)),
         method=method,
         not_handoff=_why_not_handoff(planner, pod, method),
         strategies=tuple(strategies),
-        outlooks=tuple(_outlooks(planner, plan, index, method)),
+        outlooks=() if removed else tuple(_outlooks(planner, plan, index, method)),
         memory=memory,
         rest=_rest(planner, memory),
+        pool=_pool(planner, pod),
+        utilization=planner.policy.utilization,
+        usage=planner.load.measure.known(pod),
+        eviction_cost=cost if (cost := eviction_cost(pod.annotations)).mark else None,
     )
+
+
+def _pool(planner: Planner, pod: Pod) -> str:
+    node = planner.columns.node_index.get(pod.node)
+    number = int(planner.levels.pool[node]) if node is not None else -1
+    return planner.levels.pools[number] if number >= 0 else ""
 
 
 def _rest(planner: Planner, memory: Memory | None) -> Rest | None:
@@ -148,7 +170,7 @@ def _why(move: Move | None, rejection: Rejection | None) -> str:
 
 
 def _why_not_handoff(planner: Planner, pod: Pod, method: Method) -> str:
-    if method is Method.HANDOFF:
+    if method in (Method.HANDOFF, Method.REMOVE):
         return ""
     return planner.context.methods.cannot_hand_off(pod) or "evict is the method chosen for it"
 
@@ -162,16 +184,21 @@ def _objections(planner: Planner, plan: Plan, index: int) -> Iterator[tuple[str,
     if pod.node and source < 0:
         yield "UnknownNode", f"its node {pod.node} is not in the input"
     budgets = Budgets(planner.policy.limits, len(columns.nodes))
+    hours = Hours(planner.snapshot, planner.policy.timing.moves_per_hour_per_namespace)
     disruption = Disruption(planner.snapshot, workloads)
     for move in plan.moves:
         other = columns.pod_index[(move.namespace, move.pod)]
         if other != index:
             row = columns.pods[other]
-            places = columns.node_index[move.source], columns.node_index[move.target]
+            places = columns.node_index.get(move.source, -1), columns.node_index.get(move.target, -1)
             budgets.spend(*places, workloads.key(row))
-            disruption.spend(row, move.method)
+            if move.strategy not in MUST_BE:
+                hours.spend(row)
+            if move.method is not Method.REMOVE:
+                disruption.spend(row, move.method)
     for found in (
         budgets.objection(source, workloads.key(pod)),
+        hours.objection(pod) if pod.node not in context.under_maintenance else None,
         disruption.objection(pod, context.methods.choose(pod)),
     ):
         if found is not None:
@@ -189,19 +216,23 @@ def _why_not_proposed(planner: Planner, plan: Plan, pod: Pod, strategies: Sequen
     )
     if before is None or after is None:
         return
-    limits = planner.policy.thresholds
+    node, view = planner.columns.node_index[pod.node], planner.view
+    found = zip(view.resources, view.thresholds[:, node].tolist(), strict=True)
+    thresholds = "thresholds " + ", ".join(f"{limit:.4g}% {name}" for name, limit in found)
     yield f"{pod.node} is at {before.cpu:.1f}% CPU and {before.memory:.1f}% memory,"
-    if not _hot(before, planner.policy):
-        yield f"so it is not hot (thresholds {limits.cpu:g}% and {limits.memory:g}%)."
-    elif not _hot(after, planner.policy):
+    if not _hot(planner, planner.load.first, node):
+        yield f"so it is not hot ({thresholds})."
+    elif not _hot(planner, planner.load.used, node):
         yield f"and moving other pods brings it to {after.cpu:.1f}% and {after.memory:.1f}%, under its thresholds."
+    elif planner.view.hot[node]:
+        yield f"so it is hot ({thresholds})."
     else:
-        yield f"so it is hot (thresholds {limits.cpu:g}% and {limits.memory:g}%)."
-    if planner.columns.nodes[planner.columns.node_index[pod.node]].maintenance:
+        yield f"so it is hot ({thresholds}), but not for hotAfterCycles ({planner.levels.hot_after[node]}) yet."
+    if planner.columns.nodes[node].maintenance:
         yield "It is under maintenance, which is NodeMaintenance's business."
     else:
         yield "It is not under maintenance."
-    open_nodes = planner.view.utilisation[:, planner.view.open]
+    open_nodes = view.utilisation[:2, view.open]
     if open_nodes.size:
         cpu, memory = (open_nodes.max(axis=1) - open_nodes.min(axis=1)).tolist()
         yield (
@@ -210,8 +241,8 @@ def _why_not_proposed(planner: Planner, plan: Plan, pod: Pod, strategies: Sequen
         )
 
 
-def _hot(load: NodeLoad, policy: Policy) -> bool:
-    return load.cpu > policy.thresholds.cpu or load.memory > policy.thresholds.memory
+def _hot(planner: Planner, used: Ints, node: int) -> bool:
+    return bool((used[:, node] > planner.levels.limit[:, node]).any())
 
 
 def _outlooks(planner: Planner, plan: Plan, index: int, method: Method) -> list[NodeOutlook]:
@@ -235,7 +266,7 @@ def _judged(planner: Planner, plan: Plan, index: int, method: Method) -> Iterato
     verdicts = feasibility.verdicts(index)
     if alone:
         whatif.place(index, source)
-    under = feasibility.fit.fits(index, whatif.room)
+    under = feasibility.fit.fits(index, whatif.free) & planner.targets.under_thresholds(index)
     came = Counter(move.target for move in plan.moves)
     view = planner.view
     now = view.utilisation
@@ -246,7 +277,7 @@ def _judged(planner: Planner, plan: Plan, index: int, method: Method) -> Iterato
         if number == source:
             predicate, reason = "SameNode", "it is there already"
         elif not predicate and not under[number]:
-            predicate, reason = "Threshold", _over(use, planner.policy)
+            predicate, reason = "Threshold", _over(planner, use, number)
         elif not predicate and most is not None and came[node.name] >= most:
             predicate, reason = "NodeInLimit", f"limits.perNodeIn ({most}) is reached"
         elif not predicate and source >= 0:
@@ -264,7 +295,8 @@ def _lost(planner: Planner, index: int, target: int, method: Method) -> str:
     return lost
 
 
-def _over(use: Floats, policy: Policy) -> str:
-    limits = (("cpuThreshold", policy.thresholds.cpu), ("memoryThreshold", policy.thresholds.memory))
-    over = [f"{name} ({limit:g}%)" for (name, limit), at in zip(limits, use, strict=True) if at > limit]
-    return f"over {' and '.join(over) or 'a threshold'} afterwards; only NodeMaintenance goes that far"
+def _over(planner: Planner, use: Floats, node: int) -> str:
+    fields = ("cpuThreshold", "memoryThreshold", *(f"thresholds.{name}" for name in planner.load.names[2:]))
+    limits = planner.levels.percent[:, node].tolist()
+    over = [f"{name} ({limit:.4g}%)" for name, limit, at in zip(fields, limits, use, strict=True) if at > limit]
+    return f"over {' and '.join(over) or 'a threshold'} afterwards; only moves that must be made go that far"

@@ -51,6 +51,14 @@ def explanation_document(explained: Explanation, plan: Plan) -> dict[str, object
         "pastMoves": _past_moves(explained.memory),
         "rest": _rest(explained.rest),
         "warnings": written["warnings"],
+        "pool": explained.pool,
+        "utilization": explained.utilization.value,
+        "usage": None
+        if explained.usage is None
+        else {name: amount_text(name, number) for name, number in explained.usage},
+        "evictionCost": None
+        if explained.eviction_cost is None
+        else {"cost": explained.eviction_cost.number, "annotation": explained.eviction_cost.mark},
     }
 
 

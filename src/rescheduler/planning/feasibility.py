@@ -132,10 +132,19 @@ class Feasibility:
         """Lay a move into the what-if; says what the rules would lose by it, and then the caller must undo it."""
         source = int(self.whatif.at[pod])
         skews = self.spread.skews(pod)
+        # What holds only thanks to pods that may come or not does not hold.
+        unsure = bool(self.whatif.expected) and (bool(skews) or self._affinity.concerns(pod))
+        if unsure:
+            with self.whatif.without_expected():
+                bare = self.spread.skews(pod)
         if side_by_side:
             self.whatif.place(pod, target)
             self.whatif.remove(pod, source)
         else:
             self.whatif.remove(pod, source)
             self.whatif.place(pod, target)
-        return self.spread.kept(skews) or self._affinity.kept(pod, source, target)
+        lost = self.spread.kept(skews) or self._affinity.kept(pod, source, target)
+        if unsure and not lost:
+            with self.whatif.without_expected():
+                lost = self.spread.kept(bare) or self._affinity.kept(pod, source, target)
+        return lost

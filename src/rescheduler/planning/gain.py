@@ -2,7 +2,7 @@
 
     gain = max(source with the pod, target without it) − max(source without it, target with it)
 
-where a node's use is the larger of its CPU and its memory, in per cent of allocatable. So it is by how many points the
+where a node's use is that of its scarcest resource, in per cent of allocatable. So it is by how many points the
 busier of the two nodes is less busy than if the pod were still, or again, on the source. It is rounded, so that plans
 print alike on every machine.
 
@@ -17,13 +17,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rescheduler.model.objects import Pod
-from rescheduler.model.shape import Requests
+from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-
-Amounts = tuple[int, int]
-"""CPU (thousandths) and memory (bytes)."""
-
-_NOTHING: Amounts = (0, 0)
+from rescheduler.planning.levels import counted
+from rescheduler.planning.measure import Amounts, Measure
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +52,22 @@ def gain(source: Side, target: Side) -> float:
 class Realised:
     """What gains have come to in one snapshot."""
 
-    def __init__(self, snapshot: ClusterSnapshot, nodes: Iterable[str]) -> None:
+    def __init__(self, snapshot: ClusterSnapshot, policy: Policy, nodes: Iterable[str]) -> None:
         """Weigh these nodes, and no others: a large cluster has many."""
-        wanted = frozenset(nodes)
-        self._capacity = {node.name: _amounts(node.allocatable) for node in snapshot.nodes if node.name in wanted}
-        self._used = dict.fromkeys(self._capacity, _NOTHING)
+        wanted, names = frozenset(nodes), counted(policy)
+        self._measure = Measure.of(snapshot, policy.utilization, names)
+        self._capacity = {
+            node.name: tuple(dict(node.allocatable).get(name, 0) for name in names)
+            for node in snapshot.nodes
+            if node.name in wanted
+        }
+        self._used: dict[str, Amounts] = dict.fromkeys(self._capacity, (0,) * len(names))
         for pod in snapshot.pods:
             place = pod.node or pod.nominated
             if place in self._used and not pod.finished:
-                self._used[place] = _sum(self._used[place], _amounts(pod.held))
+                self._used[place] = _sum(self._used[place], self._measure.held(pod))
+        for node, amounts in self._used.items():
+            self._used[node] = self._measure.whole(node, amounts)
 
     def gain(self, pod: Pod, source: str, since: Iterable[tuple[Pod, str]] = ()) -> float | None:
         """The gain of having the pod where it is rather than on the source; None if one of the two is gone.
@@ -75,11 +79,11 @@ class Realised:
         used = {name: self._used[name] for name in (source, pod.node)}
         for other, home in since:
             if other.node in used:
-                used[other.node] = _less(used[other.node], _amounts(other.held))
+                used[other.node] = _less(used[other.node], self._measure.held(other))
             if home in used:
-                used[home] = _sum(used[home], _amounts(other.shape.requests))
-        held = _amounts(pod.held)
-        back = Side(used[source], _amounts(pod.shape.requests), self._capacity[source])
+                used[home] = _sum(used[home], self._measure.asked(other))
+        held = self._measure.held(pod)
+        back = Side(used[source], self._measure.asked(pod), self._capacity[source])
         return gain(back, Side(_less(used[pod.node], held), held, self._capacity[pod.node]))
 
 
@@ -89,13 +93,8 @@ def _use(used: Amounts, capacity: Amounts) -> float:
 
 
 def _sum(one: Amounts, other: Amounts) -> Amounts:
-    return one[0] + other[0], one[1] + other[1]
+    return tuple(mine + yours for mine, yours in zip(one, other, strict=True))
 
 
 def _less(one: Amounts, other: Amounts) -> Amounts:
-    return one[0] - other[0], one[1] - other[1]
-
-
-def _amounts(requests: Requests) -> Amounts:
-    found = dict(requests)
-    return found.get("cpu", 0), found.get("memory", 0)
+    return tuple(mine - yours for mine, yours in zip(one, other, strict=True))

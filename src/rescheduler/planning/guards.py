@@ -1,39 +1,27 @@
 """Guards: what is never disturbed, whatever a strategy wants. Each is one function that says why not, or nothing.
 
 The planner asks them of every pod that a strategy proposes; the first that objects becomes the Rejection that `plan`,
-`explain`, the page and the metrics show. They look at the pod and its owners only; what depends on the rest of the plan
-is in `planning.disruption` and `planning.budgets`.
+`explain`, the page and the metrics show. They look at the pod and its surroundings only; what depends on the rest of
+the plan is in `planning.disruption` and `planning.budgets`. Those that the operator sets up are in `planning.filters`,
+those of workloads that are not at rest, and other tools' marks, in `planning.unrest`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from math import inf
 
 from rescheduler.model import marks
+from rescheduler.model.instant import LAST, format_instant
 from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Method
-from rescheduler.model.policy import MigrationMethod, Policy
-from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.methods import Methods
-from rescheduler.planning.workloads import Workloads
+from rescheduler.model.policy import MigrationMethod
+from rescheduler.planning import filters, unrest
+from rescheduler.planning.guarding import Context, Guard
+
+__all__ = ["GUARDS", "Context", "Guard", "first_objection", "objection_to_removal", "objections"]
 
 SYSTEM_CRITICAL = 2_000_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What guards look things up in."""
-
-    policy: Policy
-    snapshot: ClusterSnapshot
-    workloads: Workloads
-    methods: Methods
-    under_maintenance: frozenset[str] = frozenset()
-    """Nodes that an operator wants empty."""
-
-
-Guard = Callable[[Pod, Context], str]
+_CRASHES = 3  # restarts after which a pod that is not Ready crashes again and again, also while it runs for a moment
 
 
 def unreadable(pod: Pod, context: Context) -> str:
@@ -98,27 +86,31 @@ def system_critical(pod: Pod, context: Context) -> str:
 def young(pod: Pod, context: Context) -> str:
     """Pods younger than minPodAge."""
     now, least = context.snapshot.taken_at, context.policy.min_pod_age
-    if now is None or pod.created is None or now - pod.created >= least:
+    if now is None or pod.created is None or now - pod.created >= least or context.lifts_caution(pod):
         return ""
     return f"it is younger than minPodAge ({least:g}s)"
 
 
 def resting(pod: Pod, context: Context) -> str:
-    """Pods of workloads that were moved less than coolDown ago, unless their node is to be emptied."""
+    """Pods of workloads that were moved less than coolDown ago, unless their node is under maintenance."""
     now, rest = context.snapshot.taken_at, context.policy.cool_down
     if pod.node in context.under_maintenance:
         return ""  # rest keeps pods from being moved to and fro; a node that is emptied takes none back
-    moved = context.workloads.last_moves.get(context.workloads.key(pod)) if now is not None else None
-    if now is None or moved is None:
+    if now is None:
         return ""
-    when, written = moved
+    key = context.workloads.key(pod)
+    when, written = context.workloads.last_moves.get(key, (-inf, ""))
     if when is None:
         return f"annotation {marks.MIGRATION_TIME}: {written!r} is not a time such as 2026-11-15T08:30:00Z"
+    # A mark goes with its pod, which may have been replaced since; what the journal tells of the move stays.
+    memory = context.snapshot.memories.get(key)
+    if memory is not None and (ended := min(memory.moves[0].finished, LAST)) > when:
+        when, written = ended, format_instant(ended)
     return f"its workload was moved at {written}, less than coolDown ({rest:g}s) ago" if now - when < rest else ""
 
 
 def unpaid(pod: Pod, context: Context) -> str:
-    """Pods of workloads whose last moves did not pay or came back, longer each time, unless their node is emptied."""
+    """Pods of workloads whose last moves did not pay or came back, unless their node is under maintenance."""
     now = context.snapshot.taken_at
     if now is None or not context.snapshot.memories or pod.node in context.under_maintenance:
         return ""
@@ -130,7 +122,9 @@ def unpaid(pod: Pod, context: Context) -> str:
 def local_storage(pod: Pod, context: Context) -> str:
     """Pods with data on their node, unless allow.localStorage."""
     kept = pod.shape.local_storage
-    return f"it has local storage ({', '.join(kept)})" if kept and not context.policy.allow.local_storage else ""
+    if not kept or context.policy.allow.local_storage or context.lifts_caution(pod):
+        return ""
+    return f"it has local storage ({', '.join(kept)})"
 
 
 def volumes(pod: Pod, context: Context) -> str:
@@ -158,7 +152,7 @@ def devices(pod: Pod, context: Context) -> str:
 
 def job(pod: Pod, context: Context) -> str:
     """Pods of Jobs, unless allow.jobs: moving one starts its work again."""
-    if pod.owner is None or pod.owner.kind != "Job" or context.policy.allow.jobs:
+    if pod.owner is None or pod.owner.kind != "Job" or context.policy.allow.jobs or context.lifts_caution(pod):
         return ""
     return f"Job {pod.owner.name} would start its work again (allow.jobs lets it)"
 
@@ -178,8 +172,10 @@ def single_replica(pod: Pod, context: Context) -> str:
     """Single replicas that cannot be handed off, unless allow.singleReplica: there would be a moment of none."""
     if context.policy.allow.single_replica or pod.owner is None or pod.owner.kind in ("Job", "DaemonSet", "Node"):
         return ""
-    if context.methods.choose(pod) is not Method.EVICT:
+    if context.methods.choose(pod) is not Method.EVICT or context.lifts_caution(pod):
         return ""
+    if not pod.ready and (pod.ailment is not None or pod.restarts >= _CRASHES):
+        return ""  # it crashes, or cannot start: there is none already
     workloads = context.workloads
     only = "replica" if workloads.replicas(pod) <= 1 else "Ready replica" if workloads.only_ready(pod) else ""
     if not only:
@@ -199,9 +195,23 @@ GUARDS: tuple[tuple[str, Guard], ...] = (
     ("ExcludedPodSelector", excluded_selector),
     ("ReschedulingDisabled", opted_out),
     ("SystemCritical", system_critical),
+    ("NamespaceFilter", filters.namespace),
+    ("NodeFilter", filters.node),
+    ("PodFilter", filters.selector),
+    ("PriorityThreshold", filters.priority),
+    ("SafeToEvict", unrest.not_safe_to_evict),
+    ("DoNotDisrupt", unrest.not_to_be_disrupted),
+    ("EvictionCost", unrest.too_costly),
+    ("PreferNoEviction", unrest.prefers_no_eviction),
     ("MinPodAge", young),
     ("CoolDown", resting),
     ("Outcome", unpaid),
+    ("RollingOut", unrest.rolling_out),
+    ("Scaling", unrest.scaling),
+    ("MinReplicas", filters.replicas),
+    ("WithoutController", filters.without_controller),
+    ("WithoutDisruptionBudget", filters.without_disruption_budget),
+    ("PersistentVolumes", filters.persistent_volumes),
     ("LocalStorage", local_storage),
     ("Volumes", volumes),
     ("ResourceClaims", devices),
@@ -221,6 +231,28 @@ def first_objection(pod: Pod, context: Context) -> tuple[str, str] | None:
     """The first guard that objects, with its reason."""
     for name, guard in GUARDS:
         why = guard(pod, context)
+        if why:
+            return name, why
+    return None
+
+
+_SILENT_ON_REMOVAL = frozenset(
+    {
+        *("NotRunning", "SystemCritical", "MinPodAge", "CoolDown", "Outcome", "LocalStorage", "Volumes"),
+        *("ResourceClaims", "Job", "MigrationMethod", "SingleReplica", "RollingOut", "Scaling", "MinReplicas"),
+        *("PriorityThreshold", "SafeToEvict", "DoNotDisrupt", "EvictionCost", "PreferNoEviction"),
+        *("PersistentVolumes", "WithoutDisruptionBudget"),
+    }
+)
+"""Guards that protect a pod that runs, and say nothing about one that has ended."""
+
+
+def objection_to_removal(pod: Pod, context: Context) -> tuple[str, str] | None:
+    """The first guard that objects to removing a pod that has ended, with its reason."""
+    if not pod.finished:
+        return "StillRunning", "it has not ended"
+    for name, guard in GUARDS:
+        why = guard(pod, context) if name not in _SILENT_ON_REMOVAL else ""
         if why:
             return name, why
     return None

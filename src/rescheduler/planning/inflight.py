@@ -13,8 +13,9 @@ from dataclasses import replace
 import msgspec
 
 from rescheduler.model import marks
-from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.migration import PLANNED_ANEW, Migration, Phase
 from rescheduler.model.objects import Pod
+from rescheduler.model.plan import Method
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.outcomes import remembering
 
@@ -52,7 +53,7 @@ def as_settled(snapshot: ClusterSnapshot, migrations: Iterable[Migration], rest:
 
 
 def _moved(pod: Pod, going: dict[_Key, Migration], there: dict[_Key, Pod], nodes: frozenset[str]) -> Pod | None:
-    """The pod as it will be: on its target, or gone because its replacement is there already."""
+    """The pod as it will be: on its target, going, or gone because its replacement is there already."""
     migration = going.get((pod.namespace, pod.name))
     if migration is None:
         return pod
@@ -62,6 +63,8 @@ def _moved(pod: Pod, going: dict[_Key, Migration], there: dict[_Key, Pod], nodes
     copy = there.get((pod.namespace, progress.replacement.name)) if progress.replacement is not None else None
     if copy is not None and copy.uid != pod.uid:
         return None
+    if (progress.method or order.method) is Method.REMOVE:
+        return msgspec.structs.replace(pod, deleting=True)
     target = progress.target or order.target
     return msgspec.structs.replace(pod, node=target) if target in nodes and pod.node else pod
 
@@ -99,6 +102,7 @@ def _weighs(copy: Pod, nodes: frozenset[str]) -> bool:
 
 def _lately(migration: Migration, now: float | None, rest: float) -> bool:
     finished, order = migration.progress.finished, migration.order
-    if order.needs_approval and not migration.progress.attempts and not migration.rejected_by:
+    waited = order.needs_approval or migration.progress.message.endswith(PLANNED_ANEW)
+    if waited and not migration.progress.attempts and not migration.rejected_by:
         return False  # it only waited, for people or for its turn: nothing speaks against the pod
     return now is not None and finished is not None and now - finished < rest

@@ -84,7 +84,7 @@ class Matching:
         """The same, of counts that leave out pods that are being deleted."""
         self._counted_by: RuleIndex[tuple[Hashable, bool]] = RuleIndex(self)
         """The same counts, found by the pods that they mean, and whether pods that are being deleted count."""
-        whatif.listen(self)
+        whatif.count(self)
 
     def changed(self, pod: int, node: int, delta: int) -> None:
         """Follow a change of the what-if."""
@@ -94,6 +94,10 @@ class Matching:
         if group in self._of_staying and not self._columns.pods[pod].deleting:
             for counts in self._of_staying[group]:
                 counts.changed(node, delta)
+
+    def follows(self, shape: int, group: int) -> bool:
+        """Whether anything counts pods of this group by now."""
+        return group in self._by_group or group in self._of_staying
 
     def grown(self, groups: Iterable[int]) -> None:
         """The columns have taken in more pods, with these groups that were not there before."""
@@ -144,6 +148,13 @@ class Matching:
             fresh.add(self._whatif.at[pods])
             (self._by_group if leaving else self._of_staying).setdefault(group, []).append(fresh)
         return fresh
+
+    def staying(self, subjects: Subjects) -> Indexes:
+        """The pods that are meant and are not being deleted: those that count for spread, if their node does."""
+        groups = self._groups_meant(frozenset({subjects}))
+        pods = [self._columns.pods_of_group(group) for group in groups]
+        found: Indexes = np.sort(np.concatenate(pods)) if pods else np.zeros(0, np.int32)
+        return found[~self._leaving[found]]
 
     @cached_property
     def _leaving(self) -> Mask:

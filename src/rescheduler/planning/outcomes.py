@@ -14,14 +14,16 @@ from dataclasses import replace
 from rescheduler.model.migration import Migration, OutcomeVerdict, Phase
 from rescheduler.model.objects import Workload
 from rescheduler.model.outcome import Memory, PastMove, Rest, by_choice, enough, is_bad
+from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
+from rescheduler.planning.hours import counting
 
 Key = tuple[str, str]
 """Namespace and name of a migration."""
 Workloads = Mapping[WorkloadKey, Workload]
 
-_MAINTENANCE = "NodeMaintenance"
+_UNDO_NOTHING = frozenset({"NodeMaintenance", "PodLifeTime"})
 _LISTED = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"})
 _HOW_LATE = 60.0  # seconds that looking at a move may come late, before nobody waits for it
 
@@ -29,14 +31,15 @@ _HOW_LATE = 60.0  # seconds that looking at a move may come late, before nobody 
 def brought_back(migrations: Iterable[Migration], policy: Policy, workloads: Workloads | None = None) -> set[Key]:
     """The completed migrations that a later one of the same workload has undone: a pod went the same way back.
 
-    A later move undoes one earlier one, the newest. An operator who empties the target undoes nothing, and what comes
-    back only after longestRest is another story.
+    A later move undoes one earlier one, the newest. An operator who empties the target undoes nothing, nor does a pod's
+    age; and what comes back only after longestRest is another story.
     """
     found: set[Key] = set()
     for moves in _by_workload(migrations, workloads).values():
         ways: defaultdict[tuple[str, str], list[Migration]] = defaultdict(list)
         for later in moves:
-            gone = ways[later.progress.target, later.progress.source] if later.order.strategy != _MAINTENANCE else []
+            undoes = later.order.strategy not in _UNDO_NOTHING
+            gone = ways[later.progress.target, later.progress.source] if undoes else []
             newest_first = reversed(range(len(gone)))
             undone = next((at for at in newest_first if _undoes(later, gone[at], policy.longest_rest)), None)
             if undone is not None:
@@ -51,9 +54,10 @@ def memories(migrations: Iterable[Migration], workloads: Workloads | None = None
 
 
 def remembering(snapshot: ClusterSnapshot, migrations: Iterable[Migration]) -> ClusterSnapshot:
-    """The snapshot with what is remembered of its workloads' moves."""
-    found = memories(migrations, snapshot.workloads)
-    return replace(snapshot, memories=found) if found else snapshot
+    """The snapshot with what is remembered of its workloads' moves, and what counts for the hour."""
+    known = list(migrations)
+    found, hourly = memories(known, snapshot.workloads), counting(known, snapshot.taken_at)
+    return replace(snapshot, memories=found, hourly=hourly) if found or hourly else snapshot
 
 
 def rests(
@@ -68,11 +72,12 @@ def needed(migrations: Iterable[Migration], policy: Policy, assess_after: float,
     """The finished migrations that must not be forgotten yet: nobody has looked at them, or a rest depends on them.
 
     Of each workload only as many bad ones as make the longest rest, and none for longer than twice that rest. Those
-    that paid for twice the cool-down: before it is over, nothing could bring them back.
+    that paid for twice the cool-down: before it is over, nothing could bring them back. All of them for the cool-down.
     """
     known = list(migrations)
     found = {_key(each) for each in known if _is_unseen(each) and _age(each, now) < assess_after + _HOW_LATE}
     found |= {_key(each) for each in known if _has_paid(each) and _age(each, now) < 2 * policy.cool_down}
+    found |= {_key(each) for each in known if _has_moved(each) and _age(each, now) < policy.cool_down}
     for key, memory in memories(known).items():
         rest = memory.rest(policy)
         if rest is not None and now < rest.forgotten:
@@ -86,7 +91,18 @@ def is_due(migration: Migration, assess_after: float, now: float) -> bool:
 
 
 def _is_unseen(migration: Migration) -> bool:
-    return migration.progress.phase is Phase.COMPLETED and migration.progress.outcome is None
+    is_open = migration.progress.phase is Phase.COMPLETED and migration.progress.outcome is None
+    return is_open and not _is_removal(migration)
+
+
+def _is_removal(migration: Migration) -> bool:
+    """Whether it moved nothing, so that there is nothing to judge and nobody rests for it."""
+    return migration.progress.method is Method.REMOVE
+
+
+def _has_moved(migration: Migration) -> bool:
+    """Whether its workload has been moved, and rests."""
+    return migration.progress.phase is Phase.COMPLETED and not _is_removal(migration)
 
 
 def _has_paid(migration: Migration) -> bool:
@@ -112,9 +128,8 @@ def _undoes(later: Migration, earlier: Migration, longest: float) -> bool:
 
 def _by_workload(migrations: Iterable[Migration], workloads: Workloads | None) -> dict[WorkloadKey, list[Migration]]:
     """The completed migrations of each workload, the oldest first."""
-    done = [
-        each for each in migrations if each.progress.phase is Phase.COMPLETED and each.progress.finished is not None
-    ]
+    over = (each for each in migrations if each.progress.phase is Phase.COMPLETED and not _is_removal(each))
+    done = [each for each in over if each.progress.finished is not None]
     done.sort(key=lambda each: (each.progress.finished or 0.0, each.namespace, each.name), reverse=True)
     heirs: dict[tuple[str, str], str] = {}
     found: defaultdict[WorkloadKey, list[Migration]] = defaultdict(list)

@@ -7,33 +7,39 @@ move by move, in its order. Nothing here acts, waits or reads a clock: the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rescheduler.model.objects import Pod
+from rescheduler.model.outcome import MUST_BE
 from rescheduler.model.plan import Method, Move, Plan, Rejection
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning import warnings
 from rescheduler.planning.budgets import Budgets
-from rescheduler.planning.columns import Columns, Ints, Mask
+from rescheduler.planning.columns import Columns, Floats, Mask
 from rescheduler.planning.disruption import Disruption
 from rescheduler.planning.feasibility import Feasibility
 from rescheduler.planning.gain import Side, gain
-from rescheduler.planning.guards import Context, first_objection
+from rescheduler.planning.groups import Groups
+from rescheduler.planning.guards import Context, first_objection, objection_to_removal
+from rescheduler.planning.hours import FIELD, GUARD, Hours
+from rescheduler.planning.levels import Levels, counted
+from rescheduler.planning.load import Load
 from rescheduler.planning.methods import Methods
 from rescheduler.planning.picture import picture
 from rescheduler.planning.ranking import Ranking
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.strategy import Decision, Proposal, Strategy, Wish
-from rescheduler.planning.view import View
+from rescheduler.planning.targets import Targets, laid_in
+from rescheduler.planning.view import Ground, View
 from rescheduler.planning.whatif import WhatIf
 from rescheduler.planning.workloads import Workloads
 
-# A target that the rules would not survive is passed over for the next best; this many are looked at before giving up.
-_TARGETS_TRIED = 64
+_NOWHERE = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,8 @@ class _Placed:
     source: int
     target: int
     method: Method
+    spent: bool = True
+    """Whether budgets were charged for it; on second thoughts they have been already."""
 
 
 class Planner:
@@ -55,9 +63,15 @@ class Planner:
         self.columns = Columns(snapshot)
         self.whatif = WhatIf(self.columns)
         self.feasibility = Feasibility(self.whatif)
-        self.view = View(self.whatif, policy.thresholds, self.feasibility.reach)
-        self.whatif.reserve(self._above_thresholds())
+        self.load = Load(self.whatif, policy.utilization, counted(policy))
+        self.levels = Levels(self.columns, policy, self.load)
         self.workloads = Workloads(snapshot)
+        groups = Groups(self.columns, policy.pod_group_labels)
+        self._ground = Ground(
+            self.feasibility, self.load, self.levels, self.workloads, groups, self, self._ripe(), set()
+        )
+        self._views: dict[str | None, View] = {}
+        self.view = self.view_of(None)
         methods = Methods(snapshot, self.workloads, policy.migration_method)
         empty = frozenset(node.name for node in snapshot.nodes if node.maintenance)
         self.context = Context(policy, snapshot, self.workloads, methods, empty)
@@ -65,17 +79,39 @@ class Planner:
         self.whatif.listen(self._ranking)
         self._disruption = Disruption(snapshot, self.workloads)
         self._budgets = Budgets(policy.limits, len(snapshot.nodes))
+        self._hours = Hours(snapshot, policy.timing.moves_per_hour_per_namespace)
+        self.targets = Targets(self.feasibility, self.view, self._ranking, self._budgets)
         self._moves: list[Move] = []
         self.reasons: dict[int, tuple[str, str]] = {}
         """For each pod that is moved: the strategy that wanted it first, and why."""
         self.rejections: dict[int, Rejection] = {}
+        self.removed: dict[int, tuple[str, Wish]] = {}
+        """The pods that are removed: which strategy wants that, and its wish."""
         self._proposals = 0
+        self._running = ""
+        """The strategy that is asked now, or whose proposal is decided."""
+        self.not_for_gain: set[str] = set()
+        """Strategies whose moves promise no gain: they have another purpose."""
 
-    def _above_thresholds(self) -> Ints:
-        """[R, N]: what lies above the thresholds, which no move should use."""
-        reserve = np.zeros_like(self.columns.allocatable)
-        reserve[:2] = self.view.capacity - self.view.limit
-        return reserve
+    def _ripe(self) -> Mask:
+        """[N]: nodes that count as hot if they are hot now, too; without a memory of earlier cycles, all."""
+        before, wanted = self.snapshot.hot_for, self.levels.hot_after
+        if before is None:
+            return np.ones(len(self.columns.nodes), np.bool_)
+        so_far = np.array([before.get(node.name, 0) + 1 for node in self.columns.nodes], np.int32)
+        ripe: Mask = so_far >= wanted
+        return ripe
+
+    def over_before(self) -> list[str]:
+        """The nodes that were over a threshold before any move."""
+        found = (self.load.first > self.levels.limit).any(axis=0) & self.view.workers
+        return [self.columns.nodes[node].name for node in np.flatnonzero(found)]
+
+    def view_of(self, pool: str | None) -> View:
+        """What a strategy of this pool sees."""
+        if pool not in self._views:
+            self._views[pool] = View(self._ground, self.levels.within(pool))
+        return self._views[pool]
 
     def plan(self, strategies: Iterable[Strategy[Settings]]) -> Plan:
         """Let each strategy propose until it has nothing left to put right."""
@@ -84,8 +120,12 @@ class Planner:
 
     def consult(self, strategies: Iterable[Strategy[Settings]]) -> None:
         """Ask each strategy for proposals and answer them: what must be done before what would be nice."""
-        for strategy in sorted(strategies, key=lambda one: (one.order, one.name)):
-            proposals = strategy.propose(self.view)
+        in_order = sorted(strategies, key=lambda one: (one.order, one.name, one.pool or ""))
+        self.targets.consulted = [(each, self.view_of(each.pool)) for each in in_order]
+        self.not_for_gain = {each.name for each in in_order if not each.for_gain}
+        for strategy, view in self.targets.consulted:
+            self._running = strategy.name
+            proposals = strategy.propose(view)
             try:
                 proposal = next(proposals)
                 while True:
@@ -96,13 +136,20 @@ class Planner:
     def outcome(self) -> Plan:
         """What has been decided so far."""
         rejections = [rejection for pod, rejection in self.rejections.items() if pod not in self.reasons]
+        said = (*self.snapshot.warnings, *warnings.about(self.snapshot, self.columns), *self.load.warnings())
         return Plan(
             moves=tuple(self._moves),
             rejections=tuple(sorted(rejections, key=lambda r: (r.namespace, r.pod))),
-            before=picture(self.columns, self.columns.used, self.view),
-            after=picture(self.columns, self.whatif.used, self.view),
-            warnings=(*self.snapshot.warnings, *warnings.about(self.snapshot, self.columns)),
+            before=picture(self.columns, self.levels, self.load.first, self.columns.used),
+            after=picture(self.columns, self.levels, self.load.used, self.whatif.used),
+            warnings=said,
+            utilization=self.policy.utilization,
         )
+
+    @property
+    def left(self) -> int | None:
+        """How many moves the plan may still make; None without a limit."""
+        return self._budgets.left
 
     @property
     def exhausted(self) -> bool:
@@ -111,167 +158,208 @@ class Planner:
 
     def decide(self, strategy: str, proposal: Proposal) -> Decision:
         """Take the whole proposal, or leave everything as it was."""
-        placed: list[_Placed] = []
+        self._running = strategy
+        along = self._along(proposal.wishes)
+        wishes = (*proposal.wishes, *(wish for wish, _ in along.values()))
+        if refused := self._too_many(wishes, strategy):
+            return self._refuse(wishes[0], replace(refused, strategy=strategy), proposal)
+        undo: list[Callable[[], None]] = []
         moves: list[Move] = []
-        for wish in proposal.wishes:
-            found = self._place(wish)
-            if isinstance(found, _Placed):
-                placed.append(found)
-                moves.append(self._move(strategy, wish, found))
-                continue
-            for done in reversed(placed):
-                self._undo(done)
-            rejection = replace(found, strategy=strategy)
-            known = self.rejections.get(wish.pod)
-            # The first reason stands: a later try may only meet what the plan itself has spent since. Words may change.
-            if known is None or (known.strategy, known.guard) == (strategy, rejection.guard):
-                self.rejections[wish.pod] = rejection
-            return Decision(rejection=rejection, exhausted=self._budgets.exhausted)
-        self._proposals += 1
+        for wish in wishes:
+            # Whoever only comes along may not be sent where the strategy itself would want it away again.
+            found = self._remove(wish) if wish.removal else self._place(wish, "" if wish.pod in along else strategy)
+            if isinstance(found, Rejection):
+                _take_back(undo)
+                if wish.pod in along:
+                    wish, found = self._held_back(along[wish.pod][1], found)
+                return self._refuse(wish, replace(found, strategy=strategy), proposal)
+            undo.append(lambda done=found: self._undo(done))  # type: ignore[misc]  # mypy cannot infer such a lambda
+            moves.append(self._move(strategy, wish, found))
+        for pod, node in proposal.arrivals:
+            arrived = laid_in(self.targets, pod, node)
+            if arrived is None:
+                why = (
+                    f"{self.columns.pods[pod].full_name} would not fit on {self.columns.nodes[node].name} all the same"
+                )
+                _take_back(undo)
+                if not wishes:  # room was only to be kept free for it: there is nobody to tell
+                    return Decision(exhausted=self._budgets.exhausted)
+                return self._refuse(wishes[0], self._rejection(wishes[0].pod, "NoRoom", why, strategy), proposal)
+            undo.append(arrived)
+        self.whatif.expect(proposal.arrivals)  # together they may be company for each other; not for the rest
+        for pod, node in proposal.arrivals:
+            self._ranking.changed(pod, node, 0)  # who is only expected makes no node busier
+        self._proposals += bool(moves)
         self._moves.extend(moves)
-        self.view.moved.update(done.pod for done in placed)
-        for wish in proposal.wishes:
+        self.view.moved.update([*(wish.pod for wish in wishes), *(pod for pod, _ in proposal.arrivals)])
+        for wish in wishes:
             self.reasons.setdefault(wish.pod, (strategy, wish.why))
+            if wish.removal:
+                self.removed[wish.pod] = (strategy, wish)
         return Decision(tuple(moves), exhausted=self._budgets.exhausted)
 
-    def _place(self, wish: Wish) -> _Placed | Rejection:
-        """Find the best target for a pod and lay the move into the what-if; or say what refuses it."""
-        pod = self.columns.pods[wish.pod]
-        source = int(self.whatif.at[wish.pod])
-        if wish.pod in self.view.moved:
-            return self._rejection(wish.pod, "AlreadyMoved", "the plan moves it already")
+    def _along(self, wishes: tuple[Wish, ...]) -> dict[int, tuple[Wish, Wish]]:
+        """For every other member of the pod groups that these wishes touch: the wish for it, and the one it follows."""
+        groups, moved = self._ground.groups, self.view.moved
+        wished = {wish.pod for wish in wishes}
+        along: dict[int, tuple[Wish, Wish]] = {}
+        for wish in wishes:
+            for pod in () if wish.removal or wish.pod in moved else groups.members(wish.pod):
+                if pod not in wished and pod not in moved and pod not in along:
+                    why = f"pod group {groups.name(pod)} moves together: {wish.why}"
+                    along[pod] = (Wish(pod, why, insist=wish.insist), wish)
+        return along
+
+    def _held_back(self, wish: Wish, by: Rejection) -> tuple[Wish, Rejection]:
+        """The refusal of a wish because of another member of its pod group, told of the pod that was wanted."""
+        group = self._ground.groups.name(wish.pod)
+        why = f"pod group {group} moves together or not at all, and {by.namespace}/{by.pod}: {by.reason}"
+        return wish, self._rejection(wish.pod, by.guard, why)
+
+    def _too_many(self, wishes: tuple[Wish, ...], strategy: str) -> Rejection | None:
+        """Why so many never go together, however empty the plan or the hour is."""
+        most, hourly = self.policy.limits.total, self.policy.timing.moves_per_hour
+        if most is not None and len(wishes) > max(most, 1):
+            guard, limit = "MaxReschedulePods", f"maxReschedulePods is {most}"
+        elif hourly is not None and len(wishes) > hourly and strategy not in MUST_BE:
+            guard, limit = "MovesPerHour", f"when.movesPerHour is {hourly}"
+        elif strategy not in MUST_BE and (crowd := self._crowd(wishes)):
+            guard, limit = GUARD, f"{crowd}, and {FIELD} is {self.policy.timing.moves_per_hour_per_namespace}"
+        else:
+            return None
+        return self._rejection(wishes[0].pod, guard, f"{len(wishes)} pods move together or not at all, and {limit}")
+
+    def _crowd(self, wishes: tuple[Wish, ...]) -> str:
+        """How many of these are of one namespace, if those never go within an hour; empty if they may."""
+        most = self.policy.timing.moves_per_hour_per_namespace
+        if most is None or len(wishes) <= most:
+            return ""
+        ((namespace, count),) = Counter(self.columns.pods[wish.pod].namespace for wish in wishes).most_common(1)
+        return f"{count} of them are in {namespace}" if count > most else ""
+
+    def _refuse(self, wish: Wish, rejection: Rejection, proposal: Proposal) -> Decision:
+        if proposal.otherwise:
+            rejection = replace(rejection, reason=f"{proposal.otherwise}: {rejection.reason}")
+        known = self.rejections.get(wish.pod)
+        # The first reason stands: a later try may only meet what the plan itself has spent since. Words may change.
+        if known is None or (known.strategy, known.guard) == (rejection.strategy, rejection.guard):
+            self.rejections[wish.pod] = rejection
+        return Decision(rejection=rejection, exhausted=self._budgets.exhausted)
+
+    def method(self, pod: int) -> Method:
+        """How a pod would be moved."""
+        return self.context.methods.choose(self.columns.pods[pod])
+
+    def could_be(self, pod: int) -> Mask:
+        """[N]: where a pod could be moved now, within thresholds and limits."""
+        return self.targets.could_be(pod, self.method(pod))
+
+    def suiting(self, pod: int, besides: str = "") -> Mask | None:
+        """[N]: where no strategy but the one that is asked now, or `besides`, would want a pod away; None: anywhere."""
+        return self.targets.suiting(pod, self._running, besides)
+
+    def cost(self, pod: int) -> Floats:
+        """[N]: how the planner itself ranks targets of a pod."""
+        return self._ranking.cost(pod)
+
+    def objection(self, index: int) -> tuple[str, str] | None:
+        """Which guard or budget objects to moving a pod, and why."""
+        pod, source = self.columns.pods[index], int(self.whatif.at[index])
         objection = first_objection(pod, self.context)
         if objection is None and source < 0:
             objection = ("UnknownNode", f"its node {pod.node} is not in the input")
-        again = wish.pod in self.reasons  # a second thought: it has spent what a move costs
-        if objection is None and not again:
-            objection = self._budgets.objection(source, self.workloads.key(pod))
-        if objection is not None:
+        if objection is None and index not in self.reasons:  # on second thoughts, it has spent what a move costs
+            return self._limited(source, pod) or self._disruption.objection(pod, self.context.methods.choose(pod))
+        return objection
+
+    def _place(self, wish: Wish, strategy: str) -> _Placed | Rejection:
+        """Find the best target for a pod and lay the move into the what-if; or say what refuses it."""
+        if wish.pod in self.view.moved:
+            return self._rejection(wish.pod, "AlreadyMoved", "the plan moves it already")
+        if objection := self.objection(wish.pod):
             return self._rejection(wish.pod, *objection)
+        pod, source = self.columns.pods[wish.pod], int(self.whatif.at[wish.pod])
         method = self.context.methods.choose(pod)
-        objection = None if again else self._disruption.objection(pod, method)
-        if objection is not None:
-            return self._rejection(wish.pod, *objection)
-        target = self._find_target(wish, method)
+        target = self.targets.find(wish, method, strategy)
         if isinstance(target, str):
-            return self._rejection(wish.pod, "NoTarget", target)
-        if not again:
+            why = target or self.targets.why_none(wish, method, self.policy.limits)
+            return self._rejection(wish.pod, "NoTarget", why)
+        if fresh := wish.pod not in self.reasons:
             self._disruption.spend(pod, method)
-            self._budgets.spend(source, target, self.workloads.key(pod))
-        return _Placed(wish.pod, source, target, method)
+            self._spend(source, target, pod)
+        return _Placed(wish.pod, source, target, method, fresh)
 
-    def _find_target(self, wish: Wish, method: Method) -> int | str:
-        """The best target that the rules survive, with the move laid in; or why there is none."""
-        cost = self._ranking.cost(wish.pod) if wish.cost is None else wish.cost
-        broken = ""
-        for room in (self.whatif.room, self.whatif.free) if wish.insist else (self.whatif.room,):
-            mask = self.targets(wish.pod, method, room)
-            if wish.cost is not None:
-                mask &= np.isfinite(cost)
-            candidates = np.flatnonzero(mask)
-            costs = cost[candidates]
-            for _ in range(min(len(candidates), _TARGETS_TRIED)):
-                best = int(costs.argmin())
-                target = int(candidates[best])
-                lost = self._try(wish.pod, target, method)
-                if not lost:
-                    return target
-                broken = lost
-                costs[best] = np.inf
-        return broken or self._why_none(wish, method)
-
-    def targets(self, pod: int, method: Method, room: Ints) -> Mask:
-        """[N]: where the pod could be moved within this room."""
-        with self._as_judged(pod, method):
-            mask = self.feasibility.mask(pod, room)
-        # What is over its threshold takes nothing by choice, not even a pod that asks none of that resource.
-        for resource in np.flatnonzero(self.columns.requests(pod)[:2] == 0) if room is self.whatif.room else ():
-            mask &= room[resource] >= 0
-        mask[self.whatif.at[pod]] = False
-        allowed = self._budgets.targets()
-        if allowed is not None:
-            mask &= allowed
-        return mask
-
-    @contextmanager
-    def _as_judged(self, pod: int, method: Method) -> Iterator[None]:
-        """The world in which a move is judged: an eviction without the original, all else beside it."""
-        source = int(self.whatif.at[pod])
-        shape = self.columns.shape(pod)
-        # Without rules about other pods or volumes, its own absence changes nothing for another node.
-        alone = method is Method.EVICT and bool(shape.affinity or shape.anti_affinity or shape.spread or shape.claims)
-        if alone:
-            self.whatif.remove(pod, source)
-        yield
-        if alone:
-            self.whatif.place(pod, source)
-
-    def _try(self, pod: int, target: int, method: Method) -> str:
-        source = int(self.whatif.at[pod])
-        lost = self.feasibility.try_move(pod, target, side_by_side=method is not Method.EVICT)
-        if lost:
-            self._take_back(pod, source, target)
-        return lost
-
-    def _take_back(self, pod: int, source: int, target: int) -> None:
-        self.whatif.remove(pod, target)
-        self.whatif.place(pod, source)
+    def _remove(self, wish: Wish) -> _Placed | Rejection:
+        """Let a pod that has ended be removed; it holds nothing, so that nothing changes for the others."""
+        pod = self.columns.pods[wish.pod]
+        if wish.pod in self.view.moved:
+            return self._rejection(wish.pod, "AlreadyMoved", "the plan removes it already")
+        source = self.columns.node_index.get(pod.node, _NOWHERE)
+        objection = objection_to_removal(pod, self.context) or self._limited(source, pod)
+        if objection:
+            return self._rejection(wish.pod, *objection)
+        self._spend(source, _NOWHERE, pod)
+        return _Placed(wish.pod, source, _NOWHERE, Method.REMOVE)
 
     def _undo(self, done: _Placed) -> None:
         pod = self.columns.pods[done.pod]
-        self._take_back(done.pod, done.source, done.target)
-        self._disruption.spend(pod, done.method, -1)
-        self._budgets.spend(done.source, done.target, self.workloads.key(pod), -1)
+        if done.method is not Method.REMOVE:
+            self.targets.take_back(done.pod, done.source, done.target)
+            if done.spent:
+                self._disruption.spend(pod, done.method, -1)
+        if done.spent:
+            self._spend(done.source, done.target, pod, -1)
 
-    def _why_none(self, wish: Wish, method: Method) -> str:
-        """How many of the other nodes each predicate refuses, in the scheduler's manner."""
-        source = int(self.whatif.at[wish.pod])
-        with self._as_judged(wish.pod, method):
-            refused = self.feasibility.tally(wish.pod, source)
-        others = len(self.columns.nodes) - 1
-        parts = [f"{count} {name}" for name, count in refused.items()]
-        left = others - sum(refused.values())
-        if left:
-            parts.append(f"{left} {self._why_not_wanted(wish)}")
-        return f"0/{others} other nodes: {', '.join(parts)}" if parts else "there is no other node"
+    def _limited(self, source: int, pod: Pod) -> tuple[str, str] | None:
+        """Which limit of the plan or of the hour is reached for a pod, as a guard and a reason."""
+        objection = self._budgets.objection(source, self.workloads.key(pod))
+        return objection if objection or self._running in MUST_BE else self._hours.objection(pod)
 
-    def _why_not_wanted(self, wish: Wish) -> str:
-        """What keeps a pod from nodes that the scheduler would let it on."""
-        reasons = ["over a threshold afterwards"] if not wish.insist else []
-        if self.policy.limits.per_node_in is not None:
-            reasons.append(f"at limits.perNodeIn ({self.policy.limits.per_node_in})")
-        if wish.cost is not None:
-            reasons.append("no better for it")
-        return " or ".join(reasons)
+    def _spend(self, source: int, target: int, pod: Pod, sign: int = 1) -> None:
+        """Take a move into account, or with sign -1 out of it."""
+        self._budgets.spend(source, target, self.workloads.key(pod), sign)
+        if self._running not in MUST_BE:
+            self._hours.spend(pod, sign)
 
     def _move(self, strategy: str, wish: Wish, placed: _Placed) -> Move:
         pod = self.columns.pods[placed.pod]
-        target = self.columns.nodes[placed.target].name
-        cpu, memory = self.view.utilisation_of(placed.target)
         kind, _, name = self.workloads.key(pod)
+        told, gained = wish.why, None
+        target = ""
+        if placed.target >= 0:
+            target = self.columns.nodes[placed.target].name
+            cpu, memory = self.view.utilisation_of(placed.target)[:2].tolist()
+            told = f"{wish.why}; {target} is then at {cpu:.1f}% CPU and {memory:.1f}% memory"
+            if strategy not in self.not_for_gain:
+                gained = gain(self._side(placed.pod, placed.source), self._side(placed.pod, placed.target))
         return Move(
             namespace=pod.namespace,
             pod=pod.name,
-            source=self.columns.nodes[placed.source].name,
+            source=pod.node if placed.source < 0 else self.columns.nodes[placed.source].name,
             target=target,
             strategy=strategy,
-            reason=f"{wish.why}; {target} is then at {cpu:.1f}% CPU and {memory:.1f}% memory",
+            reason=told,
             method=placed.method,
             uid=pod.uid,
             workload=f"{kind}/{name}",
             priority=pod.priority,
             proposal=self._proposals,
-            gain=gain(self._side(placed.pod, placed.source), self._side(placed.pod, placed.target)),
+            gain=gained,
         )
 
     def _side(self, pod: int, node: int) -> Side:
         """One of the two nodes of a move that is laid in: the target has the pod already, the source no more."""
         here = node == self.whatif.at[pod]
-        amounts = self.columns.held(pod) if node == self.columns.pod_at[pod] else self.columns.requests(pod)
-        used, taken, capacity = self.whatif.used[:2, node].tolist(), amounts[:2].tolist(), self.view.capacity[:, node]
-        others = (used[0] - taken[0], used[1] - taken[1]) if here else (used[0], used[1])
-        return Side(others, (taken[0], taken[1]), (int(capacity[0]), int(capacity[1])))
+        taken = self.load.at_home(pod) if node == self.columns.pod_at[pod] else self.load.asked(pod)
+        used = self.load.of_node(node)
+        others = used - taken if here else used
+        return Side(tuple(others.tolist()), tuple(taken.tolist()), tuple(self.view.capacity[:, node].tolist()))
 
-    def _rejection(self, index: int, guard: str, reason: str) -> Rejection:
+    def _rejection(self, index: int, guard: str, reason: str, strategy: str = "") -> Rejection:
         pod = self.columns.pods[index]
-        return Rejection(pod.namespace, pod.name, guard, reason, node=pod.node)
+        return Rejection(pod.namespace, pod.name, guard, reason, strategy, node=pod.node)
+
+
+def _take_back(undo: list[Callable[[], None]]) -> None:
+    for undone in reversed(undo):
+        undone()

@@ -25,13 +25,12 @@ class Ranking:
         self._masks = masks
         self._wishes: dict[int, Floats | None] = {}
         self._per_threshold: Floats = 100.0 / np.maximum(view.thresholds, 1e-9)
-        self.heat: Floats = (view.utilisation * self._per_threshold[:, None]).max(axis=0)
-        """[N]: the use of the scarcer resource, in per cent of its threshold."""
+        self.heat: Floats = (view.utilisation * self._per_threshold).max(axis=0, initial=0.0)
+        """[N]: the use of the scarcest resource, in per cent of its threshold."""
 
     def changed(self, pod: int, node: int, delta: int) -> None:
         """Follow a change of the what-if."""
-        cpu, memory = self._view.utilisation_of(node).tolist()
-        self.heat[node] = max(cpu * self._per_threshold[0], memory * self._per_threshold[1])
+        self.heat[node] = (self._view.utilisation_of(node) * self._per_threshold[:, node]).max()
 
     def cost(self, pod: int) -> Floats:
         """[N]: lower is better."""

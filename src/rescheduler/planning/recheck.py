@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rescheduler.model.objects import Node, Pod
-from rescheduler.model.plan import Move
+from rescheduler.model.plan import Method, Move
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.rulings import Rulings, Wanted
@@ -101,6 +101,8 @@ class _Facts:
             return "another pod has its name by now"
         if pod.node != move.source:
             return f"it is on {pod.node or 'no node'}, not on {move.source}"
+        if move.method is Method.REMOVE:
+            return "" if pod.finished else f"it has not ended ({pod.phase})"
         target = self._nodes.get(move.target)
         if target is None:
             return f"node {move.target} is gone"

@@ -17,12 +17,12 @@ from rescheduler.model.plan import Method
 from rescheduler.model.policy import Limits, MigrationMethod, Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.disruption import Disruption
-from rescheduler.planning.guards import first_objection
+from rescheduler.planning.guards import first_objection, objection_to_removal
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.strategy import Proposal
 
 _UNLIMITED = Limits(total=None)
-PASSING = frozenset({"Migrating", "DisruptionBudget", "WorkloadAtOnce", "NoTarget"})
+PASSING = frozenset({"Migrating", "DisruptionBudget", "WorkloadAtOnce", "NoTarget", "RollingOut", "Scaling"})
 """Guards whose objection may be gone a little later."""
 
 
@@ -57,9 +57,14 @@ class Rulings:
     def __init__(self, snapshot: ClusterSnapshot, policy: Policy) -> None:
         # The plan has kept its limits and has let workloads rest: its moves must not stand in each other's way now.
         # Not 0 seconds of rest, but less: the API server's clock may be ahead of ours.
-        judged = replace(policy, limits=_UNLIMITED, cool_down=-inf, min_pod_age=-inf)
-        # Whoever orders a move by hand knows which namespace he is in.
-        by_hand = replace(judged, excluded_namespaces=frozenset(), excluded_pods=None)
+        # Nor is it asked again who moves together: each member of a pod group is an order of its own by now.
+        # Whether its hour has room for it, `runtime.timing` says.
+        timing = replace(policy.timing, moves_per_hour_per_namespace=None)
+        judged = replace(
+            policy, limits=_UNLIMITED, cool_down=-inf, min_pod_age=-inf, pod_group_labels=(), timing=timing
+        )
+        # Whoever orders a move by hand knows which namespace he is in, and what is filtered.
+        by_hand = replace(judged, excluded_namespaces=frozenset(), excluded_pods=None, by_hand=True)
         self._policies = {False: judged, True: by_hand}
         self._snapshot = snapshot
         self._planners: dict[tuple[bool, MigrationMethod], Planner] = {}
@@ -82,6 +87,8 @@ class Rulings:
             return Ruling(reason=f"{pod.full_name} is another pod by now", passing=True)
         if busy := self._snapshot.spoken_for.get((wanted.namespace, wanted.pod)):
             return Ruling(reason=busy, passing=True)  # and the snapshot has it where it is going
+        if wanted.method is Method.REMOVE:
+            return self._removal(pod, wanted)
         if not pod.node and not pod.finished:
             return Ruling(reason="it is not on a node yet", passing=True)
         if wanted.target == pod.node:
@@ -93,6 +100,16 @@ class Rulings:
         if isinstance(found, Ruling):
             return found
         return self._place(position, wanted, self._planner(wanted, found))
+
+    def _removal(self, pod: Pod, wanted: Wanted) -> Ruling:
+        """Whether a pod may be removed; it holds nothing, so nothing is laid in for those that follow."""
+        if wanted.target:
+            return Ruling(reason=f"a pod that is removed goes nowhere, so not to {wanted.target}")
+        context = self._planner(wanted, self._policies[wanted.by_hand].migration_method).context
+        if (objection := objection_to_removal(pod, context)) is None:
+            return Ruling(Method.REMOVE)
+        guard, reason = objection
+        return Ruling(reason=f"{guard}: {reason}", passing=guard in PASSING or not pod.finished)
 
     def _method(self, pod: Pod, wanted: Wanted) -> MigrationMethod | Ruling:
         """Which method the planner is to be held to; the ordered one must fit the pod."""

@@ -11,10 +11,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from rescheduler.model.plan import Move, Rejection
-from rescheduler.planning.columns import Floats
+from rescheduler.planning.columns import Floats, Mask
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.view import View
 
@@ -24,20 +24,34 @@ class Wish:
     """One pod that should move, and where it would be best.
 
     `cost` [N] ranks targets, lower is better, infinite is never; without it the least used node is best. A target must
-    stay under the thresholds; with `insist` one that doesn't will do when there is no other.
+    stay under the thresholds, and suit every strategy; with `insist` one that doesn't will do when there is no other.
     """
 
     pod: int
     why: str
     cost: Floats | None = None
     insist: bool = False
+    removal: bool = False
+    """The pod has ended: it is to be removed, and goes nowhere."""
+    never: str = "no better for it"
+    """What nodes of infinite cost are, for people."""
+
+
+class Arrival(NamedTuple):
+    """A pending pod that must fit on a node once a proposal's moves are made."""
+
+    pod: int
+    node: int
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Moves that stand or fall together."""
+    """Moves that stand or fall together, and whom they make room for."""
 
     wishes: tuple[Wish, ...]
+    arrivals: tuple[Arrival, ...] = ()
+    otherwise: str = ""
+    """What it means if this is refused, told before the reason; empty when the reason says it all."""
 
     @classmethod
     def one(cls, pod: int, why: str, cost: Floats | None = None, *, insist: bool = False) -> Proposal:
@@ -73,10 +87,30 @@ class Strategy(ABC, Generic[Own_co]):
     """Strategies run in this order: what must be done before what would be nice."""
 
     settings_type: ClassVar[type[Settings]] = Settings
+    for_gain: ClassVar[bool] = False
+    """Whether its moves are made to make a node less busy, so that they are judged afterwards by whether it is."""
 
-    def __init__(self, settings: Own_co) -> None:
+    def __init__(self, settings: Own_co, pool: str | None = None) -> None:
         self.settings = settings
+        self.pool = pool
+        """The node pool that it is responsible for; empty for nodes of no pool, None for all nodes."""
 
     @abstractmethod
     def propose(self, view: View) -> Proposals:
         """Yield what should move; stop when nothing is left to put right."""
+
+    def idle(self, now: float | None) -> str:
+        """Why it moves nothing, whatever the cluster is like; empty if it may. `now` is None where nobody knows it."""
+        return ""
+
+    def waits(self, view: View) -> str:
+        """Why it moves nothing as the plan finds the cluster, though there is something to do; empty if it may."""
+        return ""
+
+    def suits(self, view: View, pod: int) -> Mask | None:
+        """[N]: where this strategy would leave the pod alone; None for anywhere.
+
+        No other strategy moves a pod to where this one would want it away again. It is asked of every pod that may
+        move, so it must be quick.
+        """
+        return None

@@ -1,101 +1,262 @@
 """What a strategy sees: the cluster as it would be with the moves accepted so far.
 
-Utilisation is in per cent of allocatable, by requests; a later source of measured usage replaces `utilisation` here and
-nothing else. Everything is by position: node 0..N-1, pod 0..P-1, in the snapshot's order.
+Utilisation is in per cent of allocatable, by requests or by measured use, in the resources that count. Everything is by
+position: resource 0..R-1, node 0..N-1, pod 0..P-1, nodes and pods in the snapshot's order. A view is of one node pool,
+or of all nodes: `scope`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rescheduler.model.objects import Node, Pod
-from rescheduler.model.policy import Thresholds
-from rescheduler.planning.columns import Columns, Floats, Ints, Mask
+from rescheduler.model.plan import Method
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.columns import Columns, Floats, Indexes, Ints, Mask
+from rescheduler.planning.feasibility import Feasibility
+from rescheduler.planning.groups import Groups
+from rescheduler.planning.levels import Levels
+from rescheduler.planning.load import Load
+from rescheduler.planning.residents import Residents
 from rescheduler.planning.whatif import WhatIf
+from rescheduler.planning.workloads import Workloads
 
 CPU, MEMORY = 0, 1
-RESOURCES = ("CPU", "memory")
+_HARD = frozenset({"NodeAffinity", "TaintToleration", "PodAntiAffinity", "PodAffinity", "PodTopologySpread"})
+
+
+class Judge(Protocol):
+    """Who decides: the planner."""
+
+    def method(self, pod: int) -> Method:
+        """How the pod would be moved."""
+
+    def objection(self, pod: int) -> tuple[str, str] | None:
+        """Which guard or budget objects to moving the pod, and why; None when none does."""
+
+    def could_be(self, pod: int) -> Mask:
+        """[N]: where the pod could be moved now, within thresholds and limits."""
+
+    def suiting(self, pod: int, besides: str = "") -> Mask | None:
+        """[N]: where no other strategy would want the pod away again, `besides` left out; None for anywhere."""
+
+    def cost(self, pod: int) -> Floats:
+        """[N]: how targets rank where a strategy leaves it open; lower is better."""
+
+    @property
+    def left(self) -> int | None:
+        """How many moves the plan may still make; None without a limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What views stand on: one for a whole plan."""
+
+    feasibility: Feasibility
+    load: Load
+    levels: Levels
+    workloads: Workloads
+    groups: Groups
+    judge: Judge
+    ripe: Mask
+    """[N]: nodes that have been hot for long enough, if they are hot now."""
+    moved: set[int]
 
 
 class View:
     """Read-only; follows the what-if."""
 
-    def __init__(self, whatif: WhatIf, thresholds: Thresholds, reach: Callable[[int], Mask]) -> None:
-        self._whatif = whatif
-        self.reach = reach
+    def __init__(self, ground: Ground, scope: Mask) -> None:
+        self._ground = ground
+        self.scope = scope
+        """[N]: the nodes that the strategy is responsible for; it proposes pods that stand on these."""
+        self.feasibility: Feasibility = ground.feasibility
+        self.whatif: WhatIf = ground.feasibility.whatif
+        """Strategies that look ahead may change it within `with view.whatif.trial()`, and yield nothing in there."""
+        self.columns: Columns = self.whatif.columns
+        self.workloads: Workloads = ground.workloads
+        self.groups: Groups = ground.groups
+        self.reach: Callable[[int], Mask] = ground.feasibility.reach
         """[N] for a pod: where the nodes' own rules (taints, labels, readiness) let it be; room is another matter."""
-        self._columns: Columns = whatif.columns
-        self.moved: set[int] = set()
+        self.moved: set[int] = ground.moved
         """Pods that the plan moves already: they are not moved again."""
-        self.nodes: tuple[Node, ...] = whatif.columns.nodes
-        self.pods: Sequence[Pod] = whatif.columns.pods
-        self.thresholds: Floats = np.array([thresholds.cpu, thresholds.memory])
-        """[2]: per cent of CPU and memory above which a node is hot."""
-        self.capacity: Ints = whatif.columns.allocatable[:2]
-        """[2, N]: allocatable CPU (thousandths) and memory (bytes)."""
-        self.limit: Ints = np.floor(self.capacity * self.thresholds[:, None] / 100.0).astype(np.int64)
-        """[2, N]: the most that keeps a node from being hot."""
+        self.nodes: tuple[Node, ...] = self.columns.nodes
+        self.pods: Sequence[Pod] = self.columns.pods
+        self.resources: list[str] = ground.load.labels
+        """[R]: the resources that count, as people call them: CPU, memory, then those with a threshold of their own."""
+        self.names: list[str] = ground.load.names
+        """[R]: the same, as Kubernetes calls them."""
+        self.levels: Levels = ground.levels
+        """What thresholds are reckoned from."""
+        self.first: Ints = ground.load.first
+        """[R, N]: what was used before any move."""
+        self.thresholds: Floats = ground.levels.percent
+        """[R, N]: per cent above which a node is hot."""
+        self.capacity: Ints = ground.load.capacity
+        """[R, N]: allocatable CPU (thousandths), memory (bytes) and so on."""
+        self.limit: Ints = ground.levels.limit
+        """[R, N]: the most that keeps a node from being hot."""
         self._inverse: Floats = 100.0 / np.maximum(self.capacity, 1)
-        self.workers: Mask = np.array([n.ready and not n.problem and not n.control_plane for n in self.nodes], np.bool_)
-        """[N]: nodes that run, the control plane's aside."""
+        self.workers: Mask = scope & np.array(
+            [n.ready and not n.problem and not n.control_plane for n in self.nodes], np.bool_
+        )
+        """[N]: nodes in scope that run, the control plane's aside."""
         self.open: Mask = self.workers & np.array(
             [not (node.unschedulable or node.maintenance or node.deleting) for node in self.nodes], np.bool_
         )
-        """[N]: nodes that pods may be moved to, as far as the node itself goes."""
+        """[N]: nodes in scope that pods may be moved to, as far as the node itself goes."""
+
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        """What the plan is made of."""
+        return self.columns.snapshot
+
+    @property
+    def now(self) -> float | None:
+        """When the snapshot was taken, where that is known."""
+        return self.columns.snapshot.taken_at
+
+    @property
+    def at(self) -> Indexes:
+        """[P]: the node of each pod; -1 for none."""
+        return self.whatif.at
+
+    def here(self) -> list[int]:
+        """The pods on nodes in scope that are not moved yet, in the snapshot's order."""
+        at = self.whatif.at
+        found: list[int] = np.flatnonzero((at >= 0) & self.scope[at]).tolist()
+        return [pod for pod in found if pod not in self.moved] if self.moved else found
 
     @property
     def used(self) -> Ints:
-        """[2, N]: CPU and memory that pods hold."""
-        return self._whatif.used[:2]
+        """[R, N]: what is used, by pending pods too that are expected on a node: what others may not take."""
+        return self._ground.load.used
 
     @property
     def utilisation(self) -> Floats:
-        """[2, N]: per cent of allocatable. A node without capacity is full as soon as anything is on it."""
-        found: Floats = self.used * self._inverse
+        """[R, N]: per cent of allocatable. A node without capacity is full as soon as anything is on it.
+
+        Pods that are only expected do not count here: as long as they have not come, there is nothing to put right.
+        """
+        found: Floats = self._ground.load.present * self._inverse
+        return found
+
+    @property
+    def utilisation_ahead(self) -> Floats:
+        """[R, N]: the same, with pods that are only expected: what a target would be at if they come."""
+        found: Floats = self._ground.load.used * self._inverse
         return found
 
     def utilisation_of(self, node: int) -> Floats:
-        """[2]: of one node."""
-        found: Floats = self.used[:, node] * self._inverse[:, node]
+        """[R]: of one node."""
+        found: Floats = self._ground.load.present_of(node) * self._inverse[:, node]
+        return found
+
+    def within(self, limit: Ints) -> Mask:
+        """[N]: nodes that use no more than this [R, N] of any resource."""
+        found: Mask = np.asarray((self._ground.load.present <= limit).all(axis=0))
+        return found
+
+    @property
+    def hot(self) -> Mask:
+        """[N]: nodes in scope that are over a threshold, and have been for as long as the operator wants."""
+        found: Mask = (self._ground.load.present > self.limit).any(axis=0) & self.workers & self._ground.ripe
+        return found
+
+    @cached_property
+    def has(self) -> Mask:
+        """[R, N]: nodes that have any of a resource; CPU and memory every node has."""
+        found: Mask = self.capacity > 0
+        found[: MEMORY + 1] = True
         return found
 
     def requests(self, pod: int) -> Ints:
-        """[2]: CPU and memory that a pod asks."""
-        found: Ints = self._columns.requests(pod)[:2]
-        return found
+        """[R]: what a pod would count for on another node."""
+        return self._ground.load.asked(pod)
 
     def relief(self, pod: int, node: int) -> Floats:
-        """[2]: what a pod that leaves a node gives back of it, in per cent."""
+        """[R]: what a pod that leaves a node gives back of it, in per cent."""
         found: Floats = self.held([pod])[0] * self._inverse[:, node]
         return found
 
     def share(self, pod: int, node: int) -> Floats:
-        """[2]: what a pod's requests are of a node, in per cent."""
+        """[R]: what a pod would take of a node, in per cent."""
         found: Floats = self.requests(pod) * self._inverse[:, node]
         return found
 
     def shares(self, pod: int, nodes: NDArray[np.intp] | None = None) -> Floats:
-        """[2, n]: the same of several nodes, or of all."""
+        """[R, n]: the same of several nodes, or of all."""
         inverse = self._inverse if nodes is None else self._inverse[:, nodes]
         found: Floats = self.requests(pod)[:, None] * inverse
         return found
 
     def excess(self, node: int) -> Ints:
-        """[2]: CPU and memory above what keeps a node from being hot; negative when it isn't."""
-        found: Ints = self.used[:, node] - self.limit[:, node]
+        """[R]: what is used above what keeps a node from being hot; negative when it isn't."""
+        found: Ints = self._ground.load.present_of(node) - self.limit[:, node]
         return found
 
     def pods_on(self, node: int) -> list[int]:
         """The pods on a node."""
-        return self._whatif.pods_on(node)
+        return self.whatif.pods_on(node)
 
     def held(self, pods: list[int]) -> Ints:
-        """[n, 2]: CPU and memory that each of these pods gives back when it leaves."""
-        found: Ints = self._columns.shape_requests[self._columns.pod_shape[pods], :2]
-        for position, pod in enumerate(pods):
-            if pod in self._columns.resized:
-                found[position] = self._columns.resized[pod][:2]
+        """[n, R]: what each of these pods gives back when it leaves."""
+        return self._ground.load.held(pods)
+
+    def method(self, pod: int) -> Method:
+        """How the pod would be moved."""
+        return self._ground.judge.method(pod)
+
+    def objection(self, pod: int) -> tuple[str, str] | None:
+        """Which guard or budget objects to moving the pod, and why; None when none does."""
+        return self._ground.judge.objection(pod)
+
+    def could_be(self, pod: int) -> Mask:
+        """[N]: where the pod could be moved now, within thresholds and limits."""
+        return self._ground.judge.could_be(pod)
+
+    def suiting(self, pod: int, besides: str = "") -> Mask | None:
+        """[N]: where no other strategy would want the pod away again; None for anywhere.
+
+        The strategy that is asked now has no say, nor the one named `besides`.
+        """
+        return self._ground.judge.suiting(pod, besides)
+
+    def cost(self, pod: int) -> Floats:
+        """[N]: how targets rank where a strategy leaves it open; lower is better. Not to be changed: copy it."""
+        return self._ground.judge.cost(pod)
+
+    @property
+    def left(self) -> int | None:
+        """How many moves the plan may still make; None without a limit."""
+        return self._ground.judge.left
+
+    @property
+    def vacant(self) -> Mask:
+        """[N]: nodes that bear nothing but pods that belong to their node (DaemonSet and static pods), or may come."""
+        counts, expected = self.residents.counts, self.whatif.expected
+        if expected:
+            counts = counts - np.bincount([*expected.values()], minlength=len(counts))
+        found: Mask = counts == 0
         return found
+
+    @cached_property
+    def residents(self) -> Residents:
+        """The pods that do not belong to their node."""
+        return Residents(self.whatif)
+
+    def broken(self, pod: int) -> tuple[str, ...]:
+        """The predicates that would refuse the pod on its own node, if it were to come there now."""
+        node = int(self.whatif.at[pod])
+        if node < 0:
+            return ()
+        self.whatif.remove(pod, node)
+        refused = self.feasibility.refused_by(pod, node)
+        self.whatif.place(pod, node)
+        return tuple(sorted(refused & _HARD))

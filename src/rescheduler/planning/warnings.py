@@ -1,15 +1,18 @@
-"""What the input doesn't say, and which check is weaker for it."""
+"""What the input doesn't say, and which check is weaker for it; and what it says in a way that cannot be understood."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from rescheduler.model.costs import LEAST, MOST, unclear_costs
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.columns import Columns
 
+_NAMED = 3  # pods of one template mostly have the same mistake
+
 
 def about(snapshot: ClusterSnapshot, columns: Columns) -> list[str]:
-    """One sentence for each kind that is missing and would have been looked at."""
+    """One sentence for each kind that is missing and would have been looked at, and for each mark that says nothing."""
     found: list[str] = []
     if "PodDisruptionBudget" not in snapshot.kinds:
         found.append("the input has no PodDisruptionBudget: if the cluster has any, their headroom is not checked")
@@ -35,4 +38,18 @@ def about(snapshot: ClusterSnapshot, columns: Columns) -> list[str]:
             found.append(f"the input has no {kind}s: {check}")
     if snapshot.taken_at is None and bool(np.any(columns.pod_at >= 0)):
         found.append("the input does not say when it was taken: minPodAge and coolDown are not checked (give --now)")
-    return found
+    return found + _unclear_costs(snapshot)
+
+
+def _unclear_costs(snapshot: ClusterSnapshot) -> list[str]:
+    wrong: dict[str, list[str]] = {}
+    for pod in snapshot.pods:
+        if pod.annotations:
+            for mark, text in unclear_costs(pod.annotations):
+                wrong.setdefault(mark, []).append(f"{pod.full_name} ({text[:40]!r})")
+    return [
+        f"annotation {mark} is ignored, because it is not a whole number from {LEAST} to {MOST}: "
+        + ", ".join(pods[:_NAMED])
+        + (f" and {len(pods) - _NAMED} more" if len(pods) > _NAMED else "")
+        for mark, pods in sorted(wrong.items())
+    ]

@@ -7,14 +7,17 @@ only what it changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
-from rescheduler.planning.columns import Columns, Indexes, Ints, Mask
+from rescheduler.planning.columns import Columns, Indexes, Mask
+
+_Kinds = dict[tuple[int, int], dict[int, int]]
+"""Pods and their nodes, by shape and group: all of a kind are counted by the same counts."""
 
 
 class Listener(Protocol):
@@ -24,6 +27,13 @@ class Listener(Protocol):
         """A pod came to a node (+1) or left it (-1)."""
 
 
+class Follower(Listener, Protocol):
+    """Whoever counts, for company and evenness, where pods stand."""
+
+    def follows(self, shape: int, group: int) -> bool:
+        """Whether pods of this shape and this group are counted by now."""
+
+
 class WhatIf:
     """The snapshot with moves laid on top."""
 
@@ -31,11 +41,13 @@ class WhatIf:
         self.columns = columns
         self.used = columns.used.copy()
         self.free = columns.allocatable - self.used
-        self.room: Ints = self.free.copy()
-        """[R, N]: what is free less what is reserved."""
         self.at: Indexes = columns.pod_at.copy()
         self._listeners: list[Listener] = []
+        self._followers: list[Follower] = []
         self._came: dict[int, list[int]] = {}
+        self.expected: dict[int, int] = {}
+        """Pending pods that were laid in, and the nodes that they are expected on: the scheduler may choose others."""
+        self._unsure: _Kinds = {}
         self._log: list[tuple[int, int, int]] | None = None
 
     def grown(self) -> None:
@@ -47,9 +59,21 @@ class WhatIf:
         """Be told of changes from now on."""
         self._listeners.append(listener)
 
-    def reserve(self, amounts: Ints) -> None:
-        """Keep amounts [R, N] out of `room`: moves by choice don't use them."""
-        self.room -= amounts
+    def count(self, follower: Follower) -> None:
+        """The same for who counts where pods stand: he is also told when pods that may come are thought away."""
+        self._listeners.append(follower)
+        self._followers.append(follower)
+
+    def expect(self, arrivals: Iterable[tuple[int, int]]) -> None:
+        """Pending pods that were placed are only expected where they are."""
+        places = dict(arrivals)
+        self.expected.update(places)
+        self._by_kind(places.items(), self._unsure)
+
+    def _by_kind(self, places: Iterable[tuple[int, int]], found: _Kinds) -> None:
+        for pod, node in places:
+            kind = int(self.columns.pod_shape[pod]), int(self.columns.pod_group[pod])
+            found.setdefault(kind, {})[pod] = node
 
     def pods_on(self, node: int) -> list[int]:
         """The pods that are on a node now."""
@@ -58,23 +82,47 @@ class WhatIf:
         return [*map(int, stayed), *self._came.get(node, ())]
 
     @cached_property
-    def _nominated(self) -> list[int]:
+    def _nominated(self) -> _Kinds:
         columns = self.columns
-        return [i for i, pod in enumerate(columns.pods) if pod.nominated and not pod.node and columns.pod_at[i] >= 0]
+        found: _Kinds = {}
+        nominated = (i for i, pod in enumerate(columns.pods) if pod.nominated and not pod.node)
+        self._by_kind(((i, int(columns.pod_at[i])) for i in nominated if columns.pod_at[i] >= 0), found)
+        return found
 
     def for_sure(self, judge: Callable[[], Mask]) -> Mask:
-        """A judgement with nominated pods and without them: they may come or not, so both must agree.
+        """A judgement with nominated and expected pods and without them: they may come or not, so both must agree.
 
         Rules that another pod's presence can only make stricter need one look. Company and evenness are not so.
         """
         mask = judge()
-        for pod in self._nominated:
-            self.remove(pod, int(self.columns.pod_at[pod]))
-        if self._nominated:
-            mask = mask & judge()
-        for pod in reversed(self._nominated):
-            self.place(pod, int(self.columns.pod_at[pod]))
+        if self._nominated or self._unsure:
+            with self._thought_away(self._nominated), self._thought_away(self._unsure):
+                mask = mask & judge()
         return mask
+
+    @contextmanager
+    def without_expected(self) -> Iterator[None]:
+        """For company and evenness, the world in which pods that are only expected have not come."""
+        with self._thought_away(self._unsure):
+            yield
+
+    @contextmanager
+    def _thought_away(self, kinds: _Kinds) -> Iterator[None]:
+        """Counts of where pods stand are without these. What is used stays as it is: that would take much longer."""
+        self._told(kinds, -1)
+        for pods in kinds.values():
+            self.at[list(pods)] = -1  # for counts that are begun now
+        yield
+        for pods in kinds.values():
+            self.at[list(pods)] = list(pods.values())
+        self._told(kinds, +1)
+
+    def _told(self, kinds: _Kinds, delta: int) -> None:
+        for kind, pods in kinds.items():
+            for follower in self._followers:
+                if follower.follows(*kind):
+                    for pod, node in pods.items():
+                        follower.changed(pod, node, delta)
 
     def place(self, pod: int, node: int) -> None:
         """Let a pod (or the copy that replaces it) be on a node as well; `at` follows the newest place."""
@@ -105,14 +153,12 @@ class WhatIf:
         if delta > 0:
             self.used[:, node] += amounts
             self.free[:, node] -= amounts
-            self.room[:, node] -= amounts
             self.at[pod] = node
             if not came_home:
                 self._came.setdefault(node, []).append(pod)
         else:
             self.used[:, node] -= amounts
             self.free[:, node] += amounts
-            self.room[:, node] += amounts
             if not came_home:
                 self._came[node].remove(pod)
             if self.at[pod] == node:

@@ -79,3 +79,6 @@ class Decision:
     """UIDs of failed pods that are decided about later: it is too early, or there are too many at once."""
     wait: float | None = None
     """After how many seconds to look again; None: when something changes."""
+    taken_over: str = ""
+    """The annotation of kse-rescheduler that is in the record now, and is taken off in the same write; of a Deployment
+    also, afterwards, off its ReplicaSets, to which it was copied."""

@@ -14,7 +14,7 @@ from rescheduler.migration.news import News
 from rescheduler.migration.observation import controller_of, notes_of
 from rescheduler.model import marks
 from rescheduler.recovery import case as outcomes
-from rescheduler.recovery import telling
+from rescheduler.recovery import taking_over, telling
 from rescheduler.recovery.case import Case, Decision
 from rescheduler.recovery.health import by_entry, is_well, runs_somewhere
 from rescheduler.recovery.jobs import failures
@@ -37,6 +37,8 @@ class Draft:
     live: Mapping[str, list[Json]] = field(default_factory=dict)
     """The live pods that each entry is about."""
     entries: dict[str, Entry] = field(default_factory=dict)
+    taken_over: str = ""
+    """The annotation of kse-rescheduler that is in these entries."""
     news: list[News] = field(default_factory=list)
     outcomes: list[str] = field(default_factory=list)
     deletions: list[Json] = field(default_factory=list)
@@ -87,6 +89,7 @@ class Draft:
         strays = self.case.controllers if holder["kind"] == "Deployment" and not text else ()
         return Decision(
             record=None if _same(before, text) else text,
+            taken_over=self.taken_over,
             news=tuple(self.news),
             outcomes=tuple(self.outcomes),
             strays=tuple(each for each in strays if marks.FAILURES in notes_of(each)),
@@ -110,6 +113,7 @@ def opened(case: Case) -> Draft:
         record = {}
     for name in outdated(record, case):
         del record[name]
+    record = _with_foreign(draft, record)
     if runs_somewhere(case):
         record = {name: entry.ending(entry.ends - {telling.AT_FAULT}) for name, entry in record.items()}
     lasting = {name for name, entry in record.items() if entry.ends and _suffers(draft, name)}
@@ -123,6 +127,27 @@ def opened(case: Case) -> Draft:
     if len(text) > _LONGEST:
         draft.room = 0
     return draft
+
+
+def _with_foreign(draft: Draft, record: dict[str, Entry]) -> dict[str, Entry]:
+    """The record with what kse-rescheduler left on the workload, which is then taken off."""
+    case, kind = draft.case, draft.case.holder["kind"]
+    key = taking_over.key_of(kind)
+    text = notes_of(case.holder).get(key) if key else None
+    if text is None:
+        return record
+    occasion = f"{case.holder['metadata'].get('uid', '')}/{key}/{text[:200]}"
+    try:
+        foreign = taking_over.read_foreign(kind, text, [name for name in draft.live if _suffers(draft, name)])
+    except taking_over.ForeignRecordError as error:
+        note = f"the annotation {key} of kse-rescheduler cannot be read and is left as it is: {error}; take it off"
+        draft.tell(None, telling.UNREADABLE, note, occasion)
+        return record
+    draft.taken_over = key
+    said = taking_over.in_words(foreign)
+    note = f"the record of kse-rescheduler is taken over ({said}), and its annotation {key} taken off"
+    draft.tell(None, telling.TAKEN_OVER, note, occasion)
+    return taking_over.taken_over(record, foreign, case.now)
 
 
 def _suffers(draft: Draft, name: str) -> bool:

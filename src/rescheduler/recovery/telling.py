@@ -16,11 +16,12 @@ NO_NODE_LEFT = "NoNodeLeft"
 AT_FAULT = "WorkloadAtFault"
 RECOVERED = "Recovered"
 UNREADABLE = "RecordUnreadable"
+TAKEN_OVER = "RecordTakenOver"
 INVALID = "RetriesInvalid"
 MISSPELT = "RetriesMisspelt"
 REFUSED = "RecoveryRefused"
 DOUBTED = "NodesUnreachable"
-_GOOD = (RESCHEDULED, RESTARTED, RECOVERED)
+_GOOD = (RESCHEDULED, RESTARTED, RECOVERED, TAKEN_OVER)
 
 
 def news_of(holder: Json, pod: Json | None, reason: str, note: str, occasion: str) -> list[News]:

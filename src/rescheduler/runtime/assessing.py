@@ -45,10 +45,12 @@ class Assessing:
     """Copies what is known of the cluster; the snapshot can then be made of it in a thread."""
     stale: Callable[[], str]
     """Why what is known of the cluster may not be true; then nothing is judged."""
-    policy: Policy
-    after: float
+    policy: Callable[[], Policy]
+    after: Callable[[], float]
     """Seconds after its end at which a move is looked at."""
     now: Callable[[], float]
+    lacking: Callable[[], str] = lambda: ""
+    """Why nobody can tell what is used, where that counts; then only what came back is judged."""
 
 
 class Assessor:
@@ -60,28 +62,38 @@ class Assessor:
         self._tell = tell
         self._lost = False
         """Whether the last outcome was not kept."""
+        self._stale = ""
+        """Why nothing could be judged the last time."""
 
     def needed(self, now: float) -> set[Key]:
         """The finished migrations that the janitor must not forget yet."""
-        return outcomes.needed(self._by.board.all(), self._by.policy, self._by.after, now)
+        return outcomes.needed(self._by.board.all(), self._by.policy(), self._by.after(), now)
 
     async def assess(self) -> int:
         """Judge what is due; how many outcomes were stored."""
         by, now = self._by, self._by.now()
+        policy, after = by.policy(), by.after()
         known = [each for each in by.board.all() if each.progress.phase is Phase.COMPLETED]
         # With thousands of them, and in a large cluster, all this takes a while: not in the event loop.
-        returned = await asyncio.to_thread(outcomes.brought_back, known, by.policy)
-        due = [each for each in known if outcomes.is_due(each, by.after, now)]
+        returned = await asyncio.to_thread(outcomes.brought_back, known, policy)
+        due = [each for each in known if outcomes.is_due(each, after, now)]
         undone = [each for each in known if (each.namespace, each.name) in returned and _stands(each)]
         if not due and not undone:
             return 0
-        if stale := by.stale():
-            _log.info("nothing is assessed on what may be out of date", why=stale)
+        stale = by.stale()
+        before, self._stale = self._stale, stale or by.lacking()
+        if self._stale and self._stale != before:  # it may last for hours
+            _log.info("nothing is assessed on what may be out of date", why=self._stale)
+        if stale:
             return 0
+        if self._stale:  # plans go by requests meanwhile: whoever is sent back by that has to rest all the same
+            due = [each for each in due if (each.namespace, each.name) in returned]
         found: list[tuple[Migration, Outcome]] = []
         if due:
             snapshot = by.copied()
-            came_to = await asyncio.to_thread(lambda: assessment.outcomes(snapshot(), due, known, returned, now))
+            came_to = await asyncio.to_thread(
+                lambda: assessment.outcomes(snapshot(), policy, due, known, returned, now)
+            )
             found += zip(due, came_to, strict=True)
         for migration in undone:
             gain = migration.progress.outcome.gain if migration.progress.outcome is not None else None

@@ -57,7 +57,7 @@ class Cleanup:
         self._tell = tell
         self._journal, self._observer, self._writer = Journal(client), Observer(client), Writer(client)
         self._lifecycle = Lifecycle(manner)
-        self._migrator = Migrator(self._journal, self._observer, self._writer, self._lifecycle, _never)
+        self._migrator = Migrator(self._journal, self._observer, self._writer, lambda: self._lifecycle, _never)
         self._ended: dict[tuple[str, str], Phase] = {}
         self._things = 0
 
@@ -138,7 +138,7 @@ class Cleanup:
                 break
             await sweeper.sweep(self._fate)
             await erase(cache, self._observer, self._writer, self._told)
-            await Cordons(cache, self._observer, self._writer, cordons=False, tell=self._told).release()
+            await Cordons(cache, self._observer, self._writer, cordons=lambda labels: False, tell=self._told).release()
         return left
 
     async def _forget(self) -> int:

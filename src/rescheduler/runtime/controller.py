@@ -8,7 +8,7 @@ brings what is in a delicate step to a better one, and gives the lease up.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -48,7 +48,7 @@ class Controller:
     duties: Sequence[Loop]
     last: Sequence[Duty]
     """Done once, when everything else has come to rest."""
-    grace: float
+    grace: Callable[[], float]
     """Seconds for which moves in a delicate step are waited for at the end."""
     everybody: Sequence[Loop] = ()
     """What every replica does once it knows the cluster, whether it leads or not."""
@@ -72,12 +72,13 @@ class Controller:
         async with beside(self.carrier.run()) as carrying:
             async with beside(_all(duty.run() for duty in self.duties)) as on_duty:
                 await before(stop.wait(), stop, carrying, on_duty, *others)
-            _log.info("ending: nothing new is begun", grace=self.grace)
+            grace = self.grace()
+            _log.info("ending: nothing new is begun", grace=grace)
             self.gatekeeper.open = False
-            await before(self.carrier.park(self.grace), None, carrying, *others)
+            await before(self.carrier.park(grace), None, carrying, *others)
         for duty in self.last:
             with suppress(TimeoutError):
-                async with asyncio.timeout(self.grace):
+                async with asyncio.timeout(grace):
                     await before(duty.once(), None, *others)
 
     @asynccontextmanager

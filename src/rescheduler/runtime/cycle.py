@@ -19,9 +19,10 @@ from rescheduler.cluster.journal import StaleError
 from rescheduler.migration.naming import migration_name, plan_name
 from rescheduler.model.instant import format_instant
 from rescheduler.model.migration import Migration, Order
-from rescheduler.model.plan import Move, Plan
+from rescheduler.model.plan import Method, Move, Plan
 from rescheduler.model.policy import Approval
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.hours import FIELD
 from rescheduler.planning.inflight import as_settled
 from rescheduler.runtime.board import Board
 from rescheduler.runtime.logbook import Logbook
@@ -80,10 +81,41 @@ class Terms:
     """How many moves may wait for approval at a time; None is no limit."""
     waiting: int = 0
     """How many do already."""
+    hourly: int | None = None
+    """How many moves may be ordered that nobody has asked for and nobody approves of; None is no limit."""
+    hindrance: str = ""
+    """Why there are no more."""
+    hourly_in: Callable[[str], int | None] = lambda namespace: None
+    """How many of these in one namespace."""
+    timed: bool = False
+    """Whether these have to heed time windows, or how many begin within an hour, when they begin."""
+
+    def by_choice(self, move: Move) -> bool:
+        """Whether nobody but the planner has asked for it."""
+        return move.strategy not in self.asked_for
 
     def need(self, move: Move) -> bool:
         """Whether somebody has to approve of it."""
-        return self.approval is Approval.REQUIRED and move.strategy not in self.asked_for
+        return self.approval is Approval.REQUIRED and self.by_choice(move)
+
+    def room(self) -> tuple[int | None, str]:
+        """How many moves by choice may be ordered, and why no more. What is to be approved of may wait for its hour."""
+        if self.approval is not Approval.REQUIRED:
+            return self.hourly, self.hindrance
+        if self.most is None:
+            return None, ""
+        why = f"{self.waiting} wait for approval already, and {self.most} may (maxReschedulePods)"
+        return self.most - self.waiting, why
+
+    def full(self, proposal: Counter[str], taken: Counter[str]) -> str:
+        """Why a proposal's moves, by namespace, may not be ordered besides those; empty when they may."""
+        if self.approval is Approval.REQUIRED:
+            return ""
+        for namespace, count in proposal.items():
+            room = self.hourly_in(namespace)
+            if room is not None and taken[namespace] + count > room:
+                return f"{f'only {room}' if room else 'no'} more may begin within the hour in {namespace} ({FIELD})"
+        return ""
 
 
 AUTOMATIC = Terms()
@@ -100,6 +132,8 @@ async def order(plan: Plan, logbook: Logbook, now: float, terms: Terms = AUTOMAT
         if move.proposal in torn:
             continue  # without the others it would only wait for them
         migration = migration_of(move, sizes[move.proposal], occasion)
+        if terms.timed and terms.by_choice(move):
+            migration = replace(migration, order=replace(migration.order, windowed=True))
         if terms.need(move):
             migration = replace(migration, order=replace(migration.order, needs_approval=True, plan=name))
         try:
@@ -123,20 +157,28 @@ async def order(plan: Plan, logbook: Logbook, now: float, terms: Terms = AUTOMAT
 
 
 def _within(moves: Sequence[Move], terms: Terms) -> list[Move]:
-    """The moves that may be ordered: whole proposals, in the plan's order, as long as not too many wait."""
-    if terms.most is None:
-        return list(moves)
-    room = terms.most - terms.waiting
+    """The moves that may be ordered: whole proposals, in the plan's order, as long as there is room for them."""
+    room, why = terms.room()
+    proposals: dict[int, Counter[str]] = {}
+    for move in moves:
+        if terms.by_choice(move):
+            proposals.setdefault(move.proposal, Counter())[move.namespace] += 1
     taken: set[int] = set()
-    for proposal, size in Counter(move.proposal for move in moves if terms.need(move)).items():
-        if size > room:
+    spent: Counter[str] = Counter()
+    hindrances: list[str] = []
+    for proposal, namespaces in proposals.items():
+        if room is not None and spent.total() + namespaces.total() > room:
+            hindrances.append(why)
             break  # what follows may count on it
-        room -= size
+        if full := terms.full(namespaces, spent):
+            hindrances.append(full)
+            continue  # so may this, and is judged again before it begins; yet one namespace does not hold up all others
+        spent += namespaces
         taken.add(proposal)
-    kept = [move for move in moves if not terms.need(move) or move.proposal in taken]
+    kept = [move for move in moves if not terms.by_choice(move) or move.proposal in taken]
     if len(kept) < len(moves):
-        why = f"{terms.waiting} wait for approval already, and {terms.most} may (maxReschedulePods)"
-        _log.info("not all is ordered", moves=len(moves), ordered=len(kept), why=why)
+        told = "; ".join(dict.fromkeys(hindrances))
+        _log.info("not all is ordered", moves=len(moves), ordered=len(kept), why=told)
     return kept
 
 
@@ -147,7 +189,8 @@ def migration_of(move: Move, members: int, occasion: str) -> Migration:
         move.pod,
         move.uid,
         move.target,
-        None,  # chosen anew when it begins, by the same rules
+        # Chosen anew when it begins, by the same rules; but nothing that is to be moved is ever removed.
+        Method.REMOVE if move.method is Method.REMOVE else None,
         move.strategy,
         move.reason,
         proposal,

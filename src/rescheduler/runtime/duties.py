@@ -23,7 +23,8 @@ class Duty:
     """Something to be done every so many seconds."""
 
     name: str
-    every: float
+    every: float | Callable[[], float]
+    """Asked each time, where the operator may change it."""
     do: Callable[[], Awaitable[object]]
     called: asyncio.Event = field(default_factory=asyncio.Event)
     """Set by whoever wants it done sooner."""
@@ -32,7 +33,7 @@ class Duty:
         """Do it until cancelled; the time that it takes counts as time waited."""
         clock = asyncio.get_running_loop().time
         while True:
-            due = clock() + self.every
+            due = clock() + (self.every() if callable(self.every) else self.every)
             self.called.clear()
             await self.once()
             with suppress(TimeoutError):

@@ -36,6 +36,8 @@ class _Notes(NamedTuple):
 
     retries: str | None = None
     record: str = ""
+    foreign: str = ""
+    """The record of kse-rescheduler, which is taken over."""
 
 
 _NOTHING = _Notes()
@@ -45,7 +47,11 @@ class Failing:
     """Watches for causes to look; `suspect` is called for each holder that has one."""
 
     def __init__(
-        self, cache: Cache, settings: Settings, now: Callable[[], float], suspect: Callable[[HolderKey], None]
+        self,
+        cache: Cache,
+        settings: Callable[[], Settings],
+        now: Callable[[], float],
+        suspect: Callable[[HolderKey], None],
     ) -> None:
         self._cache = cache
         self._settings = settings
@@ -68,27 +74,53 @@ class Failing:
         self._suspected: dict[PodKey, HolderKey] = {}
         """Pods that a holder was looked at for: the record may still wait for them to go."""
         self._called = asyncio.Event()
+        self._anew = False
+        """Whether to begin again, because the settings may have changed."""
         cache.listen(self._changed)
 
+    def renew(self) -> None:
+        """Go by other settings from now on, and look at everything again."""
+        self._anew = True
+        self._called.set()
+
     async def run(self) -> None:
-        """Look at everything once, then at what changes, until cancelled."""
-        self._on = True
-        clock = asyncio.get_running_loop().time
+        """Look at everything once, then at what changes, until cancelled; nowhere while recovery is switched off."""
         try:
-            await self._everything()
             while True:
-                await self._called.wait()
-                await asyncio.sleep(_TOGETHER)
-                self._called.clear()
-                started = clock()
-                await self._go_through()
-                await asyncio.sleep(max(_REST, _SHARE * (clock() - started)))
+                self._anew = False
+                self._on = self._settings().enabled
+                if self._on:
+                    await self._everything()
+                else:
+                    self._suspected.clear()
+                    self.fallen.clear()
+                await self._follow()
+                self._forget()
         finally:
-            self._on = False
-            for timer in self._timers.values():
-                timer.cancel()
-            self._timers.clear()
+            self._forget()
             self.fallen.clear()
+
+    async def _follow(self) -> None:
+        """Look at what changes, until all is to be looked at."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            await self._called.wait()
+            await asyncio.sleep(_TOGETHER)
+            self._called.clear()
+            if self._anew:
+                return
+            started = clock()
+            await self._go_through()
+            await asyncio.sleep(max(_REST, _SHARE * (clock() - started)))
+
+    def _forget(self) -> None:
+        """Hear of nothing, and forget what goes by settings; who was looked at, and what fell, is still true."""
+        self._on = False
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._lost.clear()
+        self._notes.clear()
 
     async def _everything(self) -> None:
         for node in self._cache.rows("Node"):
@@ -166,7 +198,7 @@ class Failing:
         elif fails:
             self._look_at(holder, key)
         elif key not in self._timers:
-            due = (pod.created if pod.created is not None else self._now()) + self._settings.start_timeout
+            due = (pod.created if pod.created is not None else self._now()) + self._settings().start_timeout
             self._set(key, due, lambda: self._not_started(key))
 
     def _look_at(self, holder: HolderKey, pod: PodKey) -> None:
@@ -195,7 +227,7 @@ class Failing:
             self._lost.discard(name)
         elif name not in self._lost and name not in self._timers:
             since = node.unready_since if node is not None and node.unready_since is not None else self._now()
-            self._set(name, since + self._settings.node_not_ready, lambda: self._is_lost(name))
+            self._set(name, since + self._settings().node_not_ready, lambda: self._is_lost(name))
 
     def _is_lost(self, name: str) -> None:
         self._lost.add(name)
@@ -218,7 +250,8 @@ class Failing:
             if notes.record and not self._notes.get(deployment, _NOTHING).record:
                 self._suspect(deployment)
             return
-        if notes.record != before.record or (notes.record and notes != before):
+        taken = notes.foreign and notes.foreign != before.foreign
+        if taken or notes.record != before.record or (notes.record and notes != before):
             self._suspect(key)
         elif workload is not None and key[0] == "Job":
             self._job_changed(key, workload)
@@ -249,7 +282,7 @@ class Failing:
 
     def _has_record(self, holder: HolderKey, pod: Pod) -> bool:
         if holder[0] == "Pod":
-            return marks.FAILURES in pod.annotations
+            return marks.FAILURES in pod.annotations or marks.KSE_RECORDS["Pod"] in pod.annotations
         return bool(self._notes.get(holder, _NOTHING).record)
 
     def _asks(self, pod: Pod, holder: HolderKey) -> bool:
@@ -280,7 +313,9 @@ class Failing:
 
 def _notes(workload: Workload) -> _Notes:
     said = workload.annotations
-    return _Notes(said.get(marks.SCHEDULING_RETRIES, said.get(marks.MISSPELT_RETRIES)), said.get(marks.FAILURES, ""))
+    foreign = said.get(marks.KSE_RECORDS.get(workload.kind, ""), "")
+    retries = said.get(marks.SCHEDULING_RETRIES, said.get(marks.MISSPELT_RETRIES))
+    return _Notes(retries, said.get(marks.FAILURES, ""), foreign)
 
 
 def _deployment(workload: Workload) -> HolderKey | None:

@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from rescheduler.migration.commands import Json
-from rescheduler.migration.observation import Scene, controller_of, is_leaving
+from rescheduler.migration.observation import Scene, controller_of, has_ended, is_leaving
 from rescheduler.migration.steps import rollout
 from rescheduler.model.migration import Migration, Phase, Progress, Reference
+from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.inflight import as_settled
@@ -32,17 +33,20 @@ _LATER = 5.0
 _FRESH = 1.0  # seconds that a judgement's picture of the cluster may be old
 _SHARE = 5.0  # … and it may be older where drawing it takes long: at most a fifth of the time goes into that
 
-TakeSnapshot = Callable[[], ClusterSnapshot]
+Copied = Callable[[], Callable[[], ClusterSnapshot]]
+"""Copies what is known of the cluster; the snapshot can then be made of it in a thread."""
 
 
 class Judge:
     """Keeps a picture of the cluster to rule on, drawn anew when it is too old."""
 
-    def __init__(self, take_snapshot: TakeSnapshot, board: Board, policy: Policy) -> None:
-        self._take_snapshot = take_snapshot
+    def __init__(self, copied: Copied, board: Board, policy: Callable[[], Policy]) -> None:
+        self._copied = copied
         self._board = board
         self._policy = policy
         self._rulings: Rulings | None = None
+        self._by: Policy | None = None
+        """What the picture was drawn for."""
         self._drawn = 0.0
         self._took = 0.0
         self._drawing = asyncio.Lock()
@@ -51,22 +55,28 @@ class Judge:
         """Judge one order."""
         async with self._drawing:
             clock = asyncio.get_running_loop().time
-            if self._rulings is None or clock() - self._drawn > max(_FRESH, _SHARE * self._took):
+            policy, fresh = self._policy(), max(_FRESH, _SHARE * self._took)
+            if self._rulings is None or policy != self._by or clock() - self._drawn > fresh:
                 started = clock()
-                snapshot = as_settled(self._take_snapshot(), self._board.under_way(), 0.0)
-                # The first ruling lays out the columns, which takes long in a large cluster: not in the event loop.
-                self._rulings = Rulings(snapshot, self._policy)
+                # What is measured, and the columns, take long in a large cluster: not in the event loop.
+                drawn = self._draw(policy)
+                self._rulings, self._by = await asyncio.to_thread(drawn), policy
                 ruling = await asyncio.to_thread(self._rulings.rule, wanted)
                 self._drawn, self._took = clock(), clock() - started
                 return ruling
             return await asyncio.to_thread(self._rulings.rule, wanted)
+
+    def _draw(self, policy: Policy) -> Callable[[], Rulings]:
+        """Draws the picture of now, in a thread."""
+        copy, under_way = self._copied(), list(self._board.under_way())
+        return lambda: Rulings(as_settled(copy(), under_way, 0.0), policy)
 
 
 class Gatekeeper:
     """Admits pending migrations, one decision at a time."""
 
     def __init__(
-        self, board: Board, judge: Judge, slots: Slots, timeout: float, consent: Consent | None = None
+        self, board: Board, judge: Judge, slots: Slots, timeout: Callable[[], float], consent: Consent | None = None
     ) -> None:
         self._board = board
         self._judge = judge
@@ -94,7 +104,10 @@ class Gatekeeper:
             return self._later(scene, progress, f"migration {rival} is moving the pod")
         if objection := self._slots.objection(migration, progress):
             return self._queued(scene, progress, objection)
-        if scene.seen.controller is not None and (changing := rollout(scene)):
+        removed = migration.order.method is Method.REMOVE
+        if removed and not has_ended(pod):
+            return Admitted(None, "it has not ended: only pods that have are removed", never=True)
+        if not removed and scene.seen.controller is not None and (changing := rollout(scene)):
             return self._later(scene, progress, changing)
         wanted = _wanted(migration)
         if wanted.target and scene.seen.target is None:
@@ -117,6 +130,7 @@ class Gatekeeper:
         if objection := self._slots.objection(migration, progress):  # now that the target is known, and time has passed
             return self._queued(scene, progress, objection)
         self._slots.grant(migration, progress)
+        self._consent.begins(migration)
         return Admitted(progress)
 
     def _withheld(self, scene: Scene, progress: Progress, withheld: Withheld) -> Admitted:
@@ -172,7 +186,7 @@ class Gatekeeper:
         return Admitted(None, reason, wait, known=_known(scene, progress))
 
     def _is_late(self, migration: Migration, now: float) -> bool:
-        timeout = migration.order.timeout or self._timeout
+        timeout = migration.order.timeout or self._timeout()
         began_to_wait = (migration.created or now, migration.progress.retry_at or 0.0, self._consent.since(migration))
         return now - max(began_to_wait) > timeout
 

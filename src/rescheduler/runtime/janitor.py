@@ -54,7 +54,7 @@ class Janitor:
     _board: Board
     _journal: Journal
     _sweeper: Sweeper
-    _keep: float
+    _keep: Callable[[], float]
     """For how many seconds finished migrations stay."""
     _in_hand: Callable[[Key], bool]
     """Whether somebody works on a migration just now."""
@@ -91,10 +91,10 @@ class Janitor:
         return done
 
     async def _forget(self, now: float) -> None:
-        needed = self._needed(now)
+        needed, keep = self._needed(now), self._keep()
         for migration in self._board.all():
             finished = migration.progress.finished
-            if not migration.progress.over or finished is None or now - finished < self._keep:
+            if not migration.progress.over or finished is None or now - finished < keep:
                 continue
             if any(not each.progress.over for each in self._board.members(migration)):
                 continue  # they still count it

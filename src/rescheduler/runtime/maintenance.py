@@ -15,7 +15,8 @@ from rescheduler.cluster.cache import Cache
 from rescheduler.cluster.errors import ClusterError
 from rescheduler.migration import cordons
 from rescheduler.migration.commands import Command, Json
-from rescheduler.migration.observation import Refused
+from rescheduler.migration.observation import Refused, labels_of
+from rescheduler.model.selector import Labels
 
 _log = structlog.stdlib.get_logger(__name__)
 _OVERTAKEN = frozenset({404, 409})
@@ -34,7 +35,7 @@ class Writer(Protocol):
 
 
 class Cordons:
-    """The cordons of one cluster. Without `cordons` none is put up, because nobody empties nodes.
+    """The cordons of one cluster. Unless `cordons` says so of a node's labels none is put up: nobody would empty it.
 
     `tell` hears of each that was changed.
     """
@@ -45,7 +46,7 @@ class Cordons:
         finder: Finder,
         writer: Writer,
         *,
-        cordons: bool,
+        cordons: Callable[[Labels], bool],
         tell: Callable[[Command], None] = lambda _: None,
     ) -> None:
         self._cache = cache
@@ -56,8 +57,9 @@ class Cordons:
 
     async def keep(self, now: float) -> int:
         """Put up and take down what is to be; how many were changed."""
-        names = [row.name for row in self._cache.rows("Node") if cordons.is_candidate(row, cordons=self._cordons)]
-        return await self._each(names, lambda node: cordons.kept(node, now, cordons=self._cordons))
+        rows = self._cache.rows("Node")
+        names = [row.name for row in rows if cordons.is_candidate(row, cordons=self._cordons(row.labels))]
+        return await self._each(names, lambda node: cordons.kept(node, now, cordons=self._cordons(labels_of(node))))
 
     async def release(self) -> int:
         """Take all of ours down, also where the label still is; how many there were."""

@@ -69,7 +69,7 @@ class Migrator:
     """Works on migrations; it holds nothing of them between two calls."""
 
     def __init__(
-        self, journal: Journal, observer: Observer, writer: Writer, lifecycle: Lifecycle, admit: Admit
+        self, journal: Journal, observer: Observer, writer: Writer, lifecycle: Callable[[], Lifecycle], admit: Admit
     ) -> None:
         self._journal = journal
         self._observer = observer
@@ -87,20 +87,20 @@ class Migrator:
             return _PAUSE
 
     async def _work_on(self, key: Key, now: Callable[[], float], members: Members) -> float | None:
-        migration = await self._journal.read(*key)
+        migration, life = await self._journal.read(*key), self._lifecycle()
         refused: Refused | None = None
         done: list[str] = []
         for _ in range(_LOOKS):
             if migration is None:
                 return None
-            seen = await self._observer.look(migration, self._lifecycle.needs(migration))
+            seen = await self._observer.look(migration, life.needs(migration))
             scene = Scene(migration, replace(seen, members=members(migration), refused=refused), now())
             if migration.progress.over:
-                return await self._afterwards(scene)
+                return await self._afterwards(scene, life)
             if migration.progress.phase is Phase.PENDING:
-                decision = await self._admitted(scene)
+                decision = await self._admitted(scene, life)
             else:
-                decision = self._lifecycle.advance(scene)
+                decision = life.advance(scene)
             begins = migration.progress.phase is Phase.PENDING and decision.progress.phase is Phase.IN_PROGRESS
             if decision.progress != migration.progress:
                 migration = await self._store(migration, decision.progress)
@@ -124,24 +124,24 @@ class Migrator:
         _log.warning("still not at rest; looked at later", migration="/".join(key), decisions=_LOOKS)
         return _REFUSED_PAUSE
 
-    async def _admitted(self, scene: Scene) -> Decision:
+    async def _admitted(self, scene: Scene, life: Lifecycle) -> Decision:
         """Whether a pending migration may begin, as a decision."""
         progress = scene.migration.progress
-        if held := self._lifecycle.held(scene):
+        if held := life.held(scene):
             return Decision(replace(progress, message=held.reason), wait=held.seconds)
         admitted = await self._admit(scene)
         if admitted.progress is not None:
-            if unapproved := self._lifecycle.unapproved(scene):  # whatever the gatekeeper goes by
+            if unapproved := life.unapproved(scene):  # whatever the gatekeeper goes by
                 return Decision(replace(progress, message=unapproved.reason), wait=unapproved.seconds)
-            return Decision(self._lifecycle.begin(scene, admitted.progress))
+            return Decision(life.begin(scene, admitted.progress))
         told = replace(admitted.known or progress, message=admitted.reason)
         if admitted.never:
             return Decision(replace(told, phase=Phase.FAILED, finished=scene.now))
         return Decision(told, wait=admitted.wait)
 
-    async def _afterwards(self, scene: Scene) -> float | None:
+    async def _afterwards(self, scene: Scene, life: Lifecycle) -> float | None:
         """One more look at what a migration that is over touched."""
-        todo = self._lifecycle.aftermath(scene)
+        todo = life.aftermath(scene)
         if todo:
             await self._act(scene, todo)
             return _PAUSE

@@ -20,7 +20,7 @@ from rescheduler.cluster.errors import ClusterError
 from rescheduler.cluster.holders import HolderKey
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command, Json
-from rescheduler.migration.observation import Refused, is_leaving
+from rescheduler.migration.observation import Refused, is_leaving, notes_of
 from rescheduler.model import marks
 from rescheduler.recovery import telling
 from rescheduler.recovery.case import Case, Decision
@@ -106,12 +106,16 @@ class Recovery:
         finally:
             self._queue.close()
 
+    def renew(self) -> None:
+        """Look at everything again: the operator wants something else."""
+        self._failing.renew()
+
     async def flush(self) -> None:
         """Tell what is still to be told."""
         await self._bulletins.flush()
 
     def _suspect(self, key: HolderKey) -> None:
-        if key[1] in self._known.policy.excluded_namespaces:
+        if key[1] in self._known.policy().excluded_namespaces:
             return
         if (left := self._peace.left(key)) > 0:
             self._queue.add_later(key, left)
@@ -122,6 +126,9 @@ class Recovery:
         clock = asyncio.get_running_loop().time
         while True:
             key = await self._queue.take()
+            if not self._known.settings().enabled:
+                self._queue.done(key, None)
+                continue
             if not self._hands.may_act():
                 self._queue.done(key, _UNSTEERED)
                 continue
@@ -156,36 +163,40 @@ class Recovery:
             self._failing.fallen.settle(_settled(case, decision))
             self._announce(key, decision)
             # A record on the very pod that is to go makes another version of it than was seen.
-            if (decision.record is None or key[0] != "Pod") and await self._acted_or_told(key, case, decision):
+            untouched = decision.record is None and not decision.taken_over
+            if (untouched or key[0] != "Pod") and await self._acted_or_told(key, case, decision):
                 return decision.wait
             case = await self._cases.case(key)
         raise RefusedError("it changes all the time, and each time before anything could be written")
 
     async def _recorded(self, case: Case, decision: Decision) -> bool:
         """Write the record, if there is something new in it; False if somebody else changed the holder meanwhile."""
-        if decision.record is None:
+        notes: dict[str, str | None] = {} if decision.record is None else {marks.FAILURES: decision.record or None}
+        if decision.taken_over:
+            notes[decision.taken_over] = None
+        if not notes:
             return True
-        changes = {
-            "resourceVersion": case.holder["metadata"]["resourceVersion"],
-            "annotations": {marks.FAILURES: decision.record or None},
-        }
+        changes = {"resourceVersion": case.holder["metadata"]["resourceVersion"], "annotations": notes}
         return await self._done(commands.patch(case.holder, {"metadata": changes}, "record that its pods failed"))
 
     async def _acted_or_told(self, key: HolderKey, case: Case, decision: Decision) -> bool:
         """The same as `_acted`; what a quota or a policy refuses, people are told."""
         try:
-            return await self._acted(key, decision)
+            return await self._acted(key, case, decision)
         except RefusedError as error:
             occasion = f"{case.holder['metadata'].get('uid', '')}/{error}"
             self._bulletins.hear(telling.news_of(case.holder, None, telling.REFUSED, str(error), occasion))
             raise
 
-    async def _acted(self, key: HolderKey, decision: Decision) -> bool:
+    async def _acted(self, key: HolderKey, case: Case, decision: Decision) -> bool:
         """Do what was decided, now that it is recorded; False if somebody else was faster with a part of it."""
         if decision.creation is not None:
             await self._done(commands.create(decision.creation, "take the place of a pod that failed"), certain=True)
         all_done = True
-        for command in (*map(_unnoted, decision.strays), *map(_deletion, decision.deletions)):
+        unnoted = [_unnoted(each, marks.FAILURES) for each in decision.strays]
+        copies = case.controllers if decision.taken_over and key[0] == "Deployment" else ()
+        unnoted += [_unnoted(each, decision.taken_over) for each in copies if decision.taken_over in notes_of(each)]
+        for command in (*unnoted, *map(_deletion, decision.deletions)):
             if not await self._done(command):
                 all_done = False
                 _log.debug("somebody else was faster; looked at again", workload=_title(key), command=str(command))
@@ -229,9 +240,9 @@ def _settled(case: Case, decision: Decision) -> list[str]:
     return [uid for pod in (*seen, *case.vanished) if (uid := pod["metadata"]["uid"]) not in decision.undecided]
 
 
-def _unnoted(replica_set: Json) -> Command:
+def _unnoted(replica_set: Json, key: str) -> Command:
     """What takes the copy of a record off a ReplicaSet."""
-    return commands.patch(replica_set, {"metadata": {"annotations": {marks.FAILURES: None}}}, "the record is cleared")
+    return commands.patch(replica_set, {"metadata": {"annotations": {key: None}}}, "the record is gone")
 
 
 def _deletion(pod: Json) -> Command:

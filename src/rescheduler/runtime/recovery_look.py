@@ -58,8 +58,8 @@ class Known:
 
     cache: Cache
     board: Board
-    policy: Policy
-    settings: Settings
+    policy: Callable[[], Policy]
+    settings: Callable[[], Settings]
     now: Callable[[], float]
 
 
@@ -103,7 +103,7 @@ class Cases:
             free_for={uid: nodes for uid, nodes in free.items() if nodes != everywhere},
             objections=self._objections(rows),
             replacement=await self._reads.find("Pod", key[1], entry.replacement) if entry.replacement else None,
-            settings=self._known.settings,
+            settings=self._known.settings(),
             now=self._known.now(),
         )
 
@@ -144,7 +144,7 @@ class Cases:
         return found
 
     def _objections(self, rows: dict[str, Pod]) -> dict[str, str]:
-        policy = self._known.policy
+        policy = self._known.policy()
         spoken_for = {(row.namespace, row.name): why for row in rows.values() if (why := self._moving(row))}
         snapshot = replace(ClusterSnapshot(), spoken_for=spoken_for)
         workloads = Workloads(snapshot)

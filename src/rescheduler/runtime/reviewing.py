@@ -1,9 +1,10 @@
-"""Looks again at moves that wait for approval: one that may not begin any more, or would not help, is given up.
+"""Looks again at moves that wait for people: one that may not begin any more, or would not help, is given up.
 
 A loop of the leader calls it about as often as plans are made. What waits is judged as a whole, on top of what is under
 way, in any order that works, because one move may need the room that another one leaves. Something may pass in a
 moment (a rollout, a spent disruption budget), so only what is refused twice in a row goes; then it is planned anew.
-What waits on a node that somebody wants to be emptied goes at once, because that needs no approval.
+What waits on a node that somebody wants to be emptied goes at once, because that needs no approval. What is approved of
+and waits for its time window is looked at, too.
 """
 
 from __future__ import annotations
@@ -29,18 +30,21 @@ _log = structlog.stdlib.get_logger(__name__)
 _NO_USE = "it would not make the busier of its two nodes less busy any more"
 _ROUNDS = 10  # each lays in at least one more of the moves
 
-TakeSnapshot = Callable[[], ClusterSnapshot]
+Copied = Callable[[], Callable[[], ClusterSnapshot]]
+"""Copies what is known of the cluster; the snapshot can then be made of it in a thread."""
 
 
 @dataclass
 class Reviewing:
     """One leader's second thoughts."""
 
-    take_snapshot: TakeSnapshot
+    copied: Copied
     board: Board
     logbook: Logbook
-    policy: Policy
+    policy: Callable[[], Policy]
     now: Callable[[], float]
+    held: Callable[[Migration], bool] = lambda migration: False
+    """Whether one that is approved of has to wait until its hour comes."""
     _doubts: set[Key] = field(default_factory=set)
     """Those that were refused the last time."""
 
@@ -48,15 +52,15 @@ class Reviewing:
         """Give up what makes no sense any more; how many were."""
         # As the board was told of them: of what this leader has ordered, that is the plan's own order.
         active = [each for each in self.board.all() if not each.progress.over]
-        waiting = [each for each in active if _is_waiting(each)]
+        waiting = [each for each in active if self._is_waiting(each)]
         if not waiting:
             self._doubts = set()
             return 0
-        snapshot = self.take_snapshot()
+        others = [each for each in active if not self._is_waiting(each)]
+        snapshot = await asyncio.to_thread(self.copied())
         overtaken = _on_nodes_to_be_emptied(snapshot, waiting)
-        others = [each for each in active if not _is_waiting(each)]
         left = [each for each in waiting if (each.namespace, each.name) not in overtaken]
-        refused = await asyncio.to_thread(refusals, as_settled(snapshot, others, 0.0), self.policy, left)
+        refused = await asyncio.to_thread(refusals, as_settled(snapshot, others, 0.0), self.policy(), left)
         again = self._doubts & refused.keys()
         self._doubts = set(refused) - again
         reasons = overtaken | {key: refused[key] for key in again}
@@ -65,16 +69,23 @@ class Reviewing:
 
     async def _give_up(self, key: Key, reason: str) -> bool:
         migration = self.board.get(key)
-        if migration is None or not _is_waiting(migration):
+        if migration is None or not self._is_waiting(migration):
             return False  # approved of, or gone, since it was judged: the gatekeeper decides
-        message = f"given up while it waited for approval: {reason}"
+        waited = "for approval" if migration.awaits_approval else "for its hour"
+        message = f"given up while it waited {waited}: {reason}"
         failed = replace(migration.progress, phase=Phase.FAILED, message=message, finished=self.now(), retry_at=None)
         try:
             await self.logbook.store(migration, failed)
         except StaleError:
             return False  # somebody has written to it, perhaps his approval
-        _log.info("a move that waited for approval is given up", migration=migration.full_name, why=reason)
+        _log.info(f"a move that waited {waited} is given up", migration=migration.full_name, why=reason)
         return True
+
+    def _is_waiting(self, migration: Migration) -> bool:
+        """A planner's move that waits for people; what a person has ordered by hand waits for as long as he likes."""
+        if migration.order.strategy == MANUAL:
+            return False
+        return migration.awaits_approval or (migration.order.needs_approval and self.held(migration))
 
 
 def refusals(snapshot: ClusterSnapshot, policy: Policy, waiting: Sequence[Migration]) -> dict[Key, str]:
@@ -98,7 +109,7 @@ def refusals(snapshot: ClusterSnapshot, policy: Policy, waiting: Sequence[Migrat
         ruling = Rulings(as_settled(snapshot, others, 0.0), policy).rule(_wanted(each))
         if ruling.method is None:
             found[each.namespace, each.name] = ruling.reason
-        elif _has_no_gain(each, ruling) and (why := _useless(snapshot, each)):
+        elif _has_no_gain(each, ruling) and (why := _useless(snapshot, policy, each)):
             found[each.namespace, each.name] = why
     return found
 
@@ -114,12 +125,12 @@ def _has_no_gain(migration: Migration, ruling: Ruling) -> bool:
     return promised is not None and promised > 0.0 and ruling.gain is not None and ruling.gain <= 0.0
 
 
-def _useless(snapshot: ClusterSnapshot, migration: Migration) -> str:
+def _useless(snapshot: ClusterSnapshot, policy: Policy, migration: Migration) -> str:
     """Why it has no gain on its own, either: its nodes have become less busy by themselves. Empty if it has."""
     order = migration.order
     pod = next(pod for pod in snapshot.pods if (pod.namespace, pod.name) == (migration.namespace, order.pod))
     # The gain of having it where it is, rather than on the target, is what would be lost.
-    loss = Realised(snapshot, (pod.node, order.target)).gain(pod, order.target)
+    loss = Realised(snapshot, policy, (pod.node, order.target)).gain(pod, order.target)
     if loss is None or loss < 0.0:
         return ""
     return f"{_NO_USE} ({-loss + 0.0:+.1f} points, not {order.expected_gain or 0.0:+.1f})"
@@ -133,8 +144,3 @@ def _on_nodes_to_be_emptied(snapshot: ClusterSnapshot, waiting: Sequence[Migrati
         for each in waiting
         if each.progress.source in emptied
     }
-
-
-def _is_waiting(migration: Migration) -> bool:
-    """A planner's move that awaits approval; what a person has ordered by hand waits for as long as he likes."""
-    return migration.awaits_approval and migration.order.strategy != MANUAL

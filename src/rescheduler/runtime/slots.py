@@ -6,10 +6,10 @@ it is stored; so two that are looked at together cannot both take the last slot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from rescheduler.model.migration import Migration, Phase, Progress
+from rescheduler.model.migration import Migration, Phase, Progress, Reference
 from rescheduler.model.policy import Concurrency
 from rescheduler.runtime.board import Board, Key
 
@@ -26,12 +26,21 @@ class Slot:
     proposal: str
 
 
+Replicas = Callable[[str, Reference], int | None]
+"""How many pods an owner in a namespace should have; None where nobody knows."""
+
+
+def _unknown(_namespace: str, _owner: Reference) -> int | None:
+    return None
+
+
 class Slots:
     """The slots that are taken, by the board and by what has just been granted."""
 
-    def __init__(self, board: Board, concurrency: Concurrency) -> None:
+    def __init__(self, board: Board, concurrency: Callable[[], Concurrency], replicas: Replicas = _unknown) -> None:
         self._board = board
         self._concurrency = concurrency
+        self._replicas = replicas
         self._granted: dict[Key, tuple[int, Slot]] = {}
         """With the attempts that were made before: one more, and it has begun."""
         self._held: set[Key] = set()
@@ -43,21 +52,31 @@ class Slots:
         taken = list(self._taken((migration.namespace, migration.name)))
         if wanted.proposal and any(each.proposal == wanted.proposal for each in taken):
             return ""  # those that it belongs to have begun, and wait for it
-        limits = self._concurrency
+        limits = self._concurrency()
         per_node = (
             (limits.per_node, _count(node in each.nodes for each in taken), f"perNode, {node}")
             for node in sorted(wanted.nodes)
         )
+        per_workload, share = self._of_workload(limits, migration.namespace, progress.workload or progress.controller)
         counts = (
             (limits.total, len(taken), "total"),
             (limits.per_namespace, _count(each.namespace == wanted.namespace for each in taken), "perNamespace"),
-            (limits.per_workload, _count(each.workload == wanted.workload for each in taken), "perWorkload"),
+            (per_workload, _count(each.workload == wanted.workload for each in taken), f"perWorkload{share}"),
             *per_node,
         )
         for limit, count, name in counts:
             if limit is not None and count >= limit:
                 return f"{_IN_LINE}: {limit} under way (migration.concurrency.{name})"
         return ""
+
+    def _of_workload(self, limits: Concurrency, namespace: str, owner: Reference | None) -> tuple[int | None, str]:
+        """How many of a pod's workload may be under way, and of what that is a share."""
+        if not isinstance(limits.per_workload, str):
+            return limits.per_workload, ""
+        replicas = self._replicas(namespace, owner) if owner is not None else 1
+        number = "an unknown number of" if replicas is None else replicas
+        of_these = "1 replica" if replicas == 1 else f"{number} replicas"
+        return limits.of_workload(replicas), f", {limits.per_workload} of {of_these}"
 
     def still_waits(self, migration: Migration) -> bool:
         """Whether one that waits its turn has to wait on, be it for another limit: asked often, it costs no request."""

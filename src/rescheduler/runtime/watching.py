@@ -16,8 +16,11 @@ import structlog
 from rescheduler.cluster.cache import Cache
 from rescheduler.cluster.client import ApiClient
 from rescheduler.cluster.first_sync import first_sync
+from rescheduler.cluster.kinds import WORKLOADS
 from rescheduler.cluster.reflector import Reflector, Sink
 from rescheduler.cluster.resources import RESOURCES, Resource
+from rescheduler.model.migration import Reference
+from rescheduler.model.objects import Workload
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.runtime.board import Board, BoardSink
 
@@ -26,8 +29,11 @@ _TOLD_EVERY = 10.0
 MIGRATIONS = Resource("PodMigration", "rescheduler.io/v1alpha1", "/apis/rescheduler.io/v1alpha1/podmigrations")
 CRON_JOBS = Resource("CronJob", "batch/v1", "/apis/batch/v1/cronjobs")
 """Only the controller reads them: their annotations speak for the pods of their Jobs."""
-# Measured usage cannot be watched, only asked for; nothing plans by it yet.
+# Measured usage cannot be watched, only asked for.
 WATCHED = tuple(resource for resource in RESOURCES if not resource.optional)
+
+Overlay = Callable[[ClusterSnapshot], ClusterSnapshot]
+"""Adds to a snapshot what no watch tells, such as what is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,7 @@ class Watching:
         self._now = client.clock.now
         self.cache = Cache(source)
         self.board = Board()
+        self._overlays: list[Overlay] = []
         self._resources = {resource.plural: resource for resource in resources}
         self._reflectors = {
             resource.plural: Reflector(client, resource, self._sink(resource)) for resource in resources
@@ -105,7 +112,26 @@ class Watching:
 
     def copied(self) -> Callable[[], ClusterSnapshot]:
         """What makes the snapshot of now, in a thread if need be: see `Cache.copied`."""
-        return self.cache.copied(self._now())
+        copied, overlays = self.cache.copied(self._now()), tuple(self._overlays)
+
+        def whole() -> ClusterSnapshot:
+            snapshot = copied()
+            for overlay in overlays:
+                snapshot = overlay(snapshot)
+            return snapshot
+
+        return whole
+
+    def replicas(self, namespace: str, owner: Reference) -> int | None:
+        """How many pods a workload should have; None where that is not known."""
+        if owner.kind not in WORKLOADS:
+            return None
+        found: Workload | None = self.cache.row(owner.kind, (owner.kind, namespace, owner.name))
+        return found.replicas if found is not None else None
+
+    def lay_over(self, overlay: Overlay) -> None:
+        """Have every snapshot from now on say what else is known of the cluster; it may be asked in a thread."""
+        self._overlays.append(overlay)
 
     def _count(self, resource: Resource) -> int:
         return self.board.count() if resource is MIGRATIONS else self.cache.count(resource.kind)

@@ -2,45 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
-from rescheduler.planning.columns import Mask
-from rescheduler.planning.settings import Settings
+from rescheduler.model.policy import Thresholds
+from rescheduler.planning.by_resource import Weights, in_rows, uncounted
+from rescheduler.planning.columns import Floats, Mask
+from rescheduler.planning.pod_filters import Choice, PodFilters
+from rescheduler.planning.settings import Misfit, Settings
 from rescheduler.planning.strategy import Proposal, Proposals, Strategy, Wish
-from rescheduler.planning.view import RESOURCES, View
+from rescheduler.planning.view import View
 
 # A move must take at least this much (in squared per cent points) off the unevenness, or it isn't worth a disturbance.
 _LEAST_GAIN = 1.0
 
 
-class LoadBalancingSettings(Settings):
-    """How uneven nodes may be."""
+class LoadBalancingSettings(PodFilters):
+    """How uneven nodes may be, in which resources, and which pods are moved for it."""
 
     imbalance_threshold: float = Field(
         20.0, gt=0, le=100, description="Largest gap between the most and the least used node, in % points."
     )
+    weights: Weights = Field(
+        {},
+        description="How much each resource counts beside the others, such as `{cpu: 2, memory: 1}`; 1 if it is not "
+        "named. 0 leaves it out: it may be as uneven as it likes. Those named must be `cpu`, `memory` or have one of "
+        "the `thresholds`.",
+    )
+
+    def misfits(self, thresholds: Thresholds, counted: Collection[str]) -> Iterator[Misfit]:
+        """Weights must be of resources that count, and leave one of them."""
+        yield from uncounted("weights", self.weights, counted)
+        if all(self.weights.get(name) == 0 for name in counted):
+            yield Misfit(("weights",), f"leave nothing to balance: give one of {', '.join(counted)} more than 0")
 
 
 class LoadBalancing(Strategy[LoadBalancingSettings]):
     """Moves pods from the most used nodes to the least used until the gap is within `imbalanceThreshold`.
 
-    CPU and memory are both looked at; the wider gap comes first. A pod goes from a node to one that is more than the
-    threshold below it, and only if that makes the cluster more even: the sum of squares of all nodes' use, over both
-    resources and weighted by the nodes' size, must shrink. So no move can ever be worth undoing. It stops when every
-    gap is within the threshold or no feasible move helps.
+    CPU, memory and every other resource with one of the `thresholds` are looked at, each among the nodes that have it;
+    the widest gap comes first. A pod goes from a node to one that is more than the threshold below it, and only if that
+    makes the cluster more even: the sum of squares of all nodes' use, over these resources and weighted by the nodes'
+    size, must shrink. So no move can ever be worth undoing. It stops when every gap is within the threshold or no
+    feasible move helps. In node pools each pool is balanced by itself. Pods of pod groups stay where they are.
+
+    With `weights` the gap that comes first is the widest one times its weight, and in the sum of squares each resource
+    counts by its weight, too: it is one sum for all moves, and still every move makes it less. Only the ratio of
+    weights matters. How wide a gap may be, `imbalanceThreshold` says for every resource alike.
     """
 
     name: ClassVar[str] = "LoadBalancing"
     order: ClassVar[int] = 300
+    for_gain: ClassVar[bool] = True
     settings_type: ClassVar[type[Settings]] = LoadBalancingSettings
 
     def propose(self, view: View) -> Proposals:
-        """From the node with the widest gap on; nodes that nothing can leave are passed over until something moved."""
-        stuck = ~view.open
+        """From the node with the widest gap on.
+
+        Nodes that nothing can leave for the sake of a resource are passed over in that one until something moved.
+        """
+        stuck, choice = ~(view.open & view.has), Choice(self.settings, view)
+        stuck[self._weights(view) == 0] = True
         moved = True
         while moved:
             moved = False
@@ -49,7 +75,7 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
                 resource, source = gap
                 taken = False
                 hopeless: set[tuple[int, int, str]] = set()
-                for wish in self._wishes(view, resource, source):
+                for wish in self._wishes(view, choice, resource, source):
                     row = view.pods[wish.pod]
                     kind = (id(row.shape), id(row.labels), row.namespace)
                     if kind in hopeless:
@@ -63,61 +89,89 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
                     if decision.rejection is not None and decision.rejection.guard == "NoTarget":
                         hopeless.add(kind)  # what no node takes, no node takes its look-alike from here either
                 if not taken:
-                    passed[source] = True
+                    passed[resource, source] = True
 
     def _widest(self, view: View, passed: Mask) -> tuple[int, int] | None:
-        """The resource and the node with the widest gap above the threshold, among nodes not passed over."""
+        """The resource and the node with the widest gap above the threshold, among those not passed over [R, N]."""
         if passed.all():
             return None
-        use = view.utilisation
-        floor = np.where(view.open, use, np.inf).min(axis=1)
-        top = np.where(passed, -np.inf, use)
+        floor = np.where(view.open & view.has, view.utilisation_ahead, np.inf).min(axis=1)
+        top = np.where(passed, -np.inf, view.utilisation)
         gaps = top.max(axis=1) - floor
-        resource = int(gaps.argmax())
-        if gaps[resource] <= self.settings.imbalance_threshold:
+        wide = gaps > self.settings.imbalance_threshold
+        if not wide.any():
             return None
+        resource = int((np.where(wide, gaps, 0.0) * self._weights(view)).argmax())
         return resource, int(top[resource].argmax())
 
-    def _wishes(self, view: View, resource: int, source: int) -> Iterator[Wish]:
+    def _weights(self, view: View) -> Floats:
+        """[R]: what each resource counts for; the largest is 1, so that what a move is worth stays in per cent."""
+        found = in_rows(view, self.settings.weights, 1.0)
+        return found / max(float(found.max()), 1e-9)
+
+    def _wishes(self, view: View, choice: Choice, resource: int, source: int) -> Iterator[Wish]:
         """Pods that would be better elsewhere, best first, each with what every target is worth to it."""
-        use, here = view.utilisation, view.utilisation_of(source)
-        far = np.flatnonzero(view.open & (use[resource] < here[resource] - self.settings.imbalance_threshold))
-        double_use, of_mean_node = 2 * use[:, far], 100.0 / np.maximum(view.capacity.mean(axis=1), 1.0)
+        use, here = view.utilisation_ahead, view.utilisation_of(source)
+        lower = use[resource] < here[resource] - self.settings.imbalance_threshold
+        far = np.flatnonzero(view.open & view.has[resource] & lower)
+        of_mean_node = self._weights(view) * 100.0 / np.maximum(view.capacity.mean(axis=1), 1.0)
+        within: dict[int, tuple[NDArray[np.intp], Floats]] = {}
+        reaching: list[int] = []
+        for pod in self._candidates(view, choice, source):
+            shape = int(view.columns.pod_shape[pod])
+            if shape not in within:  # pods of one shape reach the same nodes, and often none of these
+                near = far[view.reach(pod)[far]]
+                within[shape] = near, 2 * use[:, near]
+            if len(within[shape][0]):
+                reaching.append(pod)
+        if not reaching:
+            return
         why = self._why(view, resource, source)
-        for pod in self._candidates(view, resource, source):
+        pods = self._in_order(view, reaching, resource, source)
+        relief = view.held(pods) * (100.0 / np.maximum(view.capacity[:, source], 1))
+        for number, pod in enumerate(pods):
+            near, double_use = within[int(view.columns.pod_shape[pod])]
             # Unevenness is the sum over nodes and resources of size × use². A pod that adds a to a node's use u adds
-            # size × a × (a + 2u) to it, and size × a is the same on every node: the pod's share of the mean node.
-            cpu, memory = (view.requests(pod) * of_mean_node).tolist()
-            leaves, comes = view.relief(pod, source), view.shares(pod, far)
-            change = cpu * (comes[0] + double_use[0]) + memory * (comes[1] + double_use[1])
-            change += cpu * (leaves[0] - 2 * here[0]) + memory * (leaves[1] - 2 * here[1])
-            worth = (change <= -_LEAST_GAIN) & view.reach(pod)[far]
+            # size × a × (a + 2u) to it, and size × a is the same on every node: the pod's share of the mean node. A
+            # weight is a factor of both.
+            comes, change = view.shares(pod, near), np.zeros(len(near))
+            for row, mean_share in enumerate((view.requests(pod) * of_mean_node).tolist()):
+                if mean_share:
+                    leaves = float(relief[number, row]) - 2 * float(here[row])
+                    change += mean_share * (comes[row] + double_use[row] + leaves)
+            worth = change <= -_LEAST_GAIN
+            if worth.any() and (suiting := view.suiting(pod)) is not None:
+                worth &= suiting[near]
             if worth.any():
                 cost = np.full(len(view.nodes), np.inf)
-                cost[far[worth]] = change[worth]
+                cost[near[worth]] = change[worth]
                 yield Wish(pod, why, cost)
 
-    def _candidates(self, view: View, resource: int, source: int) -> list[int]:
-        """Pods on the node: lower priority first, then those whose size fits the gap best.
+    @staticmethod
+    def _candidates(view: View, choice: Choice, source: int) -> list[int]:
+        """The pods on the node that are meant."""
+        moved, members = view.moved, view.groups.members
+        # A pod group moves as a whole, and what that does elsewhere may be worth undoing: it stays.
+        return choice.among([pod for pod in view.pods_on(source) if pod not in moved and len(members(pod)) < 2])
+
+    def _in_order(self, view: View, pods: list[int], resource: int, source: int) -> list[int]:
+        """Pods of the node: lower priority first, then lower eviction cost, then those whose size fits the gap best.
 
         The best size brings the node down to the mean and the emptiest node up to half the threshold above it: more
         would only have to be moved on.
         """
-        use = view.utilisation[resource][view.open]
+        use = view.utilisation[resource][view.open & view.has[resource]]
         mean, floor = float(use.mean()), float(use.min())
         here = float(view.utilisation_of(source)[resource])
         ideal = min(here - mean, mean + self.settings.imbalance_threshold / 2 - floor)
-        pods = [pod for pod in view.pods_on(source) if pod not in view.moved]
         sizes = (view.held(pods)[:, resource] * (100.0 / max(int(view.capacity[resource, source]), 1))).tolist()
-        ranked = (
-            (view.pods[pod].priority, abs(size - ideal), pod) for pod, size in zip(pods, sizes, strict=True) if size
-        )
+        ranked = ((view.pods[pod].rank, abs(size - ideal), pod) for pod, size in zip(pods, sizes, strict=True) if size)
         return [pod for *_, pod in sorted(ranked)]
 
     def _why(self, view: View, resource: int, source: int) -> str:
         use = view.utilisation[resource]
-        floor = float(use[view.open].min())
+        floor = float(use[view.open & view.has[resource]].min())
         return (
-            f"{view.nodes[source].name} is at {use[source]:.1f}% {RESOURCES[resource]}, "
+            f"{view.nodes[source].name} is at {use[source]:.1f}% {view.resources[resource]}, "
             f"the least used node at {floor:.1f}% (imbalanceThreshold {self.settings.imbalance_threshold:g})"
         )

@@ -19,14 +19,15 @@ class NodeMaintenance(Strategy[Settings]):
 
     name: ClassVar[str] = "NodeMaintenance"
     order: ClassVar[int] = 100
+    for_gain: ClassVar[bool] = True
 
     def propose(self, view: View) -> Proposals:
-        """Each pod on a maintenance node: lower priority first, then the largest, while there is most room."""
+        """Each pod on a maintenance node: the lower rank first, then the largest, while there is most room."""
         left: list[tuple[int, str]] = []
         for index, node in enumerate(view.nodes):
-            if node.maintenance:
+            if node.maintenance and view.scope[index]:
                 pods = [pod for pod in view.pods_on(index) if pod not in view.moved]
-                pods.sort(key=lambda p: (view.pods[p].priority, -view.share(p, index).max(), p))
+                pods.sort(key=lambda p: (view.pods[p].rank, -view.share(p, index).max(), p))
                 left += [(pod, f"{node.name} is under maintenance") for pod in pods]
         moved = True
         while moved and left:  # what one pod's leaving makes possible is tried again

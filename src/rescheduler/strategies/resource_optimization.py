@@ -2,82 +2,155 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from collections.abc import Collection, Iterator
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, ValidationInfo, field_validator
 
-from rescheduler.planning.settings import Settings
-from rescheduler.planning.strategy import Proposal, Proposals, Strategy
-from rescheduler.planning.view import RESOURCES, View
+from rescheduler.model.policy import ThresholdMode, Thresholds
+from rescheduler.planning.by_resource import Percents, uncounted
+from rescheduler.planning.columns import Floats, Ints, Mask
+from rescheduler.planning.pod_filters import Choice, PodFilters
+from rescheduler.planning.settings import Misfit, Settings
+from rescheduler.planning.strategy import Proposal, Proposals, Strategy, Wish
+from rescheduler.planning.underused import Underused, too_few
+from rescheduler.planning.view import View
 
 # Pairs are looked for among this many of a node's most helpful pods.
 _PAIRED = 24
+_UPPER = {"cpu": "cpuThreshold", "memory": "memoryThreshold"}
 
 
-class ResourceOptimization(Strategy[Settings]):
-    """Brings each node that is over `cpuThreshold` or `memoryThreshold` under it, with as few moves as can be.
+class ResourceOptimizationSettings(PodFilters):
+    """Which pods leave hot nodes, and which nodes take them in."""
 
-    A node's use is what its pods request, in per cent of what is allocatable. Pods go only to nodes that stay under
-    both thresholds. Of a node's pods the lowest priorities that suffice are considered, and of those the largest, until
-    one pod covers what is left; then the smallest such pod goes.
+    low_thresholds: Percents = Field(
+        {},
+        description="Nodes that are used above this many % of any of these resources take no pods from hot nodes, such "
+        "as `{cpu: 40, memory: 40}`; those named must be `cpu`, `memory` or have one of the `thresholds`. With "
+        "`thresholdMode: deviation` they are points below the mean of the node's pool. Empty means any node that stays "
+        "under its thresholds.",
+    )
+    min_underused_nodes: int = Field(
+        0,
+        ge=0,
+        description="Nothing is moved unless at least so many nodes are under all `lowThresholds`; in a node pool, of "
+        "that pool. Descheduler and koordinator act only above their `numberOfNodes`: give one more here.",
+    )
+
+    @field_validator("min_underused_nodes")
+    @classmethod
+    def _can_be_counted(cls, wanted: int, info: ValidationInfo) -> int:
+        if wanted and info.data.get("low_thresholds") == {}:
+            raise ValueError("needs lowThresholds: they say which nodes are underused")
+        return wanted
+
+    def misfits(self, thresholds: Thresholds, counted: Collection[str]) -> Iterator[Misfit]:
+        """Low thresholds must be of resources that count, and not above the upper ones."""
+        yield from uncounted("lowThresholds", self.low_thresholds, counted)
+        if thresholds.mode is ThresholdMode.DEVIATION:
+            return  # points below the mean and points above it: nothing to compare
+        for name, upper in thresholds.named().items():
+            low = self.low_thresholds.get(name, 0.0)
+            if low > upper:
+                field = _UPPER.get(name, f"thresholds.{name}")
+                yield Misfit(("lowThresholds", name), f"{low:g} is above {field} ({upper:g})")
+
+
+class ResourceOptimization(Strategy[ResourceOptimizationSettings]):
+    """Brings each node that is over one of its thresholds under it, with as few moves as can be.
+
+    The thresholds are `cpuThreshold`, `memoryThreshold` and those of other `thresholds`, or a pool's own. A node's use
+    is what its pods request, or what is measured (`utilization`), in per cent of what is allocatable. Pods go only to
+    nodes that stay under their thresholds. Of a node's pods the lowest priorities that suffice are considered, among
+    equals the lowest [eviction costs](when.md#marks) that do, and of those the largest, until one pod covers what is
+    left; then the smallest such pod goes. So a cost may well make for more moves: whoever gives pods a cost says that
+    moves of some are better than one of another, which is what it means to koordinator, too. A node counts as hot when
+    it has been so for `hotAfterCycles` cycles in a row.
+
+    With `lowThresholds` only nodes that are underused take pods: those at or below all of them as the plan finds the
+    cluster, or by the plan's own moves. Such a node is filled up to its upper thresholds. Pods that the filters do not
+    mean stay, however hot their node is.
     """
 
     name: ClassVar[str] = "ResourceOptimization"
     order: ClassVar[int] = 200
+    for_gain: ClassVar[bool] = True
+    settings_type: ClassVar[type[Settings]] = ResourceOptimizationSettings
 
     def propose(self, view: View) -> Proposals:
         """Node by node: those that need only low priorities first, then the hottest."""
+        if self.waits(view):
+            return
+        choice, low = Choice(self.settings, view), self.settings.low_thresholds
+        underused = Underused(view, self.pool, low) if low else None
         helped = True
         while helped:  # what one node sheds may make room for another's
             helped = False
-            hot = np.flatnonzero((view.used > view.limit).any(axis=0) & view.workers)
-            sheds = [_Shed(view, int(node)) for node in hot]
-            for shed in sorted(sheds, key=lambda s: (s.cutoff(), -s.heat(), s.node)):
+            hot = np.flatnonzero(view.hot)
+            sheds = [_Shed(view, int(node), choice) for node in hot]
+            for shed in sorted(sheds, key=lambda s: (s.needed(s.priorities), -s.heat(), s.node)):
                 while (pod := shed.next()) is not None:
-                    decision = yield Proposal.one(pod, shed.why())
+                    decision = yield Proposal((_wish(pod, shed.why(), underused),))
                     helped |= decision.taken
                     if decision.exhausted and not decision.taken:
                         return
+
+    def waits(self, view: View) -> str:
+        """Whether too few nodes are underused to begin with."""
+        wanted = self.settings.min_underused_nodes
+        if not wanted or not view.hot.any():
+            return ""
+        found = Underused(view, self.pool, self.settings.low_thresholds).first & view.open
+        return too_few(int(found.sum()), wanted, "under all lowThresholds")
+
+
+def _wish(pod: int, why: str, underused: Underused | None) -> Wish:
+    if underused is None:
+        return Wish(pod, why)
+    return Wish(pod, why, underused.cost(pod), never="above one of the lowThresholds")
 
 
 class _Shed:
     """One hot node and the pods that could leave it."""
 
-    def __init__(self, view: View, node: int) -> None:
+    def __init__(self, view: View, node: int, choice: Choice) -> None:
         self.node = node
         self._view = view
-        pods = [pod for pod in view.pods_on(node) if pod not in view.moved]
-        sizes = view.held(pods).tolist()
-        # Candidates not yet proposed: priority, CPU and memory, pod. In the snapshot's order, which breaks ties.
-        self._left = [
-            (view.pods[pod].priority, cpu, memory, pod)
-            for pod, (cpu, memory) in zip(pods, sizes, strict=True)
-            if cpu or memory
-        ]
+        pods = choice.among([pod for pod in view.pods_on(node) if pod not in view.moved])
+        sizes = view.held(pods)
+        some: Mask = np.asarray(sizes.any(axis=1))
+        # In the snapshot's order, which breaks ties.
+        self._pods = [pod for pod, size in zip(pods, some.tolist(), strict=True) if size]
+        self._sizes: Ints = sizes[some]
+        self.priorities: Ints = np.array([view.pods[pod].priority for pod in self._pods], np.int64)
+        self._ranks: Ints = np.array([view.pods[pod].rank for pod in self._pods], np.int64)
+        self._left = np.ones(len(self._pods), np.bool_)  # candidates not yet proposed
 
     def heat(self) -> float:
         """How far the node is above its thresholds, in per cent of allocatable."""
-        return float((self._view.utilisation_of(self.node) - self._view.thresholds).max())
+        return float((self._view.utilisation_of(self.node) - self._view.thresholds[:, self.node]).max())
 
     def why(self) -> str:
         """What is wrong with the node, for people."""
-        found = zip(RESOURCES, self._view.utilisation_of(self.node), self._view.thresholds, strict=True)
-        over = [f"{use:.1f}% {name} (threshold {limit:g}%)" for name, use, limit in found if use > limit]
-        return f"{self._view.nodes[self.node].name} is at {' and '.join(over)}"
+        view = self._view
+        found = zip(view.resources, view.utilisation_of(self.node), view.thresholds[:, self.node], strict=True)
+        over = [f"{use:.1f}% {name} (threshold {limit:.4g}%)" for name, use, limit in found if use > limit]
+        return f"{view.nodes[self.node].name} is at {' and '.join(over)}"
 
-    def cutoff(self) -> int:
-        """The lowest priority such that the candidates up to it cover the excess; the highest if none does."""
-        levels = {priority for priority, *_ in self._left}
-        if len(levels) < 2:
-            return max(levels, default=0)
-        cpu_over, memory_over = self._view.excess(self.node).tolist()
-        for level in sorted(levels)[:-1]:
-            cpu = sum(cpu for priority, cpu, _, _ in self._left if priority <= level)
-            memory = sum(memory for priority, _, memory, _ in self._left if priority <= level)
-            if cpu >= cpu_over and memory >= memory_over:
-                return level
-        return max(levels)
+    def needed(self, of: Ints) -> int:
+        """Of priorities or ranks the lowest such that candidates up to it cover the excess; the highest if none does.
+
+        The order of nodes goes by priorities alone: among equals the hottest node is more urgent than a lower cost.
+        """
+        left = np.flatnonzero(self._left)
+        if not len(left):
+            return 0
+        low_first = left[of[left].argsort(kind="stable")]
+        enough = (self._sizes[low_first].cumsum(axis=0) >= self._view.excess(self.node)).all(axis=1)
+        return int(of[low_first[enough.argmax() if enough.any() else -1]])
 
     def next(self) -> int | None:
         """The pod to propose now; None when the node is no longer hot, or no candidate is left that helps.
@@ -85,43 +158,38 @@ class _Shed:
         A pod that covers the whole excess ends it, and of those the smallest disturbs least. Of the others the one that
         covers most comes first: largest first is what makes the fewest moves.
         """
-        cpu_over, memory_over = self._view.excess(self.node).tolist()
-        if (cpu_over <= 0 and memory_over <= 0) or not self._left:
+        excess = self._view.excess(self.node)
+        over = excess > 0
+        if not over.any() or not self._left.any():
             return None
-        level = self.cutoff()
-        allowed = [(position, *candidate) for position, candidate in enumerate(self._left) if candidate[0] <= level]
-        # How many times over a candidate covers the excess, with its position; a resource within bounds counts not.
-        per_cpu, per_memory = _per(cpu_over), _per(memory_over)
-        enough = [
-            (cpu * per_cpu + memory * per_memory, position)
-            for position, _, cpu, memory, _ in allowed
-            if cpu >= cpu_over and memory >= memory_over
-        ]
-        if enough:
-            return self._left.pop(min(enough)[1])[3]
-        helpful = sorted(
-            (-(min(c * per_cpu, 1.0) + min(m * per_memory, 1.0)), c * per_cpu + m * per_memory, position)
-            for position, _, c, m, _ in allowed
-        )
-        if not helpful or not helpful[0][0]:
+        allowed = np.flatnonzero(self._left & (self._ranks <= self.needed(self._ranks)))
+        sizes = self._sizes[allowed][:, over]
+        # How many times over a candidate covers the excess; a resource within bounds counts not.
+        shares: Floats = sizes / excess[over]
+        times = shares.sum(axis=1)
+        enough = (sizes >= excess[over]).all(axis=1)
+        if enough.any():
+            return self._taken(int(allowed[np.where(enough, times, np.inf).argmin()]))
+        covered = np.minimum(shares, 1.0).sum(axis=1)
+        if not covered.any():
             return None
-        position = helpful[0][2]
-        if cpu_over > 0 and memory_over > 0:
+        best = np.lexsort((allowed, times, -covered))
+        position = best[0]
+        if over.sum() > 1:
             # Largest first is best for one resource; with two, a pair that ends it may not hold the largest.
-            position = self._of_a_pair([entry[2] for entry in helpful[:_PAIRED]], cpu_over, memory_over) or position
-        return self._left.pop(position)[3]
+            position = _of_a_pair(sizes, excess[over], best[:_PAIRED], times)
+        return self._taken(int(allowed[position]))
 
-    def _of_a_pair(self, positions: list[int], cpu_over: int, memory_over: int) -> int | None:
-        """The position of a candidate that ends it together with one other; of all pairs the smallest."""
-        pairs = (
-            (cpu + other_cpu + memory + other_memory, one)
-            for (one, (_, cpu, memory, _)), (_, (_, other_cpu, other_memory, _)) in combinations(
-                [(position, self._left[position]) for position in positions], 2
-            )
-            if cpu + other_cpu >= cpu_over and memory + other_memory >= memory_over
-        )
-        return min(pairs, default=(0, None))[1]
+    def _taken(self, position: int) -> int:
+        self._left[position] = False
+        return self._pods[position]
 
 
-def _per(excess: int) -> float:
-    return 1.0 / excess if excess > 0 else 0.0
+def _of_a_pair(sizes: Ints, excess: Ints, best: NDArray[np.intp], times: Floats) -> int:
+    """Of the best candidates one that ends it together with another, of all such pairs the smallest; else the best."""
+    first, second = np.triu_indices(len(best), 1)
+    one, other = best[first], best[second]
+    ends = (sizes[one] + sizes[other] >= excess).all(axis=1)
+    if not ends.any():
+        return int(best[0])
+    return int(one[np.where(ends, times[one] + times[other], np.inf).argmin()])

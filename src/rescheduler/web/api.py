@@ -40,7 +40,7 @@ class Api:
         self._pulse = Pulse(showing, self._hub)
         self._columns: tuple[tuple[int, int], Body] | None = None
         self._plan: tuple[Planned | None, Written] = (None, NONE)
-        self._configuration: Body | None = None
+        self._configuration: tuple[int, Body] | None = None
         self._searches = 0
         self._one_outcome = asyncio.Lock()  # one reckoning at a time, however many ask
 
@@ -71,10 +71,11 @@ class Api:
         app.on_shutdown.append(self._end)
 
     async def _beating(self, app: web.Application) -> AsyncGenerator[None]:
-        beating = asyncio.create_task(self._pulse.run())
+        running = [asyncio.create_task(each.run()) for each in (self._pulse, self._showing.measuring)]
         yield
-        beating.cancel()
-        await asyncio.wait([beating])
+        for each in running:
+            each.cancel()
+        await asyncio.wait(running)
         await self._showing.plans.end()
 
     async def _end(self, app: web.Application) -> None:
@@ -132,9 +133,10 @@ class Api:
             self._searches -= 1
 
     async def _config(self, request: web.Request) -> web.Response:
-        if self._configuration is None:  # it never changes while we run
-            self._configuration = Body(encoded(configuration(self._showing.config)))
-        return await answered(request, self._configuration)
+        mandate = self._showing.mandate
+        if self._configuration is None or self._configuration[0] != mandate.revision:
+            self._configuration = mandate.revision, Body(encoded(configuration(mandate)))
+        return await answered(request, self._configuration[1])
 
     async def _outcomes(self, request: web.Request) -> web.Response:
         async with self._one_outcome:

@@ -2,20 +2,28 @@
 
 It listens to the cache. A pod that comes, goes or changes adds to its node or takes from it, so that no look at the
 page goes over all pods. The figures are those of `planning.picture`: what pods hold on the node that they are on or
-nominated to, unless they have ended; the spread is over all nodes but the control plane's.
+nominated to, unless they have ended, or what is measured (`reckoning`); the spread is over all nodes but the control
+plane's. By what nodes are judged, the policy says.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from rescheduler.cluster.cache import Cache
 from rescheduler.model.objects import Node, Pod
-from rescheduler.model.policy import Thresholds
-from rescheduler.planning.columns import CAP, Ints
-from rescheduler.web.standing import COUNT, CPU, MEMORY, Amounts, Frame, Standing, Traits
+from rescheduler.model.policy import Policy, Utilization
+from rescheduler.model.shape import Requests
+from rescheduler.model.snapshot import WorkloadKey
+from rescheduler.model.usage import Measured
+from rescheduler.planning.columns import CAP, PODS, Ints
+from rescheduler.planning.measure import Measure
+from rescheduler.web.owners import workload_key
+from rescheduler.web.reckoning import Reckoning
+from rescheduler.web.standing import COUNT, Frame, Judging, Standing, Traits
 
 PodKey = tuple[str, str]
 """Namespace and name."""
@@ -26,16 +34,23 @@ _NO_PODS: frozenset[PodKey] = frozenset()
 class Loads:
     """The nodes and what their pods hold, as the cache has told it so far."""
 
-    def __init__(self, cache: Cache, thresholds: Thresholds) -> None:
+    def __init__(self, cache: Cache, policy: Policy) -> None:
         self._cache = cache
-        self._thresholds = thresholds
+        self._judging = Judging(policy)
+        self._rows = _rows_of(self._judging)
         self._nodes: dict[str, Node] = {}
         self._traits: dict[str, Traits] = {}
         self._pods: dict[PodKey, Pod] = {}
         self._on: dict[str, set[PodKey]] = {}
         self._slots: dict[str, int] = {}
         self._free: list[int] = []
-        self._used: Ints = np.zeros((3, _FIRST), np.int64)
+        self._used: Ints = np.zeros((len(self._judging.resources), _FIRST), np.int64)
+        self._reckoning: Reckoning | None = None
+        """By measured use; None where requests count."""
+        self._coming: Reckoning | None = None
+        """The next one, while it is filled."""
+        self._summing: tuple[Reckoning, ...] = ()
+        """Both, as far as there are any: told of each change, so it is no detour."""
         self._order: dict[str, int] | None = None
         self._frame: Frame | None = None
         self._standing: Standing | None = None
@@ -69,10 +84,19 @@ class Loads:
         """One pod."""
         return self._pods.get(key)
 
-    def used(self, name: str) -> Amounts:
-        """What the pods of a node hold."""
-        cpu, memory, pods = self._used[:, self._slots[name]].tolist()
-        return cpu, memory, pods
+    @property
+    def utilization(self) -> Utilization:
+        """What use is to be reckoned by."""
+        return self._judging.policy.utilization
+
+    @property
+    def measured(self) -> bool:
+        """Whether it is reckoned by anything else than requests."""
+        return self._reckoning is not None
+
+    def usage(self, pod: Pod) -> Requests | None:
+        """What was measured of a pod, or of its workload, where that counts."""
+        return self._reckoning.measure.known(pod) if self._reckoning is not None else None
 
     def pods_on(self, name: str) -> list[Pod]:
         """The pods that are on a node or nominated to it, those that have ended included."""
@@ -97,9 +121,44 @@ class Loads:
         if self._standing is None:
             if self._frame is None:
                 traits = {name: self._traits[name] for name in self._places()}
-                self._frame = Frame.of(traits, [self._slots[name] for name in traits], self._thresholds)
-            self._standing = Standing(self._frame, self._used[:, self._frame.slots])
+                self._frame = Frame.of(traits, [self._slots[name] for name in traits], self._judging)
+            used = self._reckoning.used() if self._reckoning is not None else self._used
+            self._standing = Standing(self._frame, used[:, self._frame.slots])
         return self._standing
+
+    def judge_by(self, policy: Policy) -> None:
+        """Judge nodes by another policy from now on. What is measured counts again when it is next measured."""
+        if policy == self._judging.policy:
+            return
+        before, self._judging = self._judging, Judging(policy)
+        if before.resources != self._judging.resources:
+            self._rows = _rows_of(self._judging)
+            self._used = np.zeros((len(self._judging.resources), self._used.shape[1]), np.int64)
+            for pod in self._pods.values():
+                self._add(pod, 1)
+        if before.resources != self._judging.resources or before.policy.utilization is not policy.utilization:
+            self._go_by(None, None)
+        self._traits = {name: Traits.of(node, self._judging) for name, node in self._nodes.items()}
+        self._frame = self._standing = None
+        self.layout += 1
+        for name in self._nodes:
+            self.touch(name)
+
+    async def measure_by(self, measured: Measured | None) -> None:
+        """Go by what was measured now; None where nothing is. It is summed in pieces, so that nobody waits for it."""
+        coming = None
+        if measured is not None and self.utilization is not Utilization.REQUESTS:
+            coming = self._reckoned_by(measured)
+            self._go_by(self._reckoning, coming)
+            for _ in coming.pieces():  # nodes that change meanwhile are due again
+                await asyncio.sleep(0)
+            if self._coming is not coming:
+                return  # the policy has changed meanwhile
+        before = self.standing()
+        self._go_by(coming, None)
+        self._standing = None
+        for index in np.flatnonzero((self.standing().used != before.used).any(axis=0)).tolist():
+            self.touch(before.frame.names[index])
 
     def touch(self, name: str) -> None:
         """Note that something about a node has changed."""
@@ -131,7 +190,7 @@ class Loads:
             self.layout += 1
             return
         self._nodes[name] = node
-        self._traits[name] = now = Traits.of(node)
+        self._traits[name] = now = Traits.of(node, self._judging)
         if traits is None or traits.layout != now.layout:
             self.layout += 1
         if known is None:
@@ -139,7 +198,9 @@ class Loads:
             self._slots[name] = slot = self._new_slot()
             self._used[:, slot] = 0
             for key in self._on.get(name, _NO_PODS):
-                self._weigh(self._pods[key], 1)
+                self._add(self._pods[key], 1)
+            for reckoning in self._summing:
+                reckoning.due.add(name)
 
     def _pod(self, key: PodKey) -> None:
         known, pod = self._pods.get(key), self._cache.row("Pod", key)
@@ -168,19 +229,41 @@ class Loads:
 
     def _weigh(self, pod: Pod, sign: int) -> None:
         """Put what a pod holds onto its node, or take it off."""
-        place = pod.node or pod.nominated
-        slot = self._slots.get(place)
+        if self._add(pod, sign):
+            place = pod.node or pod.nominated
+            for reckoning in self._summing:
+                reckoning.due.add(place)
+            self._standing = None
+            self.touch(place)
+
+    def _add(self, pod: Pod, sign: int) -> bool:
+        """The same, told to nobody; whether it counts on a node at all."""
+        slot = self._slots.get(pod.node or pod.nominated)
         if slot is None or pod.finished:
-            return
-        used = self._used
+            return False
+        used, rows = self._used, self._rows
         for resource, amount in pod.held:
-            if resource == "cpu":
-                used[CPU, slot] += sign * min(amount, CAP)
-            elif resource == "memory":
-                used[MEMORY, slot] += sign * min(amount, CAP)
+            row = rows.get(resource)
+            if row is not None:
+                used[row, slot] += sign * min(amount, CAP)
         used[COUNT, slot] += sign
-        self._standing = None
-        self.touch(place)
+        return True
+
+    def _go_by(self, reckoning: Reckoning | None, coming: Reckoning | None) -> None:
+        self._reckoning, self._coming = reckoning, coming
+        self._summing = tuple(each for each in (reckoning, coming) if each is not None)
+
+    def _reckoned_by(self, measured: Measured) -> Reckoning:
+        resources = self._judging.resources
+        measure = Measure(measured, self.utilization, resources, self._workload)
+        return Reckoning(measure, len(resources), self._slots, self._counting_on)
+
+    def _counting_on(self, name: str) -> Iterator[Pod]:
+        pods = self._pods
+        return (pods[key] for key in self._on.get(name, _NO_PODS))
+
+    def _workload(self, pod: Pod) -> WorkloadKey:
+        return workload_key(self._cache, pod)
 
     def _new_slot(self) -> int:
         if self._free:
@@ -194,3 +277,8 @@ class Loads:
 def _place(pod: Pod | None) -> str | None:
     """The node on which a pod counts; empty for one that waits for a node."""
     return (pod.node or pod.nominated) if pod is not None else None
+
+
+def _rows_of(judging: Judging) -> dict[str, int]:
+    """Where what pods ask for is kept; each pod is one pod, whatever it asks."""
+    return {name: row for row, name in enumerate(judging.resources) if name != PODS}

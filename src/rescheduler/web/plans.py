@@ -76,7 +76,13 @@ class _Guarding:
 class Plans:
     """What has been planned last, and who thinks on."""
 
-    def __init__(self, mind: Mind, now: Callable[[], float], interval: float, leading: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        mind: Callable[[], Mind],
+        now: Callable[[], float],
+        interval: Callable[[], float],
+        leading: Callable[[], bool],
+    ) -> None:
         self._mind = mind
         self._now = now
         self._interval = interval
@@ -85,6 +91,8 @@ class Plans:
         self._guards = Thinking()  # a lane of its own: a node is shown at once, even while somebody plans
         self._thought: _Thought | None = None
         self._guarding: _Guarding | None = None
+        self._epoch = 0
+        """Grows when the operator wants something else; what was thought across that is thought again."""
         self.newest: Planned | None = None
 
     def made(self, plan: Plan, at: float, seconds: float) -> None:
@@ -94,11 +102,11 @@ class Plans:
     @property
     def next(self) -> float | None:
         """When the leader plans again; None where nobody here does so by himself."""
-        return self.newest.made + self._interval if self.newest is not None and self._leading() else None
+        return self.newest.made + self._interval() if self.newest is not None and self._leading() else None
 
     async def look(self, wanted: Wanted = always) -> Planned | None:
         """The newest plan; one is made if it is too old. None while the cluster is not known yet."""
-        if not self._is_stale() or self._mind.lacking():
+        if not self._is_stale() or self._mind().lacking():
             return self.newest
 
         async def think() -> None:
@@ -110,7 +118,7 @@ class Plans:
 
     async def explained(self, key: PodKey, wanted: Wanted = always) -> Body:
         """What there is to say about a pod, by a planner of the newest state."""
-        if why := self._mind.lacking():
+        if why := self._mind().lacking():
             raise Refusal(503, f"the cluster is not known yet ({why}): try again", Retry_After="2")
 
         async def think() -> Body:
@@ -135,8 +143,7 @@ class Plans:
         async def think() -> list[Objection]:
             guarding = self._guarding
             if guarding is None or not _is_fresh(guarding.at, guarding.seconds):
-                copied = self._mind.copied()
-                return await asyncio.to_thread(self._guard_anew, copied, pods)
+                return await self._guard_anew(pods)
             return await asyncio.to_thread(_objections, guarding.context, pods)
 
         return await self._guards.do(think, wanted)
@@ -153,6 +160,13 @@ class Plans:
         if gone:
             asyncio.get_running_loop().run_in_executor(None, gone.clear)
 
+    def think_anew(self) -> None:
+        """Explain nothing by what was thought before: the operator wants something else by now."""
+        self._epoch += 1
+        self._thought = self._guarding = None
+        if not self._leading():
+            self.newest = None  # nobody here makes another one before somebody looks
+
     async def end(self) -> None:
         """Plan nothing more."""
         await self._planning.end()
@@ -163,22 +177,26 @@ class Plans:
         """Whether a new plan is due: a leader's own comes by itself, unless nothing is planned any more."""
         if self.newest is None:
             return True
-        lasts = max(self._interval * (2.0 if self._leading() else 1.0), self.newest.seconds * _TIMES)
+        lasts = max(self._interval() * (2.0 if self._leading() else 1.0), self.newest.seconds * _TIMES)
         return self._now() - self.newest.made > lasts
 
     async def _think(self) -> _Thought:
         gone, self._thought = [self._thought], None
-        began, copied = self._now(), self._mind.copied()
+        epoch, mind = self._epoch, self._mind()
+        began, copied = self._now(), mind.copied()
 
         def plan() -> _Thought:
             gone.clear()  # before the next one is made: two at once would be too much
             started = time.monotonic()
-            planner, plan = self._mind.plan(copied())
+            planner, plan = mind.plan(copied())
             ended = time.monotonic()
             return _Thought(planner, Planned(plan, began, ended - started), ended, ended)
 
-        self._thought = await asyncio.to_thread(plan)
-        return self._thought
+        thought = await asyncio.to_thread(plan)
+        if epoch != self._epoch:
+            return await self._think()
+        self._thought = thought
+        return thought
 
     def _explain(self, thought: _Thought, key: PodKey) -> Body:
         """In a thread."""
@@ -186,15 +204,23 @@ class Plans:
             namespace, pod = key
             why = "it is being replaced, or came or went a moment ago"
             raise Refusal(404, f"the planner has no pod {namespace}/{pod}: {why}; try again")
-        return Body(encoded(self._mind.explain(thought.planner, thought.planned.plan, key)))
+        return Body(encoded(self._mind().explain(thought.planner, thought.planned.plan, key)))
 
-    def _guard_anew(self, copied: Callable[[], ClusterSnapshot], pods: Sequence[Pod]) -> list[Objection]:
-        """In a thread."""
-        started = time.monotonic()
-        context = self._mind.context(copied())
-        found = _objections(context, pods)
-        ended = time.monotonic()
-        self._guarding = _Guarding(context, ended, ended - started)
+    async def _guard_anew(self, pods: Sequence[Pod]) -> list[Objection]:
+        epoch, mind = self._epoch, self._mind()
+        copied = mind.copied()
+
+        def guard() -> tuple[_Guarding, list[Objection]]:
+            started = time.monotonic()
+            context = mind.context(copied())
+            found = _objections(context, pods)
+            ended = time.monotonic()
+            return _Guarding(context, ended, ended - started), found
+
+        guarding, found = await asyncio.to_thread(guard)
+        if epoch != self._epoch:
+            return await self._guard_anew(pods)
+        self._guarding = guarding
         return found
 
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from rescheduler.cluster.cache import Cache
 from rescheduler.cluster.pausing import Pause
-from rescheduler.config import Configuration
-from rescheduler.model.policy import Policy
 from rescheduler.runtime.board import Board
+from rescheduler.runtime.mandate import Mandate
 from rescheduler.web.history import Samples
 from rescheduler.web.loads import Loads
+from rescheduler.web.measuring import Measuring
 from rescheduler.web.moves import Moves
 from rescheduler.web.plans import Plans
 
@@ -32,6 +32,16 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """How it stands with what is measured."""
+
+    last: float | None = None
+    """When it was measured last; None where it never was."""
+    failure: str = ""
+    """Why it is not measured now; empty when it is."""
+
+
+@dataclass(frozen=True, slots=True)
 class Replica:
     """Who we are among the replicas."""
 
@@ -46,8 +56,7 @@ class Showing:
 
     cluster: str
     """Where we are connected to, in words."""
-    config: Configuration
-    policy: Policy
+    mandate: Mandate
     replica: Replica
     cache: Cache
     board: Board
@@ -57,6 +66,8 @@ class Showing:
     now: Callable[[], float]
     paused: Callable[[], Pause | None]
     health: Callable[[], Sequence[Health]]
+    measuring: Measuring
+    usage: Callable[[], Usage]
     local: bool = False
     """Whether this server takes actions from this machine without a token."""
     samples: Samples = field(default_factory=Samples)

@@ -1,6 +1,7 @@
-"""All nodes as they stand at one moment: what `loads` gives to the views.
+"""All nodes as they stand at one moment: what `loads` gives to the views and to metrics.
 
-The figures are reckoned as `planning.picture` reckons them, so that page, plan and controller say the same.
+The figures are reckoned as `planning.picture` reckons them, by the same functions, so that page, plan and controller
+say the same.
 """
 
 from __future__ import annotations
@@ -15,18 +16,47 @@ from numpy.typing import NDArray
 
 from rescheduler.model.objects import Node
 from rescheduler.model.plan import Spreading
-from rescheduler.model.policy import Thresholds
-from rescheduler.planning.columns import CAP, PODS, Floats, Ints, Mask
-from rescheduler.planning.picture import spreading
+from rescheduler.model.policy import Policy, ThresholdMode
+from rescheduler.planning.columns import CAP, PODS, Floats, Indexes, Ints, Mask
+from rescheduler.planning.levels import Use, counted, limit_of, percent_by_pool, pool_number
+from rescheduler.planning.picture import hot_by_pool, over_of, spreading, spreadings
 from rescheduler.web.states import State, pool_of, state_of, zone_of
 
-Amounts = tuple[int, int, int]
-"""Thousandths of CPU, bytes of memory, pods."""
+Amounts = tuple[int, ...]
+"""One number a resource: thousandths of CPU, bytes of memory, pods, then the others that count."""
 CPU, MEMORY, COUNT = 0, 1, 2
 
 
 Numbered = tuple[list[int], list[str]]
 """Texts by their numbers, and the distinct ones that these stand for."""
+
+
+@dataclass(frozen=True)
+class Judging:
+    """By what nodes are judged: the policy, and the resources whose use is kept."""
+
+    policy: Policy
+
+    @cached_property
+    def resources(self) -> tuple[str, ...]:
+        """CPU, memory and pods, which are always shown, and what else has a threshold."""
+        return ("cpu", "memory", PODS, *(name for name in self.counted[2:] if name != PODS))
+
+    @cached_property
+    def counted(self) -> tuple[str, ...]:
+        """The resources that can make a node hot."""
+        return tuple(counted(self.policy))
+
+    @cached_property
+    def rows(self) -> list[int]:
+        """Where those are among `resources`."""
+        return [self.resources.index(name) for name in self.counted]
+
+    @property
+    def relative(self) -> bool:
+        """Whether thresholds are above a mean, which changes with every pod."""
+        every = (self.policy.thresholds, *(pool.thresholds for pool in self.policy.pools))
+        return any(each.mode is ThresholdMode.DEVIATION for each in every)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +66,9 @@ class Spread:
     cpu: Spreading
     memory: Spreading
     hot_nodes: int
+    others: tuple[tuple[str, Spreading], ...] = ()
+    pools: tuple[tuple[str, int], ...] = ()
+    """Hot nodes of each pool of the configuration."""
 
 
 class Traits(NamedTuple):
@@ -45,11 +78,18 @@ class Traits(NamedTuple):
     zone: str
     pool: str
     state: int
+    number: int
+    """Of its pool in the configuration; -1 for none."""
+    counting: bool
+    """Whether the mean of its pool is taken of it, too."""
 
     @classmethod
-    def of(cls, node: Node) -> Traits:
+    def of(cls, node: Node, judging: Judging) -> Traits:
         """As its row tells it."""
-        return cls(capacity_of(node), zone_of(node), pool_of(node), state_of(node))
+        number = pool_number(judging.policy.pools, node.labels)
+        pool = judging.policy.pools[number].name if number >= 0 else pool_of(node)
+        counting = node.ready and not node.problem and not node.control_plane
+        return cls(capacity_of(node, judging.resources), zone_of(node), pool, state_of(node), number, counting)
 
     @property
     def layout(self) -> tuple[str, str, int]:
@@ -57,31 +97,64 @@ class Traits(NamedTuple):
         return self.zone, self.pool, self.capacity[COUNT]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Frame:
     """All nodes in the order of their names, and what does not change when pods do."""
 
+    judging: Judging
     names: tuple[str, ...]
     traits: tuple[Traits, ...]
     slots: NDArray[np.intp]
     capacity: Ints
-    """[3, N]: what is allocatable."""
-    limit: Ints
-    """[2, N]: the most that keeps a node from being hot."""
+    """[R, N]: what is allocatable."""
     workers: Mask
+    counting: Mask
+    number: Indexes
+    """[N]: of the pool of the configuration; -1 for none."""
     zone: Numbered
     pool: Numbered
 
     @classmethod
-    def of(cls, nodes: Mapping[str, Traits], slots: list[int], thresholds: Thresholds) -> Frame:
+    def of(cls, nodes: Mapping[str, Traits], slots: list[int], judging: Judging) -> Frame:
         """These nodes; `slots` tells where their figures are kept."""
         traits = tuple(nodes.values())
-        capacity: Ints = np.array([each.capacity for each in traits], np.int64).reshape(-1, 3).T
-        shares = np.array([[thresholds.cpu], [thresholds.memory]])
-        limit = np.floor(capacity[:2] * shares / 100.0).astype(np.int64)
-        workers = np.array([not each.state & State.CONTROL_PLANE for each in traits], np.bool_)
-        zone, pool = numbered([each.zone for each in traits]), numbered([each.pool for each in traits])
-        return cls(tuple(nodes), traits, np.array(slots, np.intp), capacity, limit, workers, zone, pool)
+        capacity: Ints = np.array([each.capacity for each in traits], np.int64).reshape(-1, len(judging.resources)).T
+        return cls(
+            judging,
+            tuple(nodes),
+            traits,
+            np.array(slots, np.intp),
+            capacity,
+            workers=np.array([not each.state & State.CONTROL_PLANE for each in traits], np.bool_),
+            counting=np.array([each.counting for each in traits], np.bool_),
+            number=np.array([each.number for each in traits], np.int32),
+            zone=numbered([each.zone for each in traits]),
+            pool=numbered([each.pool for each in traits]),
+        )
+
+    def rules(self, used: Ints) -> Floats:
+        """[C, 1 + pools]: per cent above which nodes of no pool, then of each, are hot, of what can make them so."""
+        return self._rules(used) if self.judging.relative else self._absolute
+
+    def limit(self, used: Ints) -> Ints:
+        """[C, N]: what keeps each node from being hot, at the most."""
+        return self._limit(self.rules(used)) if self.judging.relative else self._most
+
+    @cached_property
+    def _absolute(self) -> Floats:
+        return self._rules(self.capacity)  # what is used makes no difference
+
+    @cached_property
+    def _most(self) -> Ints:
+        return self._limit(self._absolute)
+
+    def _rules(self, used: Ints) -> Floats:
+        rows = self.judging.rows
+        use = Use(self.judging.counted, self.capacity[rows], used[rows], self.counting)
+        return percent_by_pool(self.judging.policy, self.number, use)
+
+    def _limit(self, rules: Floats) -> Ints:
+        return limit_of(self.capacity[self.judging.rows], rules[:, self.number + 1])
 
 
 @dataclass(frozen=True)
@@ -90,20 +163,70 @@ class Standing:
 
     frame: Frame
     used: Ints
-    """[3, N]"""
+    """[R, N]"""
 
     @cached_property
     def percent(self) -> Floats:
-        """[2, N]: CPU and memory in per cent of allocatable."""
-        found: Floats = self.used[:2] * 100.0 / np.maximum(self.frame.capacity[:2], 1)
+        """[R, N]: in per cent of allocatable."""
+        found: Floats = self.used * 100.0 / np.maximum(self.frame.capacity, 1)
+        return found
+
+    @cached_property
+    def rules(self) -> list[dict[str, float]]:
+        """Per cent above which nodes of no pool, then of each pool of the configuration, are hot, by resource."""
+        judging = self.frame.judging
+        return [dict(zip(judging.counted, each, strict=True)) for each in self.frame.rules(self.used).T.tolist()]
+
+    @cached_property
+    def over(self) -> Mask:
+        """[C, N]: what is used more than that."""
+        found: Mask = self.used[self.frame.judging.rows] > self.frame.limit(self.used)
+        return found
+
+    @cached_property
+    def hot(self) -> Mask:
+        """[N]: the nodes, but for the control plane's, of which any is."""
+        found: Mask = self.over.any(axis=0) & self.frame.workers
         return found
 
     @cached_property
     def spread(self) -> Spread:
         """Over the nodes that are not the control plane's."""
-        hot = (self.used[:2] > self.frame.limit).any(axis=0) & self.frame.workers
-        percent = self.percent[:, self.frame.workers]
-        return Spread(spreading(percent[CPU]), spreading(percent[MEMORY]), int(hot.sum()))
+        frame, judging = self.frame, self.frame.judging
+        workers = frame.workers
+        percent = self.percent[:, workers]
+        capacity = frame.capacity[:, workers][judging.rows]
+        return Spread(
+            spreading(percent[CPU]),
+            spreading(percent[MEMORY]),
+            int(self.hot.sum()),
+            spreadings(judging.counted, percent[judging.rows], capacity),
+            hot_by_pool([pool.name for pool in judging.policy.pools], frame.number, self.hot),
+        )
+
+    def at(self, index: int) -> NodeStanding:
+        """One node of them."""
+        judging = self.frame.judging
+        return NodeStanding(
+            used=dict(zip(judging.resources, self.used[:, index].tolist(), strict=True)),
+            capacity=dict(zip(judging.resources, self.frame.capacity[:, index].tolist(), strict=True)),
+            percent=dict(zip(judging.resources, self.percent[:, index].tolist(), strict=True)),
+            thresholds=self.rules[self.frame.traits[index].number + 1],
+            over=over_of(judging.counted, self.over[:, index]) if self.hot[index] else (),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStanding:
+    """One node at one moment, by resource."""
+
+    used: Mapping[str, int]
+    capacity: Mapping[str, int]
+    percent: Mapping[str, float]
+    thresholds: Mapping[str, float]
+    """Per cent, of the resources that can make it hot."""
+    over: tuple[str, ...]
+    """Those that do."""
 
 
 def numbered(texts: Sequence[str]) -> Numbered:
@@ -113,7 +236,7 @@ def numbered(texts: Sequence[str]) -> Numbered:
     return [numbers[text] for text in texts], distinct
 
 
-def capacity_of(node: Node) -> Amounts:
+def capacity_of(node: Node, resources: Sequence[str]) -> Amounts:
     """What is allocatable."""
     listed = dict(node.allocatable)
-    return min(listed.get("cpu", 0), CAP), min(listed.get("memory", 0), CAP), min(listed.get(PODS, 0), CAP)
+    return tuple([min(listed.get(name, 0), CAP) for name in resources])

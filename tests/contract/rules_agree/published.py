@@ -41,11 +41,11 @@ def disagreements(api: Api, forms: dict[str, Form]) -> list[str]:
     found: list[str] = []
     seen: set[str] = set()
     for place, form in forms.items():
-        group, _, name = place.partition("/")
-        path = "api/v1" if group == "core" else f"apis/{group}/v1"
+        group, version, name = place.split("/")
+        path = f"api/{version}" if group == "core" else f"apis/{group}/{version}"
         types = api.get(f"/openapi/v3/{path}")["components"]["schemas"]
         package = group.removesuffix(".k8s.io").split(".")[0]
-        _compare(types, f"io.k8s.api.{package}.v1.{name}", form, found, seen)
+        _compare(types, f"io.k8s.api.{package}.{version}.{name}", form, found, seen)
     return sorted(found)
 
 

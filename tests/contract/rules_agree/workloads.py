@@ -36,6 +36,14 @@ JOB: Json = {
     "metadata": {"name": "subject"},
     "spec": {"suspend": True, "template": {"spec": {"containers": [CONTAINER], "restartPolicy": "Never"}}},
 }
+AUTOSCALER: Json = {
+    "metadata": {"name": "subject"},
+    "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "maxReplicas": 5},
+}
+_BY_MEMORY: Json = {
+    "type": "Resource",
+    "resource": {"name": "memory", "target": {"type": "Utilization", "averageUtilization": 60}},
+}
 BUDGET: Json = {"metadata": {"name": "subject"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": _LABELS}}}
 
 _COMMON: dict[str, dict[str, Any]] = {
@@ -179,6 +187,19 @@ _BUDGET: dict[str, dict[str, Any]] = {
     "has a bound that is a switch": {"spec.minAvailable": True},
 }
 
+_AUTOSCALER: dict[str, dict[str, Any]] = {
+    "as plain as can be": {},
+    "has no target": {"spec.scaleTargetRef": GONE},
+    "has a target without a name": {"spec.scaleTargetRef.name": ""},
+    "has a target without a kind": {"spec.scaleTargetRef.kind": ""},
+    "wants none at least": {"spec.minReplicas": 0},
+    "wants less than none": {"spec.minReplicas": -1},
+    "wants none at most": {"spec.maxReplicas": 0},
+    "wants more than it may": {"spec.minReplicas": 9},
+    "goes by a metric": {"spec.metrics": [_BY_MEMORY]},
+    "has a number that is a text": {"spec.maxReplicas": "5"},
+}
+
 WORKLOAD_CASES: list[Case] = [
     *cases("Deployment", DEPLOYMENT, _COMMON | _REPLICAS | _DEPLOYMENT),
     *cases("ReplicaSet", REPLICA_SET, _COMMON | _REPLICAS),
@@ -186,4 +207,5 @@ WORKLOAD_CASES: list[Case] = [
     *cases("DaemonSet", DAEMON_SET, _COMMON | _DAEMON_SET),
     *cases("Job", JOB, _JOB),
     *cases("PodDisruptionBudget", BUDGET, _BUDGET),
+    *cases("HorizontalPodAutoscaler", AUTOSCALER, _AUTOSCALER),
 ]

@@ -11,13 +11,19 @@ import msgspec
 
 from rescheduler.model import marks
 from rescheduler.model.objects import (
+    NO_TROUBLE,
+    Ailment,
     AttachLimits,
+    Autoscaler,
     Claim,
+    ContainerState,
     DisruptionBudget,
     Node,
     Owner,
     Pod,
+    PodCondition,
     StorageClass,
+    Trouble,
     Volume,
     Workload,
 )
@@ -41,7 +47,7 @@ NOW = 1_800_000_000.0  # 2027-01-15T08:00:00Z
 KINDS = frozenset(
     {
         *("Node", "Pod", "Namespace", "PodDisruptionBudget", "PriorityClass", "NodeMetrics", "PodMetrics"),
-        *("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"),
+        *("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "HorizontalPodAutoscaler"),
         *("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSINode"),
     }
 )
@@ -59,7 +65,7 @@ class Namespace:
     labels: Labels
 
 
-Row = Node | Pod | Workload | DisruptionBudget | Claim | Volume | StorageClass | AttachLimits | Namespace
+Row = Node | Pod | Workload | Autoscaler | DisruptionBudget | Claim | Volume | StorageClass | AttachLimits | Namespace
 
 
 class TemplateOptions(TypedDict, total=False):
@@ -90,6 +96,12 @@ class TemplateOptions(TypedDict, total=False):
     deleting: bool
     nominated: str
     problem: str
+    restarts: int
+    init_restarts: int
+    reason: str
+    ails: str
+    states: Sequence[ContainerState]
+    conditions: Sequence[PodCondition]
 
 
 class PodOptions(TemplateOptions, total=False):
@@ -181,7 +193,28 @@ def pod(name: str, on: str = "", **options: Unpack[PodOptions]) -> Pod:
         nominated=options.get("nominated", ""),
         annotations=_shared(options.get("annotations", {})),
         problem=options.get("problem", ""),
+        ailment=_ailment(options, phase),
+        trouble=_trouble(options),
     )
+
+
+def _ailment(options: TemplateOptions, phase: str) -> Ailment | None:
+    """What a reader would make of `ails`, which is why a container waits, and of a failed pod's `reason`."""
+    if phase == "Failed":
+        return Ailment(options.get("reason", "") or "Error")
+    return Ailment(options["ails"], options.get("restarts", 0)) if "ails" in options else None
+
+
+def _trouble(options: TemplateOptions) -> Trouble:
+    waits = (ContainerState(options["ails"]),) if "ails" in options else ()
+    found = Trouble(
+        options.get("restarts", 0),
+        options.get("init_restarts", 0),
+        options.get("reason", ""),
+        (*waits, *options.get("states", ())),
+        tuple(options.get("conditions", ())),
+    )
+    return NO_TROUBLE if found == NO_TROUBLE else found
 
 
 def shape_of(options: TemplateOptions) -> Shape:
@@ -266,6 +299,8 @@ def _add(rows: Rows, row: Row) -> None:
             _put(rows.pods, (row.namespace, row.name), row)
         case Workload():
             _put(rows.workloads, (row.kind, row.namespace, row.name), row)
+        case Autoscaler():
+            _put(rows.autoscalers, (row.namespace, row.name), row)
         case DisruptionBudget():
             _put(rows.budgets, (row.namespace, row.name), row)
         case Claim():

@@ -28,7 +28,7 @@ class Case:
 
     def __init__(self, world: World | None = None) -> None:
         self.told: list[tuple[str, str]] = []
-        self.extender = Extender((world or failing("one")).knowledge(), self._tell, ("kube-system",))
+        self.extender = Extender((world or failing("one")).knowledge(), self._tell, lambda: ("kube-system",))
 
     def _tell(self, newcomer: Newcomer, reason: str) -> None:
         self.told.append((newcomer.name, reason))

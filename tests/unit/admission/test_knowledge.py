@@ -314,7 +314,7 @@ class TestPodsThatFailedJustNow:
 
     def test_nothing_is_kept_of_pods_that_are_gone_for_long(self) -> None:
         world = World()
-        fresh = FreshFailures(world.cache, ("Evicted",), lambda: world.time)
+        fresh = FreshFailures(world.cache, lambda: ("Evicted",), lambda: world.time)
         world.cache.listen(lambda _kind, key, _version: fresh.changed(key))
         for number in range(1000):
             world.time += 1

@@ -31,7 +31,7 @@ def mutation(world: World | None = None) -> Mutation:
         world = World()
         world.migration()
         world.deployment(record("three"))
-    return Mutation(world.knowledge(), ("kube-system",), lambda: NOW)
+    return Mutation(world.knowledge(), lambda: ("kube-system",), lambda: NOW)
 
 
 def response(body: bytes, by: Mutation | None = None) -> Json:
@@ -165,7 +165,7 @@ def test_a_fault_of_ours_is_logged_and_the_pod_is_created_all_the_same() -> None
     world = World()
     broken = Broken(world.cache, world.board, world.knowledge()._settings, lambda: NOW)
     with capture_logs() as logs:
-        found = response(review(pod_json()), Mutation(broken, (), lambda: NOW))
+        found = response(review(pod_json()), Mutation(broken, tuple, lambda: NOW))
     assert found["allowed"] is True
     assert "patch" not in found
     assert "created as it is" in found["warnings"][0]

@@ -60,7 +60,7 @@ def routes() -> dict[str, Handler]:
     world.deployment(record("one", "two"))
     knowledge = world.knowledge()
     extender = Extender(knowledge, lambda newcomer, why: None)
-    mutation = Mutation(knowledge, ("kube-system",), lambda: NOW)
+    mutation = Mutation(knowledge, lambda: ("kube-system",), lambda: NOW)
     return {
         "/mutate": mutation.review,
         "/extender/filter": extender.filter,

@@ -47,7 +47,7 @@ class World:
             self.node(name)
 
     def knowledge(self, *, gate: bool = False) -> Knowledge:
-        return Knowledge(self.cache, self.board, KnowledgeSettings(FORGET_AFTER, gate), lambda: self.time)
+        return Knowledge(self.cache, self.board, lambda: KnowledgeSettings(FORGET_AFTER, gate), lambda: self.time)
 
     def put(self, kind: str, metadata: Json, **sections: Any) -> None:
         whole = {"namespace": "shop", "uid": f"{metadata['name']}-uid", "resourceVersion": "1"} | metadata

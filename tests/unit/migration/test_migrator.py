@@ -9,7 +9,7 @@ import pytest
 from rescheduler.cluster.errors import ApiError
 from rescheduler.cluster.journal import StaleError
 from rescheduler.migration.commands import Command
-from rescheduler.migration.lifecycle import Lifecycle, Manner
+from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.observation import Observation, Part, Refused, Scene
 from rescheduler.model import marks
 from rescheduler.model.migration import Migration, Order, Phase, Progress
@@ -53,7 +53,7 @@ class Stage:
         return self.admitted
 
     async def work(self) -> float | None:
-        migrator = Migrator(self, self, self, Lifecycle(Manner()), self.admit)
+        migrator = Migrator(self, self, self, Lifecycle, self.admit)
         return await migrator.work_on(KEY, lambda: NOW, lambda _: ())
 
 

@@ -10,6 +10,7 @@ from rescheduler.migration.eviction import Evict, Pause
 from rescheduler.migration.handoff import Cheapen, CopyTemplate, HandOver
 from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.marking import Mark
+from rescheduler.migration.preconditions import unready_fellow
 from rescheduler.migration.protecting import Protect
 from rescheduler.migration.steps import Do, Done, GiveUp, Step, Ungate, Wait
 from rescheduler.model import marks
@@ -160,3 +161,22 @@ def test_an_eviction_of_somebody_else_counts_before_the_healthy_are_counted_anew
     for allowed, healthy, short in ((1, 5, False), (0, 5, True), (0, 4, True)):
         shared["status"] |= {"disruptionsAllowed": allowed, "currentHealthy": healthy, "desiredHealthy": 4}
         assert bool(falling_short(scene(migration(Method.HANDOFF), budgets=(shared,)))) is short
+
+
+def test_a_pod_of_a_stateful_set_that_crashes_need_not_wait_for_its_fellows() -> None:
+    crashing = pod(ready=False)
+    state = {"waiting": {"reason": "CrashLoopBackOff"}}
+    crashing["status"]["containerStatuses"] = [{"name": "main", "restartCount": 7, "state": state}]
+    others = (crashing, pod("web-b", ready=False))
+    seen: Json = {"controller": stateful_set(3), "deployment": None, "siblings": others}
+    assert not unready_fellow(scene(migration(Method.EVICT), pod=crashing, **seen))
+    state["waiting"]["reason"] = "ContainerCreating"
+    assert unready_fellow(scene(migration(Method.EVICT), pod=crashing, **seen))
+    assert unready_fellow(scene(migration(Method.EVICT), **seen))
+
+
+def test_a_temporary_budget_lets_pods_go_that_are_not_ready() -> None:
+    made = Protect({"minAvailable": 1}).look(scene(migration(Method.EVICT)))
+    assert isinstance(made, Do)
+    assert isinstance(made.commands[0].body, dict)
+    assert made.commands[0].body["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"

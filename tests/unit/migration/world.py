@@ -57,7 +57,7 @@ class World:
 
     async def work(self, manner: Manner, looks: int = 60) -> Progress:
         """Work on the migration until it is over."""
-        migrator = Migrator(self, self, self, Lifecycle(manner), _admit)
+        migrator = Migrator(self, self, self, lambda: Lifecycle(manner), _admit)
         for _ in range(looks):
             wait = await migrator.work_on(("shop", "m"), lambda: self.now, lambda _: ())
             if self.kept.progress.over and wait is None:

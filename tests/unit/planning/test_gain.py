@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.gain import Realised, Side, gain
 from tests.support.builders import cluster, deployment, node, pod
@@ -72,7 +73,7 @@ def test_what_a_plan_of_one_move_predicts_comes_true_if_nothing_else_happens(
         moved = next(each for each in then.pods if each.name == move.pod)
         assert move.gain is not None
         assert move.gain > 0
-        assert Realised(then, {move.source, move.target}).gain(moved, move.source) == move.gain
+        assert Realised(then, Policy(), {move.source, move.target}).gain(moved, move.source) == move.gain
 
 
 def test_the_moves_before_it_count_in_a_prediction() -> None:
@@ -106,6 +107,6 @@ def test_pods_that_have_ended_weigh_nothing_and_nominated_ones_do() -> None:
         pod("coming", nominated="a", cpu=3),
     )
     moved = next(each for each in snapshot.pods if each.name == "p")
-    assert Realised(snapshot, {"a", "b"}).gain(moved, "a") == 20.0
-    assert Realised(snapshot, {"a", "b"}).gain(msgspec.structs.replace(moved, node="gone"), "a") is None
-    assert Realised(snapshot, {"a", "b"}).gain(moved, "gone") is None
+    assert Realised(snapshot, Policy(), {"a", "b"}).gain(moved, "a") == 20.0
+    assert Realised(snapshot, Policy(), {"a", "b"}).gain(msgspec.structs.replace(moved, node="gone"), "a") is None
+    assert Realised(snapshot, Policy(), {"a", "b"}).gain(moved, "gone") is None

@@ -210,9 +210,14 @@ class TestWhatIsNeeded:
         assert needed(moves, POLICY, 120.0, NOW + 2 * COOL) == set()
 
     def test_what_nobody_has_looked_at_is_needed_until_then_but_not_for_ever(self) -> None:
-        moves = [move("m")]
-        assert needed(moves, POLICY, 120.0, NOW + 179.0) == {("shop", "m")}
-        assert needed(moves, POLICY, 120.0, NOW + 180.0) == set()
+        moves, restless = [move("m")], replace(POLICY, cool_down=0.0)
+        assert needed(moves, restless, 120.0, NOW + 179.0) == {("shop", "m")}
+        assert needed(moves, restless, 120.0, NOW + 180.0) == set()
+
+    def test_every_move_is_needed_while_its_workload_rests_for_it(self) -> None:
+        moves = [judged(move("m"), UNKNOWN), move("by-hand", strategy="Manual")]
+        assert needed(moves, POLICY, 120.0, NOW + COOL - 1) == {("shop", "m"), ("shop", "by-hand")}
+        assert needed(moves, POLICY, 120.0, NOW + COOL) == set()
 
     @given(verdicts, st.integers(0, 10))
     def test_the_rest_is_the_same_without_what_is_not_needed(

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from rescheduler.cluster.errors import ClusterError
 from rescheduler.cluster.journal import StaleError
-from rescheduler.model.migration import Migration, Outcome, OutcomeVerdict, Progress
+from rescheduler.model.migration import Migration, Outcome, OutcomeVerdict, Progress, Reference
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.runtime.assessing import Assessing, Assessor
 from rescheduler.runtime.board import Board, Key
@@ -18,6 +18,7 @@ from tests.support.builders import NOW, cluster, node, pod
 from tests.unit.planning.outcome_world import CAME_BACK, NOT_PAID, PAID, POLICY, UNKNOWN, move
 
 AFTER = 120.0
+API = Reference("Deployment", "api")
 
 
 def stage_of(*pods: tuple[str, str]) -> ClusterSnapshot:
@@ -34,6 +35,7 @@ class Stage:
     board: Board = field(default_factory=Board)
     now: float = NOW + AFTER
     stale: str = ""
+    lacking: str = ""
     refusal: dict[Key, Exception] = field(default_factory=dict)
     keeps: bool = True
     """Whether the API server keeps outcomes; not with an older definition of the kind, which drops the field."""
@@ -65,7 +67,10 @@ class Stage:
 
     def assessor(self) -> Assessor:
         """As a new leader would make it."""
-        by = Assessing(self.board, self.copied, lambda: self.stale, POLICY, AFTER, lambda: self.now)
+        by = Assessing(
+            *(self.board, self.copied, lambda: self.stale, lambda: POLICY, lambda: AFTER, lambda: self.now),
+            lacking=lambda: self.lacking,
+        )
         return Assessor(by, self, lambda *told: self.told.append(told))
 
     def outcome(self, name: str) -> Outcome | None:
@@ -108,6 +113,17 @@ async def test_nothing_is_judged_on_what_may_be_out_of_date() -> None:
     assert await stage.assessor().assess() == 0
     stage.stale = ""
     assert await stage.assessor().assess() == 1
+
+
+async def test_while_nobody_knows_what_is_used_only_what_came_back_is_judged() -> None:
+    """Just then plans go by something else than before: whoever goes to and fro has to rest all the same."""
+    stage = Stage(stage_of(("new-m", "b"), ("new-n", "b")), lacking="what is used is not known: no route to host")
+    stage.knows(done("m", workload=API), done("n"), done("o", "b>a", ended=NOW + 30))
+    assert await stage.assessor().assess() == 1
+    assert stage.stored == [("n", CAME_BACK)]
+    stage.lacking = ""
+    assert await stage.assessor().assess() == 1
+    assert stage.stored[-1] == ("m", PAID)
 
 
 async def test_one_that_was_changed_meanwhile_is_looked_at_again_and_holds_up_no_other() -> None:

@@ -59,9 +59,9 @@ class Stage:
     def __init__(self, judge: Ruled | None = None, held: Held | None = None) -> None:
         self.judge, self.held = judge or Ruled(), held or Held()
         self.board = Board()
-        self.slots = Slots(self.board, ONE_AT_A_TIME)
-        self.consent = Consent(self.board, HOUR, self.held)
-        self.gatekeeper = Gatekeeper(self.board, cast("Judge", self.judge), self.slots, TIMEOUT, self.consent)
+        self.slots = Slots(self.board, lambda: ONE_AT_A_TIME)
+        self.consent = Consent(self.board, lambda: HOUR, self.held)
+        self.gatekeeper = Gatekeeper(self.board, cast("Judge", self.judge), self.slots, lambda: TIMEOUT, self.consent)
 
     async def admit(self, migration: Migration, now: float = NOW, **seen: Any) -> Admitted:
         self.board.put(migration)

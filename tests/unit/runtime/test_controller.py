@@ -105,7 +105,7 @@ class Played:
             first=[Duty(f"first {number}", 0.0, do) for number, do in enumerate(self.first)],
             duties=[self.duty],
             last=[Duty("last", 0.0, last)],
-            grace=GRACE,
+            grace=lambda: GRACE,
             everybody=[self.serve] if self.serves else [],
         )
 

@@ -14,7 +14,7 @@ from tests.unit.runtime.migrations import clock, in_virtual_time
 Do = Callable[[], Awaitable[object]]
 
 
-def done_at(do: Do, seconds: float, *calls: float, every: float = 30.0) -> list[float]:
+def done_at(do: Do, seconds: float, *calls: float, every: float | Callable[[], float] = 30.0) -> list[float]:
     """When a duty was begun within so many seconds, if it is called for at these moments."""
     moments: list[float] = []
 
@@ -48,6 +48,11 @@ def taking(seconds: float) -> Do:
 
 def test_a_duty_is_done_at_once_and_then_every_so_often() -> None:
     assert done_at(at_once, 100) == [0, 30, 60, 90]
+
+
+def test_how_often_may_change_from_one_time_to_the_next() -> None:
+    seconds = iter([30.0, 10.0, 40.0, 40.0])
+    assert done_at(at_once, 100, every=lambda: next(seconds)) == [0, 30, 40, 80]
 
 
 def test_the_time_that_it_takes_counts_as_time_waited() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -53,8 +54,8 @@ class Stage:
     stores: bool = True
 
     def __post_init__(self) -> None:
-        self.slots = Slots(self.board, self.limits)
-        self.gatekeeper = Gatekeeper(self.board, cast("Judge", self.judge), self.slots, TIMEOUT)
+        self.slots = Slots(self.board, lambda: self.limits)
+        self.gatekeeper = Gatekeeper(self.board, cast("Judge", self.judge), self.slots, lambda: TIMEOUT)
 
     async def admit(self, migration: Migration, now: float = NOW, **seen: Any) -> Admitted:
         """As the carrier and the migrator do: it is considered, looked at, and stored if it may begin."""
@@ -338,19 +339,25 @@ class Drawn:
     board: Board = field(default_factory=Board)
     looks: int = 0
     takes: float = 0.0
+    policy: Policy = field(default_factory=Policy)
 
-    def snapshot(self) -> ClusterSnapshot:
+    def copied(self) -> Callable[[], ClusterSnapshot]:
+        """In the event loop; what is made of it is not."""
         self.looks += 1
         loop = asyncio.get_running_loop()
         assert isinstance(loop, StillLoop)
         loop.now += self.takes
+        return self._snapshot
+
+    def _snapshot(self) -> ClusterSnapshot:
+        assert threading.current_thread() is not threading.main_thread(), "it may take a second"
         return b.cluster(b.node("one"), b.node("two", cpu=1), b.deployment("web", on=["one", "one", "one"], cpu="400m"))
 
     @asynccontextmanager
     async def judge(self) -> AsyncIterator[tuple[Judge, StillLoop]]:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, StillLoop)
-        yield Judge(self.snapshot, self.board, Policy()), loop
+        yield Judge(self.copied, self.board, lambda: self.policy), loop
 
 
 def web(number: int) -> str:
@@ -395,6 +402,18 @@ def test_a_picture_that_takes_long_to_draw_is_kept_for_longer() -> None:
     in_still_time(drawn, story)
 
 
+def test_another_policy_is_judged_by_at_once() -> None:
+    drawn = Drawn()
+
+    async def story(judge: Judge, _: StillLoop) -> None:
+        assert (await judge.rule(order_of(0))).method is Method.HANDOFF
+        drawn.policy = Policy(excluded_namespaces=frozenset({"default"}))
+        assert (await judge.rule(order_of(1))).method is None
+        assert drawn.looks == 2
+
+    in_still_time(drawn, story)
+
+
 def test_what_is_ruled_counts_for_what_follows_in_the_same_picture() -> None:
     async def story(judge: Judge, _: StillLoop) -> None:
         rulings = await asyncio.gather(*(judge.rule(order_of(number)) for number in range(3)))
@@ -422,3 +441,31 @@ def test_in_a_new_picture_what_is_under_way_counts_as_there() -> None:
         assert (again.method, again.passing) == (None, True)
 
     in_still_time(drawn, story)
+
+
+REMOVAL = Order("web-a", "web-a-uid", method=Method.REMOVE, strategy="FailedPods")
+
+
+def ended(phase: str = "Failed") -> dict[str, Any]:
+    body = pod(ready=False)
+    body["status"]["phase"] = phase
+    return body
+
+
+async def test_a_removal_is_judged_as_one_and_begins_without_a_target_whatever_its_workload_is_doing() -> None:
+    stage = Stage(Ruled(Ruling(Method.REMOVE)))
+    rolling = deployment()
+    rolling["status"]["updatedReplicas"] = 1
+    admitted = await stage.admit(ordered(REMOVAL), pod=ended(), deployment=rolling, target=None)
+    assert admitted.progress is not None
+    assert (admitted.progress.method, admitted.progress.source, admitted.progress.target) == (Method.REMOVE, "one", "")
+    assert [(each.method, each.target, each.uid) for each in stage.judge.asked] == [(Method.REMOVE, "", "web-a-uid")]
+
+
+@pytest.mark.parametrize("phase", ["Running", "Pending"])
+async def test_a_pod_that_has_not_ended_is_never_removed(phase: str) -> None:
+    stage = Stage(Ruled(Ruling(Method.REMOVE)))
+    admitted = await stage.admit(ordered(REMOVAL), pod=ended(phase))
+    assert (admitted.progress, admitted.never) == (None, True)
+    assert admitted.reason == "it has not ended: only pods that have are removed"
+    assert not stage.judge.asked

@@ -46,7 +46,7 @@ class Stage:
         return 0
 
     def janitor(self) -> Janitor:
-        return Janitor(self.board, self, self, self.keep, lambda key: key in self.busy)
+        return Janitor(self.board, self, self, lambda: self.keep, lambda key: key in self.busy)
 
     async def fate(self, now: float = NOW) -> Phase | None:
         await self.janitor().sweep(now)
@@ -114,7 +114,7 @@ async def test_a_finished_migration_stays_while_a_rest_depends_on_it() -> None:
         asked.append(now)
         return needed
 
-    janitor = Janitor(stage.board, stage, stage, stage.keep, lambda key: False, lambda: NOW, tell)
+    janitor = Janitor(stage.board, stage, stage, lambda: stage.keep, lambda key: False, lambda: NOW, tell)
     await janitor.sweep(NOW + 60)
     assert (stage.removed, asked) == (["good"], [NOW + 60])
     needed.clear()

@@ -54,12 +54,12 @@ class Stage:
     cache: Cache = field(default_factory=lambda: Cache("test"))
     shown: dict[HolderKey, Holding | HolderKey | None] = field(default_factory=dict)
     slowness: float = 0.0
+    settings: Settings = field(default_factory=Settings)
 
     def __post_init__(self) -> None:
         self.shown[WEB_KEY] = Holding(WEB, (WEB_SET,), (ILL,))
-        known = Known(
-            self.cache, Board(), Policy(excluded_namespaces=frozenset({"away"})), Settings(), lambda: NOW + clock()
-        )
+        policy = Policy(excluded_namespaces=frozenset({"away"}))
+        known = Known(self.cache, Board(), lambda: policy, lambda: self.settings, lambda: NOW + clock())
         self.steered_from = 0.0
         hands = Hands(self, self, self, self.counted.append, lambda: clock() >= self.steered_from)
         self.recovery = Recovery(known, hands)

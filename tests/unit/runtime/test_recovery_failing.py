@@ -37,8 +37,8 @@ class Stage:
     def __init__(self) -> None:
         self.cache = Cache("test")
         self.suspected: list[tuple[float, HolderKey]] = []
-        settings = Settings(start_timeout=600, node_not_ready=60)
-        self.failing = Failing(self.cache, settings, lambda: NOW + clock(), self._suspect)
+        self.settings = Settings(start_timeout=600, node_not_ready=60)
+        self.failing = Failing(self.cache, lambda: self.settings, lambda: NOW + clock(), self._suspect)
 
     def _suspect(self, key: HolderKey) -> None:
         self.suspected.append((clock(), key))
@@ -280,7 +280,7 @@ def test_a_hundred_nodes_that_are_lost_together_are_gone_through_together() -> N
     stage = Stage()
     cache = Counting("test")
     stage.cache = cache
-    stage.failing = Failing(cache, Settings(node_not_ready=60), lambda: NOW + clock(), stage._suspect)
+    stage.failing = Failing(cache, lambda: Settings(node_not_ready=60), lambda: NOW + clock(), stage._suspect)
     names = [f"n{number}" for number in range(100)]
     told(cache, WEB, WEB_SET, *(pod(f"web-{name}", WEB_SET, node=name) for name in names))
 
@@ -299,3 +299,47 @@ def test_no_timer_is_left_behind() -> None:
 
     stage = looking(story, WEB, WEB_SET)
     assert stage.failing._timers == {}
+
+
+def test_other_settings_are_gone_by_from_then_on() -> None:
+    async def story(stage: Stage) -> None:
+        stage.settings = Settings(start_timeout=100, node_not_ready=60)
+        stage.failing.renew()
+        await asyncio.sleep(50)
+        assert stage.names() == []
+        await asyncio.sleep(60)
+        assert stage.names() == ["Deployment web"], "it has had its 100 seconds, where 600 were allowed before"
+
+    looking(story, WEB, WEB_SET, starting("web-1-a", WEB_SET))
+
+
+def test_while_recovery_is_switched_off_nobody_is_looked_at_and_then_everybody() -> None:
+    async def story(stage: Stage) -> None:
+        stage.settings = Settings(enabled=False)
+        stage.failing.renew()
+        await asyncio.sleep(5)
+        stage.names()
+        stage.tell(crashing("web-1-a", WEB_SET))
+        await asyncio.sleep(5)
+        assert stage.names() == []
+        stage.settings = Settings()
+        stage.failing.renew()
+        await asyncio.sleep(5)
+        assert stage.names() == ["Deployment web"]
+
+    looking(story, WEB, WEB_SET, pod("web-1-a", WEB_SET))
+
+
+def test_a_node_that_was_lost_by_a_shorter_time_counts_by_the_new_one() -> None:
+    async def story(stage: Stage) -> None:
+        stage.tell(node("one", ready=False))
+        await asyncio.sleep(70)
+        assert stage.names() == ["Deployment web"]
+        stage.settings = Settings(node_not_ready=3600)
+        stage.failing.renew()
+        await asyncio.sleep(5)
+        stage.names()
+        stage.tell(pod("web-1-b", WEB_SET))
+        assert stage.names() == []
+
+    looking(story, WEB, WEB_SET, pod("web-1-a", WEB_SET))

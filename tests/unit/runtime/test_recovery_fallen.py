@@ -107,7 +107,7 @@ class Stage:
         self.counted: list[str] = []
         self.conflicts = 0
         self.looks = 0
-        known = Known(self.cache, Board(), Policy(), settings, lambda: NOW + clock())
+        known = Known(self.cache, Board(), Policy, lambda: settings, lambda: NOW + clock())
         self.recovery = Recovery(known, Hands(self, self, self, self.counted.append))
         told(self.cache, self.holder, *(body("Node", name, status={"conditions": [READY]}) for name in ("one", "two")))
 

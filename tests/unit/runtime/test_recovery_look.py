@@ -64,7 +64,7 @@ def case_of(
         fallen.saw(cache.row("Pod", (SPACE, each["metadata"]["name"])))
         cache.drop("Pod", (SPACE, each["metadata"]["name"]))
     told(cache, *(known or map(a_node, NODES)))
-    cases = Cases(Reads(holding, *live), Known(cache, board or Board(), POLICY, Settings(), lambda: NOW), fallen)
+    cases = Cases(Reads(holding, *live), Known(cache, board or Board(), lambda: POLICY, Settings, lambda: NOW), fallen)
     metadata = holding.holder["metadata"]
     found = asyncio.run(cases.case((holding.holder["kind"], SPACE, metadata["name"])))
     assert isinstance(found, Case)
@@ -86,7 +86,7 @@ def of_web(name: str = "web-1-a", **more: Any) -> Json:
 
 def test_a_holder_that_is_elsewhere_or_nowhere_makes_no_case() -> None:
     for found in (None, ("CronJob", SPACE, "nightly")):
-        known = Known(Cache("test"), Board(), POLICY, Settings(), lambda: NOW)
+        known = Known(Cache("test"), Board(), lambda: POLICY, Settings, lambda: NOW)
         assert asyncio.run(Cases(Reads(found), known, Fallen(clock)).case(("Job", SPACE, "nightly-1"))) == found
 
 
@@ -204,7 +204,7 @@ def test_a_case_is_renewed_with_the_holder_as_it_is_now() -> None:
     old, new = body("StatefulSet", "db", ASKS), body("StatefulSet", "db", ASKS)
     new["metadata"]["resourceVersion"] = "2"
     ill = crashing("db-0", old)
-    known = Known(Cache("test"), Board(), POLICY, Settings(), clock)
+    known = Known(Cache("test"), Board(), lambda: POLICY, Settings, clock)
     cases = Cases(Reads(Holding(old, (old,), (ill,)), new), known, Fallen(clock))
     key: HolderKey = ("StatefulSet", SPACE, "db")
     first = asyncio.run(cases.case(key))
@@ -217,7 +217,7 @@ def test_a_case_is_renewed_with_the_holder_as_it_is_now() -> None:
 def test_a_case_is_made_anew_if_the_holder_is_another_or_gone_or_a_pod() -> None:
     single = crashing("single", notes=ASKS)
     reads = Reads(Holding(single, (), (single,)), crashing("single", notes=ASKS | {marks.FAILURES: '{"count":1}'}))
-    known = Known(Cache("test"), Board(), POLICY, Settings(), clock)
+    known = Known(Cache("test"), Board(), lambda: POLICY, Settings, clock)
     cases, key = Cases(reads, known, Fallen(clock)), ("Pod", SPACE, "single")
     first = asyncio.run(cases.case(key))
     assert isinstance(first, Case)

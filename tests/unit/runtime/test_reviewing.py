@@ -34,7 +34,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         logbook = cast("Logbook", self)
-        self.reviewing = Reviewing(lambda: self.snapshot, self.board, logbook, POLICY, lambda: NOW)
+        self.reviewing = Reviewing(lambda: lambda: self.snapshot, self.board, logbook, lambda: POLICY, lambda: NOW)
 
     async def store(self, migration: Migration, progress: Progress) -> Migration:
         if self.stale:

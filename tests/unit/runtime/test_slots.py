@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+import msgspec
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -13,6 +14,7 @@ from rescheduler.model.migration import Migration, Order, Phase, Progress, Refer
 from rescheduler.model.policy import Concurrency
 from rescheduler.runtime.board import Board
 from rescheduler.runtime.slots import Slots, is_in_line, slot
+from tests.support.showing import Read
 from tests.unit.runtime.migrations import WEB, over, pending, under_way
 
 FREE = Concurrency(total=None, per_node=None, per_namespace=None, per_workload=None)
@@ -36,34 +38,91 @@ def board_of(*migrations: Migration) -> Board:
     ],
 )
 def test_each_limit_keeps_the_next_one_waiting_and_is_named(limits: Concurrency, named: str) -> None:
-    slots = Slots(board_of(under_way("first", workload=WEB)), limits)
+    slots = Slots(board_of(under_way("first", workload=WEB)), lambda: limits)
     assert slots.objection(pending("next"), BEGINS).endswith(f"1 under way (migration.concurrency.{named})")
 
 
+@pytest.mark.parametrize(
+    ("share", "replicas", "limit", "told"),
+    [
+        ("10%", 29, 2, "10% of 29 replicas"),
+        ("10%", 30, 3, "10% of 30 replicas"),
+        ("10%", 3, 1, "10% of 3 replicas"),
+        ("100%", 2, 2, "100% of 2 replicas"),
+        ("50%", 0, 1, "50% of 0 replicas"),
+        ("50%", None, 1, "50% of an unknown number of replicas"),
+    ],
+)
+def test_a_share_is_of_the_replicas_that_the_workload_should_have(
+    share: str, replicas: int | None, limit: int, told: str
+) -> None:
+    asked = []
+
+    def known(namespace: str, owner: Reference) -> int | None:
+        asked.append((namespace, owner))
+        return replicas
+
+    for begun in range(limit + 1):
+        board = board_of(*(under_way(f"m{number}", f"web-{number}", workload=WEB) for number in range(begun)))
+        found = Slots(board, lambda: replace(FREE, per_workload=share), known).objection(pending("next"), BEGINS)
+        assert bool(found) is (begun == limit)
+    assert found == f"it waits its turn: {limit} under way (migration.concurrency.perWorkload, {told})"
+    assert set(asked) == {("shop", WEB)}
+
+
+def test_the_replicas_that_a_workload_should_have_are_known_from_its_watch() -> None:
+    watching = Read(lambda: 0.0)
+    metadata = {"name": "web", "namespace": "shop", "uid": "u", "resourceVersion": "1"}
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"replicas": 7}}
+    watching.cache.sink("Deployment").put(msgspec.json.encode(body))
+    assert watching.replicas("shop", WEB) == 7
+    assert watching.replicas("bank", WEB) is None
+    assert watching.replicas("shop", Reference("CloneSet", "web")) is None
+
+
+def test_a_share_of_a_pod_that_nobody_manages_is_that_one() -> None:
+    slots = Slots(board_of(under_way("first", "a")), lambda: replace(FREE, per_workload="50%"))
+    bare = replace(BEGINS, workload=None)
+    assert slots.objection(pending("next", "b"), bare) == ""
+    assert slots.objection(pending("next", "a"), bare).endswith("perWorkload, 50% of 1 replica)")
+
+
+def test_a_workload_that_is_scaled_has_another_share_at_once() -> None:
+    replicas = {"web": 10}
+    slots = Slots(
+        board_of(under_way("first", workload=WEB)),
+        lambda: replace(FREE, per_workload="10%"),
+        lambda namespace, owner: replicas[owner.name],
+    )
+    assert slots.objection(pending("next"), BEGINS)
+    replicas["web"] = 20
+    assert slots.objection(pending("next"), BEGINS) == ""
+
+
 def test_without_limits_nobody_waits() -> None:
-    slots = Slots(board_of(*(under_way(f"m{number}", workload=WEB) for number in range(50))), FREE)
+    slots = Slots(board_of(*(under_way(f"m{number}", workload=WEB) for number in range(50))), lambda: FREE)
     assert slots.objection(pending("next"), BEGINS) == ""
 
 
 def test_a_node_counts_as_source_and_as_target() -> None:
-    slots = Slots(board_of(under_way("first", source="three", target="one")), replace(FREE, per_node=1))
+    slots = Slots(board_of(under_way("first", source="three", target="one")), lambda: replace(FREE, per_node=1))
     assert "perNode, one" in slots.objection(pending("next"), BEGINS)
     assert slots.objection(pending("next"), replace(BEGINS, source="four")) == ""
 
 
 def test_the_same_names_in_other_namespaces_are_other_workloads() -> None:
-    slots = Slots(board_of(replace(under_way("first", workload=WEB), namespace="bank")), Concurrency())
+    slots = Slots(board_of(replace(under_way("first", workload=WEB), namespace="bank")), Concurrency)
     assert slots.objection(pending("next"), BEGINS) == ""
 
 
 def test_two_bare_pods_are_two_workloads() -> None:
-    slots = Slots(board_of(under_way("first", "a")), Concurrency())
+    slots = Slots(board_of(under_way("first", "a")), Concurrency)
     assert slots.objection(pending("next", "b"), replace(BEGINS, workload=None)) == ""
 
 
 def test_what_has_just_been_granted_counts_before_it_is_stored() -> None:
     board = board_of(pending("first"), pending("next"))
-    slots = Slots(board, replace(FREE, total=1))
+    slots = Slots(board, lambda: replace(FREE, total=1))
     slots.grant(pending("first"), BEGINS)
     assert slots.objection(pending("next"), BEGINS)
     assert slots.objection(pending("first"), BEGINS) == ""
@@ -72,7 +131,7 @@ def test_what_has_just_been_granted_counts_before_it_is_stored() -> None:
 
 
 def test_what_is_only_looked_at_counts_and_is_not_about_to_begin() -> None:
-    slots = Slots(board_of(pending("first"), pending("next")), replace(FREE, total=1))
+    slots = Slots(board_of(pending("first"), pending("next")), lambda: replace(FREE, total=1))
     slots.hold(pending("first"), BEGINS)
     assert slots.objection(pending("next"), BEGINS)
     assert not slots.has_granted(("shop", "first"))
@@ -82,7 +141,7 @@ def test_what_is_only_looked_at_counts_and_is_not_about_to_begin() -> None:
 
 def test_what_is_granted_and_stored_counts_once() -> None:
     board = board_of(pending("first"), pending("next"))
-    slots = Slots(board, replace(FREE, total=2))
+    slots = Slots(board, lambda: replace(FREE, total=2))
     slots.grant(pending("first"), BEGINS)
     board.put(under_way("first", version="2", attempts=1))
     assert slots.objection(pending("next"), BEGINS) == ""
@@ -98,7 +157,7 @@ def test_what_is_granted_and_stored_counts_once() -> None:
 def test_what_was_granted_and_has_begun_holds_no_slot_after_it(left: Migration) -> None:
     """Also if nobody has asked for a slot while it was under way."""
     board = board_of(pending("first"), pending("next"))
-    slots = Slots(board, replace(FREE, total=1))
+    slots = Slots(board, lambda: replace(FREE, total=1))
     slots.grant(pending("first"), BEGINS)
     board.put(under_way("first", version="2", attempts=1))
     board.put(left)
@@ -108,7 +167,7 @@ def test_what_was_granted_and_has_begun_holds_no_slot_after_it(left: Migration) 
 
 def test_what_was_granted_and_is_deleted_holds_no_slot() -> None:
     board = board_of(pending("first"), pending("next"))
-    slots = Slots(board, replace(FREE, total=1))
+    slots = Slots(board, lambda: replace(FREE, total=1))
     slots.grant(pending("first"), BEGINS)
     board.drop(("shop", "first"))
     assert slots.objection(pending("next"), BEGINS) == ""
@@ -116,7 +175,7 @@ def test_what_was_granted_and_is_deleted_holds_no_slot() -> None:
 
 def test_what_was_granted_and_did_not_begin_can_be_released() -> None:
     board = board_of(pending("first"), pending("next"))
-    slots = Slots(board, replace(FREE, total=1))
+    slots = Slots(board, lambda: replace(FREE, total=1))
     slots.grant(pending("first"), BEGINS)
     slots.release(("shop", "first"))
     assert slots.objection(pending("next"), BEGINS) == ""
@@ -124,20 +183,20 @@ def test_what_was_granted_and_did_not_begin_can_be_released() -> None:
 
 def test_members_of_a_proposal_that_has_begun_do_not_wait() -> None:
     together = Order("a", proposal="p", members=2)
-    slots = Slots(board_of(under_way("first", order=together)), replace(FREE, total=1))
+    slots = Slots(board_of(under_way("first", order=together)), lambda: replace(FREE, total=1))
     assert slots.objection(pending("second", order=replace(together, pod="b")), BEGINS) == ""
     assert slots.objection(pending("other", order=replace(together, proposal="q")), BEGINS)
 
 
 def test_a_proposal_of_one_is_no_way_round_the_limits() -> None:
     alone = Order("a", proposal="p", members=1)
-    slots = Slots(board_of(under_way("first", order=alone)), replace(FREE, total=1))
+    slots = Slots(board_of(under_way("first", order=alone)), lambda: replace(FREE, total=1))
     assert slots.objection(pending("second", order=alone), BEGINS)
 
 
 def test_one_in_line_still_waits_until_its_limit_changes() -> None:
     board = board_of(under_way("first"))
-    slots = Slots(board, replace(FREE, total=1, per_node=1))
+    slots = Slots(board, lambda: replace(FREE, total=1, per_node=1))
     told = slots.objection(pending("next"), BEGINS)
     waiting = pending("next", source="one", message=told)
     assert is_in_line(waiting)
@@ -162,7 +221,7 @@ class Interleaved(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.board = Board()
-        self.slots = Slots(self.board, self.limits)
+        self.slots = Slots(self.board, lambda: self.limits)
         self.versions = 0
         self.granted: dict[str, Progress] = {}
 

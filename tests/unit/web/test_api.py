@@ -70,6 +70,19 @@ async def test_the_overview_says_who_we_are_and_how_the_cluster_stands() -> None
     assert health["pods"]["count"] == 4
 
 
+async def test_the_overview_says_whether_a_time_window_is_open_and_until_when() -> None:
+    """NOW is Friday, 2027-01-15, at 08:00."""
+    made = stage(overrides={"when": {"windows": ["Fri 10:00-12:00"], "timeZone": "Europe/Berlin"}})
+    async with served(made) as address:
+        _, found = await asked(address, "/api/overview")
+    assert found["window"] == {
+        "open": False, "until": NOW + 3600, "windows": ["Fri 10:00-12:00"], "timeZone": "Europe/Berlin",
+    }  # fmt: skip
+    async with served(stage()) as address:
+        _, found = await asked(address, "/api/overview")
+    assert found["window"] is None
+
+
 async def test_nodes_come_as_columns_in_the_order_of_their_names(address: str) -> None:
     status, found = await asked(address, "/api/nodes")
     assert status == 200

@@ -44,7 +44,7 @@ async def deeds(tmp_path: Path, *, empties: bool = True) -> AsyncIterator[tuple[
                 return
 
             recorder = Recorder(own, "test", own.clock.now)
-            yield Deeds(own, recorder, Pausing(own, "ours", "state"), Board(), hear, empties), server
+            yield Deeds(own, recorder, Pausing(own, "ours", "state"), Board(), hear, lambda: empties), server
 
 
 async def refused(deed: Awaitable[str]) -> tuple[int, str]:

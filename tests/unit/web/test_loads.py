@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,40 +12,52 @@ from hypothesis import strategies as st
 from rescheduler.cluster.cache import Cache
 from rescheduler.model import marks
 from rescheduler.model.plan import NodeLoad, Picture
-from rescheduler.model.policy import Policy, Thresholds
+from rescheduler.model.policy import Policy, Pool, ThresholdMode, Thresholds, Utilization
+from rescheduler.model.selector import parse_selector
+from rescheduler.model.usage import Measured
+from rescheduler.planning.picture import others_of, over_of
 from rescheduler.planning.planner import Planner
 from rescheduler.web.loads import Loads
 from rescheduler.web.standing import COUNT, CPU, MEMORY
 from tests.support.showing import NOW, node, pod
 
-THRESHOLDS = Thresholds(cpu=70.0, memory=80.0)
+POLICY = Policy(thresholds=Thresholds(cpu=70.0, memory=80.0))
+GPU = "example.com/gpu"
 NODES = ("a", "b", "c", "d")
 PLACES = ("", *NODES, "nowhere")
 PODS = ("p", "q", "r", "s", "t")
+OWNERS = ("", "web-1", "web-2")
+GIB = 2**30
 
 some_nodes = st.builds(
-    lambda name, cpu, memory, control, ready: (
+    lambda name, cpu, memory, pool, ready, pods, gpu: (
         "Node",
         name,
-        node(
-            name,
-            cpu=cpu,
-            memory=memory,
-            labels={marks.CONTROL_PLANE_ROLES[0]: ""} if control else {},
-            ready=ready,
+        _with_gpu(
+            node(
+                name,
+                cpu=cpu,
+                memory=memory,
+                pods=pods,
+                labels={marks.CONTROL_PLANE_ROLES[0]: ""} if pool == "control" else {"pool": pool},
+                ready=ready,
+            ),
+            gpu,
         ),
     ),
     st.sampled_from(NODES),
     st.sampled_from(("0", "1", "4", "333m")),
     st.sampled_from(("1Gi", "7777777", "8Gi")),
+    st.sampled_from(("gpu", "small", "", "control")),
     st.booleans(),
-    st.booleans(),
+    st.sampled_from(("0", "2", "110")),
+    st.sampled_from(("", "0", "4")),
 )
 some_pods = st.builds(
-    lambda name, place, nominated, cpu, memory, phase: (
+    lambda name, place, nominated, cpu, memory, phase, more: (
         "Pod",
         ("shop", name),
-        pod(name, place, nominated=nominated, cpu=cpu, memory=memory, phase=phase),
+        _asking_gpu(pod(name, place, nominated=nominated, cpu=cpu, memory=memory, phase=phase, owner=more[0]), more[1]),
     ),
     st.sampled_from(PODS),
     st.sampled_from(PLACES),
@@ -50,51 +65,204 @@ some_pods = st.builds(
     st.sampled_from(("0", "100m", "250m", "3", "9000000000000000")),
     st.sampled_from(("0", "512Mi", "3333333", "9E")),
     st.sampled_from(("Pending", "Running", "Succeeded", "Failed", "Unknown")),
+    st.tuples(st.sampled_from(OWNERS), st.sampled_from(("", "1", "3"))),
 )
 gone = st.one_of(
     st.sampled_from(NODES).map(lambda name: ("Node", name, None)),
     st.sampled_from(PODS).map(lambda name: ("Pod", ("shop", name), None)),
 )
+changes_of_a_cluster = st.lists(st.one_of(some_nodes, some_pods, gone), max_size=40)
+some_thresholds = st.builds(
+    Thresholds,
+    st.sampled_from((5.0, 33.3, 70.0, 100.0)),
+    st.sampled_from((5.0, 33.3, 80.0)),
+    st.sampled_from(((), (("pods", 50.0),), ((GPU, 30.0),), ((GPU, 75.0), ("pods", 90.0)))),
+    st.sampled_from(ThresholdMode),
+)
+some_policies = st.builds(
+    lambda top, gpu, small, utilization: Policy(
+        thresholds=top,
+        pools=tuple(
+            Pool(name, parse_selector(f"pool={name}"), thresholds)
+            for name, thresholds in (("gpu", gpu), ("small", small))
+            if thresholds is not None
+        ),
+        utilization=utilization,
+    ),
+    some_thresholds,
+    st.none() | some_thresholds,
+    st.none() | some_thresholds,
+    st.sampled_from(Utilization),
+)
+amounts = st.one_of(
+    st.tuples(st.integers(0, 9000), st.integers(0, 9 * GIB)).map(lambda got: (("cpu", got[0]), ("memory", got[1]))),
+    st.integers(0, 9000).map(lambda cpu: (("cpu", cpu),)),
+)
+some_measured = st.none() | st.builds(
+    Measured,
+    st.dictionaries(st.sampled_from(NODES), amounts),
+    st.dictionaries(st.sampled_from([("shop", name) for name in PODS]), amounts),
+    st.dictionaries(st.sampled_from([("ReplicaSet", "shop", name) for name in OWNERS if name]), amounts),
+)
+
+
+def _with_gpu(body: dict[str, object], gpu: str) -> dict[str, object]:
+    if gpu:
+        body["status"]["allocatable"][GPU] = gpu  # type: ignore[index] # the builder's own
+    return body
+
+
+def _asking_gpu(body: dict[str, object], gpu: str) -> dict[str, object]:
+    if gpu:
+        body["spec"]["containers"][0]["resources"]["requests"][GPU] = gpu  # type: ignore[index] # as above
+    return body
 
 
 def pictured(loads: Loads) -> Picture:
+    """What the page shows, as a plan would say it."""
     standing = loads.standing()
-    spread, percent = standing.spread, standing.percent
-    figures = zip(standing.frame.names, percent[CPU], percent[MEMORY], standing.used[COUNT], strict=True)
-    rows = [NodeLoad(name, round(float(c), 2), round(float(m), 2), int(p)) for name, c, m, p in figures]
-    workers = tuple(row for row, worker in zip(rows, standing.frame.workers, strict=True) if worker)
-    return Picture(spread.cpu, spread.memory, spread.hot_nodes, workers)
+    frame, spread, percent, judging = standing.frame, standing.spread, standing.percent, standing.frame.judging
+    known = [row for row, name in zip(judging.rows, judging.counted, strict=True) if name in ("cpu", "memory", "pods")]
+    there = [row for row in judging.rows if row in known or _is_known(loads, judging.resources[row])]
+    names = [judging.resources[row] for row in there]
+    pools = ["", *(pool.name for pool in judging.policy.pools)]
+    rows = tuple(
+        NodeLoad(
+            name,
+            round(float(percent[CPU, at]), 2),
+            round(float(percent[MEMORY, at]), 2),
+            int(standing.used[COUNT, at]),
+            over_of(judging.counted, standing.over[:, at]),
+            pools[frame.number[at] + 1],
+            others_of(percent[there, at], frame.capacity[there, at]),
+        )
+        for at, name in enumerate(frame.names)
+        if frame.workers[at]
+    )
+    others = tuple((name, each) for name, each in spread.others if name in names)
+    return Picture(spread.cpu, spread.memory, spread.hot_nodes, rows, others, spread.pools)
 
 
-def picture_of(cache: Cache) -> Picture:
-    return Planner(cache.snapshot(NOW), Policy(thresholds=THRESHOLDS)).outcome().before
+def _is_known(loads: Loads, resource: str) -> bool:
+    """Whether anybody has or asks for it: a plan says nothing about what nobody has heard of."""
+    nodes, pods = loads._nodes.values(), loads._pods.values()
+    asked = (name for each in pods for name, _ in each.shape.requests)
+    return resource in {*asked, *(name for each in nodes for name, _ in each.allocatable)}
+
+
+def picture_of(cache: Cache, policy: Policy, measured: Measured | None = None) -> Picture:
+    snapshot = replace(cache.snapshot(NOW), measured=measured)
+    return Planner(snapshot, policy).outcome().before
+
+
+def changed(cache: Cache, change: tuple[str, object, object]) -> None:
+    kind, key, body = change
+    if body is None:
+        cache.drop(kind, key)
+    else:
+        cache.put(kind, msgspec.json.encode(body))
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.one_of(some_nodes, some_pods, gone), max_size=40), st.integers(0, 40))
-def test_after_any_changes_the_figures_are_those_of_plannings_own_picture(changes, first) -> None:  # type: ignore[no-untyped-def] # hypothesis fills them in
+@given(changes_of_a_cluster, st.integers(0, 40), some_policies)
+def test_after_any_changes_the_figures_are_those_of_plannings_own_picture(changes, first, policy) -> None:  # type: ignore[no-untyped-def] # hypothesis fills them in
     cache = Cache("test")
     loads: Loads | None = None
-    for number, (kind, key, body) in enumerate(changes):
+    for number, change in enumerate(changes):
         if number == first:  # what was there before it listened counts, too
-            loads = Loads(cache, THRESHOLDS)
-        if body is None:
-            cache.drop(kind, key)
-        else:
-            cache.put(kind, msgspec.json.encode(body))
+            loads = Loads(cache, policy)
+        changed(cache, change)
         if loads is not None and number % 5 == 0:
-            assert pictured(loads) == picture_of(cache)
-    loads = loads or Loads(cache, THRESHOLDS)
-    assert pictured(loads) == picture_of(cache)
+            assert pictured(loads) == picture_of(cache, policy)
+    loads = loads or Loads(cache, policy)
+    assert pictured(loads) == picture_of(cache, policy)
     assert loads.names() == sorted(row.name for row in cache.rows("Node"))
     for name in loads.names():
         there = {(p.namespace, p.name) for p in cache.rows("Pod") if (p.node or p.nominated) == name}
         assert {(p.namespace, p.name) for p in loads.pods_on(name)} == there
 
 
+@settings(max_examples=300, deadline=None)
+@given(changes_of_a_cluster, st.lists(some_measured, min_size=1, max_size=3), some_policies)
+def test_measured_use_is_that_of_plannings_own_picture_too_however_it_changes(changes, told, policy) -> None:  # type: ignore[no-untyped-def] # as above
+    async def live() -> None:
+        cache, measured = Cache("test"), None
+        loads = Loads(cache, policy)
+        for number, change in enumerate(changes):
+            changed(cache, change)
+            if number % 7 == 0:
+                measured = told[number // 7 % len(told)]
+                await loads.measure_by(measured)
+            if number % 3 == 0:
+                assert pictured(loads) == picture_of(cache, policy, measured)
+        await loads.measure_by(told[-1])
+        assert pictured(loads) == picture_of(cache, policy, told[-1])
+        assert loads.measured == (told[-1] is not None and policy.utilization is not Utilization.REQUESTS)
+
+    asyncio.run(live())
+
+
+@settings(max_examples=150, deadline=None)
+@given(changes_of_a_cluster, st.lists(some_policies, min_size=2, max_size=3), some_measured)
+def test_another_policy_counts_from_the_moment_on_and_measured_use_from_the_next_measurement(  # type: ignore[no-untyped-def] # as above
+    changes, policies, measured
+) -> None:
+    async def live() -> None:
+        cache = Cache("test")
+        loads = Loads(cache, policies[0])
+        for number, change in enumerate(changes):
+            changed(cache, change)
+            if number % 9 == 0:
+                loads.judge_by(policies[number // 9 % len(policies)])
+                await loads.measure_by(measured)
+        loads.judge_by(policies[-1])
+        await loads.measure_by(measured)
+        assert pictured(loads) == picture_of(cache, policies[-1], measured)
+
+    asyncio.run(live())
+
+
+async def test_pods_that_come_while_a_measurement_is_summed_count() -> None:
+    cache = Cache("test")
+    policy = replace(POLICY, utilization=Utilization.USAGE)
+    loads = Loads(cache, policy)
+    for number in range(200):
+        cache.put("Node", msgspec.json.encode(node(f"n{number}")))
+        cache.put("Pod", msgspec.json.encode(pod(f"p{number}", f"n{number}")))
+    measured = Measured(pods={("shop", f"p{number}"): (("cpu", number), ("memory", 1)) for number in range(400)})
+    summing = asyncio.create_task(loads.measure_by(measured))
+    for number in range(200, 400):
+        await asyncio.sleep(0)
+        cache.put("Pod", msgspec.json.encode(pod(f"p{number}", f"n{number - 200}")))
+        loads.standing()  # somebody looks meanwhile
+    cache.drop("Node", "n7")
+    await summing
+    assert pictured(loads) == picture_of(cache, policy, measured)
+
+
+async def test_a_measurement_touches_the_nodes_whose_figures_it_changes_and_no_others() -> None:
+    cache = Cache("test")
+    loads = Loads(cache, replace(POLICY, utilization=Utilization.USAGE))
+    for name in NODES:
+        cache.put("Node", msgspec.json.encode(node(name)))
+    cache.put("Pod", msgspec.json.encode(pod("p", "a", cpu="500m", memory="1Gi")))
+    loads.standing()
+    loads.touched.clear()
+    await loads.measure_by(Measured(nodes={"b": (("cpu", 5),), "c": (("cpu", 0),)}))
+    assert loads.touched == {"b"}
+    loads.touched.clear()
+    await loads.measure_by(Measured(pods={("shop", "p"): (("cpu", 7), ("memory", 1))}))
+    assert loads.touched == {"a", "b"}
+    found = loads.pod(("shop", "p"))
+    assert found is not None
+    assert loads.usage(found) == (("cpu", 7), ("memory", 1))
+    await loads.measure_by(None)
+    assert (loads.measured, loads.usage(found), loads.standing().used[CPU].tolist()) == (False, None, [500, 0, 0, 0])
+
+
 def test_what_changes_nothing_that_is_shown_touches_no_node() -> None:
     cache = Cache("test")
-    loads = Loads(cache, THRESHOLDS)
+    loads = Loads(cache, POLICY)
     cache.put("Node", msgspec.json.encode(node("a")))
     cache.put("Pod", msgspec.json.encode(pod("p", "a")))
     loads.touched.clear()
@@ -108,7 +276,7 @@ def test_what_changes_nothing_that_is_shown_touches_no_node() -> None:
 
 def test_the_map_is_laid_out_anew_only_when_nodes_come_go_or_stand_elsewhere() -> None:
     cache = Cache("test")
-    loads = Loads(cache, THRESHOLDS)
+    loads = Loads(cache, POLICY)
     cache.put("Node", msgspec.json.encode(node("a")))
     layout = loads.layout
     cache.put("Node", msgspec.json.encode(node("a", ready=False)))
@@ -121,12 +289,24 @@ def test_the_map_is_laid_out_anew_only_when_nodes_come_go_or_stand_elsewhere() -
     assert loads.standing().spread.cpu.max == 0.0
 
 
+def test_a_node_stands_in_the_pool_of_the_configuration_and_in_the_clouds_where_it_has_none() -> None:
+    cache = Cache("test")
+    gpu = Pool("gpu", parse_selector("tier=gpu"), Thresholds(cpu=90.0))
+    loads = Loads(cache, replace(POLICY, pools=(gpu,)))
+    cloud = {"karpenter.sh/nodepool": "general"}
+    cache.put("Node", msgspec.json.encode(node("a", labels={"tier": "gpu", **cloud})))
+    cache.put("Node", msgspec.json.encode(node("b", labels=cloud)))
+    standing = loads.standing()
+    assert [each.pool for each in standing.frame.traits] == ["gpu", "general"]
+    assert [standing.at(at).thresholds["cpu"] for at in (0, 1)] == [90.0, 70.0]
+
+
 def test_more_nodes_come_and_go_than_there_was_room_for() -> None:
     cache = Cache("test")
-    loads = Loads(cache, THRESHOLDS)
+    loads = Loads(cache, POLICY)
     for number in range(200):
         cache.put("Node", msgspec.json.encode(node(f"n{number}", cpu="10")))
         cache.put("Pod", msgspec.json.encode(pod(f"p{number}", f"n{number}", cpu="1")))
         if number % 3 == 0:
             cache.drop("Node", f"n{number}")
-    assert pictured(loads) == picture_of(cache)
+    assert pictured(loads) == picture_of(cache, POLICY)

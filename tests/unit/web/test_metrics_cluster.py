@@ -11,7 +11,7 @@ import pytest
 from rescheduler.cluster.cache import Cache
 from rescheduler.model.migration import Phase
 from rescheduler.model.plan import Method, Move, NodeLoad, Picture, Plan, Rejection, Spreading
-from rescheduler.model.policy import Thresholds
+from rescheduler.model.policy import Policy, Thresholds
 from rescheduler.runtime.watching import Following
 from rescheduler.web.loads import Loads
 from rescheduler.web.metrics import Metrics, Sources
@@ -21,7 +21,11 @@ USE = "rescheduler_node_utilisation"
 CPU = Spreading(max=90.0, min=10.0, mean=50.0, stddev=32.66)
 MEMORY = Spreading(max=40.0, min=20.0, mean=30.0, stddev=8.16)
 PICTURE = Picture(
-    CPU, MEMORY, 1, (NodeLoad("a", 90.0, 40.0, 3), NodeLoad("b", 50.0, 30.0, 2), NodeLoad("c", 10.0, 20.0, 1))
+    CPU,
+    MEMORY,
+    1,
+    (NodeLoad("a", 90.0, 40.0, 3), NodeLoad("b", 50.0, 30.0, 2), NodeLoad("c", 10.0, 20.0, 1)),
+    pools=(("big", 1),),
 )
 
 
@@ -39,6 +43,7 @@ def everything() -> Sources:
         awaiting=lambda: 1,
         resting=lambda: 3,
         paused=lambda: False,
+        window_open=lambda: True,
         viewers=lambda: 4,
     )
 
@@ -100,7 +105,7 @@ class TestNodes:
 
     def test_stand_as_the_page_shows_them_where_there_is_one(self) -> None:
         cache = Cache("test")
-        loads = Loads(cache, Thresholds(80, 80))
+        loads = Loads(cache, Policy(thresholds=Thresholds(80, 80)))
         metrics = Metrics()
         metrics.planned(plan())
         metrics.read(Sources(standing=loads.standing))
@@ -131,6 +136,7 @@ class TestWhoSpeaks:
     leaders = frozenset(
         {
             "rescheduler_paused",
+            "rescheduler_window_open",
             "rescheduler_workloads_resting",
             "rescheduler_webhook_in_force",
             "rescheduler_plan_moves",
@@ -143,6 +149,7 @@ class TestWhoSpeaks:
             "rescheduler_migrations",
             "rescheduler_migrations_awaiting_approval",
             "rescheduler_hot_nodes",
+            "rescheduler_pool_hot_nodes",
             "rescheduler_nodes",
             *(f"{USE}_ratio_{part}" for part in ("bucket", "gsum", "gcount")),
             *(f"{USE}_{statistic}_ratio" for statistic in ("max", "min", "mean", "stddev", "spread")),

@@ -123,6 +123,8 @@ class TestDashboard:
             "Recoveries and steering",
             "API and caches",
             "Outcomes",
+            "Configuration",
+            "Usage and pools",
         ]
 
     def test_no_two_panels_lie_on_each_other_or_have_one_id(self) -> None:

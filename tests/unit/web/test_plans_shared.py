@@ -32,15 +32,17 @@ class Thinker:
         self.explained: list[tuple[str, str]] = []
         self.at_once = 0
         self.most_at_once = 0
+        self.begun = threading.Event()
         self.go_on = threading.Event()
         self.go_on.set()
         self.snapshot = cluster(node("a"), node("b"), *(pod(f"p{n}", on="a") for n in range(4)))
         mind = Mind(lambda: lambda: self.snapshot, self._plan, self._explain, self._context, lambda: "")
-        self.plans = Plans(mind, self.clock, 30.0, lambda: leading)
+        self.plans = Plans(lambda: mind, self.clock, lambda: 30.0, lambda: leading)
 
     def _busy(self, work: Callable[[], Any]) -> Any:
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
+        self.begun.set()
         assert self.go_on.wait(20)
         time.sleep(0.001)  # so that others could come between
         found = work()

@@ -80,7 +80,7 @@ class Scenery:
         return Picture(
             cpu=_spreading([load.cpu for load in loads]),
             memory=_spreading([load.memory for load in loads]),
-            hot_nodes=sum(load.cpu > self.thresholds.cpu or load.memory > self.thresholds.memory for load in loads),
+            hot_nodes=sum(bool(load.over) for load in loads),
             loads=loads,
         )
 
@@ -94,7 +94,9 @@ class Scenery:
         use, room = self._uses.get(node.name, _Use()), dict(node.allocatable)
         cpu = use.cpu * 100.0 / max(room.get("cpu", 0), 1)
         memory = use.memory * 100.0 / max(room.get("memory", 0), 1)
-        return NodeLoad(node.name, round(cpu, 2), round(memory, 2), use.pods)
+        limits = (("cpu", cpu, self.thresholds.cpu), ("memory", memory, self.thresholds.memory))
+        over = tuple(name for name, share, limit in limits if share > limit)
+        return NodeLoad(node.name, round(cpu, 2), round(memory, 2), use.pods, over)
 
     def _heard(self, change: Change) -> None:
         if change.kind.resource == POD.resource:

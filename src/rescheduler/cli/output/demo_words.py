@@ -29,7 +29,8 @@ def moves(scene: Scene) -> str:
 def move(migration: Migration, arrow: str) -> str:
     """One move in a line."""
     made, order = migration.progress, migration.order
-    way = f"{made.source} {arrow} {made.target or order.target}".strip()  # one that has not begun has no source yet
+    where = made.target or order.target  # a pod that is removed goes nowhere
+    way = f"{made.source} {arrow} {where}".strip() if where else made.source  # one that has not begun has no source yet
     at = made.phase.value if made.over else made.step or made.phase.value
     how = f" by {made.method.value}" if made.method else ""
     return plain(f"{order.pod}  {way}{how}: {at}")

@@ -13,7 +13,9 @@ from rescheduler.cli.output.outcomes import past_moves
 from rescheduler.cli.output.plan_text import listing
 from rescheduler.cli.output.table import Table
 from rescheduler.cli.output.terminal import Terminal, plain
-from rescheduler.model.plan import Method, Plan
+from rescheduler.model.plan import Method, NodeLoad, Plan
+from rescheduler.model.policy import Utilization
+from rescheduler.model.shape import Requests
 from rescheduler.planning.explain import Explanation, Outcome
 from rescheduler.planning.explain_format import amount_text
 
@@ -25,7 +27,7 @@ _PIPE_LINE = 1 << 16
 
 def explanation_lines(explained: Explanation, plan: Plan, terminal: Terminal, *, wide: bool) -> Iterator[str]:
     """The explanation for people; `wide` names every node."""
-    for name, text in _facts(explained):
+    for name, text in _facts(explained, plan):
         yield from _labelled(name, text, terminal)
     if explained.objections:
         yield ""
@@ -33,6 +35,8 @@ def explanation_lines(explained: Explanation, plan: Plan, terminal: Terminal, *,
     if explained.memory is not None:
         yield ""
         yield from past_moves(explained.memory, terminal, wide=wide)
+    if explained.method is Method.REMOVE:
+        return  # no node has a say in it
     yield ""
     yield from _targets(explained, terminal, wide=wide)
     if explained.refusals:
@@ -54,14 +58,21 @@ def explanation_lines(explained: Explanation, plan: Plan, terminal: Terminal, *,
     yield f"Nodes are judged with the plan's {moves} made." if others else "Nodes are judged as they are."
 
 
-def _facts(explained: Explanation) -> Iterator[tuple[str, str]]:
+def _facts(explained: Explanation, plan: Plan) -> Iterator[tuple[str, str]]:
     yield "Pod", f"{explained.namespace}/{explained.pod}"
     load = explained.load
-    at = f" (at {load.cpu:.1f}% CPU and {load.memory:.1f}% memory)" if load is not None else ""
+    at = f" (at {_uses(load, plan)})" if load is not None else ""
     yield "Node", f"{explained.node or 'none'}{at}"
+    if explained.pool:
+        yield "Pool", explained.pool
     yield "Workload", explained.workload
-    yield "Priority", str(explained.priority)
-    yield "Asks", ", ".join(f"{name} {amount_text(name, number)}" for name, number in explained.requests) or "nothing"
+    cost = explained.eviction_cost
+    told = f", eviction cost {cost.number} ({cost.mark})" if cost is not None else ""
+    yield "Priority", f"{explained.priority}{told}"
+    yield "Asks", _amounts(explained.requests) or "nothing"
+    if explained.utilization is not Utilization.REQUESTS:
+        used = explained.usage
+        yield "Uses", _amounts(used) or "nothing" if used is not None else "not measured, so what it asks counts"
     yield "Outcome", _outcome(explained)
     yield "Why", explained.why
     why_not = f" (not {Method.HANDOFF}: {explained.not_handoff})" if explained.not_handoff else ""
@@ -70,13 +81,27 @@ def _facts(explained: Explanation) -> Iterator[tuple[str, str]]:
         yield "Rests", explained.rest.why
 
 
+def _uses(load: NodeLoad, plan: Plan) -> str:
+    """`80.0% CPU, 20.0% memory and 75.0% example.com/gpu`."""
+    others = [(name, share) for (name, _), share in zip(plan.before.others, load.others, strict=True)]
+    shares = [("CPU", load.cpu), ("memory", load.memory), *others]
+    said = [f"{share:.1f}% {name}" for name, share in shares if share is not None]
+    return f"{', '.join(said[:-1])} and {said[-1]}"
+
+
+def _amounts(amounts: Requests) -> str:
+    return ", ".join(f"{name} {amount_text(name, number)}" for name, number in amounts)
+
+
 def _outcome(explained: Explanation) -> str:
     move, rejection = explained.move, explained.rejection
+    if move is not None and move.method is Method.REMOVE:
+        return f"removed, as {move.strategy} wants"
     if move is not None:
         return f"moved to {move.target}, as {move.strategy} wants"
     if rejection is not None:
         return f"not moved: {rejection.guard} refuses what {rejection.strategy} wants"
-    assert explained.outcome is Outcome.NOT_PROPOSED  # noqa: S101 - there is no fourth
+    assert explained.outcome is Outcome.NOT_PROPOSED  # noqa: S101 - there is no fifth
     return "not moved: nothing asks for it"
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from rescheduler.cli.output.table import Table
 from rescheduler.cli.output.terminal import Terminal, columns_of
-from rescheduler.model.plan import NodeLoad, Picture, Spreading
-from rescheduler.model.policy import Thresholds
+from rescheduler.model.plan import Picture, Spreading
+from rescheduler.model.policy import Utilization
 
 DRAWN_SINGLY = 20
 _OVERFULL = 10
@@ -28,7 +28,7 @@ class BeforeAfter:
 
     before: Picture
     after: Picture
-    thresholds: Thresholds
+    utilization: Utilization = Utilization.REQUESTS
 
     def lines(self, terminal: Terminal, *, headers: bool = True) -> Iterator[str]:
         """Numbers, histogram and, for few nodes, each of them; a blank line between."""
@@ -53,15 +53,25 @@ class BeforeAfter:
                 f"{before.stddev:.1f} {arrow} {after.stddev:.1f}",
             ]
 
-        hot = f"{self.before.hot_nodes} {arrow} {self.after.hot_nodes}"
+        others = zip(self.before.others, self.after.others, strict=True)
         rows = [
             row("cpu", self.before.cpu, self.after.cpu),
             row("memory", self.before.memory, self.after.memory),
-            ["hot nodes", hot, "", "", ""],
+            *(row(name, before, after) for (name, before), (_, after) in others),
         ]
-        tint = "red" if self.after.hot_nodes else "green"
-        tints = {(2, 1): tint} if self.before.hot_nodes or self.after.hot_nodes else {}
-        return Table(("UTILISATION", "MAX", "MIN", "MEAN", "STDDEV"), rows, tints=tints)
+        pools = zip(self.before.pools, self.after.pools, strict=True)
+        hot = [
+            ("hot nodes", self.before.hot_nodes, self.after.hot_nodes),
+            *((f"hot in {name}", before, after) for (name, before), (_, after) in pools),
+        ]
+        tints = {
+            (len(rows) + at, 1): "red" if after else "green"
+            for at, (_, before, after) in enumerate(hot)
+            if before or after
+        }
+        rows += [[name, f"{before} {arrow} {after}", "", "", ""] for name, before, after in hot]
+        by = "" if self.utilization is Utilization.REQUESTS else f" ({self.utilization})"
+        return Table((f"UTILISATION{by}", "MAX", "MIN", "MEAN", "STDDEV"), rows, tints=tints)
 
     def _histogram(self, terminal: Terminal) -> Table:
         """How many nodes are in each tenth; rows from the lowest to the highest tenth that any node is in."""
@@ -91,22 +101,39 @@ class BeforeAfter:
         after = {load.node: load for load in self.after.loads}
         pairs = [(load, after.get(load.node, load)) for load in self.before.loads]
         names = max(columns_of(load.node) for load in self.before.loads)
-        width = _bar_width(terminal, names, len(" 100.0%") + 3, aside=2 * (len("yes → yes") + 3))
+        pooled = any(load.pool for load in self.before.loads)
+        others = [name for name, _ in self.before.others]
+        # PODS and HOT, and what else there is.
+        aside = (2 + len(others) + pooled) * (len("yes → yes") + 3) + len(others) * len("100.0%  ")
+        width = _bar_width(terminal, names, len(" 100.0%") + 3, aside=aside)
         rows: list[Sequence[str]] = []
         tints: dict[tuple[int, int], str] = {}
         for index, (old, new) in enumerate(pairs):
             values = (old.cpu, new.cpu, old.memory, new.memory)
             bars = [f"{terminal.bar(value / 100, width):<{width}} {value:5.1f}%" for value in values]
             pods = f"{old.pods} {arrow} {new.pods}" if old.pods != new.pods else str(old.pods)
-            hot = (self._hot(old), self._hot(new))
-            heat = f"yes {arrow} {'yes' if hot[1] else 'no'}" if hot[0] else "yes" if hot[1] else ""
-            rows.append([old.node, *bars, pods, heat])
-            limits = (self.thresholds.cpu,) * 2 + (self.thresholds.memory,) * 2
-            tints |= {(index, 1 + at): "red" for at in range(4) if values[at] > limits[at]}
-        return Table(("NODE", *_HEADERS, "PODS", "HOT"), rows, tints=tints)
+            heat = f"yes {arrow} {'yes' if new.over else 'no'}" if old.over else "yes" if new.over else ""
+            more = [_change(*shares, arrow) for shares in zip(old.others, new.others, strict=True)]
+            rows.append([old.node, *([old.pool or "-"] if pooled else []), *bars, pods, *more, heat])
+            over = ("cpu" in old.over, "cpu" in new.over, "memory" in old.over, "memory" in new.over)
+            tints |= {(index, 1 + pooled + at): "red" for at in range(4) if over[at]}
+            tints |= {
+                (index, 6 + pooled + at): "red" for at, name in enumerate(others) if name in (*old.over, *new.over)
+            }
+        headers = ("NODE", *(["POOL"] if pooled else []), *_HEADERS, "PODS", *map(_titled, others), "HOT")
+        return Table(headers, rows, tints=tints)
 
-    def _hot(self, load: NodeLoad) -> bool:
-        return load.cpu > self.thresholds.cpu or load.memory > self.thresholds.memory
+
+def _change(before: float | None, after: float | None, arrow: str) -> str:
+    """`12.0% → 40.0%`; only one of them where nothing changes, and nothing where the node has none of it."""
+    if before is None or after is None:
+        return "-"
+    return f"{before:.1f}%" if before == after else f"{before:.1f}% {arrow} {after:.1f}%"
+
+
+def _titled(resource: str) -> str:
+    """What a column is called; the pods of a node have one already, which counts them."""
+    return "POD PLACES" if resource == "pods" else resource.upper()
 
 
 def _tenth(load: float) -> int:

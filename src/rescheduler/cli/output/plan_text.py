@@ -13,7 +13,6 @@ from rescheduler.cli.output.picture import BeforeAfter
 from rescheduler.cli.output.table import Table
 from rescheduler.cli.output.terminal import Terminal, plain
 from rescheduler.model.plan import Method, Move, Plan, Rejection
-from rescheduler.model.policy import Thresholds
 
 _EXAMPLES = 3
 _REASONS = 20
@@ -23,7 +22,6 @@ _REASONS = 20
 class Layout:
     """How the user wants it."""
 
-    thresholds: Thresholds
     wide: bool = False
     headers: bool = True
 
@@ -36,7 +34,7 @@ def plan_lines(shown: Plan, whole: Plan, layout: Layout, terminal: Terminal) -> 
     if shown.rejections:
         yield from _rejections(shown.rejections, layout, terminal)
         yield ""
-    yield from BeforeAfter(whole.before, whole.after, layout.thresholds).lines(terminal, headers=layout.headers)
+    yield from BeforeAfter(whole.before, whole.after, whole.utilization).lines(terminal, headers=layout.headers)
     yield ""
     yield terminal.styled(summary(whole, terminal), "bold")
 

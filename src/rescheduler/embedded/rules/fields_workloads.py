@@ -67,4 +67,34 @@ PodDisruptionBudgetStatus = observedGeneration:int64 disruptedPods:{Time} disrup
   currentHealthy!:int32 desiredHealthy!:int32 expectedPods!:int32 conditions:[Condition];
 PodDisruptionBudget = kind apiVersion metadata:ObjectMeta spec:PodDisruptionBudgetSpec
   status:PodDisruptionBudgetStatus;
+CrossVersionObjectReference = kind! name! apiVersion;
+MetricIdentifier = name! selector:*LabelSelector;
+MetricTarget = type! value:*Quantity averageValue:*Quantity averageUtilization:*int32;
+MetricValueStatus = value:*Quantity averageValue:*Quantity averageUtilization:*int32;
+ObjectMetricSource = describedObject!:CrossVersionObjectReference target!:MetricTarget metric!:MetricIdentifier;
+PodsMetricSource = metric!:MetricIdentifier target!:MetricTarget;
+ResourceMetricSource = name! target!:MetricTarget;
+ContainerResourceMetricSource = name! target!:MetricTarget container!;
+ExternalMetricSource = metric!:MetricIdentifier target!:MetricTarget;
+MetricSpec = type! object:*ObjectMetricSource pods:*PodsMetricSource resource:*ResourceMetricSource
+  containerResource:*ContainerResourceMetricSource external:*ExternalMetricSource;
+HPAScalingPolicy = type! value!:int32 periodSeconds!:int32;
+HPAScalingRules = stabilizationWindowSeconds:*int32 selectPolicy:*string policies:[HPAScalingPolicy]
+  tolerance:*Quantity;
+HorizontalPodAutoscalerBehavior = scaleUp:*HPAScalingRules scaleDown:*HPAScalingRules;
+HorizontalPodAutoscalerSpec = scaleTargetRef!:CrossVersionObjectReference minReplicas:*int32 maxReplicas!:int32
+  metrics:[MetricSpec] behavior:*HorizontalPodAutoscalerBehavior;
+ObjectMetricStatus = metric!:MetricIdentifier current!:MetricValueStatus
+  describedObject!:CrossVersionObjectReference;
+PodsMetricStatus = metric!:MetricIdentifier current!:MetricValueStatus;
+ResourceMetricStatus = name! current!:MetricValueStatus;
+ContainerResourceMetricStatus = name! current!:MetricValueStatus container!;
+ExternalMetricStatus = metric!:MetricIdentifier current!:MetricValueStatus;
+MetricStatus = type! object:*ObjectMetricStatus pods:*PodsMetricStatus resource:*ResourceMetricStatus
+  containerResource:*ContainerResourceMetricStatus external:*ExternalMetricStatus;
+HorizontalPodAutoscalerCondition = type! status! lastTransitionTime:Time reason message observedGeneration:int64;
+HorizontalPodAutoscalerStatus = observedGeneration:*int64 lastScaleTime:*Time currentReplicas:int32
+  desiredReplicas!:int32 currentMetrics!:[MetricStatus] conditions:[HorizontalPodAutoscalerCondition];
+HorizontalPodAutoscaler = kind apiVersion metadata:ObjectMeta spec:HorizontalPodAutoscalerSpec
+  status:HorizontalPodAutoscalerStatus;
 """

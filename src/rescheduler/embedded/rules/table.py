@@ -7,6 +7,7 @@ from functools import lru_cache
 from rescheduler.embedded.custom_rules import custom_rules
 from rescheduler.embedded.definition_rules import DefinitionRules
 from rescheduler.embedded.kinds import (
+    AUTOSCALER,
     BUDGET,
     CLAIM,
     CONTROLLER_REVISION,
@@ -32,6 +33,7 @@ from rescheduler.embedded.kinds import (
     VOLUME,
     Kind,
 )
+from rescheduler.embedded.rules.autoscaler import AutoscalerRules
 from rescheduler.embedded.rules.base import Rules
 from rescheduler.embedded.rules.budget import BudgetRules
 from rescheduler.embedded.rules.cron_job import CronJobRules
@@ -75,6 +77,7 @@ _RULES: dict[str, type[Rules]] = {
     JOB.resource: JobRules,
     CRON_JOB.resource: CronJobRules,
     BUDGET.resource: BudgetRules,
+    AUTOSCALER.resource: AutoscalerRules,
     LEASE.resource: LeaseRules,
     STORAGE_CLASS.resource: StorageClassRules,
     CSI_NODE.resource: CSINodeRules,

@@ -65,6 +65,7 @@ PodFailurePolicyOnExitCodesRequirement: values=set
 UncountedTerminatedPods: failed=set succeeded=set
 PodDisruptionBudgetSpec: selector=replace
 PodDisruptionBudgetStatus: conditions=type
+HorizontalPodAutoscalerStatus: conditions=type
 MutatingWebhookConfiguration: webhooks=name
 MutatingWebhook: matchConditions=name
 CustomResourceDefinitionStatus: conditions=apply:type

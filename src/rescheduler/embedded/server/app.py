@@ -16,10 +16,12 @@ from aiohttp import web
 
 from rescheduler.embedded.accounts import Accounts
 from rescheduler.embedded.api import Api
+from rescheduler.embedded.kinds import NODE_METRICS, POD_METRICS
 from rescheduler.embedded.refusals import Json, Refusal
 from rescheduler.embedded.server import answers, discovery, negotiation, openapi
 from rescheduler.embedded.server.bodies import LARGEST
 from rescheduler.embedded.server.listing import Listing
+from rescheduler.embedded.server.metering import Metering
 from rescheduler.embedded.server.negotiation import DISCOVERY, METADATA, METADATA_LIST, TABLE
 from rescheduler.embedded.server.options import list_options
 from rescheduler.embedded.server.pages import States
@@ -48,6 +50,7 @@ class Server:
         self._listing = Listing(api, States(api.store, time.monotonic))
         self._writing = Writing(api, self._listing, self._accounts)
         self._parts = Parts(api, self._accounts)
+        self._metering = Metering(api)
         self._runner: web.AppRunner | None = None
         self._address = ""
 
@@ -188,6 +191,8 @@ class Server:
         return await part(request, place)
 
     async def _whole(self, request: web.Request, place: Place, verb: str) -> web.StreamResponse:
+        if place.kind in (NODE_METRICS, POD_METRICS):
+            return await self._metering.answer(request, place)
         if verb in ("get", "list"):
             # The old way of watching has it in the path; an object by itself can be watched in that way only.
             if place.watched or (verb == "list" and "watch" in request.query):

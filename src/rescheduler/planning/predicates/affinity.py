@@ -155,6 +155,10 @@ class PodAffinity:
         term = next((t for t in terms if t.topology_key not in self._columns.nodes[node].labels), terms[0])
         return f"its affinity to pods with {term.selector} in the same {term.topology_key}"
 
+    def concerns(self, pod: int) -> bool:
+        """Whether the pod must be near to others, or others to it."""
+        return bool(self._columns.shape(pod).affinity or self._needing(pod))
+
     def kept(self, pod: int, source: int, target: int) -> str:
         """After a move was laid into the what-if: what it broke, or nothing."""
         terms = self._columns.shape(pod).affinity

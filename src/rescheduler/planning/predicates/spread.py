@@ -1,12 +1,14 @@
-"""Hard topology spread constraints, as kube-scheduler's PodTopologySpread reckons them.
+"""Topology spread constraints, as kube-scheduler's PodTopologySpread reckons them.
 
 A constraint counts, per domain, the pods that its selector means on the nodes that its carrier could use; the domain
-that would take one more may be at most maxSkew above the emptiest. As with affinity, a move is also asked whether the
-rules still hold when the original has gone, for every constraint in the cluster that counts the moved pod.
+that would take one more may be at most maxSkew above the emptiest. Hard ones are a predicate: as with affinity, a move
+is also asked whether the rules still hold when the original has gone, for every constraint in the cluster that counts
+the moved pod. Soft ones are only kept for whoever asks (the strategy TopologySpread), and cost nothing otherwise.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,7 +16,7 @@ import numpy as np
 
 from rescheduler.model.selector import Labels, Operator, Requirement, Selector
 from rescheduler.model.shape import Shape, Spread
-from rescheduler.planning.carriers import Pair, carriers
+from rescheduler.planning.carriers import Carrier, Pair, carriers
 from rescheduler.planning.columns import Columns, Indexes, Mask
 from rescheduler.planning.matching import DomainCounts, Matching, RuleIndex, Subjects
 from rescheduler.planning.predicates.nodes import NodeMasks
@@ -47,6 +49,30 @@ class Constraint:
         """How far the fullest domain is above the emptiest."""
         return int(self.counts.counts[:-1].max(initial=0)) - self.least()
 
+    def domain_of(self, node: int) -> int:
+        """The number of the domain in which pods on a node count; -1 for none."""
+        counts = self.counts
+        return int(counts.domain[node]) if node >= 0 and (counts.eligible is None or counts.eligible[node]) else -1
+
+    def skew_after(self, source: int) -> Indexes:
+        """[N]: what the skew would be if a pod that counts went from a node to each node."""
+        eligible, domain = self.counts.eligible, self.counts.domain
+        counts = self.counts.counts.copy()
+        if source >= 0 and (eligible is None or eligible[source]):
+            counts[domain[source]] -= 1
+        top = int(counts[:-1].max(initial=0))
+        least: Indexes = np.zeros_like(counts)
+        if len(self.present) >= max(self.min_domains, 1):
+            low, *next_low = np.partition(counts[self.present], min(1, len(self.present) - 1))[:2].tolist()
+            least[:] = low
+            if not next_low or next_low[0] > low:  # only one domain is the emptiest: what goes there lifts it
+                least[self.present[counts[self.present] == low]] = min([low + 1, *next_low])
+            unmoved = top - low
+        else:
+            unmoved = top
+        after = (np.maximum(top, counts + 1) - least)[domain]
+        return after if eligible is None else np.where(eligible, after, unmoved).astype(np.int32)
+
     def room(self, *, counts_itself: bool) -> Mask:
         """[N]: where one more pod keeps within maxSkew; nodes without the key have none."""
         after = self.counts.at_nodes() + (1 if counts_itself else 0)
@@ -60,25 +86,26 @@ class _Identity(NamedTuple):
     eligible: bytes
 
 
-class PodTopologySpread:
-    """The pod does not make its workload more uneven than its hard spread constraints allow."""
+class Constraints:
+    """The hard constraints of the cluster, or the soft ones: those that a pod carries, and those that count it."""
 
-    name = "PodTopologySpread"
-
-    def __init__(self, whatif: WhatIf, matching: Matching, masks: NodeMasks) -> None:
-        self._whatif = whatif
+    def __init__(self, whatif: WhatIf, matching: Matching, masks: NodeMasks, *, hard: bool) -> None:
         self._columns: Columns = whatif.columns
         self._matching = matching
         self._masks = masks
-        self._constraints: dict[_Identity, Constraint] = {}
-        self._own: dict[tuple[int, int], list[tuple[Constraint, bool]]] = {}
+        self._hard = hard
+        self._known: dict[_Identity, Constraint] = {}
+        self._own: dict[Pair, list[tuple[Constraint, bool]]] = {}
         self._touched: dict[int, list[Constraint]] = {}
 
-    def constraints(self, shape: Shape, namespace: str, labels: Labels) -> list[Constraint]:
-        """The hard constraints that a pod with this shape and these labels carries; those that mean nobody count 0."""
-        hard = [spread for spread in shape.spread if spread.hard]
-        keys = [self._columns.domains(spread.topology_key) >= 0 for spread in hard]
-        return [self._constraint(spread, shape, (namespace, labels), np.logical_and.reduce(keys)) for spread in hard]
+    def of(self, shape: Shape, namespace: str, labels: Labels) -> list[Constraint]:
+        """Those that a pod with this shape and these labels carries; those that mean nobody count 0."""
+        found = self._among(shape)
+        keys = [self._columns.domains(spread.topology_key) >= 0 for spread in found]
+        return [self._constraint(spread, shape, (namespace, labels), np.logical_and.reduce(keys)) for spread in found]
+
+    def _among(self, shape: Shape) -> list[Spread]:
+        return [spread for spread in shape.spread if spread.hard is self._hard]
 
     def _constraint(self, spread: Spread, shape: Shape, group: tuple[str, Labels], eligible: Mask) -> Constraint:
         if spread.honor_affinity:
@@ -88,22 +115,60 @@ class PodTopologySpread:
             eligible = eligible & self._masks.tolerated(shape)
         subjects = spread_subjects(spread, *group)
         identity = _Identity(spread, subjects, eligible.tobytes())
-        if identity not in self._constraints:
+        if identity not in self._known:
             counts = self._matching.spread_counts(subjects, spread.topology_key, eligible)
             here = counts.domain[eligible]
             present: Indexes = np.flatnonzero(np.bincount(here[here >= 0])).astype(np.int32)
-            self._constraints[identity] = Constraint(spread, subjects, counts, present)
-        return self._constraints[identity]
+            self._known[identity] = Constraint(spread, subjects, counts, present)
+        return self._known[identity]
+
+    def carried(self, pair: Pair) -> list[tuple[Constraint, bool]]:
+        """Those of pods of this shape and group, and whether each counts its carrier itself."""
+        if pair not in self._own:
+            shape, group = self._columns.shapes[pair[0]], self._columns.groups[pair[1]]
+            found = zip(self.of(shape, *group), self._among(shape), strict=True)
+            self._own[pair] = [(constraint, _counts_itself(spread, group[1])) for constraint, spread in found]
+        return self._own[pair]
+
+    def counting(self, pod: int) -> list[Constraint]:
+        """Those in the whole cluster that count this pod, wherever it is."""
+        group = int(self._columns.pod_group[pod])
+        if group not in self._touched:
+            found: dict[Constraint, None] = {}
+            for pair, position in self._index.meaning(*self._columns.groups[group]):
+                found[self.carried(pair)[position][0]] = None
+            self._touched[group] = list(found)
+        return self._touched[group]
+
+    def carriers(self) -> Iterator[Carrier]:
+        """The pods that carry any, by shape and group."""
+        return carriers(self._columns, lambda shape: bool(self._among(shape)))
+
+    @cached_property
+    def _index(self) -> RuleIndex[tuple[Pair, int]]:
+        """Every constraint in the cluster, found by the pods that it counts; filled in only when one is."""
+        index: RuleIndex[tuple[Pair, int]] = RuleIndex(self._matching)
+        for carrier in self.carriers():
+            for position, spread in enumerate(self._among(carrier.shape)):
+                subjects = spread_subjects(spread, carrier.namespace, carrier.labels)
+                index.add(frozenset({subjects}), (carrier.pair, position))
+        return index
+
+
+class PodTopologySpread:
+    """The pod does not make its workload more uneven than its hard spread constraints allow."""
+
+    name = "PodTopologySpread"
+
+    def __init__(self, whatif: WhatIf, matching: Matching, masks: NodeMasks) -> None:
+        self._whatif = whatif
+        self._columns: Columns = whatif.columns
+        self.hard = Constraints(whatif, matching, masks, hard=True)
+        self.soft = Constraints(whatif, matching, masks, hard=False)
 
     def _carried(self, pod: int) -> list[tuple[Constraint, bool]]:
-        """The pod's own constraints, and whether each counts the pod itself."""
-        pair = (int(self._columns.pod_shape[pod]), int(self._columns.pod_group[pod]))
-        if pair not in self._own:
-            group = self._columns.groups[pair[1]]
-            found = self.constraints(self._columns.shapes[pair[0]], *group)
-            hard = [spread for spread in self._columns.shapes[pair[0]].spread if spread.hard]
-            self._own[pair] = [(c, _counts_itself(spread, group[1])) for c, spread in zip(found, hard, strict=True)]
-        return self._own[pair]
+        """The pod's own hard constraints, and whether each counts the pod itself."""
+        return self.hard.carried((int(self._columns.pod_shape[pod]), int(self._columns.pod_group[pod])))
 
     def mask(self, pod: int) -> Mask | None:
         if not self._columns.shape(pod).spread:
@@ -122,7 +187,7 @@ class PodTopologySpread:
 
     def skews(self, pod: int) -> list[tuple[Constraint, int]]:
         """The constraints that count this pod, with their skew now: to be compared after a move."""
-        return [(constraint, constraint.skew()) for constraint in self._counting(pod)]
+        return [(constraint, constraint.skew()) for constraint in self.hard.counting(pod)]
 
     @staticmethod
     def kept(before: list[tuple[Constraint, int]]) -> str:
@@ -131,27 +196,6 @@ class PodTopologySpread:
             if constraint.skew() > max(constraint.max_skew, skew):
                 return f"without the original, spread over {constraint.key} would be over maxSkew {constraint.max_skew}"
         return ""
-
-    def _counting(self, pod: int) -> list[Constraint]:
-        group = int(self._columns.pod_group[pod])
-        if group not in self._touched:
-            found: dict[Constraint, None] = {}
-            for (shape, carrier_group), position in self._index.meaning(*self._columns.groups[group]):
-                carried = self.constraints(self._columns.shapes[shape], *self._columns.groups[carrier_group])
-                found[carried[position]] = None
-            self._touched[group] = list(found)
-        return self._touched[group]
-
-    @cached_property
-    def _index(self) -> RuleIndex[tuple[Pair, int]]:
-        """Every hard constraint in the cluster, found by the pods that it counts; filled in only when one is."""
-        index: RuleIndex[tuple[Pair, int]] = RuleIndex(self._matching)
-        for carrier in carriers(self._columns, lambda shape: any(spread.hard for spread in shape.spread)):
-            hard = [spread for spread in carrier.shape.spread if spread.hard]
-            for position, spread in enumerate(hard):
-                subjects = spread_subjects(spread, carrier.namespace, carrier.labels)
-                index.add(frozenset({subjects}), (carrier.pair, position))
-        return index
 
 
 def _even(carried: list[tuple[Constraint, bool]]) -> Mask:

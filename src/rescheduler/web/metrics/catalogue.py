@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
-from prometheus_client.core import GaugeHistogramMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeHistogramMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
@@ -68,6 +68,19 @@ class Catalogue:
     def gauge(self, name: str, meaning: str, labels: Labels, read: Reading) -> None:
         """Something about this replica that goes up and down."""
         self._at_scrape(Description(name, "gauge", labels, meaning), read, lambda: True)
+
+    def tally(self, name: str, meaning: str, read: Reading) -> None:
+        """Something that somebody else counts; its name ends with `_total`."""
+        stem = name.removesuffix("_total")
+
+        def collect() -> Metric:
+            family = CounterMetricFamily(stem, meaning, labels=())
+            for values, value in read():
+                family.add_metric(values, value)
+            return family
+
+        self.described.append(Description(name, "counter", (), meaning))
+        self._registry.register(_Asked(collect, CounterMetricFamily(stem, meaning, labels=())))
 
     def leaders_gauge(self, name: str, meaning: str, labels: Labels, read: Reading) -> None:
         """Something about a leader's work."""

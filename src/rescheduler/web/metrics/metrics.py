@@ -10,7 +10,9 @@ from rescheduler.migration.observation import Refused
 from rescheduler.model.migration import Migration
 from rescheduler.model.plan import Plan
 from rescheduler.recovery.case import OUTCOMES
+from rescheduler.runtime.rereading import Reread
 from rescheduler.web.metrics.catalogue import Catalogue, Description
+from rescheduler.web.metrics.configuration import Configurations
 from rescheduler.web.metrics.labels import Known
 from rescheduler.web.metrics.moves import Moves
 from rescheduler.web.metrics.nodes import Nodes, Utilisation
@@ -19,6 +21,7 @@ from rescheduler.web.metrics.plans import P, Phase, Plans, Result
 from rescheduler.web.metrics.replica import Replica
 from rescheduler.web.metrics.requests import Requests
 from rescheduler.web.metrics.sources import Sources
+from rescheduler.web.metrics.usage import Usage
 
 
 class Metrics:
@@ -29,6 +32,8 @@ class Metrics:
         self._catalogue = Catalogue(lambda: bool(self._sources.leading()), lambda: bool(self._sources.fresh()))
         self._replica = Replica(self._catalogue, lambda: self._sources)
         Nodes(self._catalogue, self._utilisation)
+        Usage(self._catalogue, lambda: self._sources)
+        self._configurations = Configurations(self._catalogue, lambda: self._sources)
         self._plans = Plans(self._catalogue)
         self._moves = Moves(self._catalogue)
         self._outcomes = Outcomes(self._catalogue)
@@ -43,6 +48,10 @@ class Metrics:
     def read(self, sources: Sources) -> None:
         """Ask these at every scrape from now on."""
         self._sources = sources
+
+    def reread(self, result: Reread) -> None:
+        """Count a configuration's file that has changed."""
+        self._configurations.reread(result)
 
     def planned(self, plan: Plan) -> None:
         """Count a plan that is to be carried out."""

@@ -1,7 +1,8 @@
 """How the nodes stand: the distribution of their utilisation, its spread, and how many are hot.
 
 Over all nodes but the control plane's, as shares of what is allocatable: 1 is full. The figures are those of the page
-(`web.standing`), where there is one, else those of the newest plan.
+(`web.standing`), where there is one, else those of the newest plan. Which resources and pools there are, the
+configuration says, so there are never many.
 """
 
 from __future__ import annotations
@@ -22,26 +23,34 @@ Values = Iterator[tuple[Labels, float]]
 
 @dataclass(frozen=True, slots=True)
 class Utilisation:
-    """How much of each node is used, by resource."""
+    """How much of each node is used, by resource; of what not every node has, those that have it."""
 
     shares: Mapping[str, Floats]
     nodes: int
     hot: int
+    pools: tuple[tuple[str, int], ...] = ()
+    """Hot nodes of each pool."""
 
     @classmethod
     def of_picture(cls, picture: Picture) -> Utilisation:
-        """As a plan shows it, which does not tell how many pods a node can take."""
+        """As a plan shows it, which tells how many pods a node can take only where that counts."""
         percent = np.array([(load.cpu, load.memory) for load in picture.loads], np.float64).reshape(-1, 2)
         shares = {"cpu": percent[:, 0] / 100, "memory": percent[:, 1] / 100}
-        return cls(shares, len(picture.loads), picture.hot_nodes)
+        for at, (name, _) in enumerate(picture.others):
+            found = [share for load in picture.loads if (share := load.others[at]) is not None]
+            shares[name] = np.array(found, np.float64) / 100
+        return cls(shares, len(picture.loads), picture.hot_nodes, picture.pools)
 
     @classmethod
     def of_standing(cls, standing: Standing) -> Utilisation:
         """As the page shows it."""
-        workers = standing.frame.workers
-        cpu, memory = standing.percent[:, workers] / 100
-        pods = standing.used[COUNT, workers] / np.maximum(standing.frame.capacity[COUNT, workers], 1)
-        return cls({"cpu": cpu, "memory": memory, "pods": pods}, int(workers.sum()), standing.spread.hot_nodes)
+        frame, spread = standing.frame, standing.spread
+        shares = {
+            name: standing.percent[row, frame.workers & (frame.capacity[row] > 0) if row > COUNT else frame.workers]
+            / 100
+            for row, name in enumerate(frame.judging.resources)
+        }
+        return cls(shares, int(frame.workers.sum()), spread.hot_nodes, spread.pools)
 
 
 _STATISTICS: Mapping[str, tuple[str, Callable[[Floats], float]]] = {
@@ -67,8 +76,10 @@ class Nodes:
         for name, (meaning, value) in _STATISTICS.items():
             reading = self._statistic(value)
             catalogue.clusters_gauge(f"rescheduler_node_utilisation_{name}_ratio", meaning, ("resource",), reading)
-        hot = "Nodes above cpuThreshold or memoryThreshold."
+        hot = "Nodes above a threshold of theirs."
         catalogue.clusters_gauge("rescheduler_hot_nodes", hot, (), lambda: self._number(lambda now: now.hot))
+        of_pool = "The same of each node pool of the configuration."
+        catalogue.clusters_gauge("rescheduler_pool_hot_nodes", of_pool, ("pool",), self._hot_by_pool)
         known = "Nodes that take part: all but the control plane's."
         catalogue.clusters_gauge("rescheduler_nodes", known, (), lambda: self._number(lambda now: now.nodes))
 
@@ -81,9 +92,14 @@ class Nodes:
     def _statistic(self, value: Callable[[Floats], float]) -> Callable[[], Values]:
         def read() -> Values:
             if (now := self._read()) is not None and now.nodes:
-                yield from (((resource,), value(shares)) for resource, shares in now.shares.items())
+                known = ((resource, shares) for resource, shares in now.shares.items() if len(shares))
+                yield from (((resource,), value(shares)) for resource, shares in known)
 
         return read
+
+    def _hot_by_pool(self) -> Values:
+        if (now := self._read()) is not None:
+            yield from (((pool,), hot) for pool, hot in now.pools)
 
     def _number(self, value: Callable[[Utilisation], int]) -> Values:
         if (now := self._read()) is not None:

@@ -36,6 +36,8 @@ class Replica:
         catalogue.gauge("rescheduler_page_viewers", viewers, (), lambda: _number(sources().viewers))
         paused = "Whether rescheduling is paused: 1 or 0."
         catalogue.leaders_gauge("rescheduler_paused", paused, (), lambda: _number(sources().paused))
+        window = "Whether a time window (when.windows) is open: 1 or 0; 1 where there are none."
+        catalogue.leaders_gauge("rescheduler_window_open", window, (), lambda: _number(sources().window_open))
         phases = "PodMigrations that exist, by phase."
         catalogue.clusters_gauge("rescheduler_migrations", phases, ("phase",), self._phases)
         awaiting = "Migrations that wait for approval."

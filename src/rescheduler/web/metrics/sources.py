@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from rescheduler.model.migration import Phase
+from rescheduler.runtime.mandate import Mandate
+from rescheduler.runtime.metering import Metering
 from rescheduler.runtime.watching import Following
 from rescheduler.web.standing import Standing
 
@@ -29,5 +31,11 @@ class Sources:
     """How many workloads rest because moving them did not pay."""
     paused: Callable[[], bool | None] | None = None
     """None while it is not known."""
+    window_open: Callable[[], bool] | None = None
+    """Whether moves by choice may begin, as far as time windows go."""
     viewers: Callable[[], int] | None = None
     """How many look at the page."""
+    metering: Callable[[], Metering | None] = lambda: None
+    """Who measures what is used; None where nobody does."""
+    mandate: Callable[[], Mandate] | None = None
+    """The configuration in force."""

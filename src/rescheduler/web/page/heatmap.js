@@ -7,7 +7,7 @@ import { arcs } from "./heatmap-arcs.js";
 import { layOut } from "./heatmap-layout.js";
 import { paintCell } from "./heatmap-paint.js";
 import { number, percent, t, word } from "./i18n.js";
-import { grouped, stateWords, thresholdOf, useOf } from "./nodes.js";
+import { grouped, othersOf, ruleOf, stateWords, thresholdsOf, useOf } from "./nodes.js";
 import { onPreference, preference, shownTheme } from "./preferences.js";
 import { go, links } from "./router.js";
 import { known, on } from "./store.js";
@@ -29,6 +29,7 @@ export function heatMap(signal, chosen) {
   const context = canvas.getContext("2d");
   let layout = null;
   let colours = null;
+  let scales = []; // by rule: a node's colours go by its own threshold
   let selected = "";
   let pointed = -1;
   let moved = null;
@@ -36,7 +37,8 @@ export function heatMap(signal, chosen) {
   const paint = (index) => {
     const { nodes } = known;
     const use = useOf(nodes, preference("metric"), index);
-    paintCell(context, layout.place(index), { use, state: nodes.state[index], name: nodes.names[index] }, colours);
+    const own = scales[ruleOf(nodes, index)] ?? colours;
+    paintCell(context, layout.place(index), { use, state: nodes.state[index], name: nodes.names[index] }, own);
   };
 
   const paintHeadings = () => {
@@ -67,7 +69,8 @@ export function heatMap(signal, chosen) {
       return;
     }
     const theme = shownTheme();
-    colours = scale(theme, thresholdOf(preference("metric")));
+    scales = thresholdsOf(preference("metric")).map((threshold) => scale(theme, threshold));
+    [colours] = scales;
     layout = layOut(grouped(nodes, preference("group")), width, Math.max(260, Math.min(640, window.innerHeight * 0.62)));
     const ratio = window.devicePixelRatio || 1;
     canvas.width = Math.round(width * ratio);
@@ -155,7 +158,8 @@ export function heatMap(signal, chosen) {
   canvas.heatmapCell = (name) => layout?.place(known.index.get(name)) ?? null;
 
   on("nodes", update, signal);
-  on("overview", () => colours && colours.threshold !== thresholdOf(preference("metric")) && draw(), signal);
+  const drawn = () => scales.map(({ threshold }) => threshold).join();
+  on("overview", () => colours && drawn() !== thresholdsOf(preference("metric")).join() && draw(), signal);
   on("migrations", () => layout && overlay.draw(layout, stage.clientWidth), signal);
   onPreference((name) => name !== "language" && draw(), signal);
   const size = new ResizeObserver(draw);
@@ -188,6 +192,7 @@ function showTip(tip, layout, index) {
     row(t("metric.cpu"), percent(nodes.cpu[index], 1)),
     row(t("metric.memory"), percent(nodes.memory[index], 1)),
     row(t("metric.pods"), `${number(nodes.pods[index])} / ${number(nodes.podRoom[index])}`),
+    Object.entries(othersOf(nodes, index)).map(([name, share]) => (share === null ? null : row(name, percent(share, 1)))),
     place ? row(t("group.zone"), place) : null,
     pool ? row(t("group.pool"), pool) : null,
     stateWords(nodes.state[index]).map((text) => el("span", { class: "badge", text })),

@@ -6,7 +6,7 @@ import { el, fill } from "./dom.js";
 import { arcSample } from "./heatmap-arcs.js";
 import { paintCell } from "./heatmap-paint.js";
 import { percent, t, word } from "./i18n.js";
-import { STATE, thresholdOf } from "./nodes.js";
+import { STATE, thresholdsOf } from "./nodes.js";
 import { onPreference, preference, shownTheme } from "./preferences.js";
 import { known, on } from "./store.js";
 
@@ -19,11 +19,13 @@ export function legend(signal) {
   let shown = "";
   const draw = () => {
     const states = present();
-    const now = JSON.stringify([preference("metric"), shownTheme(), thresholdOf(preference("metric")), states]);
+    const thresholds = thresholdsOf(preference("metric"));
+    const now = JSON.stringify([preference("metric"), shownTheme(), thresholds, states]);
     if (now === shown) return;
     shown = now;
-    const colours = scale(shownTheme(), thresholdOf(preference("metric")));
-    fill(element, bar(colours), sampleOf(t("legend.hot", { threshold: percent(colours.threshold) }), colours.threshold + 6, 0, colours), states.map(([name, bit]) => sample(name, bit, colours)));
+    const colours = scale(shownTheme(), thresholds[0]);
+    const hot = hotAbove(thresholds);
+    fill(element, bar(colours, hot), sampleOf(hot, colours.threshold + 6, 0, colours), states.map(([name, bit]) => sample(name, bit, colours)));
     if (states.some(([name]) => name === "target")) {
       element.append(el("span", { class: "legend-item" }, arcSample(), t("legend.arc")));
     }
@@ -33,6 +35,12 @@ export function legend(signal) {
   on("overview", draw, signal);
   onPreference(draw, signal);
   return element;
+}
+
+// Pools may have thresholds of their own; the scale is that of nodes of no pool.
+function hotAbove(thresholds) {
+  const [low, high] = [Math.min(...thresholds), Math.max(...thresholds)];
+  return low === high ? t("legend.hot", { threshold: percent(low) }) : t("legend.hotByPool", { low: percent(low), high: percent(high) });
 }
 
 // Only states that some node is in, so that the legend stays short; the order is the bits'.
@@ -52,7 +60,7 @@ function canvasOf(width, height) {
   return [canvas, context];
 }
 
-function bar(colours) {
+function bar(colours, hot) {
   const [canvas, context] = canvasOf(WIDTH, 12);
   const top = 110;
   for (let value = 0; value < top; value += 1) {
@@ -61,7 +69,6 @@ function bar(colours) {
   }
   const edge = el("span", { class: "scale-mark", text: percent(colours.threshold) });
   edge.style.left = `${(colours.threshold / top) * 100}%`;
-  const hot = t("legend.hot", { threshold: percent(colours.threshold) });
   return el(
     "div",
     { class: "scale", role: "img", aria: { label: `${word("metric", preference("metric"))}: ${hot}` } },

@@ -37,8 +37,9 @@ export function podLink(namespace, name) {
   return el("a", { class: "name", href: links.pod(namespace, name) }, el("span", { class: "dim", text: `${namespace}/` }), name);
 }
 
-/** Source → target, as links. */
-export function way(source, target) {
+/** Source → target, as links; a pod that has ended is removed, and goes nowhere. */
+export function way(source, target, method) {
+  if (method === "remove") return el("span", { class: "way" }, nodeLink(source), el("span", { class: "dim", text: t("way.removed") }));
   return el("span", { class: "way" }, nodeLink(source), icon("arrow"), el("span", { class: "unseen", text: t("way.to") }), nodeLink(target));
 }
 

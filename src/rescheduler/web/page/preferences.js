@@ -1,10 +1,11 @@
 // What this browser remembers: language, theme, and how the heat map is looked at. Nothing else is kept, and never a
 // token. Where storage is closed to us (private windows, policies) the choice lasts as long as the page.
 
+const METRICS = ["cpu", "memory", "pods"];
 const CHOICES = {
   language: ["en", "zh"],
   theme: ["auto", "light", "dark"],
-  metric: ["cpu", "memory", "pods"],
+  metric: METRICS,
   group: ["zone", "pool", "flat"],
 };
 const chosen = {};
@@ -54,6 +55,17 @@ export function shownTheme() {
   const theme = preference("theme");
   if (theme !== "auto") return theme;
   return dark.matches ? "dark" : "light";
+}
+
+/** Offers these resources as metrics, too: those that have a threshold. Says whether that is something new. */
+export function offerMetrics(resources) {
+  const all = [...METRICS, ...resources];
+  if (all.join() === CHOICES.metric.join()) return false;
+  CHOICES.metric = all;
+  const before = preference("metric");
+  delete chosen.metric; // what was chosen the last time may be there again, or may be gone
+  if (preference("metric") !== before) for (const listener of [...listeners]) listener("metric", preference("metric"));
+  return true;
 }
 
 /** The values that a choice may have, in the order of its menu. */

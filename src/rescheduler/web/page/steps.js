@@ -38,7 +38,7 @@ function reached({ steps, step, history }) {
 export function migrationRow(row, short = false) {
   const key = migrationKey(row);
   const children = [
-    el("div", { class: "migration-head" }, phaseBadge(row), el("span", { class: "migration-pod" }, podLink(row.namespace, row.pod)), way(row.source, row.target)),
+    el("div", { class: "migration-head" }, phaseBadge(row), el("span", { class: "migration-pod" }, podLink(row.namespace, row.pod)), way(row.source, row.target, row.method)),
     el("div", { class: "migration-line" }, stepLine(row), now(row)),
     row.message ? el("p", { class: row.phase === "Failed" ? "migration-message bad-text" : "migration-message", text: row.message }) : null,
     row.awaitsApproval ? el("div", { class: "migration-buttons" }, approveButton(row)) : null,

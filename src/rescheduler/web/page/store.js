@@ -59,7 +59,7 @@ export function takeNodes(columns, meanwhile) {
 }
 
 /**
- * Takes changed rows [index, cpu, memory, pods, state]; says false when they do not fit what is known. Behind a Service
+ * Takes changed rows [index, cpu, memory, pods, state, ...others]; says false when they do not fit what is known. Behind a Service
  * the columns may be another replica's than the stream: each counts revisions by itself, so only the nodes are compared.
  */
 export function takeRows({ revision, count, rows }) {
@@ -70,8 +70,9 @@ export function takeRows({ revision, count, rows }) {
   } else if (count !== nodes.names.length) return false;
   nodes.replica = replica;
   const touched = [];
-  for (const [index, cpu, memory, pods, state] of rows) {
-    if (!(index in nodes.names)) return false;
+  for (const [index, cpu, memory, pods, state, ...others] of rows) {
+    if (!(index in nodes.names) || others.length !== (nodes.resources ?? []).length) return false;
+    others.forEach((share, row) => { nodes.others[row][index] = share; });
     nodes.cpu[index] = cpu;
     nodes.memory[index] = memory;
     nodes.pods[index] = pods;

@@ -1,7 +1,7 @@
 // Health: whether the caches are whole and how far they lag, who leads, whether this page is live, and what to be warned of.
 
 import { el, fill } from "./dom.js";
-import { duration, number, t, word } from "./i18n.js";
+import { duration, moment, number, t, word } from "./i18n.js";
 import { icon } from "./icons.js";
 import { badge, card, facts, view, warnings } from "./pieces.js";
 import { known, on } from "./store.js";
@@ -31,6 +31,8 @@ export function show(signal) {
       [t("health.version"), overview.version],
       [t("health.approval"), word("approval", overview.approval)],
       [t("health.interval"), duration(overview.interval)],
+      [t("node.use"), overview.use ? word("use.by", overview.use.by) : null],
+      [t("health.window"), windows(overview.window)],
     ));
     fill(caches, overview.health.map((each) => part(each, overview.now)));
     root.dataset.loaded = "true";
@@ -47,6 +49,14 @@ export function show(signal) {
   on("overview", update, signal);
   on("live", connected, signal);
   return root;
+}
+
+// The time windows in which moves may begin, and until when it stays as it is.
+function windows(hours) {
+  if (!hours) return null;
+  const state = badge(hours.open ? t("window.open") : t("window.closed"), hours.open ? "good" : "warn");
+  const texts = hours.windows.map((text, at) => [at ? ", " : null, el("code", { text })]);
+  return [state, " ", hours.until === null ? "∞" : moment(hours.until), el("br"), texts, ` ${hours.timeZone}`];
 }
 
 // How long ago it was heard of is told as a time, which stays true while nothing new is told.

@@ -3,16 +3,17 @@
 import { el, fill, keyed } from "./dom.js";
 import { heatMap } from "./heatmap.js";
 import { heatmapTable } from "./heatmap-table.js";
-import { number, percent, t, word } from "./i18n.js";
+import { moment, number, percent, t, word } from "./i18n.js";
 import { legend } from "./legend.js";
-import { stateWords } from "./nodes.js";
+import { othersOf, stateWords } from "./nodes.js";
 import { badge, card, empty, nodeLink, view } from "./pieces.js";
-import { choices, prefer, preference } from "./preferences.js";
+import { choices, offerMetrics, prefer, preference } from "./preferences.js";
 import { links } from "./router.js";
 import { spreadChart } from "./spread.js";
 import { migrationRow } from "./steps.js";
 import { isUnderWay, known, migrationKey, migrationsInOrder, on } from "./store.js";
 import { ticking } from "./ticking.js";
+import { useNote } from "./use.js";
 
 const LATELY = 6;
 
@@ -20,11 +21,11 @@ export function show(signal) {
   const bar = el("div", { class: "selection", hidden: true });
   const map = heatMap(signal, (index) => select(bar, index));
   const table = heatmapTable(signal);
-  const picture = el("div", {}, map, legend(signal), bar);
+  const picture = el("div", {}, map, legend(signal), useNote(signal), bar);
   const root = view("heatmap", t("nav.heatmap"),
     figures(signal),
     el("div", { class: "overview" },
-      el("div", { class: "overview-map" }, card(t("heatmap.title"), controls(picture, table), picture, table.element)),
+      el("div", { class: "overview-map" }, card(t("heatmap.title"), controls(picture, table, signal), picture, table.element)),
       el("div", { class: "overview-now" }, happening(signal)),
       el("div", { class: "overview-spread" }, card(t("spread.title"), key(), el("div", { class: "spreads" }, spreadChart("cpu", signal), spreadChart("memory", signal))))));
   root.querySelector("h1").classList.add("unseen");
@@ -40,9 +41,11 @@ function figures(signal) {
     const { overview } = known;
     if (!overview) return;
     const { counts, utilisation, thresholds } = overview;
+    const pools = Object.entries(utilisation.hotByPool ?? {}).map(([name, count]) => `${name} ${number(count)}`);
+    const hotNote = pools.length > 0 ? pools.join(" · ") : t("overview.hotNote", { cpu: percent(thresholds.cpu), memory: percent(thresholds.memory) });
     fill(row,
       figure(t("overview.nodes"), number(counts.nodes), t("overview.pods", { count: counts.pods })),
-      figure(t("overview.hot"), number(utilisation.hotNodes), t("overview.hotNote", { cpu: percent(thresholds.cpu), memory: percent(thresholds.memory) }), utilisation.hotNodes > 0 ? "hot" : ""),
+      figure(t("overview.hot"), number(utilisation.hotNodes), hotNote, utilisation.hotNodes > 0 ? "hot" : ""),
       gap("cpu", utilisation.cpu, thresholds.imbalance),
       gap("memory", utilisation.memory, thresholds.imbalance),
       figure(t("overview.moving"), number(counts.inProgress), counts.awaitingApproval > 0 ? t("overview.awaiting", { count: counts.awaitingApproval }) : t("overview.pending", { count: counts.pending }), counts.inProgress > 0 ? "busy" : ""),
@@ -65,11 +68,15 @@ function gap(resource, spread, allowed) {
 
 // --- The heat map's controls -----------------------------------------------------------------------------------------
 
-function controls(picture, table) {
+function controls(picture, table, signal) {
+  const options = (name) => choices(name).map((value) => el("option", { value, selected: preference(name) === value, text: word(name, value) }));
   const menu = (name, label) =>
     el("label", { class: "menu" }, el("span", { text: label }),
-      el("select", { id: name, on: { change: (event) => prefer(name, event.target.value) } },
-        choices(name).map((value) => el("option", { value, selected: preference(name) === value, text: word(name, value) }))));
+      el("select", { id: name, on: { change: (event) => prefer(name, event.target.value) } }, options(name)));
+  offerMetrics(known.nodes?.resources ?? []);
+  on("nodes", (rows) => {
+    if (rows === null && offerMetrics(known.nodes?.resources ?? [])) fill(document.getElementById("metric"), options("metric"));
+  }, signal);
   const [asMap, asTable] = ["map", "table"].map((form) =>
     el("button", { type: "button", id: `show-${form}`, class: "segment", aria: { pressed: String(form === "map") }, text: word("heatmap.as", form),
       on: { click: () => turn(form === "table") } }));
@@ -92,6 +99,7 @@ function select(bar, index) {
     el("span", { text: `${t("metric.cpu")} ${percent(nodes.cpu[index], 1)}` }),
     el("span", { text: `${t("metric.memory")} ${percent(nodes.memory[index], 1)}` }),
     el("span", { text: `${t("metric.pods")} ${number(nodes.pods[index])} / ${number(nodes.podRoom[index])}` }),
+    Object.entries(othersOf(nodes, index)).map(([name, share]) => (share === null ? null : el("span", { text: `${name} ${percent(share, 1)}` }))),
     stateWords(nodes.state[index]).map((text) => badge(text)),
     el("a", { class: "button small", href: links.node(name), data: { openNode: name }, text: t("heatmap.open") }));
 }
@@ -112,8 +120,9 @@ function happening(signal) {
   const telling = () => {
     const { overview } = known;
     if (!overview) return;
-    const { paused, nextPlan, counts } = overview;
+    const { paused, nextPlan, counts, window: hours } = overview;
     if (paused) fill(next, badge(t("paused.badge"), "warn"), " ", t("now.paused"));
+    else if (hours && !hours.open && hours.until) fill(next, t("now.closed"), " ", moment(hours.until));
     else if (counts.awaitingApproval > 0) fill(next, badge(t("phase.awaits"), "warn"), " ", el("a", { href: links.plan(), text: t("now.approve", { count: counts.awaitingApproval }) }));
     else if (nextPlan) fill(next, t("now.next"), " ", ticking(nextPlan, "until"));
     else fill(next, t("now.noPlan"));

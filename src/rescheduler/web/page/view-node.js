@@ -3,14 +3,14 @@
 import { maintenanceButton } from "./actions.js";
 import { path, read } from "./api.js";
 import { el, fill, keyed } from "./dom.js";
-import { bytes, cores, number, t, word } from "./i18n.js";
-import { thresholdOf } from "./nodes.js";
+import { bytes, cores, number, percent, t, word } from "./i18n.js";
 import { pagedTable } from "./paging.js";
 import { badge, card, failed, meter, named, podLink, view, warnings } from "./pieces.js";
 import { rightsNote } from "./session.js";
 import { migrationRow } from "./steps.js";
 import { isUnderWay, known, migrationKey, migrationsInOrder, on } from "./store.js";
 import { ticking } from "./ticking.js";
+import { usedOf, useNote } from "./use.js";
 
 const RENEW = 2_000;
 
@@ -19,11 +19,12 @@ export function show(signal, [name]) {
   const buttons = el("div", { class: "actions" });
   const trouble = el("div");
   const use = el("div", { class: "meters" });
+  const pool = el("div", { class: "tags" });
   const marks = el("div");
   const pods = podTable();
   const moves = el("div", { class: "migration-list" });
   const movesCard = card(t("node.moves"), null, moves);
-  const content = el("div", { class: "stack" }, buttons, trouble, card(t("node.use"), null, use), movesCard, card(t("node.pods"), null, pods.element), marks);
+  const content = el("div", { class: "stack" }, buttons, trouble, card(t("node.use"), pool, use, useNote(signal)), movesCard, card(t("node.pods"), null, pods.element), marks);
   const problem = el("div");
   const root = view("node", name, states, problem, content);
   let shown = "";
@@ -35,13 +36,10 @@ export function show(signal, [name]) {
       underMaintenance = node.states.includes("maintenance");
       fill(buttons, maintenanceButton(name, !underMaintenance), rightsNote("maintenance"));
     }
-    const { used, allocatable } = node;
-    const share = allocatable.pods > 0 ? (100 * used.pods) / allocatable.pods : NaN;
-    const of = (a, b) => t("node.of", { used: a, all: b });
-    fill(use,
-      meter(word("metric", "cpu"), node.cpu, thresholdOf("cpu"), of(cores(used.cpu), cores(allocatable.cpu))),
-      meter(word("metric", "memory"), node.memory, thresholdOf("memory"), of(bytes(used.memory), bytes(allocatable.memory))),
-      meter(word("metric", "pods"), share, null, of(number(used.pods), number(allocatable.pods))));
+    fill(use, meters(node));
+    const limits = Object.entries(node.thresholds ?? {}).filter(([, limit]) => limit < 100).map(([name, limit]) => `${word("metric", name)} ${percent(limit)}`);
+    fill(pool, node.pool ? badge(t("node.pool", { pool: node.pool })) : null, el("span", { class: "dim", text: t("node.thresholds", { thresholds: limits.join(", ") }) }),
+      (node.over ?? []).map((name) => badge(t("node.over", { resource: word("metric", name) }), "bad")));
     fill(trouble, warnings(node.problem ? [node.problem] : []));
     pods.show(node.pods);
     const labels = Object.entries(node.labels).sort(([a], [b]) => a.localeCompare(b));
@@ -84,7 +82,25 @@ export function show(signal, [name]) {
   return root;
 }
 
+// CPU, memory and pods, and whatever else of it has a threshold.
+function meters({ used, allocatable, thresholds = {}, ...node }) {
+  const texts = { cpu: cores, memory: bytes };
+  return Object.keys(allocatable).filter((name) => name in texts || name === "pods" || allocatable[name] > 0).map((name) => {
+    const text = texts[name] ?? number;
+    const share = node[name] ?? NaN;
+    const part = Number.isFinite(share) ? share : allocatable[name] > 0 ? (100 * used[name]) / allocatable[name] : NaN;
+    return meter(word("metric", name), part, thresholds[name] ?? null, usedOf(name, text(used[name]), text(allocatable[name])));
+  });
+}
+
+// What was measured of a pod: CPU and memory, as far as either was.
+function measured({ usage }) {
+  const told = [usage?.cpu === undefined ? null : cores(usage.cpu), usage?.memory === undefined ? null : bytes(usage.memory)];
+  return told.filter(Boolean).join(" · ") || "–";
+}
+
 function podTable() {
+  const byUse = (known.overview?.use?.by ?? "requests") !== "requests";
   const free = (pod) => (pod.guard ? el("div", {}, named("guard", pod.guard), el("p", { class: "dim", text: pod.why })) : badge(t("node.movable"), "good"));
   return pagedTable({
     caption: t("node.pods"),
@@ -97,6 +113,7 @@ function podTable() {
       { key: "workload", label: t("table.workload"), value: (pod) => pod.workload, cell: (pod) => pod.workload },
       { key: "cpu", label: t("metric.cpu"), numeric: true, value: (pod) => pod.cpu, cell: (pod) => cores(pod.cpu) },
       { key: "memory", label: t("metric.memory"), numeric: true, value: (pod) => pod.memory, cell: (pod) => bytes(pod.memory) },
+      ...(byUse ? [{ key: "usage", label: t("node.measured"), numeric: true, value: (pod) => pod.usage?.cpu ?? -1, cell: measured }] : []),
       { key: "phase", label: t("table.phase"), value: (pod) => pod.phase, cell: (pod) => badge(pod.ready ? t("node.ready") : pod.phase, pod.ready ? "" : "warn") },
       { key: "created", label: t("table.age"), value: (pod) => pod.created ?? 0, short: true, cell: (pod) => (pod.created ? ticking(pod.created) : "–") },
       { key: "guard", label: t("table.movable"), wide: true, value: (pod) => pod.guard, cell: free },

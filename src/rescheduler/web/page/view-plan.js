@@ -102,7 +102,7 @@ function approvalBar(place, rows) {
 function moveRow({ move, row }, together) {
   const others = (together.get(move.proposal) ?? 1) - 1;
   return el("article", { class: "move", data: { move: `${move.namespace}/${move.pod}` } },
-    el("div", { class: "migration-head" }, el("span", { class: "migration-pod" }, podLink(move.namespace, move.pod)), way(move.from, move.to)),
+    el("div", { class: "migration-head" }, el("span", { class: "migration-pod" }, podLink(move.namespace, move.pod)), way(move.from, move.to, move.method)),
     el("p", { class: "reason", text: move.reason }),
     el("div", { class: "tags" }, badge(move.strategy), badge(word("method", move.method)), gain(move), el("span", { class: "dim", text: move.workload }),
       others > 0 ? el("span", { class: "together" }, icon("link"), t("plan.together", { count: others })) : null,
@@ -113,19 +113,23 @@ function gain({ gain: points }) {
   return Number.isFinite(points) ? el("span", { class: "dim", text: t("plan.gain", { gain: number(points, 1) }) }) : null;
 }
 
-function pictures({ before, after, moves }) {
+function pictures({ before, after, moves, utilization }) {
   const figures = ["max", "mean", "min", "stddev"];
   const line = (label, from, to, digits, unit) => {
     const better = to < from - 0.005 ? "better" : to > from + 0.005 ? "worse" : "same";
     return el("tr", {}, el("th", { scope: "row", text: label }), el("td", { class: "numeric", text: unit(from, digits) }),
       el("td", { class: "turn" }, icon("arrow")), el("td", { class: `numeric ${label === word("spread.line", "min") ? "same" : better}`, text: unit(to, digits) }));
   };
-  const table = (resource) => el("table", { class: "before-after" },
-    el("caption", { text: word("metric", resource) }),
+  const table = (title, from, to) => el("table", { class: "before-after" },
+    el("caption", { text: title }),
     el("thead", { class: "unseen" }, el("tr", {}, ["", t("plan.before"), "", t("plan.after")].map((text) => el("th", { scope: "col", text })))),
-    el("tbody", {}, figures.map((name) => line(word("spread.line", name), before[resource][name], after[resource][name], 1, percent))));
-  return card(t("plan.change"), null, moves.length === 0 ? empty(t("plan.unchanged")) : null,
-    el("div", { class: "pictures" }, table("cpu"), table("memory"),
+    el("tbody", {}, figures.map((name) => line(word("spread.line", name), from[name], to[name], 1, percent))));
+  const by = utilization && utilization !== "requests" ? badge(word("use.by", utilization)) : null;
+  const pools = Object.keys(before.hotNodesByPool ?? {});
+  return card(t("plan.change"), by, moves.length === 0 ? empty(t("plan.unchanged")) : null,
+    el("div", { class: "pictures" }, table(word("metric", "cpu"), before.cpu, after.cpu), table(word("metric", "memory"), before.memory, after.memory),
+      Object.keys(before.others ?? {}).map((name) => table(word("metric", name), before.others[name], after.others[name])),
       el("table", { class: "before-after" }, el("caption", { text: t("overview.hot") }),
-        el("tbody", {}, line(t("plan.hotNodes"), before.hotNodes, after.hotNodes, 0, number)))));
+        el("tbody", {}, line(t("plan.hotNodes"), before.hotNodes, after.hotNodes, 0, number),
+          pools.map((name) => line(name, before.hotNodesByPool[name], after.hotNodesByPool[name], 0, number))))));
 }

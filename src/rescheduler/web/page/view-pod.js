@@ -14,7 +14,7 @@ import { migrationRow } from "./steps.js";
 import { migrationKey, migrationsInOrder, on } from "./store.js";
 
 const MOST_TARGETS = 100;
-const OUTCOME_LOOKS = { moved: "good", rejected: "warn", notProposed: "" };
+const OUTCOME_LOOKS = { moved: "good", removed: "good", rejected: "warn", notProposed: "" };
 
 export function show(signal, [namespace, name]) {
   const told = el("div", {}, empty(t("pod.asking")));
@@ -33,7 +33,7 @@ export function show(signal, [namespace, name]) {
     const done = migrationsInOrder().find((row) => row.namespace === namespace && row.pod === name && row.phase === "Completed");
     if (!done?.replacement || done.replacement === name) return null;
     return card(t("pod.moved"), null, el("p", { data: { replacement: done.replacement } },
-      t("pod.movedTo"), " ", podLink(namespace, done.replacement)), el("p", {}, way(done.source, done.target)));
+      t("pod.movedTo"), " ", podLink(namespace, done.replacement)), el("p", {}, way(done.source, done.target, done.method)));
   };
 
   const load = async () => {
@@ -74,12 +74,15 @@ function explanation(pod) {
   const requests = Object.entries(pod.requests).map(([resource, amount]) => `${resource} ${amount}`).join(", ");
   return card(t("pod.outcome"), badge(word("outcome", pod.outcome), OUTCOME_LOOKS[pod.outcome] ?? ""),
     el("p", { class: "reason big", text: pod.why }),
-    pod.move ? el("p", {}, way(pod.move.from, pod.move.to)) : null,
+    pod.move ? el("p", {}, way(pod.move.from, pod.move.to, pod.move.method)) : null,
     facts(
       [t("table.node"), pod.node ? nodeLink(pod.node) : t("pod.noNode")],
       [t("table.workload"), pod.workload],
+      [t("group.pool"), pod.pool || null],
       [t("pod.requests"), requests || t("pod.noRequests")],
+      [t("pod.usage"), usage(pod)],
       [t("pod.priority"), number(pod.priority)],
+      [t("pod.evictionCost"), evictionCost(pod.evictionCost)],
       [t("migration.method"), `${word("method", pod.method)} (${pod.method})`],
       [t("pod.notHandoff"), pod.notHandoff || null],
       [t("pod.rest"), pod.rest?.why ?? null],
@@ -92,6 +95,17 @@ function explanation(pod) {
           el("li", { data: { objection: guard } }, named("guard", guard), el("span", { text: reason })))),
     pastMoves(pod.pastMoves ?? []),
     warnings(pod.warnings));
+}
+
+// Its place among pods of its priority, where a mark gives it one.
+function evictionCost(told) {
+  return told ? `${number(told.cost)} (${told.annotation})` : null;
+}
+
+// What it really uses, where that counts.
+function usage({ utilization, usage: told }) {
+  if (!utilization || utilization === "requests") return null;
+  return told ? Object.entries(told).map(([resource, amount]) => `${resource} ${amount}`).join(", ") : t("use.not");
 }
 
 // Built once, so that what is typed stays while the explanation is renewed; `offer` renews what can be chosen.

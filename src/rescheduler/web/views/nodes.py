@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rescheduler.planning.columns import Floats, Ints
 from rescheduler.web.showing import Showing
 from rescheduler.web.standing import COUNT, CPU, MEMORY
 
@@ -29,6 +30,9 @@ def columns(showing: Showing, revision: int) -> Json:
         "memory": percent[MEMORY].tolist(),
         "pods": standing.used[COUNT].tolist(),
         "podRoom": frame.capacity[COUNT].tolist(),
+        "resources": frame.judging.resources[COUNT + 1 :],
+        "others": [_others(percent[row], frame.capacity[row]) for row in range(COUNT + 1, len(percent))],
+        "rule": (frame.number + 1).tolist(),
         "zone": frame.zone[0],
         "zones": frame.zone[1],
         "pool": frame.pool[0],
@@ -37,8 +41,8 @@ def columns(showing: Showing, revision: int) -> Json:
     }
 
 
-def rows(showing: Showing, indexes: Sequence[int]) -> list[list[float | int]]:
-    """Single nodes: index, CPU, memory, pods, state."""
+def rows(showing: Showing, indexes: Sequence[int]) -> list[list[float | int | None]]:
+    """Single nodes: index, CPU, memory, pods, state, then what `resources` names."""
     standing, touching = showing.loads.standing(), showing.moves.touching
     frame, percent = standing.frame, np.round(standing.percent[:, indexes], 2)
     figures = zip(
@@ -48,4 +52,14 @@ def rows(showing: Showing, indexes: Sequence[int]) -> list[list[float | int]]:
         standing.used[COUNT, indexes].tolist(),
         strict=True,
     )
-    return [[at, *rest, frame.traits[at].state + touching(frame.names[at])] for at, *rest in figures]
+    found = [[at, *rest, frame.traits[at].state + touching(frame.names[at])] for at, *rest in figures]
+    for row in range(COUNT + 1, len(percent)):
+        for told, share in zip(found, _others(percent[row], frame.capacity[row, indexes]), strict=True):
+            told.append(share)
+    return found
+
+
+def _others(percent: Floats, capacity: Ints) -> list[float | None]:
+    """Per cent of a resource that not every node has."""
+    shares = zip(percent.tolist(), capacity.tolist(), strict=True)
+    return [share if room > 0 else None for share, room in shares]

@@ -16,7 +16,7 @@ Json = dict[str, Any]
 async def outcomes(showing: Showing) -> Json:
     """As `/api/outcomes` gives it: those that rest the longest first."""
     migrations = list(showing.board.all())  # there may be very many that are kept: not reckoned in the event loop
-    reckoned = await asyncio.to_thread(rests, migrations, showing.policy)
+    reckoned = await asyncio.to_thread(rests, migrations, showing.mandate.policy())
     now = showing.now()
     found = {key: rest for key, rest in reckoned.items() if _is_there(showing, key)}
     listed = sorted(found.items(), key=lambda item: (-item[1].until, item[0]))

@@ -1,0 +1,88 @@
+"""Whoever measures by the configuration in force: `app.controller` runs it on every replica.
+
+What it gives is laid over every snapshot. With `utilization: requests` nobody measures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from rescheduler.app.metering import metering_of
+from rescheduler.cluster.client import ApiClient
+from rescheduler.model.objects import Pod
+from rescheduler.model.policy import Utilization
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.model.usage import UsageSettings
+from rescheduler.runtime.controller import before, beside
+from rescheduler.runtime.mandate import Mandate
+from rescheduler.runtime.metering import Metering
+
+_PATIENCE = 60.0  # seconds; a large cluster's answer takes a few
+
+
+class Meters:
+    """Whoever measures by the configuration in force: another one when that says otherwise."""
+
+    def __init__(self, mandate: Mandate, client: ApiClient, pods: Callable[[], Sequence[Pod]]) -> None:
+        self._mandate = mandate
+        self._client = client
+        self._pods = pods
+        self._changed = asyncio.Event()
+        self._by = self._wanted()
+        self.current: Metering | None = self._made()
+        mandate.listen(self._renew)
+
+    async def run(self) -> None:
+        """Measure until cancelled."""
+        while True:
+            metering = self.current
+            async with beside(metering.run() if metering is not None else _nothing()) as measuring:
+                while self.current is metering:
+                    self._changed.clear()
+                    await before(self._changed.wait(), None, measuring)
+
+    async def heard(self) -> None:
+        """Wait until the source was asked once, if there is one: a plan before that would go by requests.
+
+        One that says nothing at all is not waited for: moves that are under way do not need it.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                while (metering := self.current) is not None and not metering.heard.is_set():
+                    await metering.heard.wait()
+
+    def lacking(self) -> str:
+        """Why nobody can tell what is used, where that counts: then nothing is to be judged by it."""
+        metering, (_, settings) = self.current, self._by
+        if metering is None:
+            return ""
+        if metering.last is not None and self._client.clock.now() - metering.last <= settings.max_age:
+            return ""
+        return f"what is used is not known: {metering.failure or 'it is asked for the first time'}"
+
+    def laid_over(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
+        """The snapshot with what is measured; for any thread."""
+        metering = self.current
+        return snapshot if metering is None else metering.measured(snapshot)
+
+    def _renew(self) -> None:
+        """Have another one measure if the configuration says so; at once, so that nobody asks the old one any more."""
+        if self._wanted() == self._by:
+            return
+        old, self._by = self.current, self._wanted()
+        self.current = self._made()
+        self._changed.set()
+        if old is not None:
+            old.heard.set()  # whoever waits for it waits for the new one
+
+    def _wanted(self) -> tuple[Utilization, UsageSettings]:
+        return self._mandate.policy().utilization, self._mandate.config.usage()
+
+    def _made(self) -> Metering | None:
+        return metering_of(*self._by, self._client, self._pods)
+
+
+async def _nothing() -> None:
+    await asyncio.get_running_loop().create_future()

@@ -1,0 +1,69 @@
+"""`rescheduler convert`: another tool's configuration as ours, and what has no counterpart.
+
+The configuration goes to stdout or a file, remarks go to stderr, one line each and all of them: whoever moves over has
+to know what is not taken along.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rescheduler.cli import messages
+from rescheduler.cli.options import STDIN
+from rescheduler.cli.output.terminal import plain
+from rescheduler.config import ConfigErrors
+from rescheduler.config.loader import source_name, text_of
+
+_FORMATS = ("yaml", "json")
+
+
+@click.command("convert", epilog=messages.EXIT_CODES)
+@click.option(
+    "-f", "--filename", "file", metavar="FILE", required=True, help="The configuration to convert, or - for stdin."
+)
+@click.option("-o", "--output", metavar="FILE", default=STDIN, help="Where to write it; without it, or with -: stdout.")
+@click.option("--strict", is_flag=True, help="Exit with 4 if anything has no counterpart; it is written all the same.")
+@messages.verbose_option
+def convert(file: str, output: str, *, strict: bool) -> None:
+    """Convert the configuration of another tool into ours.
+
+    Reads a DeschedulerPolicy of descheduler (v1alpha2), a DeschedulerConfiguration of koordinator, and a
+    KubeSchedulerConfiguration with the plugin Rescheduler; also out of a ConfigMap, and among other documents. Prints a
+    ReschedulerConfiguration that says the same, with comments where a value is not quite what it was, and says on
+    stderr what has no counterpart. What is not understood is never left out in a way that has more pods moved.
+
+    \b
+    Examples:
+      rescheduler convert -f policy.yaml > rescheduler.yaml
+      kubectl get cm descheduler -n kube-system -o yaml | rescheduler convert -f - -o rescheduler.yaml
+      rescheduler convert -f policy.yaml --strict -o /dev/null
+    """
+    if output in _FORMATS:
+        raise click.UsageError(f"-o names a file here, and it is YAML; for a file of this name: -o ./{output}")
+    # Finding the strategies imports each of them, numpy included; `--help` and completion need none.
+    from rescheduler.config.conversion.converting import converted  # noqa: PLC0415 - as said above
+    from rescheduler.strategies import settings_by_name  # noqa: PLC0415 - the same
+
+    try:
+        result = converted(text_of(file), source_name(file), settings_by_name())
+    except ConfigErrors as errors:
+        raise messages.Failure(*map(str, errors.errors), code=messages.USAGE) from None
+    lost = [remark for remark in result.remarks if remark.is_loss]
+    for text in lost:
+        click.echo(f"warning: {plain(str(text))}", err=True)
+    for remark in result.remarks:
+        if not remark.is_loss:
+            messages.note(str(remark))
+    for said in result.notes:
+        messages.note(said)
+    if output == STDIN:
+        messages.emit(result.text)
+    else:
+        try:
+            Path(output).write_text(result.text, encoding="utf-8")
+        except OSError as error:
+            raise messages.Failure(f"{output}: cannot be written: {error.strerror or error}") from None
+    if strict and lost:
+        raise click.exceptions.Exit(messages.REFUSED)

@@ -1,0 +1,199 @@
+"""Profiles of descheduler and koordinator, which become one set of strategies here.
+
+`policy` and `koordinator` call `take_profiles`. Plugins that are enabled in several profiles with different options
+keep the first ones, and that is told; profiles of different nodes, which koordinator has, become node pools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rescheduler.config.conversion.draft import Draft, Path
+from rescheduler.config.conversion.evictor import merged
+from rescheduler.config.conversion.options import Given, Option, Plugin, take_options
+from rescheduler.config.conversion.values import selector, selector_text, settled
+from rescheduler.config.errors import path_of, shown, wrong_type
+
+_DECIDING = ("deschedule", "balance")
+_GUARDING = ("filter", "preEvictionFilter", "preevictionfilter", "evict")
+_SORTING = ("presort", "sort", "preSort")
+_POOLED = ("cpuThreshold", "memoryThreshold", "thresholds", "thresholdMode", "hotAfterCycles", "strategies")
+"""Fields that a node pool may have of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One tool's plugins."""
+
+    plugins: Mapping[str, Plugin]
+    evictors: Mapping[str, Plugin]
+    """Those that say which pods may go."""
+    selects_nodes: bool = False
+    """Whether a profile may be of some nodes alone."""
+
+
+def _ignored(draft: Draft, given: Given) -> None:
+    """Seen to elsewhere."""
+
+
+def take_profiles(draft: Draft, given: Given, dialect: Dialect) -> None:
+    """All profiles, as one set of strategies."""
+    if not isinstance(given.value, list):
+        draft.wrong(given.loc, wrong_type(given.value, "a list"))
+        return
+    evictors: list[Draft] = []
+    seen: dict[str, Given] = {}
+    for index, each in enumerate(given.value):
+        evictors.append(Draft())
+        one = Given(each, (*given.loc, index))
+        if dialect.selects_nodes and len(given.value) > 1 and one.inner("nodeSelector").value is not None:
+            _take_as_pool(draft, evictors[-1], one, dialect)
+        else:
+            _Profile(draft, evictors[-1], one, dialect, seen).take()
+    merged(draft, evictors)
+
+
+def _take_as_pool(draft: Draft, guarding: Draft, given: Given, dialect: Dialect) -> None:
+    """A profile of some nodes is a node pool; what a pool has no field for holds for all."""
+    chosen = given.inner("nodeSelector")
+    text = selector_text(draft, chosen)
+    if not text:
+        draft.miss(given.loc, "its nodes are not told apart, so it cannot be a node pool")
+        return
+    part = Draft()
+    _Profile(part, guarding, given, dialect, {}, is_pool=True).take()
+    made = draft.get(("pools",))
+    number = len(made) if isinstance(made, list) else 0
+    base: Path = ("pools", number)
+    name = given.inner("name")
+    draft.put((*base, "name"), name.value or f"pool-{number + 1}", name.loc)
+    draft.put((*base, "nodeSelector"), text, chosen.loc)
+    draft.put((*base, "enabledStrategies"), part.data.get("enabledStrategies", []), given.loc)
+    for path, loc in part.origins.items():
+        value, comment = part.get(path), " ".join(part.comments.get(path, ()))
+        if value is None or path[0] == "enabledStrategies":
+            continue
+        if path[0] == "pools":
+            draft.miss(loc, "a pool has no pools within it", "pools, the narrower ones first")
+        else:
+            draft.put((*base, *path) if path[0] in _POOLED else path, value, loc, comment)
+    draft.remarks += [remark for remark in part.remarks if remark not in draft.remarks]
+    draft.named |= part.named
+    if part.halted:
+        draft.halt(*part.halted)
+
+
+@dataclass(slots=True)
+class _Profile:
+    """One profile on its way over."""
+
+    draft: Draft
+    guarding: Draft
+    """Where its evictors go, until those of all profiles are known."""
+    given: Given
+    dialect: Dialect
+    seen: dict[str, Given]
+    """By strategy, the args that it has already, of this profile or of one before it."""
+    is_pool: bool = False
+    """Whether it is one of some nodes, and so has a name."""
+
+    def take(self) -> None:
+        options = [
+            Option("name", (), _ignored if self.is_pool else settled("a profile needs no name")),
+            Option("plugins", (), _ignored),
+            Option("pluginConfig", (), _ignored),
+        ]
+        if self.dialect.selects_nodes:
+            options.append(Option("nodeSelector", (), _ignored if self.is_pool else self._select))
+        take_options(self.draft, self.given, options)
+        if not isinstance(self.given.value, dict):
+            return
+        configured = self._configured()
+        enabled = self._enabled()
+        for name, loc in enabled.items():
+            self._decide(self.dialect.plugins[name], configured.pop(name, Given({}, loc)))
+        for name, plugin in self.dialect.evictors.items():
+            if (args := configured.pop(name, None)) is not None:
+                plugin.convert(self.guarding, args)
+        for name, args in configured.items():
+            if name in self.dialect.plugins:
+                self.draft.settled(args.loc[:-1], f"{name} is not enabled there, and stays off here")
+            else:
+                self.draft.unknown(args.loc[:-1], f"{shown(name)} is no plugin that is known here")
+
+    def _select(self, _: Draft, given: Given) -> None:
+        comment = "of one profile there, of all strategies here"
+        selector("filters", "nodeSelector", comment=comment)(self.guarding, given)
+
+    def _decide(self, plugin: Plugin, args: Given) -> None:
+        before = self.seen.get(plugin.strategy) if plugin.strategy else None
+        if before is None:
+            self.seen[plugin.strategy] = args
+            plugin.convert(self.draft, args)
+        elif before.value == args.value:
+            self.draft.settled(args.loc, f"{plugin.strategy} is set up so already")
+        else:
+            why = f"{plugin.strategy} is set up already, by {path_of(before.loc)}, and there is only one"
+            self.draft.miss(args.loc, why, "node pools (pools) may have settings of strategies of their own")
+
+    def _configured(self) -> dict[str, Given]:
+        """The args of each plugin, by its name."""
+        found: dict[str, Given] = {}
+        configs = self.given.inner("pluginConfig")
+        if configs.value is not None and not isinstance(configs.value, list):
+            self.draft.wrong(configs.loc, wrong_type(configs.value, "a list"))
+        for index, each in enumerate(configs.value if isinstance(configs.value, list) else ()):
+            one = Given(each, (*configs.loc, index))
+            if not isinstance(each, dict) or not isinstance(each.get("name"), str):
+                self.draft.wrong(one.loc, "is not a mapping with a name")
+                continue
+            for name in {*each} - {"name", "args"}:
+                self.draft.unknown((*one.loc, name), "a plugin's configuration has name and args")
+            if each["name"] in found:
+                self.draft.wrong(one.loc, f"{each['name']} is configured twice in one profile; the first counts")
+                continue
+            found[each["name"]] = one.inner("args")
+        return found
+
+    def _enabled(self) -> dict[str, tuple[str | int, ...]]:
+        """The plugins that decide, and where each is enabled."""
+        found: dict[str, tuple[str | int, ...]] = {}
+        sets = self.given.inner("plugins")
+        if sets.value is not None and not isinstance(sets.value, dict):
+            self.draft.wrong(sets.loc, wrong_type(sets.value, "a mapping"))
+        for point in sets.value if isinstance(sets.value, dict) else ():
+            one = sets.inner(point)
+            if point not in (*_DECIDING, *_GUARDING, *_SORTING):
+                known = ", ".join((*_DECIDING, "filter", "preEvictionFilter", "presort", "sort"))
+                self.draft.unknown(one.loc, f"known are {known}")
+                continue
+            for which in one.value if isinstance(one.value, dict) else ():
+                names = one.inner(which)
+                if which not in ("enabled", "disabled"):
+                    self.draft.unknown(names.loc, "known are enabled and disabled")
+                    continue
+                for index, each in enumerate(names.value if isinstance(names.value, list) else ()):
+                    name = each.get("name") if isinstance(each, dict) else each  # koordinator has mappings
+                    self._plugin(str(name), (*names.loc, index), (point, which), found)
+        return found
+
+    def _plugin(
+        self, name: str, loc: tuple[str | int, ...], at: tuple[str, str], found: dict[str, tuple[str | int, ...]]
+    ) -> None:
+        point, which = at
+        if which == "disabled":
+            if name in self.dialect.evictors:
+                self.draft.miss(loc, "the guards always hold", "filters and allow")
+            else:
+                self.draft.settled(loc, "what is not enabled is off")
+        elif name in self.dialect.evictors:
+            self.draft.settled(loc, "the guards always hold")
+        elif point in _DECIDING and name in self.dialect.plugins:
+            if name in found:
+                self.draft.settled(loc, "it is enabled already")
+            found.setdefault(name, loc)
+        elif point in _SORTING:
+            self.draft.miss(loc, "the order of moves is each strategy's own", "eviction costs and priorities of pods")
+        else:
+            self.draft.unknown(loc, f"{shown(name)} is no plugin that is known here")

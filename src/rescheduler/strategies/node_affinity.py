@@ -1,0 +1,130 @@
+"""NodeAffinity: pods stand on nodes that have the labels they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from pydantic import Field
+
+from rescheduler.model.shape import NodeTerm, Shape
+from rescheduler.planning.carriers import carriers
+from rescheduler.planning.columns import Columns, Floats, Mask
+from rescheduler.planning.misplaced import in_order, movable_by_choice, proposable, put_right, standing
+from rescheduler.planning.pod_filters import Choice, PodFilters
+from rescheduler.planning.proposing import each_by_itself
+from rescheduler.planning.settings import Settings
+from rescheduler.planning.strategy import Proposals, Strategy, Wish
+from rescheduler.planning.view import View
+
+# More than the use of a node can cost: what the pod prefers decides, use only among nodes that weigh the same.
+_PER_WEIGHT = 1e4
+
+
+class NodeAffinitySettings(PodFilters):
+    """Which pods, and whether preferences count too."""
+
+    include_preferred: bool = Field(
+        default=False,
+        description="Also move pods to nodes that their preferred node affinity weighs more than the one they are on.",
+    )
+
+
+class NodeAffinity(Strategy[NodeAffinitySettings]):
+    """Moves pods whose node has not, or no longer, the labels that their node selector or node affinity requires.
+
+    The scheduler looks at these rules once, when it places a pod; when a node's labels change later nobody puts it
+    right. The pods go to nodes that meet the rules: under the thresholds if there is one, else any that has room. What
+    only we asked for (a pin to the target of an earlier move) is no rule of the pod's.
+
+    With `includePreferred` a pod also goes where the terms of its preferred node affinity that a node meets weigh
+    strictly more in sum than where it is, to the heaviest such node that stays under its thresholds; pods of pod groups
+    stay. No other strategy then moves a pod to a node that weighs less.
+    """
+
+    name: ClassVar[str] = "NodeAffinity"
+    order: ClassVar[int] = 120
+    settings_type: ClassVar[type[Settings]] = NodeAffinitySettings
+
+    def __init__(self, settings: NodeAffinitySettings, pool: str | None = None) -> None:
+        super().__init__(settings, pool)
+        self._weights: WeakKeyDictionary[Columns, dict[Shape, Floats]] = WeakKeyDictionary()
+
+    def propose(self, view: View) -> Proposals:
+        """What is broken first; then, if asked for, what would be better."""
+        choice = Choice(self.settings, view)
+        broken = self._broken(view, choice)
+        yield from put_right([Wish(pod, broken[pod], insist=True) for pod in in_order(view, broken)])
+        if self.settings.include_preferred:
+            yield from each_by_itself(view, self._better(view, choice))
+
+    def suits(self, view: View, pod: int) -> Mask | None:
+        """Nodes that the pod prefers at least as much as its own."""
+        shape, node = view.columns.shape(pod), int(view.at[pod])
+        if not self.settings.include_preferred or not shape.preferred_nodes or node < 0:
+            return None
+        weight = self._weight(view, shape)
+        found: Mask = weight >= weight[node]
+        return found
+
+    def _broken(self, view: View, choice: Choice) -> dict[int, str]:
+        """The pods whose required rules their node does not meet, each with the reason."""
+        found: dict[int, str] = {}
+        for carrier in carriers(view.columns, _requires):
+            meets = view.feasibility.node_masks.selected(carrier.shape)
+            pods = standing(view, carrier.pods)
+            if meets is None or meets[view.at[pods]].all():
+                continue
+            for pod in pods[~meets[view.at[pods]]].tolist():
+                if proposable(view, choice, pod):
+                    found[pod] = _unmet(view, carrier.shape, int(view.at[pod]))
+        return found
+
+    def _better(self, view: View, choice: Choice) -> Iterator[Wish]:
+        """Pods that would weigh more elsewhere, those that weigh least first: what they find no target for, none does.
+
+        They are found beforehand, but what a target costs is reckoned when the pod's turn has come.
+        """
+        found: list[tuple[int, float, int, int]] = []
+        for carrier in carriers(view.columns, lambda shape: bool(shape.preferred_nodes)):
+            weight = self._weight(view, carrier.shape)
+            reached = weight[view.reach(int(carrier.pods[0]))]
+            pods = standing(view, carrier.pods)
+            light = pods[weight[view.at[pods]] < reached.max(initial=-np.inf)].tolist()
+            mine = (pod for pod in light if movable_by_choice(view, choice, pod))
+            found += [(view.pods[p].priority, float(weight[view.at[p]]), view.pods[p].rank, p) for p in mine]
+        for _, here, _, pod in sorted(found):
+            shape, node = view.columns.shape(pod), view.nodes[int(view.at[pod])]
+            weight, most = self._weight(view, shape), sum(number for number, _ in shape.preferred_nodes)
+            cost = np.where(weight > here, view.cost(pod) - weight * _PER_WEIGHT, np.inf)
+            yield Wish(pod, f"{node.name} weighs {here:g} of {most} in its preferred node affinity", cost)
+
+    def _weight(self, view: View, shape: Shape) -> Floats:
+        """[N]: the weights of the preferred terms that each node meets, in sum."""
+        known = self._weights.setdefault(view.columns, {})
+        if shape not in known:
+            sums: Floats = np.zeros(len(view.nodes))
+            for number, term in shape.preferred_nodes:
+                sums[view.feasibility.node_masks.any_of((term,))] += number
+            known[shape] = sums
+        return known[shape]
+
+
+def _requires(shape: Shape) -> bool:
+    return bool(shape.node_selector) or shape.node_affinity is not None
+
+
+def _unmet(view: View, shape: Shape, node: int) -> str:
+    """Which rule of a pod the node does not meet."""
+    place = view.nodes[node]
+    for key, value in shape.node_selector:
+        if place.labels.get(key) != value:
+            return f"{place.name} does not meet its node selector {key}={value}"
+    wanted = " or ".join(filter(None, (_text(term) for term in shape.node_affinity or ())))
+    return f"{place.name} does not meet its required node affinity {wanted}".rstrip()
+
+
+def _text(term: NodeTerm) -> str:
+    return ",".join(str(each) for each in (*term.expressions, *term.fields))

@@ -1,0 +1,163 @@
+"""NodeTaints: pods stand on nodes whose taints they tolerate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Self
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from pydantic import AfterValidator, Field, model_validator
+
+from rescheduler.model.selector import SelectorError, check_key, check_value
+from rescheduler.model.shape import Shape, Taint, Toleration
+from rescheduler.planning.columns import Columns, Mask
+from rescheduler.planning.misplaced import in_order, movable_by_choice, proposable, put_right
+from rescheduler.planning.pod_filters import Choice, PodFilters
+from rescheduler.planning.proposing import each_by_itself
+from rescheduler.planning.settings import Settings
+from rescheduler.planning.strategy import Proposals, Strategy, Wish
+from rescheduler.planning.view import View
+
+_SOFT = "PreferNoSchedule"
+_BY_THE_CLUSTER = tuple(
+    f"node.kubernetes.io/{what}"
+    for what in (
+        *("unschedulable", "not-ready", "unreachable", "network-unavailable"),
+        *("memory-pressure", "disk-pressure", "pid-pressure"),
+    )
+)
+
+
+def _check_entry(entry: str) -> str:
+    key, equal, value = entry.partition("=")
+    try:
+        check_key(key)
+        check_value(key, value)
+    except SelectorError as error:
+        effect = " (an effect is not part of it)" if ":" in entry else ""
+        raise ValueError(f"{entry!r} is not a taint such as `key` or `key=value`{effect}: {error}") from error
+    if equal and not value:
+        raise ValueError(f"{entry!r} has no value: write `{key}` for every value of it")
+    return entry
+
+
+TaintEntry = Annotated[str, AfterValidator(_check_entry)]
+
+
+class NodeTaintsSettings(PodFilters):
+    """Which taints count, and for which pods."""
+
+    included_taints: tuple[TaintEntry, ...] = Field(
+        (), description="Only these taints count, each a `key` or `key=value`; empty means all that are not excluded."
+    )
+    excluded_taints: tuple[TaintEntry, ...] = Field(
+        _BY_THE_CLUSTER,
+        description="These taints do not count. By default those that Kubernetes itself puts on nodes that are "
+        "cordoned, not ready, unreachable or short of something: a cordon means no new pods, and does not empty a "
+        "node. Whoever names others and wants these left alone as well names them, too.",
+    )
+    include_prefer_no_schedule: bool = Field(
+        default=False, description="Taints of the effect PreferNoSchedule count, too: pods leave such nodes for others."
+    )
+
+    @model_validator(mode="after")
+    def _one_list(self) -> Self:
+        if self.included_taints and self.excluded_taints not in ((), _BY_THE_CLUSTER):
+            raise ValueError("includedTaints and excludedTaints exclude each other: give one of the two")
+        return self
+
+    def counts(self, taint: Taint) -> bool:
+        """Whether this taint matters here."""
+        if taint.effect == _SOFT and not self.include_prefer_no_schedule:
+            return False
+        names = {taint.key, f"{taint.key}={taint.value}"}
+        if self.included_taints:
+            return not names.isdisjoint(self.included_taints)
+        return names.isdisjoint(self.excluded_taints)
+
+
+class NodeTaints(Strategy[NodeTaintsSettings]):
+    """Moves pods off nodes with NoSchedule or NoExecute taints that they do not tolerate.
+
+    A taint of the effect NoSchedule keeps new pods away and leaves those that are there; this moves them, too, to where
+    they are tolerated: under the thresholds if there is such a node, else any that has room. Pods on nodes with
+    NoExecute taints are deleted by Kubernetes itself, at once or when their toleration ends; where it has not come to
+    that yet, they are moved. `includedTaints` or `excludedTaints` say which taints count.
+
+    With `includePreferNoSchedule` pods also leave nodes with such taints, for nodes without them that stay under their
+    thresholds; where there is none they stay, and so do pods of pod groups. No other strategy then moves a pod from a
+    node without such a taint to one with it.
+    """
+
+    name: ClassVar[str] = "NodeTaints"
+    order: ClassVar[int] = 130
+    settings_type: ClassVar[type[Settings]] = NodeTaintsSettings
+
+    def __init__(self, settings: NodeTaintsSettings, pool: str | None = None) -> None:
+        super().__init__(settings, pool)
+        self._frowned: WeakKeyDictionary[Columns, dict[tuple[Toleration, ...], Mask]] = WeakKeyDictionary()
+
+    def propose(self, view: View) -> Proposals:
+        """What may not be there first; then, if asked for, what had better not be there."""
+        hard, soft = self._misplaced(view, Choice(self.settings, view))
+        yield from put_right([Wish(pod, self._why(view, pod, hard[pod]), insist=True) for pod in in_order(view, hard)])
+        yield from each_by_itself(view, self._away(view, soft))
+
+    def suits(self, view: View, pod: int) -> Mask | None:
+        """Nodes without PreferNoSchedule taints that count; for a pod that is on one with such, any will do."""
+        if not self.settings.include_prefer_no_schedule:
+            return None
+        frowned, node = self._frowned_on(view, view.columns.shape(pod)), int(view.at[pod])
+        if node < 0 or frowned[node] or not frowned.any():
+            return None
+        found: Mask = ~frowned
+        return found
+
+    def _misplaced(self, view: View, choice: Choice) -> tuple[dict[int, Taint], dict[int, Taint]]:
+        """Pods and the first taint of their node that they do not tolerate: of a hard effect, or only of the soft one.
+
+        Asked once for each set of taints and each shape that stands beneath it, however many pods that are.
+        """
+        kinds: dict[tuple[Taint, ...], int] = {}
+        counted = [tuple(taint for taint in node.taints if self.settings.counts(taint)) for node in view.nodes]
+        kind = np.array([kinds.setdefault(taints, len(kinds)) if taints else -1 for taints in counted], np.int64)
+        at = view.at
+        pods = np.flatnonzero((at >= 0) & view.scope[at] & (kind[at] >= 0)) if kinds else np.empty(0, np.intp)
+        pairs = view.columns.pod_shape[pods].astype(np.int64) * len(kinds) + kind[at[pods]]
+        hard: dict[int, Taint] = {}
+        soft: dict[int, Taint] = {}
+        sets = list(kinds)
+        order = np.argsort(pairs, kind="stable")
+        for alike in np.split(pods[order], np.flatnonzero(np.diff(pairs[order])) + 1):
+            if not len(alike):
+                continue
+            shape = view.columns.shape(int(alike[0]))
+            refused = [taint for taint in sets[kind[at[alike[0]]]] if not shape.tolerates(taint)]
+            worst = min(refused, key=lambda taint: taint.effect == _SOFT, default=None)
+            if worst is not None:
+                found, mine = (soft, movable_by_choice) if worst.effect == _SOFT else (hard, proposable)
+                found.update({pod: worst for pod in alike.tolist() if mine(view, choice, pod)})
+        return hard, soft
+
+    def _away(self, view: View, soft: dict[int, Taint]) -> Iterator[Wish]:
+        """Pods that are better elsewhere; what a target costs is reckoned when the pod's turn has come."""
+        for pod in in_order(view, soft):
+            cost = np.where(self._frowned_on(view, view.columns.shape(pod)), np.inf, view.cost(pod))
+            yield Wish(pod, self._why(view, pod, soft[pod]), cost)
+
+    def _frowned_on(self, view: View, shape: Shape) -> Mask:
+        """[N]: nodes with a PreferNoSchedule taint that counts and that the pod does not tolerate."""
+        known = self._frowned.setdefault(view.columns, {})
+        if shape.tolerations not in known:
+            kinds = {node.taints for node in view.nodes}
+            frowned = {
+                taints
+                for taints in kinds
+                if any(t.effect == _SOFT and self.settings.counts(t) and not shape.tolerates(t) for t in taints)
+            }
+            known[shape.tolerations] = np.array([node.taints in frowned for node in view.nodes], np.bool_)
+        return known[shape.tolerations]
+
+    def _why(self, view: View, pod: int, taint: Taint) -> str:
+        return f"{view.nodes[int(view.at[pod])].name} has the taint {taint}, which it does not tolerate"

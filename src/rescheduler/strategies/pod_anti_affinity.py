@@ -1,0 +1,150 @@
+"""PodAntiAffinity: pods that must not be near each other are not."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Generator, Iterator
+from typing import ClassVar
+
+from rescheduler.planning.conflicts import Clash, clashes
+from rescheduler.planning.misplaced import proposable
+from rescheduler.planning.pod_filters import Choice, PodFilters
+from rescheduler.planning.settings import Settings
+from rescheduler.planning.strategy import Decision, Proposal, Proposals, Strategy
+from rescheduler.planning.view import View
+
+
+class PodAntiAffinitySettings(PodFilters):
+    """Which pods may be moved for it."""
+
+
+class PodAntiAffinity(Strategy[PodAntiAffinitySettings]):
+    """Separates pods that stand in one domain though the required anti-affinity of one of them forbids it.
+
+    The scheduler looks at that rule, in both directions, when it places a pod; when labels of pods or nodes change
+    later, nobody puts it right. Of pods in conflict as few as possible go: those that must because the other one can't
+    go, then the pod in the most conflicts, then the one of lower priority. They go to nodes that stay under the
+    thresholds if there is one, else to any that has room.
+    """
+
+    name: ClassVar[str] = "PodAntiAffinity"
+    order: ClassVar[int] = 140
+    settings_type: ClassVar[type[Settings]] = PodAntiAffinitySettings
+
+    def propose(self, view: View) -> Proposals:
+        """One knot of conflicts after the other."""
+        choice = Choice(self.settings, view)
+        for knot in _knots(clashes(view)):
+            exhausted = yield from _Knot(view, choice, knot).untied()
+            if exhausted:
+                return
+
+
+def _knots(found: list[Clash]) -> Iterator[list[Clash]]:
+    """Clashes that have pods in common, together."""
+    by_pod: defaultdict[int, list[int]] = defaultdict(list)
+    for number, clash in enumerate(found):
+        for pod in clash.carriers | clash.meant:
+            by_pod[pod].append(number)
+    seen: set[int] = set()
+    for first in range(len(found)):
+        if first in seen:
+            continue
+        seen.add(first)
+        knot, edge = [first], [first]
+        while edge:
+            clash = found[edge.pop()]
+            near = {number for pod in clash.carriers | clash.meant for number in by_pod.pop(pod, ())}
+            edge += sorted(near - seen)
+            knot += sorted(near - seen)
+            seen |= near
+        yield [found[number] for number in sorted(knot)]
+
+
+class _Knot:
+    """Clashes with common pods, which are taken out one by one until none is left: a small vertex cover."""
+
+    def __init__(self, view: View, choice: Choice, knot: list[Clash]) -> None:
+        self._view = view
+        self._clashes = knot
+        self._by_pod: dict[int, list[Clash]] = {}
+        for clash in knot:
+            for pod in sorted(clash.carriers | clash.meant):
+                self._by_pod.setdefault(pod, []).append(clash)
+        here = [pod for pod in sorted(self._by_pod) if view.scope[view.at[pod]] and proposable(view, choice, pod)]
+        self._able = {pod for pod in here if view.objection(pod) is None}
+        self._hindered = [pod for pod in here if pod not in self._able]
+        self._refused: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
+
+    def untied(self) -> Generator[Proposal, Decision, bool]:
+        """Propose until no conflict is left, or nobody in one can go; whether the plan is full.
+
+        Those that can't go are asked for in the end all the same, if they are still in a conflict: people see why not.
+        """
+        while going := self._next():
+            exhausted = yield from self._asked(going)
+            if exhausted:
+                return True
+        exhausted = yield from self._asked(self._hindered)
+        return exhausted
+
+    def _asked(self, pods: list[int]) -> Generator[Proposal, Decision, bool]:
+        """Propose those of these that are still in a conflict; whether the plan is full."""
+        for pod in pods:
+            if not self._count(pod) or self._is_hopeless(pod):
+                self._able.discard(pod)
+                continue
+            decision = yield Proposal.one(pod, self._why(pod), insist=True)
+            self._able.discard(pod)
+            if decision.taken:
+                for clash in self._by_pod[pod]:
+                    clash.leave(pod)
+            elif decision.exhausted:
+                return True
+            elif decision.rejection is not None and decision.rejection.guard == "NoTarget":
+                self._refused[self._look(pod)].add(int(self._view.at[pod]))
+        return False
+
+    def _next(self) -> list[int]:
+        """Who goes next: all that must, else the only neighbour of a pod, else whoever is in the most conflicts."""
+        counts = {pod: count for pod in self._able if (count := self._count(pod))}
+        able = {id(side): side <= self._able for clash in self._clashes for side in (clash.carriers, clash.meant)}
+        must = [pod for pod in counts if not all(able[id(side)] for side in self._sides(pod))]
+        # If a pod is in conflict with one other only and that one goes, no cover can be smaller for it.
+        neighbours = [] if must else [other for pod in counts if (other := self._only_other(pod)) is not None]
+        pods = self._view.pods
+        ranked = sorted(must or neighbours or counts, key=lambda pod: (-counts[pod], pods[pod].rank, pod))
+        return ranked if must else ranked[:1]
+
+    def _look(self, pod: int) -> tuple[int, int]:
+        columns = self._view.columns
+        return int(columns.pod_shape[pod]), int(columns.pod_group[pod])
+
+    def _is_hopeless(self, pod: int) -> bool:
+        """Where two pods of one look found no target from two nodes, no node takes their like."""
+        return len(self._refused[self._look(pod)]) > 1
+
+    def _sides(self, pod: int) -> list[set[int]]:
+        return [side for clash in self._by_pod[pod] for side in clash.sides(pod)]
+
+    def _count(self, pod: int) -> int:
+        return sum(clash.count(pod) for clash in self._by_pod[pod])
+
+    def _only_other(self, pod: int) -> int | None:
+        """The pod that it is in conflict with, if that is one only."""
+        sides = self._sides(pod)
+        if any(len(side) - (pod in side) > 1 for side in sides):
+            return None
+        others = set().union(*sides) - {pod}
+        return others.pop() if len(others) == 1 else None
+
+    def _why(self, pod: int) -> str:
+        """The rule that is broken: its own rather than another's."""
+        view, node = self._view, self._view.nodes[int(self._view.at[pod])].name
+        mine = self._by_pod[pod]
+        if own := next((each for each in mine if pod in each.carriers and each.meant - {pod}), None):
+            other = view.pods[min(own.meant - {pod})].full_name
+            return f"on {node} it breaks its anti-affinity to {own.rule}: {other} is there"
+        theirs = next(each for each in mine if pod in each.meant and each.carriers - {pod})
+        other = view.pods[min(theirs.carriers - {pod})].full_name
+        return f"on {node} it breaks the anti-affinity of {other} to {theirs.rule}"

@@ -1,0 +1,158 @@
+"""PodLifeTime: no pod grows older than it may."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from rescheduler.model.duration import format_duration
+from rescheduler.model.objects import Pod, PodCondition
+from rescheduler.planning.columns import Mask
+from rescheduler.planning.pod_filters import Choice, PodFilters
+from rescheduler.planning.proposing import each_by_itself
+from rescheduler.planning.settings import Duration, Settings
+from rescheduler.planning.strategy import Proposal, Proposals, Strategy, Wish
+from rescheduler.planning.troubled import (
+    Elsewhere,
+    anywhere_else,
+    ended,
+    exit_codes_of,
+    parts_of,
+    starts_anew,
+    states_of,
+)
+from rescheduler.planning.view import View
+
+
+class ConditionFilter(Settings):
+    """A condition that a pod must have; what is left out may be anything."""
+
+    type: str = Field("", description="Its type, such as `Ready`.")
+    status: str = Field("", description="`False` or `Unknown`; `True` for `DisruptionTarget` and the like.")
+    reason: str = Field("", description="Its reason, such as `ContainersNotReady`.")
+    min_time: Duration = Field(0.0, description="For how long it has been so at least.")
+
+    @field_validator("status", mode="before")
+    @classmethod
+    def _as_text(cls, value: object) -> object:
+        return str(value) if isinstance(value, bool) else value  # YAML takes False for a truth value
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not (self.type or self.status or self.reason or self.min_time):
+            raise ValueError("says nothing: give it a type, status, reason or minTime")
+        return self
+
+
+class PodLifeTimeSettings(PodFilters):
+    """How old pods may grow, and which; a pod must meet all that is given."""
+
+    max_age: Duration = Field(86400.0, description="Pods that were created longer ago than this are moved.")
+    states: tuple[str, ...] = Field(
+        (),
+        description="Only pods in one of these states: a phase (`Pending`, `Running`), the pod's reason (`NodeLost`), "
+        "or why a container waits or has ended (`ImagePullBackOff`, `ContainerCreating`, `Error`). Empty means any "
+        "pod that has not ended; pods that have are removed if their phase (`Succeeded`, `Failed`) or reason is named.",
+    )
+    conditions: tuple[ConditionFilter, ...] = Field(
+        (),
+        description="Only pods with one of these conditions, each with any of `type`, `status`, `reason` and `minTime` "
+        "(for how long it has been so): `{type: Ready, status: False, minTime: 10m}`. Conditions that are True on "
+        "every healthy pod are not looked at.",
+    )
+    exit_codes: tuple[int, ...] = Field(
+        (),
+        description="Only pods of which a container that does not run ended with one of these codes; empty means any.",
+    )
+    include_init_containers: bool = Field(
+        default=False, description="Whether states and exit codes of init containers count, too."
+    )
+    include_ephemeral_containers: bool = Field(
+        default=False, description="Whether states and exit codes of ephemeral containers count, too."
+    )
+
+
+class PodLifeTime(Strategy[PodLifeTimeSettings]):
+    """Moves pods that are older than `maxAge` to another node, the oldest first; their replacements are young again.
+
+    With `states`, `conditions` and `exitCodes` it is a way to get rid of pods that are stuck: those that have been
+    creating their containers or pulling an image for an hour, or have not been Ready for ten minutes. Pods that have
+    ended are removed (method `remove`) once they are too old, but only if `states` names their phase or reason, and
+    only if somebody manages them. Nodes on which pods of the same workload are in trouble are the last to be chosen for
+    one that is in trouble itself. Pods whose workload has the annotation `scheduling-retries` are left to
+    [recovery](failed-pods.md). Where the input does not say when it was taken, no pod has an age.
+    """
+
+    name: ClassVar[str] = "PodLifeTime"
+    order: ClassVar[int] = 160
+    settings_type: ClassVar[type[Settings]] = PodLifeTimeSettings
+
+    def propose(self, view: View) -> Proposals:
+        """Pods that have ended, which cost nothing; then the others."""
+        now = view.now
+        if now is None:
+            return
+        choice = Choice(self.settings, view)
+        for index in ended(view, choice) if self.settings.states else ():
+            pod = view.pods[index]
+            if choice.managed(pod) and self._is_old(pod, now) and self._is_meant(pod, now):
+                decision = yield Proposal((Wish(index, self._why(pod, now), removal=True),))
+                if decision.exhausted and not decision.taken:
+                    return
+        yield from each_by_itself(view, self._wishes(view, choice, now))
+
+    def idle(self, now: float | None) -> str:
+        """Without a time no pod has an age."""
+        return "the input does not say when it was taken, so no pod has an age (give --now)" if now is None else ""
+
+    def suits(self, view: View, pod: int) -> Mask | None:
+        """Anywhere but where it grew old."""
+        found, now = view.pods[pod], view.now
+        if now is None or not self._is_old(found, now) or not self._is_meant(found, now):
+            return None
+        return anywhere_else(view, pod)
+
+    def _wishes(self, view: View, choice: Choice, now: float) -> Iterator[Wish]:
+        """The oldest first, one by one: a plan's limit is mostly far below the number of old pods."""
+        found = [pod for pod in view.here() if self._is_old(view.pods[pod], now)]
+        found.sort(key=lambda pod: (view.pods[pod].created or 0.0, view.pods[pod].rank, pod))
+        elsewhere: Elsewhere | None = None
+        for index in found:
+            pod = view.pods[index]
+            if starts_anew(view, index) or not self._is_meant(pod, now) or not choice.takes(pod):
+                continue
+            if pod.ailment is not None and elsewhere is None:
+                elsewhere = Elsewhere(view)
+            cost = elsewhere.cost(index) if elsewhere is not None and pod.ailment is not None else None
+            yield Wish(index, self._why(pod, now), cost)
+
+    def _is_old(self, pod: Pod, now: float) -> bool:
+        return pod.created is not None and now - pod.created > self.settings.max_age and not pod.deleting
+
+    def _is_meant(self, pod: Pod, now: float) -> bool:
+        settings = self.settings
+        if not (settings.states or settings.exit_codes or settings.conditions):
+            return True
+        parts = parts_of(init=settings.include_init_containers, ephemeral=settings.include_ephemeral_containers)
+        if settings.states and states_of(pod, parts=parts).isdisjoint(settings.states):
+            return False
+        if settings.exit_codes and exit_codes_of(pod, parts=parts).isdisjoint(settings.exit_codes):
+            return False
+        found = pod.trouble.conditions
+        return not settings.conditions or any(
+            _fits(each, wanted, now) for each in found for wanted in settings.conditions
+        )
+
+    def _why(self, pod: Pod, now: float) -> str:
+        age = format_duration(float(int(now - (pod.created or now))))
+        ails = f", {pod.ailment.reason}" if pod.ailment is not None else ""
+        return f"it is {age} old (maxAge {format_duration(self.settings.max_age)}{ails})"
+
+
+def _fits(condition: PodCondition, wanted: ConditionFilter, now: float) -> bool:
+    said = ((wanted.type, condition.type), (wanted.status, condition.status), (wanted.reason, condition.reason))
+    if any(asked and asked != found for asked, found in said):
+        return False
+    return not wanted.min_time or (condition.since is not None and now - condition.since >= wanted.min_time)

@@ -1,0 +1,105 @@
+"""RemoveDuplicates: the replicas of a workload do not crowd on a node."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Generator
+from typing import ClassVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from rescheduler.planning.columns import Columns, Mask
+from rescheduler.planning.misplaced import movable_by_choice
+from rescheduler.planning.pod_filters import Choice, PodFilters
+from rescheduler.planning.replicas import Replicas
+from rescheduler.planning.settings import Settings
+from rescheduler.planning.strategy import Decision, Proposal, Proposals, Strategy
+from rescheduler.planning.view import View
+
+# More than the use of a node can cost: the fewest siblings decide, use only among nodes with equally many.
+_PER_SIBLING = 1e6
+
+
+class RemoveDuplicatesSettings(PodFilters):
+    """Which workloads; all but DaemonSets, if nothing is said."""
+
+
+class RemoveDuplicates(Strategy[RemoveDuplicatesSettings]):
+    """Moves replicas of a workload off nodes that have more of them than an even share.
+
+    When a node fails its pods crowd on the others, and stay there when it is back; when one of those fails next, the
+    workload is hit harder than need be. The even share is the number of pods that the workload has or wants, divided by
+    the number of nodes that could run them (open nodes, as far as taints and labels let the pods be there), rounded up.
+    From nodes above it pods go to the nodes with the fewest, and only where there are then fewer than there were on the
+    node that they leave; targets stay under their thresholds. So no move can ever be worth undoing. In node pools each
+    pool is looked at by itself. Pods of pod groups stay where they are.
+
+    No other strategy then moves a pod to where it makes more than an even share, unless that is no more than the node
+    that it leaves has now.
+    """
+
+    name: ClassVar[str] = "RemoveDuplicates"
+    order: ClassVar[int] = 230
+    settings_type: ClassVar[type[Settings]] = RemoveDuplicatesSettings
+
+    def __init__(self, settings: RemoveDuplicatesSettings, pool: str | None = None) -> None:
+        super().__init__(settings, pool)
+        self._known: WeakKeyDictionary[Columns, Replicas] = WeakKeyDictionary()
+
+    def propose(self, view: View) -> Proposals:
+        """Workload by workload, those of lower priority and eviction cost first."""
+        replicas, choice = self._replicas(view), Choice(self.settings, view)
+        crowds = [(view.pods[int(replicas.pods(each)[0])].rank, each) for each in replicas.crowds(view)]
+        for _, workload in sorted(crowds):
+            exhausted = yield from _spread(view, replicas, choice, workload)
+            if exhausted:
+                return
+
+    def suits(self, view: View, pod: int) -> Mask | None:
+        """Nodes on which the pod would not be one too many of its workload."""
+        replicas = self._replicas(view)
+        workload, node = int(replicas.workload[pod]), int(view.at[pod])
+        if workload < 0 or node < 0 or not Choice(self.settings, view).meets(view.pods[pod]):
+            return None
+        on_node = replicas.on_nodes(view, workload)
+        found: Mask = on_node < max(replicas.even_share(view, workload, on_node), int(on_node[node]))
+        return found
+
+    def _replicas(self, view: View) -> Replicas:
+        if view.columns not in self._known:
+            self._known[view.columns] = Replicas(view)
+        return self._known[view.columns]
+
+
+def _spread(view: View, replicas: Replicas, choice: Choice, workload: int) -> Generator[Proposal, Decision, bool]:
+    """Take one pod after the other off the most crowded node; whether no more move whatever will be taken.
+
+    Where two pods of one shape find no target from two nodes, no node takes their like: the others are not asked for.
+    """
+    kind, _, name = replicas.keys[workload]
+    share = replicas.even_share(view, workload, replicas.on_nodes(view, workload))
+    members = [pod for pod in replicas.pods(workload).tolist() if movable_by_choice(view, choice, pod)]
+    pods = np.array(sorted(members, key=lambda pod: (view.pods[pod].rank, pod)), np.int32)
+    left = (view.at[pods] >= 0) & view.scope[view.at[pods]]
+    refused: defaultdict[int, set[int]] = defaultdict(set)
+    while left.any():
+        on_node = replicas.on_nodes(view, workload)
+        crowd = np.where(left, on_node[view.at[pods]], 0)
+        first = int(crowd.argmax())
+        if crowd[first] <= share:
+            return False
+        left[first] = False
+        pod, node = int(pods[first]), int(view.at[pods[first]])
+        shape = int(view.columns.pod_shape[pod])
+        if node in refused[shape] or len(refused[shape]) > 1:
+            continue
+        cost = view.cost(pod) + on_node * _PER_SIBLING
+        cost[~view.open | (on_node + 1 >= on_node[node])] = np.inf
+        why = f"{on_node[node]} of the {on_node.sum()} pods of {kind}/{name}, and {share} would be an even share"
+        decision = yield Proposal.one(pod, f"{view.nodes[node].name} has {why}", cost)
+        if decision.exhausted and not decision.taken:
+            return True
+        if decision.rejection is not None and decision.rejection.guard == "NoTarget":
+            refused[shape].add(node)
+    return False

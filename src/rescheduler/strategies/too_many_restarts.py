@@ -1,0 +1,99 @@
+"""TooManyRestarts: another node for pods that are restarted over and over where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from rescheduler.model.objects import Pod
+from rescheduler.planning.columns import Mask
+from rescheduler.planning.pod_filters import Choice, PodFilters
+from rescheduler.planning.proposing import each_by_itself
+from rescheduler.planning.settings import Settings
+from rescheduler.planning.strategy import Proposals, Strategy, Wish
+from rescheduler.planning.troubled import (
+    Elsewhere,
+    anywhere_else,
+    left_before,
+    parts_of,
+    starts_anew,
+    states_of,
+)
+from rescheduler.planning.view import View
+
+
+class TooManyRestartsSettings(PodFilters):
+    """How many restarts are too many, and of whom."""
+
+    restart_threshold: int = Field(
+        100, ge=1, description="Pods whose containers were restarted this often, all together, are moved."
+    )
+    include_init_containers: bool = Field(
+        default=False, description="Whether restarts and states of init containers count, too."
+    )
+    states: tuple[str, ...] = Field(
+        (),
+        description="Only pods in one of these states: a phase (`Running`), the pod's reason, or why a container waits "
+        "or has ended (`CrashLoopBackOff`, `OOMKilled`); empty means any.",
+    )
+
+
+class TooManyRestarts(Strategy[TooManyRestartsSettings]):
+    """Moves pods whose containers were restarted `restartThreshold` times or more to another node.
+
+    A kubelet restarts a crashed container where it is, for ever; if the node is the reason, only another node helps.
+    Those with the most restarts go first. Nodes on which pods of the same workload are in trouble, or that they were
+    moved away from before, are the last to be chosen. What is moved is a new pod and has no restarts; its workload then
+    rests (`coolDown`), and longer each time that it only goes to and fro. No other strategy brings pods of the workload
+    back to that node for as long as the move is kept (`migration.keepFinished`). Pods whose workload has the annotation
+    `scheduling-retries` are left to [recovery](failed-pods.md), which acts sooner and remembers where they failed.
+    Descheduler calls it RemovePodsHavingTooManyRestarts.
+    """
+
+    name: ClassVar[str] = "TooManyRestarts"
+    order: ClassVar[int] = 150
+    settings_type: ClassVar[type[Settings]] = TooManyRestartsSettings
+
+    def propose(self, view: View) -> Proposals:
+        """Those with the most restarts first."""
+        choice = Choice(self.settings, view)
+        pods = [pod for pod in view.here() if view.pods[pod].trouble.restarts or view.pods[pod].trouble.init_restarts]
+        found = [
+            pod
+            for pod in pods
+            if self._is_troubled(view.pods[pod]) and not starts_anew(view, pod) and choice.takes(view.pods[pod])
+        ]
+        found.sort(key=lambda pod: (-self._restarts(view.pods[pod]), view.pods[pod].rank, pod))
+        yield from each_by_itself(view, self._wishes(view, found))
+
+    def suits(self, view: View, pod: int) -> Mask | None:
+        """Anywhere but where it crashed, or pods of its workload did that were moved away for it."""
+        found = anywhere_else(view, pod) if self._is_troubled(view.pods[pod]) else None
+        left = left_before(view, pod, self.name)
+        if left:
+            found = np.ones(len(view.nodes), np.bool_) if found is None else found
+            found[[*left]] = False
+        return found
+
+    def _wishes(self, view: View, pods: list[int]) -> Iterator[Wish]:
+        elsewhere = Elsewhere(view, pods, self.name) if pods else None
+        for pod in pods:
+            yield Wish(pod, self._why(view.pods[pod]), elsewhere.cost(pod) if elsewhere is not None else None)
+
+    def _is_troubled(self, pod: Pod) -> bool:
+        settings = self.settings
+        if self._restarts(pod) < settings.restart_threshold or pod.deleting:
+            return False
+        parts = parts_of(init=settings.include_init_containers)
+        return not settings.states or not states_of(pod, parts=parts).isdisjoint(settings.states)
+
+    def _restarts(self, pod: Pod) -> int:
+        return pod.restarts + (pod.init_restarts if self.settings.include_init_containers else 0)
+
+    def _why(self, pod: Pod) -> str:
+        ails = f", {pod.ailment.reason}" if pod.ailment is not None else ""
+        threshold = self.settings.restart_threshold
+        return f"it was restarted {self._restarts(pod)} times (restartThreshold {threshold}{ails})"

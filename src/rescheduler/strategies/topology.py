@@ -1,0 +1,239 @@
+"""Topology: the pods of one group come together in one zone or rack."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import Annotated, ClassVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from pydantic import AfterValidator, Field
+
+from rescheduler.model.selector import SelectorError, check_key
+from rescheduler.planning.columns import Columns, Indexes, Mask
+from rescheduler.planning.pod_filters import Choice, PodFilters
+from rescheduler.planning.settings import Settings
+from rescheduler.planning.strategy import Decision, Proposal, Proposals, Strategy, Wish
+from rescheduler.planning.view import View
+
+# How many domains are proposed for a group, which the planner may all refuse.
+_TRIED = 8
+# Less than any node costs: the node that the rehearsal chose comes before the others of its domain.
+_CHOSEN = -1e9
+
+
+def _check_key(key: str) -> str:
+    try:
+        check_key(key)
+    except SelectorError as error:
+        raise ValueError(str(error)) from error
+    return key
+
+
+class TopologySettings(PodFilters):
+    """Which pods belong together, and where."""
+
+    group_label: Annotated[str, AfterValidator(lambda key: _check_key(key) if key else key)] = Field(
+        "",
+        description="The label whose value names the group of a pod, within its namespace, such as `job-name`. "
+        "Without it nothing is moved.",
+    )
+    topology_key: Annotated[str, AfterValidator(_check_key)] = Field(
+        "topology.kubernetes.io/zone",
+        description="The node label whose value names the zone, rack or other domain that a group comes together in.",
+    )
+
+
+class Topology(Strategy[TopologySettings]):
+    """Brings the pods of each group into one zone, or rack, or whatever nodes' `topologyKey` tells apart.
+
+    Pods that talk to each other all the time, as those of a training job or of a sharded database do, are faster and
+    cheaper side by side. A group is all pods of a namespace with the same value of the label `groupLabel`. Where its
+    pods are in several domains, those outside of one of them move there: of the domains where all of the group fits
+    under the thresholds, the one that takes the fewest moves, and among equals the one with most room. They move all
+    together or not at all; a group that fits nowhere is left alone, and the plan says why. DaemonSet pods belong to
+    their nodes and to no group.
+
+    No other strategy then moves a pod of a group that is together to another domain, unless it must.
+    """
+
+    name: ClassVar[str] = "Topology"
+    order: ClassVar[int] = 220
+    settings_type: ClassVar[type[Settings]] = TopologySettings
+
+    def __init__(self, settings: TopologySettings, pool: str | None = None) -> None:
+        super().__init__(settings, pool)
+        self._known: WeakKeyDictionary[Columns, _Members] = WeakKeyDictionary()
+
+    def propose(self, view: View) -> Proposals:
+        """Group by group, those of lower priority and eviction cost first."""
+        if not self.settings.group_label:
+            return
+        members = self._members(view)
+        here = ((key, pods) for key, pods in members.of_group.items() if view.scope[view.at[list(pods)]].any())
+        apart = [key for key, pods in here if not members.together(view, pods)]
+        for key in sorted(apart, key=lambda each: (min(view.pods[p].rank for p in members.of_group[each]), each)):
+            exhausted = yield from _brought_together(_Gathering(view, members, key))
+            if exhausted:
+                return
+
+    def idle(self, now: float | None) -> str:
+        """Without a label there are no groups."""
+        return "" if self.settings.group_label else "it has no groupLabel (strategies.Topology.groupLabel)"
+
+    def suits(self, view: View, pod: int) -> Mask | None:
+        """The domain of the pod's group, when that is together."""
+        if not self.settings.group_label:
+            return None
+        members = self._members(view)
+        group = members.group.get(pod)
+        if group is None or len(pods := members.of_group[group]) < 2 or not members.together(view, pods):
+            return None
+        found: Mask = members.domains == members.domains[view.at[pod]]
+        return found
+
+    def _members(self, view: View) -> _Members:
+        known = self._known.get(view.columns)
+        if known is None:
+            known = self._known[view.columns] = _Members(view, self.settings)
+        return known
+
+
+_Group = tuple[str, str]
+"""Namespace, and the value of the group's label."""
+
+
+class _Members:
+    """The groups of a cluster."""
+
+    def __init__(self, view: View, settings: TopologySettings) -> None:
+        self.label, self.topology = settings.group_label, settings.topology_key
+        self.domains: Indexes = view.columns.domains(settings.topology_key)
+        """[N]: the number of each node's domain; -1 for none."""
+        choice = Choice(settings, view)
+        found: dict[_Group, list[int]] = {}
+        for number, (namespace, labels) in enumerate(view.columns.groups):
+            if value := labels.get(self.label):
+                pods: list[int] = view.columns.pods_of_group(number).tolist()
+                found.setdefault((namespace, value), []).extend(p for p in pods if _belongs(view, choice, p))
+        self.of_group = {key: tuple(sorted(pods)) for key, pods in found.items() if pods}
+        """The pods of each group, in the snapshot's order."""
+        self.group = {pod: key for key, pods in self.of_group.items() for pod in pods}
+
+    def together(self, view: View, pods: tuple[int, ...]) -> bool:
+        """Whether these pods are all in one domain."""
+        found = self.domains[view.at[list(pods)]]
+        return bool((found == found[0]).all()) and (len(pods) < 2 or bool(found[0] >= 0))
+
+
+def _belongs(view: View, choice: Choice, pod: int) -> bool:
+    """Whether a pod counts for its group: not if it is only expected on its node, leaves it anyway or belongs to it."""
+    row = view.pods[pod]
+    rooted = row.static or (row.owner is not None and row.owner.kind == "DaemonSet")
+    return view.at[pod] >= 0 and bool(row.node) and not row.deleting and not rooted and choice.meets(row)
+
+
+class _Gathering:
+    """One group that is apart, and where it could come together."""
+
+    def __init__(self, view: View, members: _Members, key: _Group) -> None:
+        self._view = view
+        self._members = members
+        self._pods = members.of_group[key]
+        self._of = dict(zip(self._pods, members.domains[view.at[list(self._pods)]].tolist(), strict=True))
+        self._values = view.columns.domain_values(members.topology)
+        self._staying = {self._of[pod] for pod in self._pods if self._stays(pod)}
+        """The domains of those that cannot move."""
+        self.name = f"group {key[1]} ({members.label})"
+
+    def domains(self) -> list[int]:
+        """Where the group may fit, as far as sums tell: the fewest moves first, then the most room, then by name."""
+        view = self._view
+        usable = np.logical_or.reduce([view.reach(pod) for pod in self._of]) & (self._members.domains >= 0)
+        free = np.maximum(view.limit - view.used, 0)[:, usable]
+        room = np.array([np.bincount(self._members.domains[usable], row, len(self._values)) for row in free])
+        ranked: list[tuple[int, float, str, int]] = []
+        for domain in range(len(self._values)):
+            if not self._staying <= {domain}:
+                continue
+            pods, value = self.movers(domain), self._values[domain]
+            asked = np.sum([view.requests(pod) for pod in pods], axis=0)
+            if (asked <= room[:, domain]).all():
+                spare = min((room[asked > 0, domain] / asked[asked > 0]).tolist(), default=np.inf)
+                ranked.append((len(pods), -spare, value, domain))
+        return [domain for *_, domain in sorted(ranked)]
+
+    def _stays(self, pod: int) -> bool:
+        view = self._view
+        return pod in view.moved or not view.scope[view.at[pod]] or view.objection(pod) is not None
+
+    def movers(self, domain: int) -> list[int]:
+        """The pods that have to move, the largest first: those elsewhere, and who moves with them in any case."""
+        found = {pod for pod in self._pods if self._of[pod] != domain}
+        found.update(other for pod in list(found) for other in self._view.groups.members(pod))
+        return sorted(found, key=lambda pod: (-self._view.requests(pod).max(), pod))
+
+    def proposal(self, domain: int, *, rehearsed: bool) -> Proposal | None:
+        """All moves into a domain; None if a rehearsal shows that the group does not fit there."""
+        pods = self.movers(domain)
+        targets = self._rehearsed(pods, domain) if rehearsed else {}
+        if targets is None:
+            return None
+        inside = sum(of == domain for of in self._of.values())
+        value = self._values[domain]
+        why = (
+            f"{self.name} comes together in {value} ({self._members.topology}), "
+            f"which has {inside} of its {len(self._pods)} pods"
+        )
+        wishes: list[Wish] = []
+        for pod in pods:
+            cost = self._view.cost(pod).copy()
+            cost[self._members.domains != domain] = np.inf
+            if pod in targets:
+                cost[targets[pod]] = _CHOSEN
+            wishes.append(Wish(pod, why, cost))
+        where = f"in {value}" if rehearsed else f"in any {self._members.topology}, such as {value}"
+        return Proposal(tuple(wishes), otherwise=f"{self.name} cannot come together {where}")
+
+    def _rehearsed(self, pods: list[int], domain: int) -> dict[int, int] | None:
+        """A node for each, one after the other as the planner would choose; None when one finds none."""
+        view = self._view
+        found: dict[int, int] = {}
+        with view.whatif.trial():
+            for pod in pods:
+                mask = view.could_be(pod) & (self._members.domains == domain)
+                if not mask.any():
+                    return None
+                found[pod] = int(np.where(mask, view.cost(pod), np.inf).argmin())
+                source = int(view.at[pod])
+                view.whatif.place(pod, found[pod])
+                view.whatif.remove(pod, source)
+        return found
+
+    def example(self) -> Iterator[Proposal]:
+        """A proposal that cannot be taken, so that the planner tells people why the group stays apart."""
+        near = self._staying if len(self._staying) == 1 else {*self._of.values()}
+        nearest = min(near - {-1}, key=lambda domain: (len(self.movers(domain)), self._values[domain]), default=None)
+        if nearest is not None:
+            proposal = self.proposal(nearest, rehearsed=False)
+            # The planner does not know whose nodes are whose: it would take pods from nodes that are not ours.
+            if proposal is not None and all(self._view.scope[self._view.at[wish.pod]] for wish in proposal.wishes):
+                yield proposal
+
+
+def _brought_together(group: _Gathering) -> Generator[Proposal, Decision, bool]:
+    """Propose one domain after the other; whether no more move whatever will be taken."""
+    tried = 0
+    for domain in group.domains():
+        proposal = group.proposal(domain, rehearsed=True)
+        if proposal is not None and tried < _TRIED:
+            tried += 1
+            decision = yield proposal
+            if decision.taken:
+                return False
+            if decision.exhausted:
+                return True
+    if not tried:
+        for proposal in group.example():
+            yield proposal
+    return False

@@ -1,0 +1,156 @@
+"""TopologySpread: broken topology spread constraints are restored with the fewest moves."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from pydantic import Field
+
+from rescheduler.planning.columns import Columns, Indexes, Mask
+from rescheduler.planning.evening import Bounds, Evening
+from rescheduler.planning.mending import Mending
+from rescheduler.planning.misplaced import proposable, standing
+from rescheduler.planning.pod_filters import Choice, PodFilters
+from rescheduler.planning.predicates.spread import Constraint, Constraints
+from rescheduler.planning.settings import Settings
+from rescheduler.planning.strategy import Proposal, Proposals, Strategy
+from rescheduler.planning.view import View
+
+
+class TopologySpreadSettings(PodFilters):
+    """Which constraints are restored: those that pods carry which the filters mean. Only such pods are moved."""
+
+    constraints: tuple[Literal["DoNotSchedule", "ScheduleAnyway"], ...] = Field(
+        ("DoNotSchedule",),
+        description="Which constraints are restored, by their `whenUnsatisfiable`: hard ones, soft ones or both.",
+    )
+
+
+class TopologySpread(Strategy[TopologySpreadSettings]):
+    """Restores topology spread constraints that are broken: hard ones, and soft ones (`ScheduleAnyway`) on request.
+
+    Pods are counted as kube-scheduler counts them (minDomains, matchLabelKeys, nodeAffinityPolicy, nodeTaintsPolicy).
+    A pod moves only if that brings the constraints that count it nearer to holding, all of them together: a move that
+    mends two (one over zones, one over hostnames) comes before a move that mends one, and one that breaks another is
+    never made. For a single constraint there is no plan with fewer moves. Where several hang together there hardly ever
+    is; but moves are chosen one after the other, and now and then one takes the room that another would have needed.
+    Among equals the lowest priority goes first, from the fullest domain to the emptiest, and to the node that is used
+    least; a pod that may not move is passed over for another, and pods of pod groups stay. For a hard constraint a
+    target may be above the thresholds when there is no other. No other strategy takes a constraint that is broken
+    further from holding, nor makes a soft one, if those are on, more uneven than it is, beyond its maxSkew. Descheduler
+    calls it RemovePodsViolatingTopologySpreadConstraint.
+    """
+
+    name: ClassVar[str] = "TopologySpread"
+    order: ClassVar[int] = 210
+    settings_type: ClassVar[type[Settings]] = TopologySpreadSettings
+
+    def __init__(self, settings: TopologySpreadSettings, pool: str | None = None) -> None:
+        super().__init__(settings, pool)
+        self._evenings: WeakKeyDictionary[Columns, dict[Constraint, _Known]] = WeakKeyDictionary()
+
+    def propose(self, view: View) -> Proposals:
+        """Constraint by constraint, the hard ones and the most uneven first, until none comes nearer to holding."""
+        spread, wanted, choice = view.feasibility.spread, self.settings.constraints, Choice(self.settings, view)
+        families: list[tuple[Constraints, ...]] = []
+        if "DoNotSchedule" in wanted:
+            families.append((spread.hard,))
+        if "ScheduleAnyway" in wanted:
+            families.append((spread.hard, spread.soft))
+        for concerned in families:
+            carried = _carried(view, choice, concerned[-1])
+            moved = True
+            while moved:  # what one constraint's pods leave may make room for another's
+                moved = False
+                for constraint in _broken(view, carried):
+                    mending = Mending(view, constraint, concerned, _counted(view, choice, constraint))
+                    while (candidate := mending.next()) is not None:
+                        decision = yield Proposal.one(*candidate, insist=len(concerned) == 1)
+                        if decision.exhausted and not decision.taken:
+                            return
+                        mending.heard(candidate, decision)
+                        moved |= decision.taken
+
+    def suits(self, view: View, pod: int) -> Mask | None:
+        """Where no constraint that counts the pod is further from holding, or more uneven beyond its maxSkew."""
+        spread, wanted, node = view.feasibility.spread, self.settings.constraints, int(view.at[pod])
+        found: Mask | None = None
+        for family in (spread.hard, spread.soft):
+            hard = family is spread.hard
+            if ("DoNotSchedule" if hard else "ScheduleAnyway") not in wanted:
+                continue
+            for constraint in family.counting(pod):
+                skew = constraint.skew()
+                # A hard one that holds is feasibility's business.
+                if (hard and skew <= constraint.max_skew) or not self._cares_for(*constraint.subjects.namespaces):
+                    continue
+                mask: Mask = constraint.skew_after(node) <= max(constraint.max_skew, skew)
+                if skew > constraint.max_skew:
+                    mask &= self._no_further(view, constraint, node) & _no_fuller(constraint, node)
+                found = mask if found is None else found & mask
+        return found
+
+    def _no_further(self, view: View, constraint: Constraint, node: int) -> Mask:
+        """[N]: where a pod that counts may go from a node without more moves being needed for a constraint to hold."""
+        counts, here = constraint.counts, constraint.domain_of(node)
+        known = self._evenings.setdefault(view.columns, {})
+        if constraint not in known or not np.array_equal(known[constraint].counts, counts.counts):
+            evening = Evening(constraint, Bounds())
+            known[constraint] = _Known(counts.counts.copy(), evening, evening.places())
+        _, evening, places = known[constraint]
+        found: Mask = evening.change[evening.place[here]][places] <= 0
+        return found | (counts.domain == here) if here >= 0 else found
+
+    def _cares_for(self, namespace: str) -> bool:
+        wanted = self.settings
+        return namespace not in wanted.excluded_namespaces and (not wanted.namespaces or namespace in wanted.namespaces)
+
+
+class _Known(NamedTuple):
+    """What would even out a constraint with these counts, and where each node is in it."""
+
+    counts: Indexes
+    evening: Evening
+    places: Indexes
+
+
+def _no_fuller(constraint: Constraint, node: int) -> Mask:
+    """[N]: where a pod that counts does not overfill a domain, unless the one that it leaves is as full.
+
+    For want of room elsewhere it may be that such a domain can only be mended by pods that leave it again.
+    """
+    counts, here = constraint.counts, constraint.domain_of(node)
+    most = constraint.least() + constraint.max_skew
+    if here >= 0:
+        most = max(most, int(counts.counts[here]))
+    found: Mask = (counts.at_nodes() < most) | (counts.domain == here)
+    return found if counts.eligible is None else found | ~counts.eligible
+
+
+def _carried(view: View, choice: Choice, family: Constraints) -> list[Constraint]:
+    """The constraints of pods that the strategy is about, in the snapshot's order."""
+    found: dict[Constraint, None] = {}
+    for carrier in family.carriers():
+        here = standing(view, carrier.pods)
+        if len(here) and choice.meets(view.pods[int(here[0])]):  # the others look the same
+            found.update(dict.fromkeys(constraint for constraint, _ in family.carried(carrier.pair)))
+    return list(found)
+
+
+def _counted(view: View, choice: Choice, constraint: Constraint) -> list[int]:
+    """The pods that a constraint counts and that the strategy may propose."""
+    pods = standing(view, view.feasibility.matching.staying(constraint.subjects))
+    eligible = constraint.counts.eligible
+    counted: list[int] = (pods if eligible is None else pods[eligible[view.at[pods]]]).tolist()
+    # A pod group moves as a whole, and its other pods may then count where there are too many already: it stays.
+    return [pod for pod in counted if len(view.groups.members(pod)) < 2 and proposable(view, choice, pod)]
+
+
+def _broken(view: View, constraints: list[Constraint]) -> list[Constraint]:
+    """Those that do not hold, whether pods that are only expected come or not; the most uneven first."""
+    broken = {constraint: over for constraint in constraints if (over := constraint.skew() - constraint.max_skew) > 0}
+    with view.whatif.without_expected():
+        found = [constraint for constraint in broken if constraint.skew() > constraint.max_skew]
+    return sorted(found, key=lambda each: -broken[each])

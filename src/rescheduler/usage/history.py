@@ -1,0 +1,166 @@
+"""What nodes and pods used lately: samples go in as they come, one smoothed number for each comes out.
+
+Sources (`prometheus`, `cluster.metering`) give rows through `runtime.metering`; planning takes what `measured` makes
+of them for one snapshot. Smoothed is a mean over the window, weighted by time (see `samples`): an exponential average
+would never quite forget a peak, and would depend on the order of arrival. Rows come in on the event loop while a plan
+is made in a thread: a lock keeps them apart, for milliseconds at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+import numpy as np
+
+from rescheduler.model import marks
+from rescheduler.model.objects import Pod, Usage
+from rescheduler.model.shape import Requests
+from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
+from rescheduler.model.usage import RESOURCES, Measured, UsageSettings
+from rescheduler.planning.workloads import Workloads
+from rescheduler.usage.remainder import Remainder, Remainders
+from rescheduler.usage.samples import Floats, Key, Reach, Sample, Samples, amounts_of, latest
+from rescheduler.usage.telling import Gaps, Names, Refused, told_of_gaps, told_of_refused
+from rescheduler.usage.workloads import WorkloadMeans
+
+_AT_ONCE = 8192  # keys that are looked at under one lock: a few milliseconds
+_OTHERS = 100  # names of nodes that are looked at to tell how the source names them
+
+
+class History:
+    """Samples over time; safe for one writer and any number of threads that read."""
+
+    def __init__(self, settings: UsageSettings) -> None:
+        self._reach = Reach(settings.window, settings.max_age, settings.interval)
+        self._samples = Samples(self._reach)
+        self._remainders = Remainders(settings.window)
+        self._workloads = WorkloadMeans()
+        self._lock = threading.Lock()
+        self._refused = Refused(0.0)
+        self._remainder = Remainder()
+        self._said: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def begin(self, now: float, remainder: Remainder | None = None) -> None:
+        """A source is asked now, while pods stand where the remainder knows; the answer before is done with."""
+        self._refused = Refused(now)
+        self._remainder = remainder or Remainder()
+
+    def take(self, rows: Iterable[Usage]) -> None:
+        """A part of the answer."""
+        samples = [sample for row in rows if (sample := self._sample(row)) is not None]
+        self._remainder.take(samples)
+        with self._lock:
+            self._samples.put(samples)
+
+    def end(self, warnings: Iterable[str] = ()) -> None:
+        """The answer is whole, and this is what the source had to say about it."""
+        oldest = self._refused.asked - max(self._reach.max_age, self._reach.window)
+        besides = list(self._remainder.found())
+        self._remainder = Remainder()
+        with self._lock:
+            self._remainders.put(besides, self._refused.asked)
+            self._samples.forget_before(oldest)
+            self._said = (*warnings, *told_of_refused(self._refused, self._reach.max_age))
+
+    def failed(self, why: str) -> None:
+        """No whole answer came. What is known stays, until it is too old."""
+        with self._lock:
+            self._said = (f"what is used could not be read: {why}",)
+
+    def measured(self, snapshot: ClusterSnapshot) -> Measured:
+        """What the snapshot's nodes and pods use, as of the time at which it was taken."""
+        now = snapshot.taken_at if snapshot.taken_at is not None else self._refused.asked
+        names = [node.name for node in snapshot.nodes]
+        used = self._means([("", name) for name in names], np.full(len(names), -np.inf), now)
+        nodes = {name: amounts for name, amounts in zip(names, amounts_of(used), strict=True) if amounts}
+        placed = [pod for pod in snapshot.pods if pod.node and not pod.finished]
+        keys = [(pod.namespace, pod.name) for pod in placed]
+        used = self._means(keys, np.array([_since(pod) for pod in placed]), now)
+        pods = {key: amounts for key, amounts in zip(keys, amounts_of(used), strict=True) if amounts}
+        owners = Workloads(snapshot)
+        owned = [owners.key(pod) for pod in placed]
+        workloads = self._workloads.learn(owned, used, now)
+        if not nodes and not pods:
+            workloads = {}  # nobody measures any more: what was remembered is as old as the rest
+        _inherit(snapshot, owners, workloads)
+        measured = Measured(nodes, pods, workloads)
+        gaps = _gaps(snapshot, measured, list(zip(placed, owned, strict=True)))
+        with self._lock:
+            others = Names(islice(self._samples.names(""), _OTHERS) if gaps.nodes and not nodes else ())
+            besides = self._remainders.least(nodes, now)
+            said = (*self._said, *told_of_gaps(gaps, others, self._reach.max_age))
+        return Measured(nodes, pods, workloads, said, besides)
+
+    def _sample(self, row: Usage) -> Sample | None:
+        self._refused.rows += 1
+        if row.timestamp is None:
+            self._refused.timeless.add(_title(row))
+        elif row.timestamp < self._refused.asked - self._reach.max_age:
+            self._refused.old.add(_title(row))
+        elif row.timestamp > latest(self._refused.asked, self._reach):
+            self._refused.ahead.add(_title(row))
+        else:
+            known = dict(row.usage)
+            amounts = tuple(float(known[each]) if each in known else np.nan for each in RESOURCES)
+            key = ("", row.name) if row.kind == "NodeMetrics" else (row.namespace, row.name)
+            return Sample(key, row.timestamp, amounts)
+        return None
+
+    def _means(self, keys: Sequence[Key], since: Floats, now: float) -> Floats:
+        means = np.empty((len(keys), len(RESOURCES)))
+        for first in range(0, len(keys), _AT_ONCE):
+            part = slice(first, first + _AT_ONCE)
+            with self._lock:
+                indexes = np.array([self._samples.index(key) for key in keys[part]], dtype=np.int64)
+                means[part] = self._samples.means(indexes, now, since[part])
+        return means
+
+
+def _since(pod: Pod) -> float:
+    """Samples from before are another pod's, of the same name: a pod that is made anew has a later time, too."""
+    return pod.created if pod.created is not None else -np.inf
+
+
+def _title(row: Usage) -> str:
+    return row.name if row.kind == "NodeMetrics" else f"{row.namespace}/{row.name}"
+
+
+def _inherit(snapshot: ClusterSnapshot, owners: Workloads, workloads: dict[WorkloadKey, Requests]) -> None:
+    """The copy of a pod, which nobody manages or which was not handed over yet, goes on with what the pod used."""
+    marked = (pod for pod in snapshot.pods if marks.ORIGINAL_POD_NAME in pod.annotations)
+    copies = {
+        key: (pod.namespace, pod.annotations[marks.ORIGINAL_POD_NAME])
+        for pod in marked
+        if (key := owners.key(pod))[0] == "Pod"
+    }
+    if not copies:
+        return
+    originals = {*copies.values()}
+    known = {name: owners.key(pod) for pod in snapshot.pods if (name := (pod.namespace, pod.name)) in originals}
+    for key, original in copies.items():
+        own, like = workloads.get(key, ()), workloads.get(known.get(original, ("Pod", *original)), ())
+        if like and len(own) < len(RESOURCES):
+            workloads[key] = tuple((dict(like) | dict(own)).items())
+
+
+def _gaps(snapshot: ClusterSnapshot, measured: Measured, placed: Sequence[tuple[Pod, WorkloadKey]]) -> Gaps:
+    """Who should be measured, and is not. A pod that is starting or ending is nobody to wonder about."""
+    ready = [node.name for node in snapshot.nodes if node.ready]
+    running = [(pod, key) for pod, key in placed if pod.phase == "Running" and not pod.deleting]
+    unknown = Names(
+        pod.full_name
+        for pod, key in running
+        if (pod.namespace, pod.name) not in measured.pods and key not in measured.workloads
+    )
+    return Gaps(
+        nodes=Names(name for name in ready if name not in measured.nodes),
+        of_nodes=len(ready),
+        pods=unknown,
+        of_pods=len(running),
+        timeless=snapshot.taken_at is None,
+    )

@@ -1,0 +1,158 @@
+"""Records of kse-rescheduler are taken into ours: counts and nodes stay, and what makes no sense is left alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from rescheduler.model import marks
+from rescheduler.recovery import telling
+from rescheduler.recovery.case import Case
+from rescheduler.recovery.deciding import decide
+from rescheduler.recovery.record import Entry, Failure, written
+from rescheduler.recovery.taking_over import REASON, Foreign, ForeignRecordError, in_words, read_foreign, taken_over
+from tests.unit.admission import worlds
+from tests.unit.recovery.cases import (
+    NOW,
+    OWNER,
+    Json,
+    case,
+    crashing,
+    deployment_case,
+    entries,
+    names,
+    pod,
+    reasons,
+    recorded,
+    with_notes,
+    workload,
+)
+
+DEPLOY = marks.KSE_RECORDS["Deployment"]
+
+
+def seen(text: str, *pods: Json, retries: str = "3", replicas: int = 1) -> Case:
+    """A Deployment with kse-rescheduler's record."""
+    found = deployment_case(*pods, replicas=replicas, retries=retries)
+    return replace(found, holder=with_notes(found.holder, {DEPLOY: text}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "found"),
+    [
+        (
+            "Deployment",
+            '{"currentReschedulingTimes":2,"deployScheduledHosts":["n2","n1"]}',
+            {"": Foreign(2, ("n1", "n2"))},
+        ),
+        ("Deployment", '{"currentReschedulingTimes":4,"deployScheduledHosts":null}', {"": Foreign(4)}),
+        ("ReplicaSet", '{"currentReschedulingTimes":1,"rsScheduledHosts":["n1"]}', {"": Foreign(1, ("n1",))}),
+        ("Job", '{"currentReschedulingTimes":1,"jobScheduledHosts":["n1"]}', {"": Foreign(1, ("n1",))}),
+        ("CronJob", '{"currentReschedulingTimes":1,"cjScheduledHosts":["n1"]}', {"": Foreign(1, ("n1",))}),
+        ("Pod", '{"currentReschedulingTimes": 2, "podScheduledHosts": ["n1"]}', {"": Foreign(2, ("n1",))}),
+        (
+            "StatefulSet",
+            '{"db-0":{"currentReschedulingTimes":2,"podScheduledHosts":["n1"]},"db-1":{"currentReschedulingTimes":1}}',
+            {"db-0": Foreign(2, ("n1",)), "db-1": Foreign(1)},
+        ),
+        ("DaemonSet", "2", {"n3": Foreign(2)}),
+    ],
+)
+def test_the_record_of_each_kind_is_read_as_it_was_written(kind: str, text: str, found: dict[str, Foreign]) -> None:
+    assert read_foreign(kind, text, ["n3"]) == found
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "why"),
+    [
+        ("Deployment", "{", "it is not JSON"),
+        ("Deployment", "[]", "it is not a JSON object"),
+        ("Deployment", '{"currentReschedulingTimes":-1}', "currentReschedulingTimes: -1 is not a number of times"),
+        ("Deployment", '{"deployScheduledHosts":"n1"}', "deployScheduledHosts: it is not a list of nodes"),
+        ("Deployment", '{"deployScheduledHosts":[1]}', "deployScheduledHosts: it is not a list of nodes"),
+        ("StatefulSet", '{"db-0": 1}', "db-0: it is not a JSON object"),
+        ("DaemonSet", "true", "True is not a number of times"),
+    ],
+)
+def test_what_makes_no_sense_says_where(kind: str, text: str, why: str) -> None:
+    with pytest.raises(ForeignRecordError, match=why):
+        read_foreign(kind, text, ["n1"])
+
+
+def test_of_two_records_the_higher_count_and_all_nodes_stay() -> None:
+    ours = {"": Entry(count=1, nodes={"n1": Failure(NOW - 5, "CrashLoopBackOff")}, revision="aaa")}
+    both = taken_over(ours, {"": Foreign(3, ("n1", "n2"))}, NOW)
+    nodes = {"n2": Failure(NOW, REASON), "n1": Failure(NOW - 5, "CrashLoopBackOff")}
+    assert both == {"": Entry(count=3, nodes=nodes, revision="aaa")}
+
+
+def test_a_healthy_workload_has_its_record_taken_over_and_the_annotation_taken_off() -> None:
+    text = '{"currentReschedulingTimes":1,"deployScheduledHosts":["n2"]}'
+    decision = decide(seen(text, pod("web-x", "n1", OWNER)))
+    assert decision.taken_over == DEPLOY
+    assert entries(decision) == {"": Entry(count=1, nodes={"n2": Failure(NOW, REASON)})}
+    assert reasons(decision.news) == [telling.TAKEN_OVER]
+    assert "1 retry, failed on n2" in decision.news[0].note
+    assert not decision.deletions
+
+
+def test_it_is_forgotten_as_any_failure_is_when_all_pods_have_been_well_for_long_enough() -> None:
+    text = '{"currentReschedulingTimes":1,"deployScheduledHosts":["n2"]}'
+    first = seen(text, pod("web-x", "n1", OWNER))
+    after = recorded(replace(first, holder=deployment_case(replicas=1).holder), decide(first).record)
+    assert decide(replace(after, now=NOW + 700)).record == ""
+
+
+def test_retries_that_were_used_up_there_are_used_up_here() -> None:
+    decision = decide(seen('{"currentReschedulingTimes":4,"deployScheduledHosts":null}', crashing(owner=OWNER)))
+    assert not decision.deletions
+    assert reasons(decision.news) == [telling.TAKEN_OVER, telling.EXHAUSTED]
+
+
+def test_retries_that_are_left_are_used_and_the_nodes_of_before_avoided() -> None:
+    text = '{"currentReschedulingTimes":1,"deployScheduledHosts":["n2"]}'
+    decision = decide(seen(text, crashing(owner=OWNER)))
+    assert names(decision.deletions) == ["web-x"]
+    entry = entries(decision)[""]
+    assert (entry.count, sorted(entry.nodes)) == (2, ["n1", "n2"])
+
+
+def test_failures_of_before_are_never_held_against_the_workload() -> None:
+    hosts = json.dumps(["n2", "n3", "n4", "n5"])
+    decision = decide(seen(f'{{"currentReschedulingTimes":1,"deployScheduledHosts":{hosts}}}', crashing(owner=OWNER)))
+    assert telling.AT_FAULT not in reasons(decision.news)
+    assert decision.deletions
+
+
+def test_a_record_that_makes_no_sense_is_left_and_told() -> None:
+    decision = decide(seen("what?", pod("web-x", "n1", OWNER)))
+    assert (decision.taken_over, decision.record) == ("", None)
+    assert reasons(decision.news) == [telling.UNREADABLE]
+    assert "is left as it is: it is not JSON" in decision.news[0].note
+
+
+def test_a_workload_that_asks_for_nothing_keeps_its_annotation() -> None:
+    found = deployment_case(pod("web-x", "n1", OWNER))
+    holder = with_notes(workload("Deployment", retries=None), {DEPLOY: '{"currentReschedulingTimes":1}'})
+    decision = decide(replace(found, holder=holder))
+    assert (decision.taken_over, decision.record) == ("", None)
+
+
+def test_the_number_of_a_daemon_set_counts_on_nodes_where_pods_fail() -> None:
+    holder = with_notes(workload("DaemonSet"), {marks.KSE_RECORDS["DaemonSet"]: "2"})
+    decision = decide(case(holder, pod("d-1", "n1", holder), crashing("d-2", "n2", holder)))
+    assert {name: entry.count for name, entry in entries(decision).items()} == {"n2": 3}
+
+
+def test_what_was_taken_over_is_told_in_words() -> None:
+    assert in_words({"db-0": Foreign(2, ("n1",)), "db-1": Foreign(1)}) == "db-0: 2 retries, failed on n1; db-1: 1 retry"
+    assert in_words({}) == "no pod fails now"
+
+
+def test_new_pods_avoid_the_nodes_of_before_as_soon_as_the_record_is_written() -> None:
+    world = worlds.World()
+    text = written(taken_over({}, {"": Foreign(1, ("one",))}, worlds.NOW))
+    world.deployment({marks.SCHEDULING_RETRIES: "3", marks.FAILURES: text})
+    assert set(world.knowledge().advise(worlds.newcomer()).avoid) == {"one"}

@@ -1,0 +1,169 @@
+"""The loop that measures: it goes on whatever the source says, tells of each change once, and keeps what it heard."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+import structlog
+
+from rescheduler.cluster.metering import MetricsMissingError
+from rescheduler.model.objects import Pod, Usage
+from rescheduler.model.usage import UsageSettings
+from rescheduler.runtime.metering import Metering
+from rescheduler.usage.errors import UsageError
+from rescheduler.usage.history import History
+from rescheduler.usage.source import Take
+from tests.support.builders import NOW, cluster, node
+from tests.support.virtual_time import VirtualLoop
+from tests.unit.usage.rows import of_node
+
+Said = Sequence[Usage] | Exception
+NOTHING = UsageError("nobody is there")
+
+
+class Scripted:
+    """A source that says one thing after the other, and then the last for ever."""
+
+    def __init__(self, *script: Said, warnings: tuple[str, ...] = (), takes: float = 0.0) -> None:
+        self.asked: list[float] = []
+        self._script = list(script)
+        self._warnings = warnings
+        self._takes = takes
+
+    async def read(self, take: Take) -> tuple[str, ...]:
+        self.asked.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(self._takes)
+        said = self._script.pop(0) if len(self._script) > 1 else self._script[0]
+        if isinstance(said, Exception):
+            raise said
+        take(said)
+        return self._warnings
+
+
+class Opened(Scripted):
+    """One that has to be opened and closed."""
+
+    state = "new"
+
+    async def __aenter__(self) -> Self:
+        self.state = "open"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.state = "closed"
+
+
+def metering(source: Scripted) -> Metering:
+    return Metering(source, History(UsageSettings()), 30.0, lambda: NOW)
+
+
+def in_virtual_time(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(story())
+
+
+async def for_a_while(loop: Metering, seconds: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await loop.run()
+
+
+def test_it_asks_every_so_often_and_the_time_of_an_answer_counts() -> None:
+    async def story() -> None:
+        source = Scripted([of_node("a")], takes=10.0)
+        await for_a_while(metering(source), 95)
+        assert source.asked == [0.0, 30.0, 60.0, 90.0]
+
+    in_virtual_time(story)
+
+
+def test_an_answer_longer_than_the_interval_is_followed_by_the_next_question_at_once() -> None:
+    async def story() -> None:
+        source = Scripted([of_node("a")], takes=40.0)
+        await for_a_while(metering(source), 100)
+        assert source.asked == [0.0, 40.0, 80.0]
+
+    in_virtual_time(story)
+
+
+async def test_a_snapshot_carries_what_was_heard() -> None:
+    loop = metering(Scripted([of_node("a", 700)]))
+    await loop.ask()
+    taken = loop.measuring(lambda: lambda: cluster(node("a")))()()
+    assert taken.measured is not None
+    assert taken.measured.nodes == {"a": (("cpu", 700), ("memory", 2**30))}
+    assert (loop.failure, loop.last, loop.known) == ("", NOW, 1)
+
+
+async def test_an_error_of_our_own_is_told_like_one_of_the_source() -> None:
+    def pods() -> Sequence[Pod]:
+        raise ZeroDivisionError("a bug")
+
+    loop = Metering(Scripted([of_node("a")]), History(UsageSettings()), 30.0, lambda: NOW, pods)
+    await loop.ask()
+    assert (loop.failure, loop.heard.is_set()) == ("ZeroDivisionError: a bug", True)
+
+
+def test_no_error_ends_it_and_what_is_known_stays() -> None:
+    async def story() -> None:
+        errors = [NOTHING, MetricsMissingError("no metrics.k8s.io"), ZeroDivisionError("a bug"), OSError("broken")]
+        source = Scripted([of_node("a")], *errors, [of_node("a", 900)])
+        loop = metering(source)
+        with structlog.testing.capture_logs() as logs:
+            await for_a_while(loop, 29)
+            for error in errors:
+                await loop.ask()
+                assert str(error) in loop.failure
+                measured = loop.measured(cluster(node("a"))).measured
+                assert measured is not None
+                assert measured.nodes
+                assert loop.failure in measured.warnings[0]
+            await loop.ask()
+        assert loop.failure == ""
+        assert [log["event"] for log in logs][-1] == "usage is measured again"
+
+    in_virtual_time(story)
+
+
+async def test_a_failure_that_lasts_is_told_once_and_its_end_once() -> None:
+    loop = metering(Scripted(NOTHING, NOTHING, NOTHING, [of_node("a")], [of_node("a")]))
+    with structlog.testing.capture_logs() as logs:
+        for _ in range(5):
+            await loop.ask()
+    told = [(log["event"], log.get("why")) for log in logs]
+    assert told == [
+        ("what is used could not be read; asked again", "nobody is there"),
+        ("usage is measured again", None),
+    ]
+
+
+async def test_warnings_are_told_when_they_change() -> None:
+    loop = metering(Scripted([of_node("a")], warnings=("usage: something is missing",)))
+    with structlog.testing.capture_logs() as logs:
+        await loop.ask()
+        await loop.ask()
+    assert [log["warning"] for log in logs] == ["usage: something is missing"]
+
+
+async def test_a_first_answer_can_be_waited_for_and_so_can_a_first_failure() -> None:
+    for said in ([of_node("a")], NOTHING):
+        loop = metering(Scripted(said))
+        assert not loop.heard.is_set()
+        await loop.ask()
+        assert loop.heard.is_set()
+
+
+def test_a_source_that_has_to_be_closed_is_closed() -> None:
+    async def story() -> None:
+        source = Opened([of_node("a")])
+        await for_a_while(metering(source), 31)
+        assert len(source.asked) == 2
+        assert source.state == "closed"
+
+    in_virtual_time(story)

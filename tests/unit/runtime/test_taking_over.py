@@ -1,0 +1,52 @@
+"""Records of kse-rescheduler, as the recovery loop meets them: looked for once, and taken off in the write of ours."""
+
+from __future__ import annotations
+
+import pytest
+
+from rescheduler.cluster.holders import HolderKey, Holding
+from rescheduler.model import marks
+from rescheduler.recovery.case import Decision
+from tests.unit.runtime.failing_world import ASKS, SPACE, Json, body, pod
+from tests.unit.runtime.test_recovery import Stage, a_minute, recovers, stage
+
+__all__ = ["stage"]  # the fixture
+DEPLOY = marks.KSE_RECORDS["Deployment"]
+THEIRS = {**ASKS, DEPLOY: "{}"}
+WEB = body("Deployment", "web", THEIRS)
+COPIED = body("ReplicaSet", "web-1", THEIRS, WEB)
+PLAIN = body("ReplicaSet", "web-0", ASKS, WEB)
+KEY: HolderKey = ("Deployment", SPACE, "web")
+
+
+def seen(stage: Stage, *known: Json) -> list[str]:
+    """Who is looked at, though no pod fails."""
+    recovers(stage, a_minute, *known)
+    return [name for _, name in stage.looks]
+
+
+def test_a_workload_with_such_a_record_is_looked_at_though_its_pods_are_well(stage: Stage) -> None:
+    assert "web" in seen(stage, WEB, COPIED, pod("web-1-a", COPIED))
+
+
+def test_one_that_cannot_be_read_is_not_looked_at_over_and_over(stage: Stage) -> None:
+    assert seen(stage, WEB, COPIED).count("web") == 1
+
+
+def test_a_workload_without_any_is_left_in_peace(stage: Stage) -> None:
+    calm = body("Deployment", "web", ASKS)
+    assert seen(stage, calm, body("ReplicaSet", "web-1", ASKS, calm)) == []
+
+
+@pytest.mark.parametrize(("record", "ours"), [("text", {marks.FAILURES: "text"}), (None, {})])
+def test_theirs_goes_in_the_write_of_ours_and_then_off_the_copies(
+    stage: Stage, record: str | None, ours: dict[str, str]
+) -> None:
+    stage.shown[KEY] = Holding(WEB, (PLAIN, COPIED), ())
+    stage.decisions["web"] = [Decision(record, taken_over=DEPLOY)]
+    recovers(stage, a_minute, WEB, PLAIN, COPIED)
+    written, copy = stage.commands
+    notes = {**ours, DEPLOY: None}
+    assert written.body == {"metadata": {"uid": "web-uid", "resourceVersion": "1", "annotations": notes}}
+    assert copy.name == "web-1"
+    assert copy.body == {"metadata": {"uid": "web-1-uid", "annotations": {DEPLOY: None}}}

@@ -1,0 +1,224 @@
+"""The parts of a controller go by the mandate at the moment of use: planning, steering, and who Events are about."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from rescheduler import app
+from rescheduler.app.cycling import Cycling
+from rescheduler.app.rereading import Ourselves
+from rescheduler.app.steering import Ground, Steering
+from rescheduler.cluster.client import ApiClient
+from rescheduler.cluster.errors import ClusterError
+from rescheduler.cluster.observer import Observer
+from rescheduler.cluster.pausing import Pause
+from rescheduler.cluster.webhook_registration import WebhookConfiguration, WebhookSettings
+from rescheduler.migration.news import Subject
+from rescheduler.migration.observation import Steered
+from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.model.plan import Plan
+from rescheduler.planning.streaks import Streaks
+from rescheduler.runtime.logbook import Logbook
+from rescheduler.runtime.mandate import Mandate
+from rescheduler.runtime.pausing import Pauses
+from rescheduler.runtime.timing import Timetable
+from rescheduler.web.metrics import Metrics
+from tests.support.showing import NOW, Read, Stage, _Client
+
+Json = dict[str, Any]
+
+
+def mandate(**overrides: object) -> Mandate:
+    """One with these flags over the default configuration."""
+    return Mandate(configured(**overrides), NOW)
+
+
+def configured(**overrides: object) -> Any:
+    return app.configuration(None, {"minPodAge": "0s", "enabledStrategies": ["ResourceOptimization"], **overrides})
+
+
+@dataclass
+class Cycles:
+    """A hot node, and all that a cycle needs; `meanwhile` happens when the plan has been made."""
+
+    meanwhile: Callable[[Mandate], object] = lambda _: None
+    ordered: list[Migration] = field(default_factory=list)
+    plans: list[Plan] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        stage = Stage()
+        for name in ("a", "b"):
+            stage.node(name)
+        for number in range(2):
+            stage.pod(f"web-{number}", "a", cpu="1800m")
+        self.mandate = mandate()
+        board, policy = stage.watching.board, self.mandate.policy
+        hours = Timetable(board, lambda: policy().timing, lambda: NOW)
+        stage.watching.stale = lambda: ""  # type: ignore[method-assign] # nothing is watched that could be
+        self.cycling = Cycling(
+            self.mandate,
+            stage.watching,
+            cast("Logbook", self),
+            cast("Pauses", self),
+            Metrics(),
+            self._planned,
+            lambda: NOW,
+            hours,
+            Streaks(),
+        )
+
+    def _planned(self, plan: Plan, at: float, seconds: float) -> None:
+        self.plans.append(plan)
+        self.meanwhile(self.mandate)
+
+    async def add(self, migration: Migration) -> Migration:
+        self.ordered.append(migration)
+        return migration
+
+    async def refresh(self) -> bool:
+        return True
+
+    def paused(self) -> Pause | None:
+        return None
+
+    def once(self) -> None:
+        """One cycle."""
+
+        async def cycle() -> None:
+            planning, _ = self.cycling.duties(None, asyncio.Event())
+            assert await planning.once()
+
+        asyncio.run(cycle())
+
+
+def test_a_cycle_plans_and_orders_by_what_is_in_force() -> None:
+    cycles = Cycles()
+    cycles.once()
+    assert len(cycles.ordered) == 1
+    cycles.mandate.take_over(configured(cpuThreshold=95.0), (), NOW)
+    cycles.once()
+    assert [len(plan.moves) for plan in cycles.plans] == [1, 0]
+
+
+def test_a_plan_is_not_ordered_whose_configuration_is_no_longer_in_force() -> None:
+    cycles = Cycles(lambda mandate: mandate.take_over(configured(approval="required"), (), NOW))
+    cycles.once()
+    assert (len(cycles.plans), cycles.ordered) == (1, [])
+
+
+def test_a_plan_goes_by_the_hour_of_each_namespace_as_it_is_in_force() -> None:
+    cycles = Cycles()
+    wanted = Order("web-9", strategy="LoadBalancing", windowed=True)
+    before = Migration("shop", "before", wanted, Progress(Phase.COMPLETED, started=NOW - 60, attempts=1))
+    cycles.cycling.watching.board.put(before)
+    for most in (1, 2):
+        cycles.mandate.take_over(configured(**{"when.movesPerHourPerNamespace": most}), (), NOW)
+        cycles.once()
+    assert [len(plan.moves) for plan in cycles.plans] == [0, 1]
+    assert {each.guard for each in cycles.plans[0].rejections} == {"MovesPerHourPerNamespace"}
+    assert [each.order.windowed for each in cycles.ordered] == [True]
+
+
+def test_a_plan_waits_for_what_is_used_and_goes_by_what_is_in_force_then() -> None:
+    cycles = Cycles()
+
+    async def heard() -> None:
+        cycles.mandate.take_over(configured(cpuThreshold=95.0), (), NOW)
+
+    cycles.cycling = replace(cycles.cycling, heard=heard)
+    cycles.once()
+    assert [len(plan.moves) for plan in cycles.plans] == [0]
+
+
+def test_a_change_calls_for_a_plan_at_once_and_its_interval_is_the_new_one() -> None:
+    cycles = Cycles()
+
+    async def story() -> None:
+        planning, _ = cycles.cycling.duties(None, asyncio.Event())
+        cycles.mandate.take_over(configured(reschedulingInterval="7s"), (), NOW)
+        assert planning.called.is_set()
+        assert callable(planning.every)
+        assert planning.every() == 7.0
+
+    asyncio.run(story())
+
+
+def steering(held: Mandate) -> Steering:
+    client = cast("ApiClient", _Client(lambda: NOW))
+    return Steering(Ground(held, "ours", client, client, Read(lambda: NOW), Metrics(), "replica-1"))
+
+
+async def test_the_webhook_leaves_namespaces_alone_that_were_excluded_meanwhile() -> None:
+    held = mandate(**{"webhook.enabled": True})
+    found = steering(held)
+    found._registration.in_force = True
+    assert found.steered("shop") is Steered.WEBHOOK
+    held.take_over(configured(**{"webhook.enabled": True, "excludedNamespaces": ["shop"]}), (), NOW)
+    assert found.steered("shop") is Steered.TEMPLATE
+    assert found._keeping.called.is_set(), "the API server is told at once"
+    wanted = found._registration._configuration.wanted(None)
+    assert wanted["webhooks"][0]["namespaceSelector"]["matchExpressions"][0]["values"] == ["ours", "shop"]
+
+
+def test_a_webhook_configuration_wants_what_it_was_told_last() -> None:
+    made = WebhookConfiguration(cast("ApiClient", None), WebhookSettings(excluded_namespaces=("a",)))
+    made.exclude(("b",))
+    values = made.wanted(None)["webhooks"][0]["namespaceSelector"]["matchExpressions"][0]["values"]
+    assert values == ["b", "kube-rescheduler"]
+
+
+async def test_nodes_are_avoided_by_the_settings_in_force() -> None:
+    held = mandate()
+    found = steering(held)
+    assert "Evicted" in found._known_by.failed_reasons
+    held.take_over(configured(**{"recovery.enabled": False, "recovery.forgetAfter": "5s"}), (), NOW)
+    assert (found._known_by.failed_reasons, found._known_by.forget_after) == ((), 5.0)
+
+
+@dataclass
+class Reads:
+    """An API server with one Lease, or without an answer."""
+
+    lease: Json | None = None
+    answers: bool = True
+
+    async def find(self, kind: str, namespace: str, name: str) -> Json | None:
+        assert (kind, namespace, name) == ("Lease", "leases", "kube-rescheduler")
+        if not self.answers:
+            raise ClusterError("no answer")
+        return self.lease
+
+
+def known_as(stage: Stage, reads: Reads) -> Subject:
+    lease = ("leases", "kube-rescheduler")
+    return asyncio.run(Ourselves(stage.watching.cache, cast("Observer", reads), "ours", lease).known_as())
+
+
+def test_events_are_about_our_pod_where_we_run_in_the_cluster() -> None:
+    stage = Stage()
+    stage.pod(platform.node(), "a", namespace="ours")
+    assert known_as(stage, Reads()) == Subject("Pod", "ours", platform.node(), f"ours-{platform.node()}")
+
+
+def test_events_are_about_our_lease_elsewhere_be_it_there_or_not() -> None:
+    stage = Stage()
+    stage.pod(platform.node(), "a", namespace="another")
+    lease = {"metadata": {"uid": "u"}}
+    assert known_as(stage, Reads(lease)) == Subject("Lease", "leases", "kube-rescheduler", "u")
+    assert known_as(stage, Reads()).uid == ""
+    assert known_as(stage, Reads(answers=False)).api_version == "coordination.k8s.io/v1"
+
+
+def test_what_is_in_force_is_worked_out_once_and_hooks_hear_of_each_change() -> None:
+    held, heard = mandate(), list[float]()
+    held.listen(lambda: heard.append(held.policy().cool_down))
+    assert held.policy() is held.policy()
+    assert held.lifecycle() is held.lifecycle()
+    before = held.lifecycle()
+    assert not held.take_over(configured(), (), NOW)
+    assert held.take_over(configured(coolDown="5s"), (), NOW)
+    assert (heard, held.lifecycle() is before) == ([5.0], False)

@@ -1,0 +1,69 @@
+"""Which fields wait for a restart, and that everything else of a new configuration is taken over."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rescheduler.config import Configuration
+from rescheduler.config.restarting import RESTART_ONLY, carried_over, changes
+from rescheduler.config.schema import Fields
+from tests.support.configs import loaded, native
+
+_TEXTS = {
+    "web": ("", "web: {port: 8080}", "web: {page: false, bindAddress: 127.0.0.1}"),
+    "webhook": ("", "webhook: {enabled: true}", "webhook: {enabled: true, steering: nominate}"),
+    "extender": ("", "extender: {enabled: true, insecurePort: 9000}"),
+    "leaderElection": ("", "leaderElection: {leaderElect: false}", "leaderElection: {resourceName: other}"),
+    "clientConnection": ("", "clientConnection: {qps: 50}"),
+    "cpuThreshold": ("", "cpuThreshold: 70"),
+    "strategies": ("", "strategies: {LoadBalancing: {maxRounds: 3}}"),
+    "excludedNamespaces": ("", "excludedNamespaces: [shop]"),
+    "recovery": ("", "recovery: {enabled: false}"),
+}
+_configurations = st.tuples(*map(st.sampled_from, _TEXTS.values())).map(
+    lambda lines: loaded(native("\n".join(line for line in lines if line)))
+)
+
+
+def test_what_waits_for_a_restart_are_sections_that_exist() -> None:
+    assert set(RESTART_ONLY) <= set(Fields.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("body", "waiting"),
+    [
+        ("", ()),
+        ("cpuThreshold: 70", ()),
+        ("leaderElection: {leaseDuration: 20s}", ("leaderElection.leaseDuration",)),
+        ("clientConnection: {qps: 50, burst: 70}", ("clientConnection.qps", "clientConnection.burst")),
+        ("web: {port: 8080, bindAddress: 127.0.0.1}", ("web.bindAddress", "web.port")),
+        ("webhook: {certificates: {certificateFile: a, keyFile: b}}",
+         ("webhook.certificates.certificateFile", "webhook.certificates.keyFile")),
+        ("extender: {enabled: true, insecurePort: 9000}", ("extender.enabled", "extender.insecurePort")),
+    ],
+)  # fmt: skip
+def test_fields_that_wait_are_named_one_by_one(body: str, waiting: tuple[str, ...]) -> None:
+    assert carried_over(loaded(native()), loaded(native(body)))[1] == waiting
+
+
+@given(_configurations, _configurations)
+def test_all_is_taken_over_but_what_waits(running: Configuration, wanted: Configuration) -> None:
+    taken, waiting = carried_over(running, wanted)
+    for name in Fields.model_fields:
+        source = running if name in RESTART_ONLY else wanted
+        assert getattr(taken.fields, name) == getattr(source.fields, name)
+    assert taken.settings == wanted.settings
+    assert waiting == changes(taken, wanted)
+    assert (waiting == ()) == (taken == wanted)
+    assert loaded(taken.effective_yaml()) == taken, "what is in force is itself a sound configuration"
+
+
+def test_changes_are_named_by_field_down_to_a_strategys_setting() -> None:
+    before, after = (
+        loaded(native()),
+        loaded(native("excludedNamespaces: []\nstrategies: {LoadBalancing: {maxRounds: 3}}")),
+    )
+    assert changes(before, after) == ("excludedNamespaces", "strategies.LoadBalancing.maxRounds")
+    assert changes(after, after) == ()

@@ -1,0 +1,115 @@
+"""The sections `when` and `filters`: what they come to, and the sentences with which they refuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from rescheduler.model.policy import Filters, NoEviction, Timing
+from rescheduler.model.selector import parse_selector
+from rescheduler.model.windows import Schedule, parse_window
+from tests.support.configs import errors_of, loaded, native, seed
+
+WHEN = """
+when:
+  windows: ['Mon-Fri  22:00-05:00', 'Sat,Sun']
+  timeZone: Europe/Berlin
+  movesPerHour: 12
+  movesPerHourPerNamespace: 3
+  restAfterScaling: 5m
+"""
+FILTERS = """
+filters:
+  namespaces: [shop]
+  namespaceSelector: team=shop
+  podSelector: tier in (web)
+  nodeSelector: pool=cpu
+  priorityThreshold: 10000
+  minReplicas: 2
+  persistentVolumes: false
+  protectedStorageClasses: [fast]
+  withoutController: false
+  withoutDisruptionBudget: false
+  noEvictionPolicy: mandatory
+  honourEvictMark: false
+"""
+
+
+def test_nothing_given_is_always_and_everything() -> None:
+    policy = loaded(native()).policy()
+    assert policy.timing == Timing()
+    assert policy.filters == Filters()
+
+
+def test_windows_are_in_their_time_zone() -> None:
+    windows = (parse_window("Mon-Fri 22:00-05:00"), parse_window("Sat,Sun"))
+    wanted = Timing(Schedule.of(windows, "Europe/Berlin"), 12, 300.0, 3)
+    assert loaded(native(WHEN)).policy().timing == wanted
+    assert loaded(seed(WHEN)).policy().timing == wanted
+    unlimited = "when: {movesPerHour: unlimited, movesPerHourPerNamespace: unlimited}"
+    assert loaded(native(unlimited)).policy().timing == Timing()
+    assert not Timing().limits
+    assert loaded(native("when: {movesPerHourPerNamespace: 1}")).policy().timing.limits
+
+
+def test_filters_are_those_of_the_model() -> None:
+    assert loaded(native(FILTERS)).policy().filters == Filters(
+        namespaces=frozenset({"shop"}),
+        namespace_labels=parse_selector("team=shop"),
+        pods=parse_selector("tier in (web)"),
+        nodes=parse_selector("pool=cpu"),
+        priority_threshold=10000,
+        min_replicas=2,
+        persistent_volumes=False,
+        storage_classes=frozenset({"fast"}),
+        without_controller=False,
+        without_disruption_budget=False,
+        no_eviction=NoEviction.MANDATORY,
+        honour_evict_mark=False,
+    )
+    assert loaded(native("filters: {priorityThreshold: high}")).policy().filters.priority_threshold == "high"
+
+
+@pytest.mark.parametrize("body", [WHEN, FILTERS, "filters: {priorityThreshold: high}"])
+def test_what_is_printed_means_the_same(body: str) -> None:
+    config = loaded(native(body))
+    assert loaded(config.effective_yaml()) == config
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ("when: {windows: [Mon-Fri 22-05]}", "when.windows[0]: 'Mon-Fri 22-05' is not a time window: write it as"),
+        ("when: {windows: [Sat, Foo]}", "when.windows[1]: 'Foo': Foo is not a day of the week"),
+        ("when: {windows: Sat}", "when.windows: "),
+        (
+            "when: {timeZone: Berlin}",
+            "when.timeZone: 'Berlin' is not a time zone such as Europe/Berlin or UTC; did you",
+        ),
+        ("when: {movesPerHour: 0}", "when.movesPerHour: 0 is not an integer of at least 1 or the word unlimited"),
+        (
+            "when: {movesPerHourPerNamespace: 0}",
+            "when.movesPerHourPerNamespace: 0 is not an integer of at least 1 or the word unlimited",
+        ),
+        (
+            "when: {movesPerHourInNamespace: 1}",
+            "when.movesPerHourInNamespace: is not a known field, did you mean movesPerHourPerNamespace?",
+        ),
+        ("when: {restAfterScaling: -5s}", "when.restAfterScaling: "),
+        ("when: {window: []}", "when.window: is not a known field, did you mean windows?"),
+        ("filters: {namespaces: [Shop]}", 'filters.namespaces[0]: "Shop" is not a namespace'),
+        ("filters: {podSelector: 'a in'}", "filters.podSelector: "),
+        ("filters: {priorityThreshold: 1.5}", "filters.priorityThreshold: 1.5 is not a"),
+        ("filters: {priorityThreshold: High!}", 'filters.priorityThreshold: "High!" is not an object name'),
+        ("filters: {priorityThreshold: 4294967296}", "filters.priorityThreshold: 4294967296 is not a priority"),
+        ("filters: {priorityThreshold: true}", "filters.priorityThreshold: "),
+        ("filters: {minReplicas: -1}", "filters.minReplicas: -1 is not at least 0"),
+        ("filters: {noEvictionPolicy: never}", 'filters.noEvictionPolicy: "never" is not one of preferred, mandatory'),
+        (
+            "filters: {protectedStorageClasses: [fast]}",
+            "filters.protectedStorageClasses: says nothing unless persistentVolumes is false",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_its_place(body: str, error: str) -> None:
+    (found,) = errors_of(native(body))
+    assert error in found

@@ -1,0 +1,123 @@
+"""The section `usage` of a configuration: defaults, what it becomes, and how it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from rescheduler.config.errors import path_of
+from rescheduler.config.translation import parse
+from rescheduler.config.usage_fields import UsageFields
+from rescheduler.model.usage import PrometheusAccess, Queries, UsageSettings, UsageSource
+
+URL = "http://prometheus.monitoring:9090"
+
+
+def refusal(**fields: Any) -> list[str]:
+    found = parse(fields, UsageFields, ("usage",))
+    assert isinstance(found, list), found
+    return [f"{path_of(finding.loc)}: {finding.message}" for finding in found]
+
+
+def test_nothing_said_is_the_defaults() -> None:
+    assert UsageFields().settings() == UsageSettings()
+
+
+def test_everything_said_is_what_sources_get() -> None:
+    fields = UsageFields.model_validate(
+        {
+            "source": "prometheus",
+            "interval": "15s",
+            "window": "10m",
+            "maxAge": "1m",
+            "prometheus": {
+                "url": "https://prom:9090/prefix/",
+                "bearerTokenFile": "/token",
+                "caFile": "/ca",
+                "certificateFile": "/crt",
+                "keyFile": "/key",
+                "timeout": "3s",
+                "queries": {"nodeCpu": "up", "podMemory": "down"},
+            },
+        }
+    )
+    ready = Queries()
+    assert fields.settings() == UsageSettings(
+        UsageSource.PROMETHEUS,
+        15.0,
+        600.0,
+        60.0,
+        PrometheusAccess(
+            "https://prom:9090/prefix",
+            "/token",
+            "/ca",
+            "/crt",
+            "/key",
+            timeout=3.0,
+            queries=Queries("up", ready.node_memory, ready.pod_cpu, "down"),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "url", [URL, "https://prom", "http://[fd00::7]:9090", "http://10.0.0.7:9090/a/b", "HTTP://prom"]
+)
+def test_an_address_may_look_like_this(url: str) -> None:
+    fields = UsageFields.model_validate({"source": "prometheus", "prometheus": {"url": url}})
+    assert fields.prometheus.url == url
+
+
+@pytest.mark.parametrize(
+    "url", ["prom:9090", "ftp://prom", "http://", "http://prom:0", "http://prom:x", "http://p?q=1", "http://p q"]
+)
+def test_an_address_may_not_look_like_this(url: str) -> None:
+    (said,) = refusal(prometheus={"url": url})
+    assert said == f'usage.prometheus.url: "{url}" is not an address such as {URL}, without a query'
+
+
+def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
+    (said,) = refusal(prometheus={"url": "http://me:hunter2@prom"})
+    assert said.startswith("usage.prometheus.url: has a user or a password in it: leave them out")
+    assert "hunter2" not in said
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"source": "metrics"}, 'usage.source: "metrics" is not one of'),
+        ({"source": "prometheus"}, f"usage.prometheus: has no url, and source is prometheus: give one such as {URL}"),
+        ({"window": "10s"}, "usage.window: 10s is shorter than interval (30s): make it as long at least"),
+        ({"maxAge": "10s"}, "usage.maxAge: 10s is shorter than interval (30s): make it as long at least"),
+        ({"interval": 30}, "usage.interval: 30 is a number, expected a duration such as 30s: write 30s for seconds"),
+        ({"prometheus": {"keyFile": "/key"}}, "usage.prometheus.certificateFile: is needed too"),
+        ({"prometheus": {"certificateFile": "/crt"}}, "usage.prometheus.keyFile: is needed too"),
+        (
+            {"prometheus": {"caFile": "/ca", "insecureSkipVerify": True}},
+            "usage.prometheus.insecureSkipVerify: cannot be",
+        ),
+        (
+            {"prometheus": {"url": URL, "caFile": "/ca"}},
+            "usage.prometheus.caFile: is for https, but url begins with http",
+        ),
+        ({"prometheus": {"queries": {"nodeCpu": " "}}}, "usage.prometheus.queries.nodeCpu: is empty: give a query"),
+        ({"prometheus": {"timeout": "0s"}}, "usage.prometheus.timeout: 0s is not at least 1s"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_the_cure(fields: dict[str, Any], said: str) -> None:
+    (found,) = refusal(**fields)
+    assert found.startswith(said), found
+
+
+def test_every_field_is_described() -> None:
+    def described(model: Any) -> bool:
+        return all(field.description for field in model.model_fields.values())
+
+    fields = UsageFields.model_fields["prometheus"].default
+    assert all(described(type(each)) for each in (UsageFields(), fields, fields.queries))
+
+
+def test_an_unknown_field_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        UsageFields.model_validate({"scource": "prometheus"})
