@@ -1,0 +1,85 @@
+{{/* What the rest of the chart has to know of the controller's configuration, with the defaults that the controller has
+(tests/chart/test_defaults.py compares them), and what cannot work in a pod. */}}
+
+{{- define "kube-rescheduler.lease" -}}
+{{- (.Values.config.leaderElection).resourceName | default "kube-rescheduler" -}}
+{{- end -}}
+
+{{- define "kube-rescheduler.webhookName" -}}
+{{- (.Values.config.webhook).name | default "kube-rescheduler" -}}
+{{- end -}}
+
+{{- define "kube-rescheduler.webhookService" -}}
+{{- (.Values.config.webhook).serviceName | default "kube-rescheduler-webhook" -}}
+{{- end -}}
+
+{{- define "kube-rescheduler.webhookServicePort" -}}
+{{- (.Values.config.webhook).servicePort | default 443 | int -}}
+{{- end -}}
+
+{{- define "kube-rescheduler.webhookPort" -}}
+{{- (.Values.config.webhook).port | default 9443 | int -}}
+{{- end -}}
+
+{{/* 0 where nothing is served. */}}
+{{- define "kube-rescheduler.webPort" -}}
+{{- if .Values.dryRun -}}
+0
+{{- else -}}
+{{- (.Values.config.web).port | default 0 | int -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Without TLS; 0 where it is not served. */}}
+{{- define "kube-rescheduler.extenderPort" -}}
+{{- if and (.Values.config.extender).enabled (not .Values.dryRun) -}}
+{{- (.Values.config.extender).insecurePort | default 0 | int -}}
+{{- else -}}
+0
+{{- end -}}
+{{- end -}}
+
+{{/* Whether the webhook's port is listened on, with TLS; empty if not. */}}
+{{- define "kube-rescheduler.secure" -}}
+{{- $webhook := .Values.config.webhook | default dict -}}
+{{- if .Values.dryRun -}}
+{{- else if or $webhook.enabled (and (.Values.config.extender).enabled ($webhook.certificates).certificateFile) -}}
+yes
+{{- end -}}
+{{- end -}}
+
+{{- define "kube-rescheduler.replicas" -}}
+{{- if .Values.dryRun -}}
+{{- min 1 (int .Values.replicas) -}}
+{{- else -}}
+{{- int .Values.replicas -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The sections of which use is made only once, when the process starts: only their change has to roll the pods. */}}
+{{- define "kube-rescheduler.restartOnly" -}}
+{{- pick .Values.config "leaderElection" "clientConnection" "web" "webhook" "extender" | toJson -}}
+{{- end -}}
+
+{{- define "kube-rescheduler.check" -}}
+{{- $elect := .Values.config.leaderElection | default dict -}}
+{{- $web := .Values.config.web | default dict -}}
+{{- if and (gt (int .Values.replicas) 1) (hasKey $elect "leaderElect") (not $elect.leaderElect) -}}
+{{- fail "config.leaderElection.leaderElect is false, and replicas is above 1: all of them would move pods at once. Set replicas to 1, or leave leaderElect out." -}}
+{{- end -}}
+{{- if and $elect.resourceNamespace (ne $elect.resourceNamespace .Release.Namespace) -}}
+{{- fail (printf "config.leaderElection.resourceNamespace is %s, but the release is in %s, where its rights and Services are: leave it out." $elect.resourceNamespace .Release.Namespace) -}}
+{{- end -}}
+{{- if and .Values.rbac.create (not .Values.rbac.webhook) (.Values.config.webhook).enabled -}}
+{{- fail "config.webhook.enabled is true, but rbac.webhook is false, so the controller may not register the webhook: change one of them." -}}
+{{- end -}}
+{{- if and (ne (include "kube-rescheduler.webPort" .) "0") (or (hasPrefix "127." ($web.bindAddress | default "")) (eq ($web.bindAddress | default "") "::1")) -}}
+{{- fail (printf "config.web.bindAddress is %s, where kubelet's probes do not reach it: leave it out, or set config.web.port to 0." $web.bindAddress) -}}
+{{- end -}}
+{{- if has "--dry-run" .Values.extraArgs -}}
+{{- fail "extraArgs has --dry-run, with which nothing is served, so that kubelet's probes would fail: set dryRun to true instead." -}}
+{{- end -}}
+{{- if and .Values.serviceMonitor.enabled (eq (include "kube-rescheduler.webPort" .) "0") -}}
+{{- fail "serviceMonitor.enabled is true, but config.web.port is 0, or dryRun is true, so there are no metrics to read: change one of them." -}}
+{{- end -}}
+{{- end -}}
