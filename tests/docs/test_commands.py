@@ -1,0 +1,132 @@
+"""Every command that a page shows exists: blocks are taken apart, and what reads `examples/` is run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs import commands
+from tests.docs.pages import PAGES, ROOT, Block, blocks, name_of, spans
+from tests.docs.shell import LANGUAGES, CommandLine, ShellError, command_lines, shown, simple
+from tests.docs.skipped import is_of_reader
+from tests.support.cli import rescheduler
+
+_SPAN = re.compile(r"(?:rescheduler|make|kubectl rescheduler) [a-z][^…]*")
+
+every_page = pytest.mark.parametrize("page", PAGES, ids=name_of)
+
+
+def lines_of(page: Path) -> Iterator[CommandLine]:
+    for line in _all_lines_of(page):
+        if line.words and not is_of_reader(line.place, " ".join(line.words)):
+            yield line
+
+
+def _all_lines_of(page: Path) -> Iterator[CommandLine]:
+    for block in blocks(page):
+        if block.language in LANGUAGES:
+            yield from command_lines(block)
+    for place, text in spans(page):
+        if _SPAN.fullmatch(text) and not re.search(
+            r"[A-Z]{3,}\b(?!=)|NAME", text
+        ):  # NAMESPACE/POD stands for something
+            yield from simple(place, text)
+
+
+@every_page
+def test_every_command_is_one(page: Path) -> None:
+    found = [(each, commands.fault(each)) for each in lines_of(page)]
+    assert [f"{each.place}: {' '.join(each.words)}: {why}" for each, why in found if why] == []
+
+
+@every_page
+def test_commands_on_the_examples_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    for line in lines_of(page):
+        name, *words = line.words
+        if name == "rescheduler" and any(word.startswith("examples/") for word in words):
+            ran = rescheduler(*words)
+            assert ran.code in (0, 3), f"{line.place}: {ran.said}"
+
+
+def block(language: str, *lines: str) -> Block:
+    return Block(ROOT / "README.md", 10, language, "".join(f"{line}\n" for line in lines))
+
+
+def words(*lines: str) -> list[tuple[str, ...]]:
+    return [each.words for each in command_lines(block("bash", *lines))]
+
+
+class TestAShellBlock:
+    def test_is_cut_into_simple_commands(self) -> None:
+        assert words("A=1 rescheduler plan -o json > plan.json && kubectl get pmig -A | grep x  # why") == [
+            ("rescheduler", "plan", "-o", "json"),
+            ("kubectl", "get", "pmig", "-A"),
+            ("grep", "x"),
+        ]
+
+    def test_goes_on_after_a_backslash_and_within_quotes(self) -> None:
+        assert words("kubectl patch x \\", '  -p \'{"a":', "1}'") == [("kubectl", "patch", "x", "-p", '{"a":\n1}')]
+
+    def test_may_have_substitutions_and_loops(self) -> None:
+        assert words("source <(rescheduler completion bash)") == [("source",), ("rescheduler", "completion", "bash")]
+        assert words("for n in a b; do kubectl cordon $n; done") == [("kubectl", "cordon", "$n")]
+
+    def test_feeds_a_here_document(self) -> None:
+        (found,) = command_lines(block("bash", "kubectl apply -f - <<'EOF'", "kind: Pod", "EOF"))
+        assert (found.words, found.fed) == (("kubectl", "apply", "-f", "-"), "kind: Pod\n")
+
+    def test_without_an_end_is_told_with_its_line(self) -> None:
+        with pytest.raises(ShellError, match=r"^README.md:12: .*no end"):
+            list(command_lines(block("bash", "true", "echo 'x")))
+
+
+class TestAConsole:
+    def test_has_commands_and_their_output(self) -> None:
+        first, second = shown(block("console", "$ true", "a", "b", "$ false"))
+        assert (first.command, first.output, first.place) == ("true", "a\nb\n", "README.md:11")
+        assert (second.command, second.output) == ("false", "")
+
+    def test_begins_with_a_command(self) -> None:
+        with pytest.raises(ShellError, match=r"README.md:11"):
+            list(shown(block("console", "output")))
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("rescheduler plan --treshold 70", "No such option"),
+        ("rescheduler plam", "no command plam"),
+        ("kubectl rescheduler plan --treshold 70", "No such option"),
+        ("make tets", "no target tets"),
+        ("make demo DEMMO=1", "no variable DEMMO"),
+        ("kubectl -n x gett pods", "no verb gett"),
+        ("helm instal x", "no verb instal"),
+        ("helm upgrade x charts/kube-rescheduler --set imgae.tag=dev", "there is no imgae"),
+        ("helm upgrade x charts/kube-rescheduler --set config.cpuThreshold=170", "170"),
+        ("kubectl apply -f deploy/nothing.yaml", "not in the repository"),
+        ("python -m tests.nothing", "no such module"),
+        ("frobnicate", "does not know"),
+    ],
+)
+def test_a_wrong_command_is_found(line: str, why: str) -> None:
+    (found,) = simple("here", line)
+    assert why in commands.fault(found)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rescheduler plan -o=wide",
+        "kubectl -n x get pods",
+        "make demo DEMO=x",
+        "python -m tests.chaos",
+        ".venv/bin/rescheduler plan",
+    ],
+)
+def test_a_right_command_is_left_alone(line: str) -> None:
+    (found,) = simple("here", line)
+    assert commands.fault(found) == ""
