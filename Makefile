@@ -15,7 +15,7 @@ KILLS ?= 200
 MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check format test test-fast test-cluster tools screenshots test-versions agree chaos bench docs testbed cluster lock clean
+.PHONY: help setup demo check format test test-fast test-cluster tools screenshots test-versions agree chaos bench docs site dist image release-check release-facts hooks testbed cluster lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,7 @@ check: $(READY) ## Lint, types, import rules, generated pages
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
+	$(BIN)/python -m release.lock --check
 
 format: $(READY) ## Format the code
 	$(BIN)/ruff check --fix
@@ -52,9 +53,10 @@ test-fast: $(READY) tools ## Tests that need no cluster
 test-cluster: $(READY) testbed tools ## Tests on the real control plane
 	$(BIN)/pytest -m "cluster and not chaos"
 
-tools: $(READY) ## Install what tests look at the product with: Chromium and Prometheus
+tools: $(READY) ## Install what tests look at the product with: Chromium, Prometheus and helm
 	$(BIN)/python -m tests.browser.chromium
 	$(BIN)/python -m tests.support.prometheus
+	$(BIN)/python -m tests.testbed.helm
 
 screenshots: $(READY) tools ## Take the pictures of docs/screenshots anew
 	$(BIN)/python -m tests.browser.screenshots
@@ -72,15 +74,36 @@ chaos: $(READY) testbed ## Kill the controller at every step, and break its conn
 	$(BIN)/pytest -m chaos
 	$(BIN)/python -m tests.chaos --kills $(KILLS) --fault-minutes $(MINUTES)
 
-bench: $(READY) testbed ## Planning, watching, webhook and extender on generated clusters, moving on the real one
+bench: $(READY) testbed ## Planning, all strategies, watching, webhook and extender on generated clusters, moving on the real one
 	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.bench.together
+	$(BIN)/python -m tests.bench.consolidation $(if $(DATA),--data $(DATA))
 	$(BIN)/python -m tests.bench.watching
 	$(BIN)/python -m tests.bench.admission
 	$(BIN)/python -m tests.bench.page
 	$(BIN)/python -m tests.bench.moving
 
-docs: $(READY) ## Write the generated pages
+docs: $(READY) ## Write what is generated: pages, schema of the chart, plain manifests
+	$(BIN)/python -m charts.generate
 	$(BIN)/python docs/generate.py
+
+site: $(READY) ## The documentation as a site, in build/site
+	$(BIN)/python -m mkdocs build --strict
+
+dist: $(READY) ## Wheel, sdist, chart, SBOM and sums in dist/, built twice and compared
+	$(BIN)/python -m release.dist
+
+image: $(READY) ## The image, where Docker or Podman runs
+	$(BIN)/python -m release.image
+
+release-check: $(READY) ## Whether a tag, the version and the CHANGELOG agree (TAG=v1.2.3)
+	@$(BIN)/python -m release.tag "$$TAG"
+
+release-facts: $(READY) ## What a release is built of: version, commit, time
+	@$(BIN)/python -m release.tag
+
+hooks: $(READY) ## Have git run the checks before each commit
+	$(BIN)/pre-commit install
 
 testbed: $(READY) ## Build the real control plane and say where it is
 	$(BIN)/python -m tests.testbed build
@@ -90,6 +113,9 @@ cluster: $(READY) ## Start a real control plane to play with (NODES=20 PODS=100)
 
 lock: $(READY) ## Renew the pinned dependencies
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-annotate --upgrade -o requirements.lock
+	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	$(BIN)/python -m release.lock
 
 clean: ## Remove what was installed and cached here
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

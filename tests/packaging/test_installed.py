@@ -1,0 +1,68 @@
+"""The archives as users have them: installed into clean environments, with the programs that pip puts onto the PATH."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from release import tree
+from release.tree import ROOT
+
+from rescheduler import __version__
+
+CLUSTER = str(ROOT / "examples" / "cluster.yaml")
+
+
+@pytest.fixture(params=["from_wheel", "from_sdist"])
+def programs(request: pytest.FixtureRequest) -> Path:
+    """The folder of the installed programs."""
+    folder: Path = request.getfixturevalue(request.param)
+    return folder
+
+
+def ran(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    """A program of the folder, in an environment that knows nothing of this checkout."""
+    env = {"PATH": f"{folder}:{os.defpath}", "HOME": "/nonexistent", "KUBECONFIG": "/nonexistent"}
+    program = shutil.which(args[0], path=env["PATH"] if (folder / args[0]).exists() else os.environ["PATH"])
+    assert program is not None, args
+    return subprocess.run([program, *args[1:]], env=env, cwd="/", capture_output=True, text=True, check=False)
+
+
+def test_the_example_is_planned_as_the_checkout_plans_it(programs: Path) -> None:
+    done = ran(programs, "rescheduler", "plan", "-f", CLUSTER, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    assert plan["kind"] == "Plan"
+    assert plan["moves"]
+
+
+def test_it_says_which_version_and_commit_it_is(programs: Path) -> None:
+    found = json.loads(ran(programs, "rescheduler", "version", "-o", "json").stdout)
+    assert (found["version"], found["commit"]) == (__version__, tree.commit() or None)
+    assert set(found) == {"version", "commit", "python", "implementation", "platform", "dependencies"}
+    assert {"aiohttp", "numpy", "pydantic"} <= set(found["dependencies"])
+    assert all(found["dependencies"].values())
+
+
+def test_the_plugin_calls_itself_as_kubectl_does(programs: Path) -> None:
+    assert ran(programs, "kubectl-rescheduler", "version").stdout.startswith(f"rescheduler {__version__} (python 3.")
+    assert ran(programs, "kubectl-rescheduler", "plan", "--help").stdout.startswith("Usage: kubectl rescheduler plan")
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on the PATH")
+def test_kubectl_finds_the_plugin_on_the_path(programs: Path) -> None:
+    done = ran(programs, "kubectl", "rescheduler", "plan", "-f", CLUSTER, "-o", "name")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ran(programs, "rescheduler", "plan", "-f", CLUSTER, "-o", "name").stdout
+    assert "pod/" in done.stdout
+
+
+def test_the_page_and_the_types_are_with_it(programs: Path) -> None:
+    (package,) = (programs.parent / "lib").glob("python*/site-packages/rescheduler")
+    assert (package / "py.typed").exists()
+    page = {path.name for path in (package / "web" / "page").iterdir()}
+    assert page == {path.name for path in (ROOT / "src" / "rescheduler" / "web" / "page").iterdir()}
