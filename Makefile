@@ -5,14 +5,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 UV_VERSION := 0.13.7
-# One worker per core; the real control plane's tests run alone, because each worker would start a cluster of its own.
-# A worker that has nothing left takes over from the other, which has the scenarios that wait.
-FAST := $(BIN)/pytest -n auto --dist worksteal -m "not cluster and not chaos"
+# Tests wait more than they compute, so there are more workers than cores. One that has nothing left takes over from
+# another. On the real control plane each worker has a cluster of its own (about 1.5 GB), and takes whole files.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(max(3, os.cpu_count() or 1))')
+CLUSTERS ?= 3
+FAST := $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not cluster and not chaos"
+REAL := $(BIN)/pytest -n $(CLUSTERS) --dist loadfile -m "cluster and not chaos"
 NODES ?= 20
 PODS ?= 100
 CASES ?= 10000
 KILLS ?= 200
 MINUTES ?= 10
+TAG ?=
+# By the environment, not by the command line: a tag could have the name of a command.
+export TAG
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check format test test-fast test-cluster tools screenshots test-versions agree chaos bench docs site dist image release-check release-facts hooks testbed cluster lock clean
@@ -51,7 +57,7 @@ test-fast: $(READY) tools ## Tests that need no cluster
 	$(FAST)
 
 test-cluster: $(READY) testbed tools ## Tests on the real control plane
-	$(BIN)/pytest -m "cluster and not chaos"
+	$(REAL)
 
 tools: $(READY) ## Install what tests look at the product with: Chromium, Prometheus and helm
 	$(BIN)/python -m tests.browser.chromium
@@ -64,7 +70,7 @@ screenshots: $(READY) tools ## Take the pictures of docs/screenshots anew
 test-versions: $(READY) ## The cluster's tests on every supported Kubernetes version
 	for version in v1.34.4 v1.36.4 v1.37.1; do \
 	  RESCHEDULER_TESTBED_VERSION=$$version $(BIN)/python -m tests.testbed build && \
-	  RESCHEDULER_TESTBED_VERSION=$$version $(BIN)/pytest -m "cluster and not chaos" || exit 1; \
+	  RESCHEDULER_TESTBED_VERSION=$$version $(REAL) || exit 1; \
 	done
 
 agree: $(READY) testbed ## Our feasibility against the real kube-scheduler (CASES=10000)
