@@ -30,7 +30,7 @@ RUN python -m venv /tools \
  && /tools/bin/python -m pip install --no-deps --require-hashes -r release/build.lock
 
 COPY pyproject.toml README.md LICENSE ./
-COPY release/build_hook.py ./release/
+COPY release/build_hook.py release/readme_hook.py ./release/
 COPY src ./src
 RUN /tools/bin/python -m hatchling build -t wheel -d /wheels \
  && python -m pip --python /opt/rescheduler/bin/python install --no-deps --no-index --find-links /wheels kube-rescheduler \

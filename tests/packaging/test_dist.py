@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tarfile
 import zipfile
 from email.parser import Parser
@@ -14,6 +15,7 @@ import yaml
 from release import tree
 from release.chart import chart_name, packed
 from release.dist import build, build_twice
+from release.readme_hook import PROJECT
 from release.tree import ROOT, ReleaseError, has_git
 
 from rescheduler import __version__
@@ -48,6 +50,17 @@ def test_the_wheel_has_every_file_of_the_package_and_nothing_else(dist: Path) ->
     extra = {"rescheduler/commit.txt"} if tree.commit() else set()
     assert names_of_wheel(dist) == ours | info | {f"{STEM}.dist-info/licenses/LICENSE"} | extra
     assert {"rescheduler/py.typed", "rescheduler/web/page/index.html", "rescheduler/web/page/zh.js"} <= ours
+
+
+def test_the_readme_that_is_published_has_no_link_that_leads_nowhere(dist: Path) -> None:
+    with zipfile.ZipFile(dist / f"{STEM}-py3-none-any.whl") as archive:
+        text = archive.read(f"{STEM}.dist-info/METADATA").decode().partition("\n\n")[2]
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    assert len(links) > 30
+    assert [link for link in links if not link.startswith("https://")] == []
+    assert f"{PROJECT}/raw/main/docs/screenshots/overview-light.png" in links
+    ours = [link.removeprefix(f"{PROJECT}/blob/main/") for link in links if link.startswith(f"{PROJECT}/blob/")]
+    assert [path for path in ours if not (ROOT / path).exists()] == []
 
 
 def test_the_sdist_has_every_file_of_the_checkout_and_nothing_else(dist: Path) -> None:
