@@ -34,6 +34,7 @@ HEAD: Json = {"apiVersion": "rescheduler.io/v1alpha1", "kind": "ReschedulerConfi
 OF_OTHERS = {
     "ServiceMonitor": "a kind of the Prometheus operator, which no test has",
     "PrometheusRule": "the same",
+    "Cluster": "of the tool kind, which no test has",
 }
 """Kinds that are only looked at by their form, and why."""
 _RULE = frozenset(("apiGroups", "resources", "verbs", "resourceNames", "nonResourceURLs"))

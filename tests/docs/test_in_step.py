@@ -6,16 +6,16 @@ Reasons of Events are taken out of the source, so that docs/events.md has each o
 from __future__ import annotations
 
 import ast
-import importlib.util
 import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import yaml
+from docs.generating.events import EVENTS
+from docs.generating.rights import ABOVE, NO_COMMENT
 
 from rescheduler.config import defaults
 from rescheduler.recovery import telling
@@ -38,13 +38,8 @@ every_page = pytest.mark.parametrize("page", PAGES, ids=name_of)
 
 @pytest.fixture(scope="module")
 def events() -> dict[str, tuple[str, str, str]]:
-    """The table of docs/generate.py, by reason."""
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-    assert spec
-    assert spec.loader
-    module: ModuleType = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return {reason: words for chapter in module.EVENTS.values() for reason, words in chapter.items()}
+    """The table of docs/events.md, by reason."""
+    return {reason: words for chapter in EVENTS.values() for reason, words in chapter.items()}
 
 
 class TestEvents:
@@ -55,7 +50,7 @@ class TestEvents:
             if re.search(r"(?<!class )\bNews\(", file.read_text(encoding="utf-8")) and file.parts[-2] != "embedded"
         }
         assert makers == {*TELLERS, "recovery/telling.py"}, (
-            "a new teller: add it here, and its reasons to docs/generate.py"
+            "a new teller: add it here, and its reasons to docs/generating/events.py"
         )
 
     def test_every_reason_is_in_the_table_and_no_other(self, events: dict[str, Any]) -> None:
@@ -93,6 +88,18 @@ def test_the_security_page_says_of_each_right_what_could_be_done_with_it() -> No
     assert {each for each in given - said if each[1] not in _LOOKING} == set()
     assert {resource for resource, _ in given} == {resource for resource, _ in said}
     assert {each for each in said - given if each[1] not in _LOOKING} == set(), "not granted at all"
+
+
+def test_every_right_says_what_it_is_for() -> None:
+    page = (ROOT / "docs" / "rights.md").read_text(encoding="utf-8")
+    for section in page.split("\n## ")[1:]:
+        rows = [row for row in section.splitlines() if row.startswith("| `")]
+        reasons = [re.split(r"(?<!\\)\|", row)[3].strip() for row in rows]
+        assert rows, section
+        assert all(reasons), section
+        assert reasons[0] != "the same", section
+        if ABOVE in reasons:  # then the role itself must have a comment
+            assert NO_COMMENT not in section, section
 
 
 def _rights(cell: str) -> Iterator[tuple[str, str]]:

@@ -6,16 +6,17 @@ loads is there, links lead to files and anchors, and no table or list was left a
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
 import yaml
 
+from tests.docs.building import built_site
 from tests.docs.pages import ROOT
 
 _LOADING = {"img": "src", "script": "src", "link": "href", "iframe": "src", "source": "src"}
@@ -57,12 +58,7 @@ class Read(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    assert "WARNING" not in ran.stderr, ran.stderr
-    return folder
+    return built_site(tmp_path_factory.mktemp("site"))
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +117,25 @@ def test_no_table_and_no_list_is_left_as_raw_markdown(read: dict[Path, Read], si
         if line.startswith(starts)
     ]
     assert raw == [], "leave an empty line above it"
+
+
+def test_long_names_in_tables_may_break_where_a_reader_would(site: Path) -> None:
+    html = (site / "metrics.html").read_text(encoding="utf-8")
+    assert "<code>rescheduler_<wbr>cache_<wbr>up</code>" in html
+    assert "<wbr>" not in "".join(re.findall(r"<pre>.*?</pre>", html, re.DOTALL))
+    assert "<wbr>" not in (site / "search" / "search_index.json").read_text(encoding="utf-8")
+
+
+def test_no_page_is_twice_in_the_navigation() -> None:
+    found = list(_paths(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
+    assert sorted(found) == sorted(set(found))
+
+
+def _paths(entry: Any) -> Iterator[str]:
+    if isinstance(entry, str):
+        yield entry
+    for inside in entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else ():
+        yield from _paths(inside)
 
 
 def test_the_configuration_switches_off_what_would_be_loaded() -> None:

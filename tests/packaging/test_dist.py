@@ -144,4 +144,4 @@ def test_a_tree_without_git_has_to_be_told_its_time(tmp_path: Path, monkeypatch:
 
 def test_the_version_is_in_one_place_only() -> None:
     assert tree.version() == __version__
-    assert 'dynamic = ["version"]' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert 'dynamic = ["version", "readme"]' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")

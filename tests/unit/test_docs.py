@@ -7,9 +7,10 @@ all pages are the business of `tests/docs`.
 from __future__ import annotations
 
 import ast
-import importlib.util
 import re
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,9 @@ from types import ModuleType
 import msgspec
 import pytest
 import yaml
+from docs.generating import writing
+from docs.generating.guards import GUARD_SETTINGS, PLAN_GUARDS
+from docs.generating.predicates import EXPLAINED, NODE_RULES
 
 from rescheduler import strategies
 from rescheduler.config import defaults
@@ -46,17 +50,6 @@ def prose(page: Path) -> str:
 
 
 @pytest.fixture
-def generate(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """docs/generate.py, which is a script and not in a package."""
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
 def misplaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """CONTRIBUTING's strategy, as if its file were in strategies/."""
     (example,) = blocks(ROOT / "CONTRIBUTING.md", "python")
@@ -68,37 +61,37 @@ def misplaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 class TestGeneratedPages:
-    def test_are_in_step_with_the_code(self, generate: ModuleType) -> None:
-        assert generate.differences() == [], "run `make docs`"
+    def test_are_in_step_with_the_code(self) -> None:
+        assert writing.differences() == [], "run `make docs`"
+
+    def test_are_checked_by_the_script_from_wherever_it_is_started(self, tmp_path: Path) -> None:
+        command = [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"]
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (ran.returncode, ran.stdout) == (0, ""), ran.stderr
 
     def test_out_of_step_are_shown_as_a_diff_and_an_exit_code(
-        self,
-        generate: ModuleType,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str],
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        for path, text in generate.wanted():
+        for path, text in writing.wanted():
             (tmp_path / path).parent.mkdir(exist_ok=True)
             (tmp_path / path).write_text(text.replace("web-5b8f7d9c4-2mdkq", "web-0"), encoding="utf-8")
         shutil.copytree(ROOT / "examples", tmp_path / "examples")
-        monkeypatch.setattr(generate, "ROOT", tmp_path)
         monkeypatch.setattr("sys.argv", ["generate.py", "--check"])
-        assert generate.main() == 1
+        assert writing.main(tmp_path) == 1
         assert "web-5b8f7d9c4-2mdkq" in capsys.readouterr().out
         monkeypatch.setattr("sys.argv", ["generate.py"])
-        assert generate.main() == 0
-        assert generate.differences() == []
+        assert writing.main(tmp_path) == 0
+        assert writing.differences(tmp_path) == []
 
-    def test_name_every_guard_and_no_other(self, generate: ModuleType) -> None:
-        assert set(generate.GUARD_SETTINGS) <= {name for name, _ in GUARDS}
+    def test_name_every_guard_and_no_other(self) -> None:
+        assert set(GUARD_SETTINGS) <= {name for name, _ in GUARDS}
         of_removals = {"StillRunning"}  # planning.guards.objection_to_removal
         of_plans = set().union(*map(names_in, (budgets, disruption, hours, planner)))
-        assert set(generate.PLAN_GUARDS) == of_plans | of_removals
+        assert set(PLAN_GUARDS) == of_plans | of_removals
 
-    def test_name_only_settings_that_exist(self, generate: ModuleType) -> None:
+    def test_name_only_settings_that_exist(self) -> None:
         known = defaults(settings_by_name()).effective()
-        texts = [*generate.GUARD_SETTINGS.values(), *(setting for _, setting in generate.PLAN_GUARDS.values())]
+        texts = [*GUARD_SETTINGS.values(), *(setting for _, setting in PLAN_GUARDS.values())]
         for setting in re.findall(r"`([a-z]\w*(?:\.\w+)?)`", " ".join(texts)):
             at: object = known
             for part in setting.split("."):
@@ -106,9 +99,9 @@ class TestGeneratedPages:
                 assert part in at, setting
                 at = at[part]
 
-    def test_name_every_rule_about_nodes(self, generate: ModuleType) -> None:
-        assert set(generate.NODE_RULES) == {rule.name for rule in node_rules(Columns(cluster(node("a"))))}
-        assert set(generate.EXPLAINED) == names_in(explain) - set(generate.PLAN_GUARDS)
+    def test_name_every_rule_about_nodes(self) -> None:
+        assert set(NODE_RULES) == {rule.name for rule in node_rules(Columns(cluster(node("a"))))}
+        assert set(EXPLAINED) == names_in(explain) - set(PLAN_GUARDS)
 
 
 def names_in(module: ModuleType) -> set[str]:

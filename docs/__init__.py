@@ -1,0 +1,1 @@
+"""The documentation; `docs.generating` makes pages of it from the code."""

@@ -1,0 +1,67 @@
+"""docs/strategies.md and docs/configuration.md: both are the words of the settings themselves."""
+
+from __future__ import annotations
+
+import inspect
+
+from docs.generating.markdown import table
+from rescheduler.config.reference import default_of, reference_markdown
+from rescheduler.config.translation import fields_by_name
+from rescheduler.planning.settings import Settings
+from rescheduler.planning.strategy import Strategy
+from rescheduler.strategies import discover, settings_by_name
+
+_STRATEGIES = """\
+A strategy is one reason to move pods. It only proposes; the planner decides (see [architecture](architecture.md)).
+Strategies run in the order below, whatever the order in `enabledStrategies`. Each sees the cluster as the moves before
+it leave it. A strategy that is not named there is off. Settings go under `strategies.<name>` of the
+[configuration](configuration.md):
+
+```yaml
+apiVersion: rescheduler.io/v1alpha1
+kind: ReschedulerConfiguration
+enabledStrategies: [NodeTaints, TooManyRestarts, ResourceOptimization, TopologySpread]
+strategies:
+  NodeTaints: {includedTaints: [dedicated=ci]}
+  TooManyRestarts: {restartThreshold: 20, namespaces: [shop]}
+  TopologySpread: {constraints: [DoNotSchedule, ScheduleAnyway]}
+```
+
+Wherever pods of lower priority go first, those of lower [eviction cost](when.md#marks) go first among pods of one
+priority. Settings of a node pool go over these (`pools[].strategies`). What may be moved at all, by any strategy, is
+said by [filters and guards](guards.md), when by [windows](when.md). A strategy of your own is one file: see
+[CONTRIBUTING](../CONTRIBUTING.md).
+"""
+
+_CONFIGURATION = """\
+`rescheduler run` uses all of it; commands that only look use what says which pods move where, and the kubeconfig.
+"""
+
+
+def strategies() -> str:
+    """One section a strategy, in the order in which they run."""
+    parts = ["# Strategies\n", _STRATEGIES]
+    for name, strategy in discover().items():
+        parts += [f"## {name}\n", f"Order {strategy.order}.\n", f"{inspect.cleandoc(strategy.__doc__ or '')}\n"]
+        parts.append(_settings(strategy))
+    return "\n".join(parts)
+
+
+def _settings(strategy: type[Strategy[Settings]]) -> str:
+    model = strategy.settings_type
+    if not model.model_fields:
+        return "It has no settings of its own.\n"
+    defaults = model.model_construct().model_dump(mode="json", by_alias=True, warnings=False)
+    rows = [
+        (f"`{name}`", default_of(defaults[name]), " ".join((info.description or "").split()))
+        for name, info in fields_by_name(model).items()
+    ]
+    words = inspect.cleandoc(model.__dict__.get("__doc__") or "")
+    opening = f"Its settings: {words[0].lower()}{words[1:]}\n\n" if words else ""
+    return opening + table(("setting", "default", "description"), rows)
+
+
+def configuration() -> str:
+    """The reference that the configuration makes of itself."""
+    title, _, rest = reference_markdown(settings_by_name()).partition("\n")
+    return f"{title}\n\n{_CONFIGURATION}{rest}"
