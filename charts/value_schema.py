@@ -16,6 +16,9 @@ Schema = dict[str, Any]
 _TEXTS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
 _OBJECTS: Schema = {"type": "array", "items": {"type": "object"}}
 _NAME: Schema = {"type": "string", "pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$", "maxLength": 50}
+_OBJECT_NAME: Schema = {
+    "type": "string", "pattern": "^([a-z0-9]([-.a-z0-9]*[a-z0-9])?)?$", "maxLength": 253,
+}  # fmt: skip
 _PORT: Schema = {"type": "integer", "minimum": 1, "maximum": 65535}
 _QUANTITIES: Schema = {"type": "object", "additionalProperties": {"type": ["string", "number"]}}
 _AS_IN_A_POD: Schema = {"type": "object"}
@@ -35,6 +38,9 @@ SPECIAL: dict[str, Schema] = {
     "extraEnv": _OBJECTS,
     "extraVolumes": _OBJECTS,
     "extraVolumeMounts": _OBJECTS,
+    "commonLabels": _TEXTS,
+    "existingConfigMap": _OBJECT_NAME,
+    "serviceAccount.name": _OBJECT_NAME,
     "serviceAccount.annotations": _TEXTS,
     "crds.by": {"enum": ["chart", "controller", "nobody"]},
     "service.type": {"enum": ["ClusterIP", "NodePort", "LoadBalancer"]},
@@ -50,8 +56,11 @@ SPECIAL: dict[str, Schema] = {
     "nodeSelector": _TEXTS,
     "tolerations": _OBJECTS,
     "affinity": _AS_IN_A_POD,
+    "deploymentAnnotations": _TEXTS,
     "podAnnotations": _TEXTS,
     "podLabels": _TEXTS,
+    "dnsPolicy": {"enum": ["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None", ""]},
+    "dnsConfig": _AS_IN_A_POD,
     "podSecurityContext": _AS_IN_A_POD,
     "securityContext": _AS_IN_A_POD,
     "terminationGracePeriodSeconds": {"type": "integer", "minimum": 0},
@@ -63,6 +72,7 @@ SPECIAL: dict[str, Schema] = {
     "networkPolicy.webhookFrom": _OBJECTS,
     "networkPolicy.apiServerPorts": {"type": "array", "minItems": 1, "items": _PORT},
     "networkPolicy.apiServerTo": _OBJECTS,
+    "networkPolicy.dnsTo": _OBJECTS,
     "networkPolicy.extraEgress": _OBJECTS,
     "serviceMonitor.interval": {"type": "string", "pattern": "^([0-9]+(ms|s|m|h))+$"},
     "serviceMonitor.labels": _TEXTS,

@@ -34,6 +34,19 @@ VARIANTS: dict[str, Json] = {
     "nothing served": {"config": {"web": {"port": 0}, "webhook": {"enabled": False}}},
     "one replica without election": {"replicas": 1, "config": {"leaderElection": {"leaderElect": False}}},
     "rights of somebody else": {"rbac": {"create": False}, "serviceAccount": {"create": False, "name": "theirs"}},
+    "by the rules of a company": {
+        "commonLabels": {"team": "platform", "cost-centre": "42"},
+        "deploymentAnnotations": {"example.com/owner": "platform"},
+        "podAnnotations": {"example.com/scrape": "no"},
+        "podLabels": {"team": "platform-pods", "sidecar": "no"},
+        "imagePullSecrets": [{"name": "registry"}],
+        "tolerations": [{"key": "infra", "operator": "Exists", "effect": "NoSchedule"}],
+        "affinity": {"podAntiAffinity": {}},
+        "dnsConfig": {"options": [{"name": "ndots", "value": "2"}]},
+        "extraArgs": ["--request-timeout=30s"],
+        "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy.example.com:3128"}],
+        "priorityClassName": "system-cluster-critical",
+    },
     "named otherwise": {"fullnameOverride": "mover", "config": {"leaderElection": {"resourceName": "mover"}}},
 }
 every_variant = pytest.mark.parametrize("values", VARIANTS.values(), ids=VARIANTS)
@@ -98,6 +111,47 @@ def test_what_is_named_is_there(helm: Helm, values: Json) -> None:
     assert ("ConfigMap", pod_of(objects)["spec"]["volumes"][0]["configMap"]["name"]) in there
 
 
+def test_labels_for_all_are_on_every_object_and_never_over_those_that_select(helm: Helm) -> None:
+    mine = {"team": "platform", "app.kubernetes.io/name": "mine", "app.kubernetes.io/component": "mine"}
+    objects = helm.rendered(EVERYTHING | {"commonLabels": mine, "podLabels": {"team": "pods"}})
+    for each in objects:
+        labels = each["metadata"]["labels"]
+        assert (labels["team"], labels["app.kubernetes.io/name"] == "mine") == ("platform", False), each["kind"]
+    assert pod_of(objects)["metadata"]["labels"]["team"] == "pods"
+    selector = only(objects, "Deployment")["spec"]["selector"]["matchLabels"]
+    assert "team" not in selector
+    assert selector.items() <= pod_of(objects)["metadata"]["labels"].items()
+    assert {each["metadata"]["labels"]["app.kubernetes.io/component"] for each in of_kind(objects, "Service")} == {
+        "web", "webhook",
+    }  # fmt: skip
+
+
+def test_a_configuration_of_ones_own_is_mounted_in_the_place_of_the_charts(helm: Helm) -> None:
+    objects = helm.rendered({"existingConfigMap": "mine"})
+    assert not of_kind(objects, "ConfigMap")
+    assert pod_of(objects)["spec"]["volumes"][0]["configMap"]["name"] == "mine"
+
+
+def test_the_accounts_token_is_given_to_the_controllers_pods_alone(helm: Helm) -> None:
+    objects = helm.rendered()
+    assert only(objects, "ServiceAccount")["automountServiceAccountToken"] is False
+    assert pod_of(objects)["spec"]["automountServiceAccountToken"] is True
+
+
+def test_an_account_of_ones_own_is_bound_and_not_made(helm: Helm) -> None:
+    objects = helm.rendered({"serviceAccount": {"create": False, "name": "theirs"}})
+    assert not of_kind(objects, "ServiceAccount")
+    bound = [*of_kind(objects, "RoleBinding"), *of_kind(objects, "ClusterRoleBinding")]
+    assert {each["subjects"][0]["name"] for each in bound} == {"theirs"}
+    assert pod_of(objects)["spec"]["serviceAccountName"] == "theirs"
+
+
+def test_in_the_network_of_nodes_names_of_the_cluster_are_still_found(helm: Helm) -> None:
+    pod = pod_of(helm.rendered({"hostNetwork": True}))["spec"]
+    assert (pod["hostNetwork"], pod["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+    assert not {"hostNetwork", "dnsPolicy"} & pod_of(helm.rendered())["spec"].keys()
+
+
 def test_by_default_two_replicas_elect_a_leader_on_two_nodes(helm: Helm) -> None:
     objects = helm.rendered()
     deployment = only(objects, "Deployment")
@@ -139,7 +193,7 @@ def test_what_is_looked_at_only_once_rolls_the_pods(helm: Helm, config: Json) ->
 
 
 def test_rights_are_given_for_what_is_wanted_alone(helm: Helm) -> None:
-    least = {"page": False, "webhook": False, "metrics": False}
+    least = {"page": False, "webhook": False, "metrics": False, "view": False}
     objects = helm.rendered({"rbac": least, "config": {"webhook": {"enabled": False}}, "crds": {"by": "nobody"}})
     roles = [*of_kind(objects, "ClusterRole"), *of_kind(objects, "Role")]
     assert {each["metadata"]["name"] for each in roles} == {"kube-rescheduler"}
@@ -148,6 +202,14 @@ def test_rights_are_given_for_what_is_wanted_alone(helm: Helm) -> None:
     assert not named & {"secrets", "customresourcedefinitions", "mutatingwebhookconfigurations", "tokenreviews"}
     assert "metrics.k8s.io" not in {group for rule in rules for group in rule["apiGroups"]}
     assert not of_kind(objects, "CustomResourceDefinition")
+
+
+def test_who_may_see_pods_may_see_their_moves_and_nothing_more(helm: Helm) -> None:
+    role = only(helm.rendered(), "ClusterRole", "kube-rescheduler-view")
+    assert role["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
+    assert role["rules"] == [
+        {"apiGroups": ["rescheduler.io"], "resources": ["podmigrations"], "verbs": ["get", "list", "watch"]}
+    ]
 
 
 @pytest.mark.parametrize("values", [{}, *VARIANTS.values()])
@@ -191,6 +253,24 @@ def test_the_network_policy_lets_in_what_is_served(helm: Helm) -> None:
     assert {53, 443, 6443, 9443, 9090} == {port["port"] for rule in policy["egress"] for port in rule["ports"]}
 
 
+def test_a_network_policy_can_name_everybody_who_talks_to_the_pods(helm: Helm) -> None:
+    def only_from(cidr: str) -> list[Json]:
+        return [{"ipBlock": {"cidr": cidr}}]
+
+    named = {
+        "webFrom": only_from("10.0.1.0/24"),
+        "webhookFrom": only_from("10.0.2.0/24"),
+        "apiServerTo": only_from("10.0.3.0/24"),
+        "apiServerPorts": [6443],
+        "dnsTo": only_from("10.0.4.0/24"),
+    }
+    policy = only(helm.rendered({"networkPolicy": {"enabled": True, **named}}), "NetworkPolicy")["spec"]
+    ours = {"podSelector": policy["podSelector"]}
+    assert [rule["from"] for rule in policy["ingress"]] == [named["webFrom"], [*only_from("10.0.2.0/24"), ours]]
+    assert [rule["to"] for rule in policy["egress"]] == [named["dnsTo"], named["apiServerTo"], [ours]]
+    assert [port["port"] for port in policy["egress"][1]["ports"]] == [6443]
+
+
 def test_the_service_monitor_finds_the_metrics_and_not_the_webhook(helm: Helm) -> None:
     objects = helm.rendered(EVERYTHING)
     wanted = only(objects, "ServiceMonitor")["spec"]["selector"]["matchLabels"].items()
@@ -210,3 +290,11 @@ def test_the_notes_name_the_release_as_it_is(helm: Helm) -> None:
     notes = said.partition("NOTES:")[2]
     for line in ("-n here scale deployment/mine-kube-rescheduler --replicas=0", "helm uninstall mine -n here"):
         assert line in notes
+    assert "\n  rescheduler cleanup --crds\n" in notes
+
+
+def test_the_notes_have_cleanup_told_of_names_that_are_not_the_usual_ones(helm: Helm) -> None:
+    values = ("--set", "config.leaderElection.resourceName=mover")
+    said = helm("install", "mine", CHART, "--namespace", "here", "--dry-run=client", *values)
+    kept = "kubectl -n here get configmap mine-kube-rescheduler -o jsonpath='{.data.config\\.yaml}' > config.yaml"
+    assert f"\n  {kept}\n  rescheduler cleanup --crds --config config.yaml\n" in said

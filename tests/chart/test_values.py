@@ -19,6 +19,9 @@ REFUSED: list[tuple[Json, str]] = [
     ({"replicas": "two"}, "at '/replicas': got string, want integer"),
     ({"image": {"pullpolicy": "Always"}}, "at '/image': additional properties 'pullpolicy' not allowed"),
     ({"image": {"digest": "sha256:short"}}, "at '/image/digest'"),
+    ({"commonLabels": {"cost-centre": 42}}, "at '/commonLabels/cost-centre': got number, want string"),
+    ({"existingConfigMap": "My Config"}, "at '/existingConfigMap'"),
+    ({"hostNetwork": "yes"}, "at '/hostNetwork': got string, want boolean"),
     ({"crds": {"by": "me"}}, "at '/crds/by': value must be one of 'chart', 'controller', 'nobody'"),
     ({"config": {"cpuTreshold": 70}}, "at '/config': additional properties 'cpuTreshold' not allowed"),
     ({"config": {"cpuThreshold": 180}}, "at '/config/cpuThreshold': maximum: got 180, want 100"),
@@ -32,6 +35,9 @@ REFUSED: list[tuple[Json, str]] = [
     ({"rbac": {"webhook": False}}, "the controller may not register the webhook: change one of them."),
     ({"config": {"web": {"bindAddress": "127.0.0.1"}}}, "where kubelet's probes do not reach it"),
     ({"extraArgs": ["--dry-run"]}, "set dryRun to true instead."),
+    ({"extraArgs": ["--no-leader-elect"]}, "Set replicas to 1, or leave it out."),
+    ({"extraArgs": ["--once"]}, "kubelet would start it again and again"),
+    ({"extraArgs": ["--config=/mine.yaml"]}, "set config or existingConfigMap instead."),
     ({"dryRun": True, "serviceMonitor": {"enabled": True}}, "there are no metrics to read"),
 ]
 

@@ -84,8 +84,60 @@ def test_a_move_that_is_made_is_finished(space: Space, nodes: list[str]) -> None
     assert ran.returncode == 0, ran.stderr
     assert f"finished migration {space.name}/m" in ran.stdout
     settled(space, 2)
-    (moved,) = (pod for pod in space.pods("web") if marks.MIGRATION_ID in pod["metadata"]["labels"])
-    assert moved["metadata"]["labels"][marks.MIGRATION_STATUS] == "completed"
+    assert not [key for pod in space.pods("web") for key in ours_on(pod)]
+
+
+def test_the_trace_of_moves_that_were_over_long_ago_goes_and_what_people_wrote_stays(
+    space: Space, nodes: list[str]
+) -> None:
+    theirs = {marks.RESCHEDULING: "disabled", "team": "shop"}
+    trace = {marks.MIGRATION_ID: "old", marks.MIGRATION_STATUS: "completed", marks.MIGRATED_FROM: "node-9"}
+    body = pod("lone")
+    body["metadata"] |= {
+        "labels": theirs | trace | {marks.MIGRATION_REASON: "LoadBalancing"},
+        "annotations": {marks.ORIGINAL_POD: "1-2", marks.ORIGINAL_POD_NAME: "x", marks.EVICTION_COST: "5"},
+    }
+    space.create(body)
+    planned = cleanup(space.cluster, "--dry-run")
+    assert f"patch Pod {space.name}/lone: take the trace of its move off (dry run)" in planned.stdout
+    assert marks.MIGRATION_ID in space.get("Pod", "lone")["metadata"]["labels"]
+    ran = cleanup(space.cluster, "--yes")
+    assert ran.returncode == 0, ran.stderr
+    metadata = space.get("Pod", "lone")["metadata"]
+    labels = {key: value for key, value in metadata["labels"].items() if not key.startswith("topology.")}
+    assert (labels, metadata["annotations"]) == (theirs, {marks.EVICTION_COST: "5"})
+
+
+def ours_on(body: Json) -> list[str]:
+    """Labels and annotations of ours."""
+    metadata = body["metadata"]
+    keys = [*(metadata.get("labels") or {}), *(metadata.get("annotations") or {})]
+    return [key for key in keys if key.startswith((marks.PREFIX, marks.OWN_PREFIX))]
+
+
+def test_what_is_in_another_namespace_is_found_also_where_there_is_no_lease(space: Space) -> None:
+    """Leader election may be off, and somebody may have deleted the Lease."""
+    ours = {"labels": {marks.MANAGED_BY: marks.OURSELVES}}
+    secret, state = f"/api/v1/namespaces/{space.name}/secrets", f"/api/v1/namespaces/{space.name}/configmaps"
+    space.api.post(secret, {"metadata": ours | {"name": "kube-rescheduler-webhook"}})
+    space.api.post(state, {"metadata": ours | {"name": "kube-rescheduler-state"}, "data": {"paused": "false"}})
+    for flags, mark in ((["--dry-run"], " (dry run)"), (["--yes"], "")):
+        ran = cleanup(space.cluster, *flags)
+        assert ran.returncode == 0, ran.stderr
+        told = [line.partition(":")[0] + mark for line in ran.stdout.splitlines()]
+        assert f"delete Secret {space.name}/kube-rescheduler-webhook{mark}" in told
+        assert f"delete ConfigMap {space.name}/kube-rescheduler-state{mark}" in told
+    assert space.api.get(secret)["items"] == []
+    assert [name_of(each) for each in space.api.get(state)["items"]] in ([], ["kube-root-ca.crt"])
+
+
+def test_a_dry_run_names_the_lease_and_the_kind_too(space: Space) -> None:
+    space.create(lease("kube-rescheduler", leaseDurationSeconds=1))
+    ran = cleanup(space.cluster, "--dry-run", "--crds")
+    assert f"delete Lease {space.name}/kube-rescheduler: nobody leads any more (dry run)" in ran.stdout
+    kind = name_of(POD_MIGRATION)
+    assert f"delete CustomResourceDefinition {kind}" in ran.stdout
+    assert f"delete CustomResourceDefinition {kind}" not in cleanup(space.cluster, "--dry-run").stdout
 
 
 @pytest.mark.parametrize("case", list(CASES))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
@@ -142,6 +143,63 @@ def test_what_others_added_stays(space: Space, settings: WebhookSettings) -> Non
         with_bundle(space, settings, new_authority("another", 0.0).certificate)
         ours.in_force()
         assert space.api.get(path)["metadata"]["annotations"]["example.com/team"] == "a"
+
+
+OF_A_PROVIDER = (
+    {"key": "control-plane", "operator": "NotIn", "values": ["true"]},
+    {"key": "kubernetes.azure.com/managedby", "operator": "NotIn", "values": ["aks"]},
+)
+"""What AKS adds to the selector of every webhook, again and again until it is there."""
+
+
+def with_theirs(space: Space, path: str) -> None:
+    """As a provider's enforcer does: what is missing is added, on both webhooks."""
+    hooks = space.api.get(path)["webhooks"]
+    for each in hooks:
+        there = each["namespaceSelector"].setdefault("matchExpressions", [])
+        there += [theirs for theirs in OF_A_PROVIDER if theirs not in there]
+    space.api.patch(path, [{"op": "replace", "path": "/webhooks", "value": hooks}], "json")
+
+
+def test_a_provider_that_adds_to_the_selectors_is_not_fought(space: Space, settings: WebhookSettings) -> None:
+    with leader(space, settings) as ours:
+        path = configuration(space, settings)
+        with_theirs(space, path)
+        version = space.api.get(path)["metadata"]["resourceVersion"]
+        assert [ours.keep() for _ in range(3)] == ["", "", ""]
+        assert space.api.get(path)["metadata"]["resourceVersion"] == version
+
+
+def test_what_a_provider_added_is_still_there_when_ours_is_put_right(space: Space, settings: WebhookSettings) -> None:
+    def selected() -> list[Json]:
+        return [dict(each["namespaceSelector"]) for each in space.api.get(path)["webhooks"]]
+
+    with leader(space, settings) as ours:
+        path = configuration(space, settings)
+        with_theirs(space, path)
+        labels = {"op": "add", "path": "/webhooks/0/namespaceSelector/matchLabels", "value": {"a": "b"}}
+        space.api.patch(path, [labels], "json")
+        before = selected()
+        space.api.patch(path, [{"op": "remove", "path": "/webhooks/0/namespaceSelector/matchExpressions/0"}], "json")
+        ours.in_force()
+        assert selected() == before
+
+
+def test_namespaces_that_are_excluded_no_longer_are_asked_about_again(space: Space, home: str) -> None:
+    """Also when none is excluded any more, so that nothing of ours is wanted in the selector."""
+    with leader(space, settings_of(home, excluded_namespaces=(space.name,))) as ours:
+        with_theirs(space, configuration(space, ours.settings))
+        assert not asked(space.create(gated("excluded")))
+        ours.call(lambda: _excluding(ours, ()))
+        ours.in_force()
+        names = (f"again-{number}" for number in itertools.count())
+        until("pods are asked about", lambda: asked(space.create(gated(next(names)))))
+        (pods, _) = space.api.get(configuration(space, ours.settings))["webhooks"]
+        assert pods["namespaceSelector"]["matchExpressions"] == list(OF_A_PROVIDER)
+
+
+async def _excluding(ours: Replica, namespaces: tuple[str, ...]) -> None:
+    ours.registration.exclude(namespaces)
 
 
 def test_what_was_registered_from_another_namespace_is_not_taken_away(space: Space, settings: WebhookSettings) -> None:

@@ -6,67 +6,30 @@ start are started by the test, as the Deployment says (`tests.chart.deployed`).
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.chart.deployed import Release, Replica
+from rescheduler.model.marks import MIGRATION_ID
+from tests.chart.deployed import Replica
+from tests.chart.installation import HOME, NAME, Installation, is_there, nothing_is_left
+from tests.chart.inventory import Inventory
 from tests.support.audit_log import entries
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.cli import rescheduler
-from tests.support.controller_process import QUICK, SHORT_LEASE
-from tests.support.manifests import deployment
+from tests.support.manifests import deployment, gated
 from tests.support.recovering import CONFIGURATION, is_in_force
 from tests.support.skewed_cluster import active, migrations
-from tests.testbed.api import ApiError, Json
 from tests.testbed.cluster import ControlPlane
-from tests.testbed.helm import CHART, Helm
+from tests.testbed.helm import CHART
 from tests.testbed.hollow import NodeShape
-from tests.testbed.processes import StateNotReached, free_port, until
+from tests.testbed.processes import free_port, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.parametrize("any_cluster", ["real"], indirect=True)]
 
-HOME = NAME = "kube-rescheduler"
 ACCOUNT = f"system:serviceaccount:{HOME}:{NAME}"
-NAMED = ("--namespace", HOME)
 PODS = 3
-
-
-class Installation:
-    """The release, by helm's commands."""
-
-    def __init__(self, cluster: ClusterUnderTest, folder: Path) -> None:
-        self.helm, self._file = Helm(cluster.kubeconfig), folder / "values.yaml"
-        self._cluster, self.release = cluster, Release(cluster, HOME, NAME)
-        self.webhook = free_port()
-        self._values: Json = {
-            "config": {
-                **QUICK,
-                "enabledStrategies": ["ResourceOptimization"],
-                "leaderElection": dict(SHORT_LEASE),
-                # Hollow nodes have no network of Services.
-                "webhook": {"url": f"https://127.0.0.1:{self.webhook}"},
-            }
-        }
-
-    def install(self) -> None:
-        """In a namespace that takes only pods that the strictest standard allows: also the webhook's probe."""
-        self._write()
-        self._cluster.kubectl("create", "namespace", HOME)
-        self._cluster.kubectl("label", "namespace", HOME, "pod-security.kubernetes.io/enforce=restricted")
-        self.helm("install", NAME, CHART, *NAMED, "--values", self._file, "--wait", "--timeout", "120s")
-
-    def upgrade(self, **config: Any) -> None:
-        self._values["config"] |= config
-        self._write()
-        self.helm("upgrade", NAME, CHART, *NAMED, "--values", self._file, "--wait", "--timeout", "120s")
-
-    def _write(self) -> None:
-        self._file.write_text(json.dumps(self._values))
 
 
 @pytest.fixture
@@ -91,64 +54,18 @@ def installation(cluster: ClusterUnderTest, tmp_path: Path) -> Iterator[Installa
     """Not yet installed; gone afterwards, however the test ends."""
     made = Installation(cluster, tmp_path)
     yield made
-    made.helm.ran("uninstall", NAME, *NAMED, "--ignore-not-found")
-    cluster.kubectl("delete", "namespace", HOME, "--ignore-not-found")
-    cluster.kubectl("delete", "mutatingwebhookconfiguration", NAME, "--ignore-not-found")
-    cluster.kubectl("delete", "crd", "podmigrations.rescheduler.io", "--ignore-not-found")
+    made.remove()
 
 
 def on(space: Space, node: str) -> int:
     return sum(each["spec"].get("nodeName") == node for each in space.pods("web"))
 
 
-def is_there(cluster: ClusterUnderTest, path: str) -> bool:
-    try:
-        cluster.api.get(path)
-    except ApiError as error:
-        if error.code != 404:
-            raise
-        return False
-    return True
-
-
-def ours(cluster: ClusterUnderTest, but: str) -> set[str] | None:
-    """All objects in the cluster that anything of ours is to be seen on; but not in one namespace, nor Events.
-
-    None while a kind is on its way out: kubectl has heard of it, and can't list it any more.
-    """
-    kinds = cluster.kubectl("api-resources", "--verbs=list", "-o", "name", "--cached=false").split()
-    looked = ",".join(kind for kind in kinds if not kind.startswith("events"))
-    try:
-        listed = cluster.kubectl("get", looked, "-A", "-o", "json", "--show-managed-fields")
-    except subprocess.CalledProcessError:
-        return None
-    return {
-        f"{each['kind']} {each['metadata'].get('namespace', '')}/{each['metadata']['name']}"
-        for each in json.loads(listed)["items"]
-        if "rescheduler" in json.dumps(each) and each["metadata"].get("namespace") != but
-    }
-
-
-def nothing_is_left(space: Space, before: set[str]) -> None:
-    """A kind and what serves it go in their own time; what stays is in the error."""
-    seen: list[set[str] | None] = []
-
-    def gone() -> bool:
-        seen[:] = [ours(space.cluster, space.name)]
-        return seen[0] is not None and seen[0] <= before
-
-    try:
-        until("nothing of ours is in the cluster", gone)
-    except StateNotReached as error:
-        error.add_note(f"left: {seen}")
-        raise
-
-
 def test_the_chart_is_installed_moves_pods_is_upgraded_and_leaves_nothing(
     space: Space, nodes: list[str], loaded_node: str, installation: Installation, tmp_path: Path
 ) -> None:
     cluster, release = space.cluster, installation.release
-    before = ours(cluster, space.name) or set()
+    before = Inventory(cluster.api)
     installation.install()
     assert {each["spec"]["nodeName"] for each in release.pods} == set(nodes)  # the replicas, on different nodes
     with (
@@ -167,15 +84,57 @@ def test_the_chart_is_installed_moves_pods_is_upgraded_and_leaves_nothing(
         until("a pod is moved", lambda: on(space, loaded_node) == PODS - 1, [first, second])
         until("no move is under way", lambda: not active(migrations(space)), [first, second])
         assert {each["metadata"]["uid"] for each in release.pods} == pods  # nothing was restarted
+        for command in ("pause", "resume"):  # which leaves its ConfigMap
+            assert rescheduler(command, "--kubeconfig", str(cluster.kubeconfig)).code == 0
 
-        cluster.kubectl("-n", HOME, "scale", f"deployment/{NAME}", "--replicas=0")
+        assert [each for each in space.pods("web") if MIGRATION_ID in each["metadata"]["labels"]]  # the trace
+        kinds = {key[0].partition(".")[0] for key in Inventory(cluster.api).ours()}
+        assert kinds >= {"Pod", "PodMigration", "MutatingWebhookConfiguration", "Secret", "ConfigMap", "Lease"}
+        installation.stop()
         assert [first.stop(), second.stop()] == [0, 0]
-    ran = rescheduler("cleanup", "--yes", "--crds", "--kubeconfig", str(cluster.kubeconfig))
-    assert ran.code == 0, ran.said
-    installation.helm("uninstall", NAME, *NAMED, "--wait")
-    cluster.kubectl("delete", "namespace", HOME)
+    installation.clean_up("--crds")
+    installation.uninstall()
+    installation.delete_namespace()
     nothing_is_left(space, before)
-    assert all(each["metadata"]["labels"]["app"] == "web" for each in space.list("Pod"))
+
+
+def test_without_a_cleanup_pods_are_still_made_what_stays_is_known_and_can_be_cleaned_up_later(
+    space: Space, nodes: list[str], installation: Installation, tmp_path: Path
+) -> None:
+    cluster = space.cluster
+    before = Inventory(cluster.api)
+    installation.install()
+    with Replica(installation.release, tmp_path / "only", installation.webhook) as replica:
+        replica.becomes_ready()
+        until("the webhook is in force", lambda: is_in_force(replica), [replica])
+        assert replica.stop() == 0
+    installation.uninstall()
+    space.create(gated("nobody-listens"))
+    service = {"name": f"{NAME}-webhook", "namespace": HOME, "port": 443, "path": "/mutate"}
+    for index in (0, 1):
+        step = {"op": "replace", "path": f"/webhooks/{index}/clientConfig", "value": {"service": service}}
+        cluster.api.patch(CONFIGURATION, [step], "json")
+    space.create(gated("no-service"))  # as it is where webhooks are reached by a Service, which went with the release
+
+    def stays() -> set[tuple[str, str]]:
+        """By kind and name, but for what every namespace has, and the test's own pods."""
+        new = {key for key in Inventory(cluster.api).new_since(before) if key[1] != space.name}
+        return {(key[0].partition(".")[0], key[2]) for key in new} - {
+            ("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt"),
+        }  # fmt: skip
+
+    known = {
+        ("Namespace", HOME),
+        ("CustomResourceDefinition", "podmigrations.rescheduler.io"),
+        ("APIService", "v1alpha1.rescheduler.io"),
+        ("MutatingWebhookConfiguration", NAME),
+        ("Secret", f"{NAME}-webhook"),
+        ("Lease", NAME),
+    }
+    until("only what is known to stay is there", lambda: stays() == known)
+    installation.delete_namespace()
+    installation.clean_up("--crds")
+    nothing_is_left(space, before)
 
 
 def test_a_change_of_what_is_looked_at_once_rolls_the_pods(
@@ -194,10 +153,10 @@ def test_a_definition_that_the_controller_has_installed_is_taken_over(
 ) -> None:
     applied = ("apply", "--server-side", "--field-manager=rescheduler", "-f", "-")
     space.cluster.kubectl(*applied, stdin=rescheduler("crds").out.replace("One pod being moved", "A pod being moved"))
-    refused = installation.helm.ran("install", NAME, CHART, *NAMED, "--create-namespace", "--dry-run=server")
+    to = (NAME, CHART, *installation.named, "--create-namespace")
+    refused = installation.helm.ran("install", *to, "--dry-run=server")
     assert "cannot be imported into the current release" in refused.stderr
-    take_over = ("--take-ownership", "--force-conflicts")
-    installation.helm("install", NAME, CHART, *NAMED, "--create-namespace", *take_over)
+    installation.helm("install", *to, "--take-ownership", "--force-conflicts")
     definition = space.cluster.kubectl("get", "crd", "podmigrations.rescheduler.io", "-o", "json")
     assert "One pod being moved" in definition
 
@@ -213,5 +172,4 @@ def test_the_account_needs_no_right_that_it_does_not_have(
         assert replica.stop() == 0
     refused = {each.right.resource for each in entries(control_plane.audit_log, ACCOUNT) if each.code == 403}
     assert refused <= {"customresourcedefinitions"}
-    ran = rescheduler("cleanup", "--yes", "--kubeconfig", str(space.cluster.kubeconfig))
-    assert ran.code == 0, ran.said
+    installation.clean_up()

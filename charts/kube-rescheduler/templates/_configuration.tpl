@@ -1,5 +1,5 @@
 {{/* What the rest of the chart has to know of the controller's configuration, with the defaults that the controller has
-(tests/chart/test_defaults.py compares them), and what cannot work in a pod. */}}
+(tests/chart/test_in_step.py compares them), and what cannot work in a pod. */}}
 
 {{- define "kube-rescheduler.lease" -}}
 {{- (.Values.config.leaderElection).resourceName | default "kube-rescheduler" -}}
@@ -61,7 +61,24 @@ yes
 {{- pick .Values.config "leaderElection" "clientConnection" "web" "webhook" "extender" | toJson -}}
 {{- end -}}
 
+{{/* Two would both move pods. Their Leases are in their own namespaces, so neither would see the other. */}}
+{{- define "kube-rescheduler.alone" -}}
+{{- if and .Values.rbac.create (not .Values.dryRun) -}}
+{{- range (lookup "rbac.authorization.k8s.io/v1" "ClusterRoleBinding" "" "").items -}}
+{{- $marks := merge (dict) (.metadata.annotations | default dict) (.metadata.labels | default dict) -}}
+{{- if eq (get $marks "rescheduler.io/moves-pods") "true" -}}
+{{- $name := get $marks "meta.helm.sh/release-name" | default (get $marks "app.kubernetes.io/instance") -}}
+{{- $namespace := get $marks "meta.helm.sh/release-namespace" | default (first .subjects).namespace -}}
+{{- if or (ne $name $.Release.Name) (ne $namespace $.Release.Namespace) -}}
+{{- fail (printf "kube-rescheduler is installed already, as release %s in the namespace %s: two in one cluster would both move pods. Upgrade or uninstall that one, or set dryRun to true." $name $namespace) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "kube-rescheduler.check" -}}
+{{- include "kube-rescheduler.alone" . -}}
 {{- $elect := .Values.config.leaderElection | default dict -}}
 {{- $web := .Values.config.web | default dict -}}
 {{- if and (gt (int .Values.replicas) 1) (hasKey $elect "leaderElect") (not $elect.leaderElect) -}}
@@ -75,6 +92,17 @@ yes
 {{- end -}}
 {{- if and (ne (include "kube-rescheduler.webPort" .) "0") (or (hasPrefix "127." ($web.bindAddress | default "")) (eq ($web.bindAddress | default "") "::1")) -}}
 {{- fail (printf "config.web.bindAddress is %s, where kubelet's probes do not reach it: leave it out, or set config.web.port to 0." $web.bindAddress) -}}
+{{- end -}}
+{{- if and (gt (int .Values.replicas) 1) (has "--no-leader-elect" .Values.extraArgs) -}}
+{{- fail "extraArgs has --no-leader-elect, and replicas is above 1: all of them would move pods at once. Set replicas to 1, or leave it out." -}}
+{{- end -}}
+{{- if has "--once" .Values.extraArgs -}}
+{{- fail "extraArgs has --once, with which the controller ends, so that kubelet would start it again and again: leave it out, or run `rescheduler run --once` as a CronJob of yours." -}}
+{{- end -}}
+{{- range .Values.extraArgs -}}
+{{- if or (eq . "--config") (hasPrefix "--config=" .) -}}
+{{- fail (printf "extraArgs has %s, but the chart mounts the configuration: set config or existingConfigMap instead." .) -}}
+{{- end -}}
 {{- end -}}
 {{- if has "--dry-run" .Values.extraArgs -}}
 {{- fail "extraArgs has --dry-run, with which nothing is served, so that kubelet's probes would fail: set dryRun to true instead." -}}

@@ -21,11 +21,24 @@ app.kubernetes.io/name: {{ include "kube-rescheduler.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{/* Of every object; what selectors look for goes over what somebody gives. */}}
 {{- define "kube-rescheduler.labels" -}}
 {{ include "kube-rescheduler.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with omit .Values.commonLabels "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/version" "app.kubernetes.io/managed-by" "app.kubernetes.io/component" "helm.sh/chart" }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Of the pods. No version: a new one of the chart alone rolls nothing. */}}
+{{- define "kube-rescheduler.podLabels" -}}
+{{- merge (include "kube-rescheduler.selector" . | fromYaml) .Values.podLabels .Values.commonLabels | toYaml -}}
+{{- end -}}
+
+{{- define "kube-rescheduler.configMap" -}}
+{{- .Values.existingConfigMap | default (include "kube-rescheduler.fullname" .) -}}
 {{- end -}}
 
 {{- define "kube-rescheduler.account" -}}

@@ -24,26 +24,32 @@ from rescheduler.migration.commands import delete
 from rescheduler.runtime.cleanup import Cleanup, Undone
 from rescheduler.runtime.leadership import while_leading
 
+_KIND: str = POD_MIGRATION["metadata"]["name"]
 _PATIENCE = 30.0  # seconds: a lease whose holder has died is free when it has run out, after 15 s by default
 
 
-async def preview(live: Live, config: Configuration) -> list[str]:
+async def preview(live: Live, config: Configuration, *, definition: bool) -> list[str]:
     """What would be undone."""
     async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
         lines = await Cleanup(client, config.manner(), lambda _: None).preview()
-        for election in await _elections(config, live.connection(), client):
-            settings = webhook_settings(config, election.lease.namespace)
-            for thing in _registered(client, settings):
+        elections, lookup = await _elections(config, live.connection(), client), Lookup(client)
+        for home in await _homes(config, elections, client):
+            for thing in _registered(client, webhook_settings(config, home)):
                 try:
                     lines += [f"delete {thing}: nobody is asked any more"] if await thing.read() is not None else []
                 except ApiError:
                     raise
                 except ClusterError as error:
                     lines.append(str(error))
-            state = _state(client, config, election.lease.namespace)
+            state = _state(client, config, home)
             if (await state.look()).version:
                 lines.append(f"delete {state}: nothing is paused any more")
-        return lines
+        for lease in (each.lease for each in elections):
+            if await lookup.find("Lease", lease.namespace, lease.name) is not None:
+                lines.append(f"delete Lease {lease.namespace}/{lease.name}: nobody leads any more")
+        if definition and await lookup.find("CustomResourceDefinition", "", _KIND) is not None:
+            lines.append(f"delete CustomResourceDefinition {_KIND}: with it, the kind PodMigration")
+        return list(dict.fromkeys(lines))  # the webhook's configuration is the same from every home
 
 
 async def clean_up(live: Live, config: Configuration, tell: Callable[[str], None], *, definition: bool) -> Undone:
@@ -57,7 +63,7 @@ async def clean_up(live: Live, config: Configuration, tell: Callable[[str], None
         async with ApiClient(
             connection, request_timeout=timeout, may_write=lambda: all(each.may_act() for each in elections)
         ) as client:
-            homes = [each.lease.namespace for each in elections]
+            homes = await _homes(config, elections, own)
             work = _undo(client, config, tell, homes, definition=definition)
             patience = max(_PATIENCE, 2 * config.fields.leader_election.lease_duration)
             undone = await while_leading(elections, patience, work)
@@ -75,10 +81,10 @@ async def _undo(
     for home in homes if not undone.left else ():
         await _forget_pause(_state(client, config, home), tell)
     if definition and not undone.left:
-        path = path_of("CustomResourceDefinition", "", POD_MIGRATION["metadata"]["name"])
+        path = path_of("CustomResourceDefinition", "", _KIND)
         try:
             await client.send(Request("DELETE", path, answers=frozenset({404})))
-            tell(f"delete CustomResourceDefinition {POD_MIGRATION['metadata']['name']}")
+            tell(f"delete CustomResourceDefinition {_KIND}")
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -132,13 +138,27 @@ async def _elections(config: Configuration, connection: Connection, client: ApiC
     identity = f"{platform.node()}_cleanup_{uuid.uuid4()}"
     namespaces = {wanted.resource_namespace or connection.namespace}
     if not wanted.resource_namespace:
-        named = {"fieldSelector": f"metadata.name={wanted.resource_name}"}
-        try:
-            found = await Lookup(client).every("Lease", selection=named)
-        except ApiError as error:
-            if error.status != 403:
-                raise
-            found = []
-        namespaces = {each["metadata"]["namespace"] for each in found} or namespaces
+        namespaces = await _namespaces_with(client, "Lease", wanted.resource_name) or namespaces
     names = (LeaseName(each, wanted.resource_name, identity) for each in sorted(namespaces))
     return [Election(client, name, times) for name in names]
+
+
+async def _homes(config: Configuration, elections: list[Election], client: ApiClient) -> list[str]:
+    """Where our controllers keep their things: not only where there is a Lease, since somebody may have deleted it."""
+    election = config.fields.leader_election
+    homes = {each.lease.namespace for each in elections}
+    if not election.resource_namespace:
+        homes |= await _namespaces_with(client, "ConfigMap", state_name(election.resource_name))
+        homes |= await _namespaces_with(client, "Secret", webhook_settings(config, "").secret)
+    return sorted(homes)
+
+
+async def _namespaces_with(client: ApiClient, kind: str, name: str) -> set[str]:
+    """The namespaces in which there is an object of this name; none for who may not look."""
+    try:
+        found = await Lookup(client).every(kind, selection={"fieldSelector": f"metadata.name={name}"})
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        return set()
+    return {each["metadata"]["namespace"] for each in found}

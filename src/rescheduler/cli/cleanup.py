@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import click
 
-from rescheduler import app
 from rescheduler.cli import messages
+from rescheduler.cli.late import app
 from rescheduler.cli.options import Access, access_options, gathered
 from rescheduler.cli.output.terminal import plain
 from rescheduler.cli.session import failures, live_of
@@ -50,8 +50,9 @@ def cleanup(access: Access, extent: Extent) -> None:
     """Undo all that is ours in the cluster, before an uninstall.
 
     Moves under way are rolled back. Copies, temporary disruption budgets, pauses, preferences, deletion costs, marks
-    and cordons of ours are taken back, and the PodMigrations are deleted. Whatever is not marked as ours is left alone,
-    and so is the trace of finished moves on pods. Stop the controller first: while it holds its Lease, nothing is done.
+    and cordons of ours are taken back, also the trace of finished moves on pods; the webhook's registration and
+    certificates, the PodMigrations and the Lease are deleted. Whatever is not marked as ours is left alone. Stop the
+    controller first: while it holds its Lease, nothing is done.
 
     \b
     Examples:
@@ -68,7 +69,7 @@ def cleanup(access: Access, extent: Extent) -> None:
         config = app.configuration(extent.config, {})
         live = live_of(access, config.fields.client_connection.kubeconfig)
         if extent.dry_run:
-            for line in asyncio.run(preview(live, config)):
+            for line in asyncio.run(preview(live, config, definition=extent.crds)):
                 _say(f"{line} (dry run)")
             return
         if not extent.yes:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from urllib.parse import quote
 
 _GROUPS = {
-    "": ("api/v1", {"Pod": "pods", "Node": "nodes", "Service": "services"}),
+    "": (
+        "api/v1",
+        {"Pod": "pods", "Node": "nodes", "Service": "services", "Secret": "secrets", "ConfigMap": "configmaps"},
+    ),
     "apps": (
         "apis/apps/v1",
         {

@@ -1,8 +1,9 @@
 """Tells the API server to ask our webhook: one MutatingWebhookConfiguration, kept as it should be, and taken away.
 
 The leader keeps it (`admission.registering`). It is looked at first and applied only if it differs, so that a quiet
-cluster sees no writes. What other people add to it (annotations, webhooks of other names) stays. A failing webhook
-never keeps a pod from being made: the API server ignores it.
+cluster sees no writes. What others add to it stays: annotations, webhooks of other names, and requirements in our
+selectors, which some providers of clusters add to every webhook (AKS: not the namespaces of its own), and add again
+whenever they are taken out. A failing webhook never keeps a pod from being made: the API server ignores it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ PODS_WEBHOOK = "pods.rescheduler.io"
 PROBE_WEBHOOK = "probe.rescheduler.io"
 _ALL = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"  # a label that the API server puts on every namespace
+_SELECTORS = ("namespaceSelector", "objectSelector")
+_OUR_LABELS = frozenset({_NAMESPACE_NAME, PROBE})  # what selectors require of these is ours to say; all else is not
 _log = logging.getLogger(__name__)
 
 
@@ -112,8 +115,10 @@ class WebhookConfiguration:
         Without a bundle, `caBundle` is left to whoever puts it there.
         """
         wanted = self.wanted(bundle)
-        if found is not None and _contains(found, wanted):
-            return False
+        if found is not None:
+            wanted["webhooks"] = [_with_theirs(each, _named(found, each["name"])) for each in wanted["webhooks"]]
+            if _contains(found, wanted):
+                return False
         # By force: our two webhooks are ours, whoever has edited them.
         params = {"fieldManager": FIELD_MANAGER, "force": "true"}
         body, kind = msgspec.json.encode(wanted), "application/apply-patch+yaml"
@@ -188,8 +193,7 @@ class WebhookConfiguration:
 
 def bundle_in(found: Json | None) -> bytes:
     """Whom the API server trusts when it asks us, as PEM; empty if nobody, or if that makes no sense."""
-    hooks = {each.get("name"): each for each in (found or {}).get("webhooks") or ()}
-    told = ((hooks.get(PODS_WEBHOOK) or {}).get("clientConfig") or {}).get("caBundle") or ""
+    told = (_named(found or {}, PODS_WEBHOOK).get("clientConfig") or {}).get("caBundle") or ""
     try:
         return base64.b64decode(told, validate=True)
     except (binascii.Error, ValueError):
@@ -200,10 +204,37 @@ def _with_probe(*, exists: bool) -> Json:
     return {"matchExpressions": [{"key": PROBE, "operator": "Exists" if exists else "DoesNotExist"}]}
 
 
+def _named(found: Json, name: str) -> Json:
+    """The webhook of this name, empty if there is none."""
+    hooks: dict[str, Json] = {each.get("name", ""): each for each in found.get("webhooks") or ()}
+    return hooks.get(name) or {}
+
+
+def _with_theirs(wanted: Json, found: Json) -> Json:
+    """One webhook as we want it, with what others require in its selectors. A selector is written as a whole."""
+    return wanted | {key: _merged(wanted[key], found.get(key) or {}) for key in _SELECTORS}
+
+
+def _merged(ours: Json, found: Json) -> Json:
+    """What is found, if all of ours is in it and nothing that was ours once; else both, ours first."""
+    there = found.get("matchExpressions") or []
+    expressions = [*ours.get("matchExpressions", []), *(each for each in there if each.get("key") not in _OUR_LABELS)]
+    labels = {key: value for key, value in (found.get("matchLabels") or {}).items() if key not in _OUR_LABELS}
+    if _in_order(there) == _in_order(expressions) and labels == (found.get("matchLabels") or {}):
+        return found
+    return ({"matchExpressions": expressions} if expressions else {}) | ({"matchLabels": labels} if labels else {})
+
+
+def _in_order(expressions: list[Json]) -> list[bytes]:
+    return sorted(msgspec.json.encode(each, order="sorted") for each in expressions)
+
+
 def _contains(found: object, wanted: object) -> bool:
-    """Whether all that is wanted is there. Maps may hold more; so may lists of things with names; others may not."""
+    """Whether all that is wanted is there. Maps may hold more, but for selectors; so may lists of things with names."""
     if isinstance(wanted, dict):
-        return isinstance(found, dict) and all(_contains(found.get(key), value) for key, value in wanted.items())
+        if not isinstance(found, dict) or any(found.get(key) != wanted[key] for key in wanted.keys() & {*_SELECTORS}):
+            return False
+        return all(_contains(found.get(key), value) for key, value in wanted.items())
     if isinstance(wanted, list) and isinstance(found, list):
         if all(isinstance(each, dict) and "name" in each for each in wanted):
             named = {each.get("name"): each for each in found if isinstance(each, dict)}

@@ -1,9 +1,9 @@
 """Undoes all that is ours in a cluster, before an uninstall: what `rescheduler cleanup` does.
 
 Migrations under way are rolled back by their own lifecycle; then every mark in the cluster counts as a dead
-migration's, and is taken off by the same sweep that the janitor does; then the migrations themselves go. It goes by
-what is there, so a second run goes on where the first one was interrupted. It must not run beside a controller: see
-`leadership`.
+migration's, and is taken off by the same sweep that the janitor does, and so are the traces of moves that were over
+long ago; then the migrations themselves go. It goes by what is there, so a second run goes on where the first one was
+interrupted. It must not run beside a controller: see `leadership`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from rescheduler.runtime.maintenance import Cordons
 from rescheduler.runtime.migrator import Admitted, Migrator
 from rescheduler.runtime.records import KINDS, erase, recorded
 from rescheduler.runtime.sweeping import WATCHED, Marked, Sweeper
+from rescheduler.runtime.traces import traced, wipe
 from rescheduler.runtime.watching import CRON_JOBS
 
 _REASON = "undone by rescheduler cleanup"
@@ -80,6 +81,7 @@ class Cleanup:
         lines += [str(command) for command in todo]
         lines += [f"patch Node {row.name}: take our cordon down" for row in cache.rows("Node") if row.cordoned]
         lines += [f"patch {_title(each)}: forget where its pods failed" for each in recorded(cache)]
+        lines += [f"patch {_title(each)}: take the trace of its move off" for each in traced(cache)]
         bodies = await self._bodies()
         return lines + [f"delete PodMigration {_full_name(body)}: nothing is left of it" for body in bodies]
 
@@ -134,10 +136,12 @@ class Cleanup:
             todo, stuck = await sweeper.preview(self._fate)
             left = [*map(str, todo), *stuck, *(f"Node {r.name} is cordoned" for r in cache.rows("Node") if r.cordoned)]
             left += [f"{_title(each)} has a record of failures" for each in recorded(cache)]
+            left += [f"{_title(each)} has the trace of a move" for each in traced(cache)]
             if not left:
                 break
             await sweeper.sweep(self._fate)
             await erase(cache, self._observer, self._writer, self._told)
+            await wipe(cache, self._observer, self._writer, self._told)
             await Cordons(cache, self._observer, self._writer, cordons=lambda labels: False, tell=self._told).release()
         return left
 
