@@ -101,3 +101,35 @@ def test_a_controller_that_is_killed_right_after_the_write_has_lost_nothing_and_
     with space.cordoned(nodes[0]), recovering(space.cluster):
         well(space, "web", 1, before)
     assert record(space, "Deployment", "web")["count"] == 2
+
+
+def test_copies_on_replica_sets_go_though_the_controller_was_killed_before_it_came_to_them(
+    space: Space, nodes: list[str]
+) -> None:
+    theirs = {marks.KSE_RECORDS["Deployment"]: left(1, "deployScheduledHosts", nodes[1])}
+    space.create(retried(deployment("web", 1), **theirs))
+    space.rolled_out("web")
+    (copy,) = space.list("ReplicaSet")
+    key = marks.KSE_RECORDS["Deployment"]
+    assert key in notes(space, "ReplicaSet", name_of(copy)), "the Deployment's controller copies annotations"
+    with recovering(space.cluster, fuse=Fuse(writes=1)) as loop:
+        loop.is_killed()
+    assert taken(space, "Deployment", "web")["count"] == 1
+    assert key in notes(space, "ReplicaSet", name_of(copy))
+    with recovering(space.cluster):
+        until("the copy is gone", lambda: key not in notes(space, "ReplicaSet", name_of(copy)))
+    assert record(space, "Deployment", "web")["count"] == 1
+
+
+def test_starting_again_changes_nothing_that_was_taken_over(space: Space, nodes: list[str]) -> None:
+    theirs = {marks.KSE_RECORDS["Deployment"]: left(2, "deployScheduledHosts", nodes[0])}
+    space.create(retried(deployment("web", 1), **theirs))
+    space.rolled_out("web")
+    with recovering(space.cluster):
+        taken(space, "Deployment", "web")
+    before = notes(space, "Deployment", "web")
+    space.create(retried(deployment("other", 1), **theirs))
+    with recovering(space.cluster):
+        taken(space, "Deployment", "other")
+    assert notes(space, "Deployment", "web") == before
+    assert told(space, "web") == ["RecordTakenOver"]

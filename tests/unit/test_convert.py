@@ -156,7 +156,7 @@ OPTIONS = [
     ),
     (
         "RemovePodsHavingTooManyRestarts",
-        "{includingInitContainers: true}",
+        "{podRestartThreshold: 7, includingInitContainers: true}",
         "strategies.TooManyRestarts.includeInitContainers",
         True,
     ),
@@ -164,9 +164,19 @@ OPTIONS = [
     ("PodLifeTime", "{states: [Pending]}", "strategies.PodLifeTime.maxAge", "0s"),
     ("PodLifeTime", "{states: [Pending]}", "strategies.PodLifeTime.states", ["Pending"]),
     ("PodLifeTime", "{exitCodes: [137]}", "strategies.PodLifeTime.exitCodes", [137]),
-    ("PodLifeTime", "{ownerKinds: {include: [Job]}}", "strategies.PodLifeTime.ownerKinds", ["Job"]),
-    ("PodLifeTime", "{ownerKinds: {exclude: [Job]}}", "strategies.PodLifeTime.excludedOwnerKinds", ["Job"]),
-    ("PodLifeTime", "{includingEphemeralContainers: true}", "strategies.PodLifeTime.includeEphemeralContainers", True),
+    ("PodLifeTime", "{exitCodes: [1], ownerKinds: {include: [Job]}}", "strategies.PodLifeTime.ownerKinds", ["Job"]),
+    (
+        "PodLifeTime",
+        "{exitCodes: [1], ownerKinds: {exclude: [Job]}}",
+        "strategies.PodLifeTime.excludedOwnerKinds",
+        ["Job"],
+    ),
+    (
+        "PodLifeTime",
+        "{exitCodes: [1], includingEphemeralContainers: true}",
+        "strategies.PodLifeTime.includeEphemeralContainers",
+        True,
+    ),
     (
         "PodLifeTime",
         "{conditions: [{type: Ready, status: 'False', reason: X, minTimeSinceLastTransitionSeconds: 90}]}",
@@ -407,7 +417,7 @@ class TestWhatIsNotUnderstood:
 
 
 class TestProfiles:
-    def two(self, first: str, second: str, plugins: tuple[str, str] = ("PodLifeTime", "RemoveFailedPods")) -> str:
+    def two(self, first: str, second: str, plugins: tuple[str, str] = ("RemoveDuplicates", "RemoveFailedPods")) -> str:
         profiles = [
             {
                 "name": str(index),
@@ -419,7 +429,7 @@ class TestProfiles:
         return yaml.safe_dump({"apiVersion": "descheduler/v1alpha2", "kind": "DeschedulerPolicy", "profiles": profiles})
 
     def test_are_merged_to_one_set_of_strategies(self) -> None:
-        assert result(self.two("{}", "{}"))["enabledStrategies"] == ["PodLifeTime", "FailedPods"]
+        assert result(self.two("{}", "{}"))["enabledStrategies"] == ["RemoveDuplicates", "FailedPods"]
 
     def test_with_different_evictors_have_the_strictest(self) -> None:
         text = self.two("{evictLocalStoragePods: true, minReplicas: 2}", "{ignorePvcPods: true}")
@@ -429,9 +439,32 @@ class TestProfiles:
         places = [each.split(": ")[0] for each in remarks(text, Sort.MISSING)]
         assert places == ["profiles[0].pluginConfig[0].args.evictLocalStoragePods", "profiles[0]", "profiles[1]"]
 
-    def test_with_selectors_must_all_let_a_pod(self) -> None:
+    def test_with_one_selector_have_it_for_all_strategies(self) -> None:
+        text = self.two("{labelSelector: {matchLabels: {a: b}}}", "{labelSelector: {matchLabels: {a: b}}}")
+        assert result(text)["filters"]["podSelector"] == "a=b"
+
+    def test_with_different_selectors_have_each_for_its_own_strategies(self) -> None:
         text = self.two("{labelSelector: {matchLabels: {a: b}}}", "{labelSelector: {matchLabels: {c: d}}}")
-        assert result(text)["filters"]["podSelector"] == "a=b,c=d"
+        data = result(text)
+        assert "podSelector" not in data["filters"]
+        assert data["strategies"]["RemoveDuplicates"]["podSelector"] == "a=b"
+        assert data["strategies"]["FailedPods"]["podSelector"] == "c=d"
+        assert remarks(text, Sort.MISSING) == []
+
+    def test_of_which_one_has_a_selector_have_it_for_that_ones_strategies_beside_their_own(self) -> None:
+        text = self.two("{}", "{labelSelector: {matchLabels: {c: d}}}")
+        own = {"name": "RemoveFailedPods", "args": {"labelSelector": {"matchLabels": {"e": "f"}}}}
+        policy = yaml.safe_load(text)
+        policy["profiles"][1]["pluginConfig"].append(own)
+        data = result(yaml.safe_dump(policy))
+        assert data["strategies"]["FailedPods"]["podSelector"] == "e=f,c=d"
+        assert "RemoveDuplicates" not in data["strategies"]
+
+    def test_that_share_a_plugin_for_different_pods_keep_the_first_and_tell(self) -> None:
+        text = self.two("{labelSelector: {matchLabels: {a: b}}}", "{}", plugins=("RemoveDuplicates",) * 2)
+        assert field(text, "strategies.RemoveDuplicates.podSelector") == "a=b"
+        (told,) = remarks(text, Sort.MISSING)
+        assert told.startswith("profiles[1]: has no counterpart: RemoveDuplicates is for pods that")
 
     def test_that_set_up_one_plugin_in_two_ways_keep_the_first(self) -> None:
         profiles = [
@@ -506,7 +539,7 @@ class TestTheCommand:
     def test_tells_every_loss_however_many_there_are(self) -> None:
         args = ", ".join(f"no{index}: 1" for index in range(30))
         ran = rescheduler("convert", "-f", "-", stdin=policy("PodLifeTime", f"{{maxPodLifeTimeSeconds: 5, {args}}}"))
-        assert ran.said.count("warning: ") == 30
+        assert ran.said.count(": is not known: ") == 30
 
     def test_is_strict_only_on_request(self) -> None:
         assert rescheduler("convert", "-f", self.example).code == 0

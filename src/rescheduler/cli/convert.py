@@ -11,10 +11,9 @@ from pathlib import Path
 import click
 
 from rescheduler.cli import messages
+from rescheduler.cli.late import configurations, loader
 from rescheduler.cli.options import STDIN
 from rescheduler.cli.output.terminal import plain
-from rescheduler.config import ConfigErrors
-from rescheduler.config.loader import source_name, text_of
 
 _FORMATS = ("yaml", "json")
 
@@ -30,14 +29,16 @@ def convert(file: str, output: str, *, strict: bool) -> None:
     """Convert the configuration of another tool into ours.
 
     Reads a DeschedulerPolicy of descheduler (v1alpha2), a DeschedulerConfiguration of koordinator, and a
-    KubeSchedulerConfiguration with the plugin Rescheduler; also out of a ConfigMap, and among other documents. Prints a
-    ReschedulerConfiguration that says the same, with comments where a value is not quite what it was, and says on
-    stderr what has no counterpart. What is not understood is never left out in a way that has more pods moved.
+    KubeSchedulerConfiguration with the plugin Rescheduler; also out of a ConfigMap, out of values of descheduler's
+    chart, and among other documents. Prints a ReschedulerConfiguration that says the same, with comments where a value
+    is not quite what it was, and says on stderr what has no counterpart. What is not known or not understood is never
+    left out in a way that has more pods moved.
 
     \b
     Examples:
       rescheduler convert -f policy.yaml > rescheduler.yaml
       kubectl get cm descheduler -n kube-system -o yaml | rescheduler convert -f - -o rescheduler.yaml
+      helm get values descheduler -n kube-system --all -o yaml | rescheduler convert -f - -o rescheduler.yaml
       rescheduler convert -f policy.yaml --strict -o /dev/null
     """
     if output in _FORMATS:
@@ -47,8 +48,8 @@ def convert(file: str, output: str, *, strict: bool) -> None:
     from rescheduler.strategies import settings_by_name  # noqa: PLC0415 - the same
 
     try:
-        result = converted(text_of(file), source_name(file), settings_by_name())
-    except ConfigErrors as errors:
+        result = converted(loader.text_of(file), loader.source_name(file), settings_by_name())
+    except configurations.ConfigErrors as errors:
         raise messages.Failure(*map(str, errors.errors), code=messages.USAGE) from None
     lost = [remark for remark in result.remarks if remark.is_loss]
     for text in lost:

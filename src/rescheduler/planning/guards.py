@@ -241,7 +241,7 @@ _SILENT_ON_REMOVAL = frozenset(
         *("NotRunning", "SystemCritical", "MinPodAge", "CoolDown", "Outcome", "LocalStorage", "Volumes"),
         *("ResourceClaims", "Job", "MigrationMethod", "SingleReplica", "RollingOut", "Scaling", "MinReplicas"),
         *("PriorityThreshold", "SafeToEvict", "DoNotDisrupt", "EvictionCost", "PreferNoEviction"),
-        *("PersistentVolumes", "WithoutDisruptionBudget"),
+        *("PersistentVolumes", "WithoutDisruptionBudget", "WithoutController"),
     }
 )
 """Guards that protect a pod that runs, and say nothing about one that has ended."""

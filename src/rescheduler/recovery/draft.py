@@ -139,6 +139,8 @@ def _with_foreign(draft: Draft, record: dict[str, Entry]) -> dict[str, Entry]:
     occasion = f"{case.holder['metadata'].get('uid', '')}/{key}/{text[:200]}"
     try:
         foreign = taking_over.read_foreign(kind, text, [name for name in draft.live if _suffers(draft, name)])
+        both = taking_over.taken_over(record, foreign, case.now)
+        taking_over.refuse_longer(both, _LONGEST)
     except taking_over.ForeignRecordError as error:
         note = f"the annotation {key} of kse-rescheduler cannot be read and is left as it is: {error}; take it off"
         draft.tell(None, telling.UNREADABLE, note, occasion)
@@ -147,7 +149,7 @@ def _with_foreign(draft: Draft, record: dict[str, Entry]) -> dict[str, Entry]:
     said = taking_over.in_words(foreign)
     note = f"the record of kse-rescheduler is taken over ({said}), and its annotation {key} taken off"
     draft.tell(None, telling.TAKEN_OVER, note, occasion)
-    return taking_over.taken_over(record, foreign, case.now)
+    return both
 
 
 def _suffers(draft: Draft, name: str) -> bool:

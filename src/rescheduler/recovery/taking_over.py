@@ -8,13 +8,14 @@ taken off in the same write, so that nothing is lost and nothing counts twice; w
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 from rescheduler.model import marks
-from rescheduler.recovery.record import EMPTY, WHOLE, Entry, Failure, Record
+from rescheduler.recovery.record import EMPTY, WHOLE, Entry, Failure, Record, written
 
 REASON = "KseRescheduler"
 """Why a node is avoided: a word that is no kind of failure a workload could cause itself."""
@@ -29,6 +30,11 @@ _HOSTS = MappingProxyType(
         "Pod": "podScheduledHosts",
     }
 )
+
+
+_LONGEST_NAME = 253
+_NODE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+"""How Kubernetes lets nodes be called: a pod that avoids anything else would be refused."""
 
 
 class ForeignRecordError(ValueError):
@@ -77,6 +83,12 @@ def taken_over(record: Record, foreign: Mapping[str, Foreign], now: float) -> di
     return {name: entry for name, entry in found.items() if entry != EMPTY}
 
 
+def refuse_longer(record: Record, longest: int) -> None:
+    """An annotation that is too long would be refused again and again, and the workload never be looked after."""
+    if len(written(record)) > longest:
+        raise ForeignRecordError("with it our own record would be too long")
+
+
 def in_words(foreign: Mapping[str, Foreign]) -> str:
     """What was taken over, for people."""
     said = [
@@ -92,9 +104,13 @@ def _foreign(body: Any, kind: str, at: str) -> Foreign:
         raise ForeignRecordError(f"{at}it is not a JSON object")
     field = _HOSTS[kind]
     hosts = body.get(field) or []  # null where it has given up
-    if not isinstance(hosts, list) or not all(isinstance(host, str) and host for host in hosts):
+    if not isinstance(hosts, list) or not all(map(_is_node, hosts)):
         raise ForeignRecordError(f"{at}{field}: it is not a list of nodes")
     return Foreign(_count(body.get(_TIMES, 0), f"{at}{_TIMES}: "), tuple(sorted({*hosts})))
+
+
+def _is_node(host: Any) -> bool:
+    return isinstance(host, str) and len(host) <= _LONGEST_NAME and _NODE.fullmatch(host) is not None
 
 
 def _count(value: Any, at: str) -> int:

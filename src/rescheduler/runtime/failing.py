@@ -247,7 +247,8 @@ class Failing:
         if deployment is not None:
             # The Deployment's controller copied all this here. A copy that outlives the record is to be taken off; who
             # sees the two in another order finds out when the Deployment's own goes.
-            if notes.record and not self._notes.get(deployment, _NOTHING).record:
+            above = self._notes.get(deployment, _NOTHING)
+            if (notes.record and not above.record) or (notes.foreign and not above.foreign):
                 self._suspect(deployment)
             return
         taken = notes.foreign and notes.foreign != before.foreign
@@ -313,7 +314,8 @@ class Failing:
 
 def _notes(workload: Workload) -> _Notes:
     said = workload.annotations
-    foreign = said.get(marks.KSE_RECORDS.get(workload.kind, ""), "")
+    kind = "Deployment" if _deployment(workload) is not None else workload.kind  # whose record it is a copy of
+    foreign = said.get(marks.KSE_RECORDS.get(kind, ""), "")
     retries = said.get(marks.SCHEDULING_RETRIES, said.get(marks.MISSPELT_RETRIES))
     return _Notes(retries, said.get(marks.FAILURES, ""), foreign)
 

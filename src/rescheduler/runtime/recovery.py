@@ -17,7 +17,7 @@ from typing import Protocol
 import structlog
 
 from rescheduler.cluster.errors import ClusterError
-from rescheduler.cluster.holders import HolderKey
+from rescheduler.cluster.holders import HolderKey, asks
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.observation import Refused, is_leaving, notes_of
@@ -194,8 +194,7 @@ class Recovery:
             await self._done(commands.create(decision.creation, "take the place of a pod that failed"), certain=True)
         all_done = True
         unnoted = [_unnoted(each, marks.FAILURES) for each in decision.strays]
-        copies = case.controllers if decision.taken_over and key[0] == "Deployment" else ()
-        unnoted += [_unnoted(each, decision.taken_over) for each in copies if decision.taken_over in notes_of(each)]
+        unnoted += _copies(case, decision)
         for command in (*unnoted, *map(_deletion, decision.deletions)):
             if not await self._done(command):
                 all_done = False
@@ -238,6 +237,18 @@ def _settled(case: Case, decision: Decision) -> list[str]:
     """The pods that have failed as a whole and that all is decided about, by UID."""
     seen = [pod for pod in case.pods if (pod.get("status") or {}).get("phase") == "Failed" and not is_leaving(pod)]
     return [uid for pod in (*seen, *case.vanished) if (uid := pod["metadata"]["uid"]) not in decision.undecided]
+
+
+def _copies(case: Case, decision: Decision) -> list[Command]:
+    """The copies of kse-rescheduler's record that a Deployment's ReplicaSets have, when that is gone, are taken off.
+
+    Also where nothing is taken over any more: a controller may have been killed before it came to the copies.
+    """
+    theirs, notes = marks.KSE_RECORDS["Deployment"], notes_of(case.holder)
+    is_gone = decision.taken_over or (theirs not in notes and asks(notes))
+    if case.holder["kind"] != "Deployment" or not is_gone:
+        return []
+    return [_unnoted(each, theirs) for each in case.controllers if theirs in notes_of(each)]
 
 
 def _unnoted(replica_set: Json, key: str) -> Command:

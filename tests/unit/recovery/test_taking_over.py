@@ -72,6 +72,15 @@ def test_the_record_of_each_kind_is_read_as_it_was_written(kind: str, text: str,
         ("Deployment", '{"currentReschedulingTimes":-1}', "currentReschedulingTimes: -1 is not a number of times"),
         ("Deployment", '{"deployScheduledHosts":"n1"}', "deployScheduledHosts: it is not a list of nodes"),
         ("Deployment", '{"deployScheduledHosts":[1]}', "deployScheduledHosts: it is not a list of nodes"),
+        ("Deployment", '{"deployScheduledHosts":["Not A Node"]}', "deployScheduledHosts: it is not a list of nodes"),
+        (
+            "Deployment",
+            f'{{"deployScheduledHosts":["{"n" * 254}"]}}',
+            "deployScheduledHosts: it is not a list of nodes",
+        ),
+        ("Deployment", "[" * 100_000, "it is not JSON"),
+        ("Deployment", f'{{"currentReschedulingTimes":1{"0" * 5000}}}', "it is not JSON"),
+        ("Deployment", "", "it is not JSON"),
         ("StatefulSet", '{"db-0": 1}', "db-0: it is not a JSON object"),
         ("DaemonSet", "true", "True is not a number of times"),
     ],
@@ -131,6 +140,17 @@ def test_a_record_that_makes_no_sense_is_left_and_told() -> None:
     assert (decision.taken_over, decision.record) == ("", None)
     assert reasons(decision.news) == [telling.UNREADABLE]
     assert "is left as it is: it is not JSON" in decision.news[0].note
+
+
+def test_a_record_that_is_too_long_for_an_annotation_of_ours_is_left_and_told_and_harms_nothing() -> None:
+    hosts = [f"node-{number}.example.com" for number in range(5000)]
+    text = json.dumps({"currentReschedulingTimes": 1, "deployScheduledHosts": hosts})
+    decision = decide(seen(text, crashing(owner=OWNER)))
+    assert decision.taken_over == ""
+    assert len(decision.record or "") < 1000
+    assert names(decision.deletions) == ["web-x"]
+    told = next(each for each in decision.news if each.reason == telling.UNREADABLE)
+    assert "is left as it is: with it our own record would be too long" in told.note
 
 
 def test_a_workload_that_asks_for_nothing_keeps_its_annotation() -> None:

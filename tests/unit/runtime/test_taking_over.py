@@ -50,3 +50,25 @@ def test_theirs_goes_in_the_write_of_ours_and_then_off_the_copies(
     assert written.body == {"metadata": {"uid": "web-uid", "resourceVersion": "1", "annotations": notes}}
     assert copy.name == "web-1"
     assert copy.body == {"metadata": {"uid": "web-1-uid", "annotations": {DEPLOY: None}}}
+
+
+CLEAN = body("Deployment", "web", ASKS)
+
+
+@pytest.mark.parametrize("order", [(CLEAN, PLAIN, COPIED), (COPIED, PLAIN, CLEAN)])
+def test_copies_that_a_controller_left_when_it_was_killed_are_taken_off_by_the_next(
+    stage: Stage, order: tuple[Json, ...]
+) -> None:
+    stage.shown[KEY] = Holding(CLEAN, (PLAIN, COPIED), ())
+    recovers(stage, a_minute, *order)
+    assert [each.body for each in stage.commands] == [
+        {"metadata": {"uid": "web-1-uid", "annotations": {DEPLOY: None}}},
+    ]
+
+
+def test_copies_of_a_workload_that_asks_for_nothing_stay_as_its_record_does(stage: Stage) -> None:
+    calm = body("Deployment", "web")
+    copied = body("ReplicaSet", "web-1", {DEPLOY: "{}"}, calm)
+    stage.shown[KEY] = Holding(calm, (copied,), ())
+    recovers(stage, a_minute, copied, calm)
+    assert stage.commands == []

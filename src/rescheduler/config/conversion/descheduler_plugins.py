@@ -45,9 +45,16 @@ def _excluded_taints(draft: Draft, given: Given) -> None:
         return
     path = ("strategies", "NodeTaints", "excludedTaints")
     kept = [*dict.fromkeys((*found, *BY_THE_CLUSTER))]
-    draft.put(path, kept, given.loc, "the taints of nodes that are cordoned or in trouble count there, and not here")
+    draft.put(path, kept, given.loc, _TROUBLED.partition(";")[0])
 
 
+def _usual_taints(draft: Draft, args: Given) -> None:
+    if args.inner("excludedTaints").value is None and not args.inner("includedTaints").value:
+        path = ("strategies", "NodeTaints", "excludedTaints")
+        draft.put(path, [*BY_THE_CLUSTER], args.loc, _TROUBLED)
+
+
+_TROUBLED = "the taints of nodes that are cordoned or in trouble count there, and not here; [] has them count"
 BY_THE_CLUSTER = tuple(
     f"node.kubernetes.io/{what}"
     for what in (
@@ -114,6 +121,7 @@ PLUGINS: tuple[Plugin, ...] = (
             labels_of("NodeTaints"),
             namespaces_of("NodeTaints"),
         ),
+        finish=_usual_taints,
     ),
     Plugin(
         "RemovePodsViolatingTopologySpreadConstraint",

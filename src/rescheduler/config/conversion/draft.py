@@ -34,6 +34,13 @@ class Remark:
     why: str
     nearest: str = ""
     """What comes nearest here."""
+    harmless: bool = False
+    """Whether it can have limited nothing."""
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether it may have kept pods from being moved, for nobody knows what it says."""
+        return self.sort is Sort.WRONG or (self.sort is Sort.UNKNOWN and not self.harmless)
 
     @property
     def is_loss(self) -> bool:
@@ -128,6 +135,8 @@ class Draft:
 
     def halt(self, loc: Loc, why: str) -> None:
         """Have nothing moved, because more would be than was wanted."""
+        if self.halted is None:
+            self.comments.pop(("maxReschedulePods",), None)  # of a limit that does not count any more
         self.halted = (loc, why)
         self.data["maxReschedulePods"] = 0
         self.say(("maxReschedulePods",), f"nothing is moved until {path_of(loc)} of the input is corrected: {why}")
@@ -136,9 +145,9 @@ class Draft:
         """Say that something has no counterpart here."""
         self._remark(Remark(Sort.MISSING, loc, why, nearest))
 
-    def unknown(self, loc: Loc, why: str) -> None:
+    def unknown(self, loc: Loc, why: str, *, harmless: bool = False) -> None:
         """Say that a field or a plugin is not known."""
-        self._remark(Remark(Sort.UNKNOWN, loc, why))
+        self._remark(Remark(Sort.UNKNOWN, loc, why, harmless=harmless))
 
     def wrong(self, loc: Loc, why: str) -> None:
         """Say that a value makes no sense."""

@@ -49,6 +49,8 @@ def _forbid(path: Path) -> Callable[[Draft, Given], None]:
 
 def _priority(draft: Draft, given: Given) -> None:
     take_options(draft, given, (Option("value", (), _number), Option("name", (), _name)))
+    if given.inner("value").value is not None and given.inner("name").value:
+        draft.wrong(given.loc, "value and name are not possible at once")
 
 
 def _number(draft: Draft, given: Given) -> None:
@@ -84,19 +86,21 @@ def _protections(draft: Draft, given: Given) -> None:
         given,
         (
             Option("extraEnabled", (), lambda d, g: _each(d, g, _EXTRA)),
-            Option("defaultDisabled", (), lambda d, g: _each(d, g, _DISABLED)),
+            Option("defaultDisabled", (), lambda d, g: _each(d, g, _DISABLED, protects=False)),
             Option("config", (), lambda d, g: take_options(d, g, (Option("PodsWithPVC", (), _classes),))),
         ),
     )
 
 
-def _each(draft: Draft, given: Given, known: dict[str, Callable[[Draft, Loc], None]]) -> None:
+def _each(draft: Draft, given: Given, known: dict[str, Callable[[Draft, Loc], None]], *, protects: bool = True) -> None:
     for index, name in enumerate(texts_of(draft, given) or ()):
         loc = (*given.loc, index)
         if name in known:
             known[name](draft, loc)
-        else:
+        elif protects:
             draft.unknown(loc, f"{shown(name)} is none of {', '.join(known)}")
+        else:
+            draft.miss(loc, f"{shown(name)} is none of {', '.join(known)}; what is protected stays so")
 
 
 _EXTRA: dict[str, Callable[[Draft, Loc], None]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from rescheduler.config.conversion.draft import Draft, Sort
+from rescheduler.config.conversion.draft import Draft
 from rescheduler.config.errors import Loc, hint, path_of, wrong_type
 
 
@@ -63,19 +63,23 @@ class Plugin:
         take_options(draft, args, self.options)
         if self.finish is not None:
             self.finish(draft, args)
-        wrong = next((each for each in draft.remarks[told:] if each.sort is Sort.WRONG), None)
+        wrong = next((each for each in draft.remarks[told:] if each.is_limit), None)
         if wrong is None:
             return
         # Without what was not understood, which may be a filter, it might do more than was wanted.
         if self.strategy:
-            draft.switch_off(self.strategy, args.loc, f"{path_of(wrong.loc)} is not understood")
+            draft.switch_off(self.strategy, args.loc, f"{path_of(wrong.loc)} {wrong.sort}")
         else:
             draft.halt(wrong.loc, wrong.why)
 
 
-def take_options(draft: Draft, args: Given, options: Iterable[Option]) -> None:
-    """Each option of a mapping gets its turn; those that are not in the table are told."""
+def take_options(draft: Draft, args: Given, options: Iterable[Option], *, besides: Iterable[Option] = ()) -> None:
+    """Each option of a mapping gets its turn; those that are not in the table are told.
+
+    Those `besides` are no options at this place, but it is known what is meant by them.
+    """
     known = {option.name: option for option in options}
+    meant = {option.name: option for option in besides} | known
     if args.value is None:
         return
     if not isinstance(args.value, dict):
@@ -85,8 +89,8 @@ def take_options(draft: Draft, args: Given, options: Iterable[Option]) -> None:
         given = args.inner(name)
         if name in ("apiVersion", "kind") or given.value is None:
             continue
-        if name not in known:
+        if name not in meant:
             allowed = f"known here: {', '.join(known)}" if known else "it has no fields that are known here"
-            draft.unknown(given.loc, f"{hint(name, known).lstrip(', ') or 'no such field is known'} {allowed}")
+            draft.unknown(given.loc, f"{hint(name, known).lstrip(', ') or 'no such field;'} {allowed}")
             continue
-        known[name].convert(draft, given)
+        meant[name].convert(draft, given)

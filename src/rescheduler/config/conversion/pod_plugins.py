@@ -54,8 +54,6 @@ def _conditions(draft: Draft, given: Given) -> None:
             kept.append(one)
     if kept:
         draft.put(("strategies", "PodLifeTime", "conditions"), kept, given.loc)
-    elif given.value:
-        draft.switch_off("PodLifeTime", given.loc, "without any of its conditions every pod would be meant")
 
 
 _HEALTHY = ("Initialized", "Ready", "ContainersReady", "PodScheduled", "PodReadyToStartContainers")
@@ -68,19 +66,41 @@ def _owner_kinds(draft: Draft, given: Given) -> None:
 
 
 def _ages(draft: Draft, args: Given) -> None:
-    enabled = draft.data.get("enabledStrategies")
-    path = ("strategies", "PodLifeTime", "maxAge")
-    if isinstance(enabled, list) and "PodLifeTime" in enabled and draft.get(path) is None:
-        draft.put(path, "0s", args.loc, "not given there: pods of any age")
+    base = ("strategies", "PodLifeTime")
+    conditions = args.inner("conditions")
+    if not any(args.inner(name).value for name in _CRITERIA) and args.inner(_CRITERIA[0]).value is None:
+        draft.wrong(args.loc, f"none of {', '.join(_CRITERIA)} is given, and without any every pod would be meant")
+    elif conditions.value and not draft.get((*base, "conditions")):
+        draft.switch_off("PodLifeTime", conditions.loc, "without any of its conditions every pod would be meant")
+    elif draft.get((*base, "maxAge")) is None:
+        draft.put((*base, "maxAge"), "0s", args.loc, "not given there: pods of any age")
+
+
+_CRITERIA = ("maxPodLifeTimeSeconds", "states", "podStatusPhases", "conditions", "exitCodes")
+"""One of them has to be given; 0 seconds count."""
+
+
+def _kept(draft: Draft, args: Given) -> None:
+    path = ("strategies", "FailedPods", "minAge")
+    if args.inner("minPodLifetimeSeconds").value is None:
+        draft.put(path, "1h0m0s", args.loc, "the default there; 0s here")
 
 
 def _restarts(draft: Draft, given: Given) -> None:
     path = ("strategies", "TooManyRestarts", "restartThreshold")
     number = whole(draft, given)
     if number == 0:
-        draft.put(path, 1, given.loc, "there 0, which would mean every pod")
+        draft.wrong(given.loc, _NO_RESTARTS)
     elif number is not None:
         draft.put(path, number, given.loc)
+
+
+_NO_RESTARTS = "a threshold of at least 1 is needed, for without any every pod would be meant"
+
+
+def _counted(draft: Draft, args: Given) -> None:
+    if args.inner("podRestartThreshold").value is None:
+        draft.wrong(args.loc, f"podRestartThreshold is not given: {_NO_RESTARTS}")
 
 
 RESTARTS = Plugin(
@@ -94,6 +114,7 @@ RESTARTS = Plugin(
         namespaces_of("TooManyRestarts"),
     ),
     "Pods with `scheduling-retries` are left to recovery",
+    _counted,
 )
 LIFE_TIME = Plugin(
     "PodLifeTime",
@@ -141,10 +162,17 @@ FAILED_PODS = Plugin(
     (
         setting("reasons", "FailedPods", "reasons", texts("strategies", "FailedPods", "reasons"), "`OutOf*` too"),
         setting("exitCodes", "FailedPods", "exitCodes", same("strategies", "FailedPods", "exitCodes")),
-        setting("minPodLifetimeSeconds", "FailedPods", "minAge", seconds("strategies", "FailedPods", "minAge")),
+        setting(
+            "minPodLifetimeSeconds",
+            "FailedPods",
+            "minAge",
+            seconds("strategies", "FailedPods", "minAge"),
+            "1h where it is not given, as there",
+        ),
         init_containers_of("FailedPods"),
         excluded_kinds_of("FailedPods"),
         labels_of("FailedPods"),
         namespaces_of("FailedPods"),
     ),
+    finish=_kept,
 )

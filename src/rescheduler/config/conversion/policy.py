@@ -56,9 +56,11 @@ def _source(draft: Draft, given: Given) -> None:
 
 
 def _url(draft: Draft, given: Given) -> None:
-    draft.put(("usage", "prometheus", "url"), given.value, given.loc)
+    comment = "" if "authToken" in given.around else _WITHOUT
+    draft.put(("usage", "prometheus", "url"), given.value, given.loc, comment)
 
 
+_WITHOUT = "there with the service account's token; here with none, unless bearerTokenFile names a file"
 _TOKEN = missing("no Secret is read by its name", "usage.prometheus.bearerTokenFile: mount the Secret")
 _PROVIDER = (
     Option("source", ("usage.source",), _source),
@@ -74,6 +76,14 @@ def _collector(draft: Draft, given: Given) -> None:
     take_options(
         draft, given, (Option("enabled", (), settled("metrics.k8s.io is asked where utilization goes by use")),)
     )
+
+
+def _old(draft: Draft, given: Given) -> None:
+    draft.wrong(given.loc, "it is of descheduler/v1alpha1, and v1alpha2 does not know it: it has profiles")
+
+
+def _belongs_below(draft: Draft, given: Given) -> None:
+    draft.wrong(given.loc, f"in v1alpha2 it is one of the args of {EVICTOR.name}, within pluginConfig of a profile")
 
 
 TOP: tuple[Option, ...] = (
@@ -95,13 +105,17 @@ TOP: tuple[Option, ...] = (
     Option("evictionFailureEventNotification", (), settled("Events are always told"), "Events, always"),
     Option("metricsCollector", (), _collector, "`usage.source: metrics.k8s.io` is the default"),
     Option("metricsProviders", ("usage.source", "usage.prometheus.url"), _providers, "a token is a mounted file"),
+    Option("metadata", (), settled("a configuration needs no name"), "needs none"),
+    Option("tracing", (), missing("there are no traces", "logs, Events, metrics, the page")),
+    Option("strategies", (), _old, "of `descheduler/v1alpha1`: not converted"),
 )
 
 
 def convert_policy(draft: Draft, policy: Given) -> None:
     """The whole of a DeschedulerPolicy."""
     profiles = Option("profiles", ("enabledStrategies",), lambda d, g: take_profiles(d, g, DESCHEDULER))
-    take_options(draft, policy, (*TOP, profiles))
+    misplaced = [Option(each.name, (), _belongs_below) for each in EVICTOR.options if each.name != "nodeSelector"]
+    take_options(draft, policy, (*TOP, profiles), besides=misplaced)
     draft.data.setdefault("enabledStrategies", [])
 
 

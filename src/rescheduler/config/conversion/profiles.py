@@ -6,18 +6,19 @@ keep the first ones, and that is told; profiles of different nodes, which koordi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from rescheduler.config.conversion.draft import Draft, Path
 from rescheduler.config.conversion.evictor import merged
 from rescheduler.config.conversion.options import Given, Option, Plugin, take_options
 from rescheduler.config.conversion.values import selector, selector_text, settled
-from rescheduler.config.errors import path_of, shown, wrong_type
+from rescheduler.config.errors import Loc, path_of, shown, wrong_type
 
 _DECIDING = ("deschedule", "balance")
 _GUARDING = ("filter", "preEvictionFilter", "preevictionfilter", "evict")
 _SORTING = ("presort", "sort", "preSort")
+_STRAY = "it is beside args, where it counts for nothing, and may have been meant as a filter"
 _POOLED = ("cpuThreshold", "memoryThreshold", "thresholds", "thresholdMode", "hotAfterCycles", "strategies")
 """Fields that a node pool may have of its own."""
 
@@ -32,6 +33,11 @@ class Dialect:
     selects_nodes: bool = False
     """Whether a profile may be of some nodes alone."""
 
+    @property
+    def needs_config(self) -> bool:
+        """Whether a plugin that is enabled must have a pluginConfig, be it empty."""
+        return not self.selects_nodes
+
 
 def _ignored(draft: Draft, given: Given) -> None:
     """Seen to elsewhere."""
@@ -43,6 +49,7 @@ def take_profiles(draft: Draft, given: Given, dialect: Dialect) -> None:
         draft.wrong(given.loc, wrong_type(given.value, "a list"))
         return
     evictors: list[Draft] = []
+    profiles: list[tuple[_Profile, Draft]] = []
     seen: dict[str, Given] = {}
     for index, each in enumerate(given.value):
         evictors.append(Draft())
@@ -50,8 +57,40 @@ def take_profiles(draft: Draft, given: Given, dialect: Dialect) -> None:
         if dialect.selects_nodes and len(given.value) > 1 and one.inner("nodeSelector").value is not None:
             _take_as_pool(draft, evictors[-1], one, dialect)
         else:
-            _Profile(draft, evictors[-1], one, dialect, seen).take()
+            profiles.append((_Profile(draft, evictors[-1], one, dialect, seen), evictors[-1]))
+            profiles[-1][0].take()
+    if len(profiles) == len(evictors):
+        _select_by_strategy(draft, profiles)
     merged(draft, evictors)
+
+
+def _select_by_strategy(draft: Draft, profiles: Sequence[tuple[_Profile, Draft]]) -> None:
+    """A selector that not all evictors have becomes one of the strategies of their profiles."""
+    path = ("filters", "podSelector")
+    if len({evictor.get(path) for _, evictor in profiles}) < 2:
+        return
+    first = {strategy: evictor.get(path) for profile, evictor in profiles for strategy in profile.own}
+    for profile, evictor in profiles:
+        for strategy in profile.shared:
+            if _is_on(draft, strategy) and evictor.get(path) != first[strategy]:
+                why = f"{strategy} is for pods that {shown(first[strategy] or '')} selects, by a profile before it"
+                draft.miss(profile.given.loc, why, f"strategies.{strategy}.podSelector")
+    for profile, evictor in profiles:
+        text, own = evictor.get(path), (strategy for strategy in profile.own if _is_on(draft, strategy))
+        if text is None:
+            continue
+        evictor.drop(path)
+        for strategy in own:
+            there = ("strategies", strategy, "podSelector")
+            before = draft.get(there)
+            draft.drop(there)
+            both = f"{before},{text}" if before else text
+            draft.put(there, both, evictor.origins[path], "there of the evictor of its profile")
+
+
+def _is_on(draft: Draft, strategy: str) -> bool:
+    enabled = draft.data.get("enabledStrategies")
+    return isinstance(enabled, list) and strategy in enabled
 
 
 def _take_as_pool(draft: Draft, guarding: Draft, given: Given, dialect: Dialect) -> None:
@@ -97,6 +136,12 @@ class _Profile:
     """By strategy, the args that it has already, of this profile or of one before it."""
     is_pool: bool = False
     """Whether it is one of some nodes, and so has a name."""
+    own: list[str] = field(default_factory=list)
+    """The strategies that it was the first to set up."""
+    shared: list[str] = field(default_factory=list)
+    """Those that another profile has set up before it, in the same way."""
+    strays: dict[str, Loc] = field(default_factory=dict)
+    """By plugin, what is beside its args, where it counts for nothing."""
 
     def take(self) -> None:
         options = [
@@ -112,15 +157,22 @@ class _Profile:
         configured = self._configured()
         enabled = self._enabled()
         for name, loc in enabled.items():
+            if name not in configured and self.dialect.needs_config:
+                why = "it has no pluginConfig, without which descheduler does not start; it runs here, by its defaults"
+                self.draft.settled(loc, why)
             self._decide(self.dialect.plugins[name], configured.pop(name, Given({}, loc)))
+            if name in self.strays:
+                self.draft.switch_off(self.dialect.plugins[name].strategy, self.strays[name], _STRAY)
         for name, plugin in self.dialect.evictors.items():
             if (args := configured.pop(name, None)) is not None:
                 plugin.convert(self.guarding, args)
+            if name in self.strays:
+                self.guarding.halt(self.strays[name], _STRAY)
         for name, args in configured.items():
             if name in self.dialect.plugins:
                 self.draft.settled(args.loc[:-1], f"{name} is not enabled there, and stays off here")
             else:
-                self.draft.unknown(args.loc[:-1], f"{shown(name)} is no plugin that is known here")
+                self.draft.unknown(args.loc[:-1], f"{shown(name)} is no plugin that is known here", harmless=True)
 
     def _select(self, _: Draft, given: Given) -> None:
         comment = "of one profile there, of all strategies here"
@@ -130,9 +182,11 @@ class _Profile:
         before = self.seen.get(plugin.strategy) if plugin.strategy else None
         if before is None:
             self.seen[plugin.strategy] = args
+            self.own.append(plugin.strategy)
             plugin.convert(self.draft, args)
         elif before.value == args.value:
             self.draft.settled(args.loc, f"{plugin.strategy} is set up so already")
+            self.shared.append(plugin.strategy)
         else:
             why = f"{plugin.strategy} is set up already, by {path_of(before.loc)}, and there is only one"
             self.draft.miss(args.loc, why, "node pools (pools) may have settings of strategies of their own")
@@ -148,17 +202,18 @@ class _Profile:
             if not isinstance(each, dict) or not isinstance(each.get("name"), str):
                 self.draft.wrong(one.loc, "is not a mapping with a name")
                 continue
-            for name in {*each} - {"name", "args"}:
+            for name in (key for key in each if key not in ("name", "args")):
                 self.draft.unknown((*one.loc, name), "a plugin's configuration has name and args")
+                self.strays.setdefault(each["name"], (*one.loc, name))
             if each["name"] in found:
                 self.draft.wrong(one.loc, f"{each['name']} is configured twice in one profile; the first counts")
                 continue
             found[each["name"]] = one.inner("args")
         return found
 
-    def _enabled(self) -> dict[str, tuple[str | int, ...]]:
+    def _enabled(self) -> dict[str, Loc]:
         """The plugins that decide, and where each is enabled."""
-        found: dict[str, tuple[str | int, ...]] = {}
+        found: dict[str, Loc] = {}
         sets = self.given.inner("plugins")
         if sets.value is not None and not isinstance(sets.value, dict):
             self.draft.wrong(sets.loc, wrong_type(sets.value, "a mapping"))
@@ -168,19 +223,21 @@ class _Profile:
                 known = ", ".join((*_DECIDING, "filter", "preEvictionFilter", "presort", "sort"))
                 self.draft.unknown(one.loc, f"known are {known}")
                 continue
+            if one.value is not None and not isinstance(one.value, dict):
+                self.draft.wrong(one.loc, wrong_type(one.value, "a mapping with enabled and disabled"))
             for which in one.value if isinstance(one.value, dict) else ():
                 names = one.inner(which)
                 if which not in ("enabled", "disabled"):
                     self.draft.unknown(names.loc, "known are enabled and disabled")
                     continue
+                if names.value is not None and not isinstance(names.value, list):
+                    self.draft.wrong(names.loc, wrong_type(names.value, "a list"))
                 for index, each in enumerate(names.value if isinstance(names.value, list) else ()):
                     name = each.get("name") if isinstance(each, dict) else each  # koordinator has mappings
                     self._plugin(str(name), (*names.loc, index), (point, which), found)
         return found
 
-    def _plugin(
-        self, name: str, loc: tuple[str | int, ...], at: tuple[str, str], found: dict[str, tuple[str | int, ...]]
-    ) -> None:
+    def _plugin(self, name: str, loc: Loc, at: tuple[str, str], found: dict[str, Loc]) -> None:
         point, which = at
         if which == "disabled":
             if name in self.dialect.evictors:
@@ -196,4 +253,6 @@ class _Profile:
         elif point in _SORTING:
             self.draft.miss(loc, "the order of moves is each strategy's own", "eviction costs and priorities of pods")
         else:
-            self.draft.unknown(loc, f"{shown(name)} is no plugin that is known here")
+            # One that decides does nothing here; one that guards may have kept pods where they are.
+            why = f"{shown(name)} is no plugin that is known here"
+            self.draft.unknown(loc, why, harmless=point in _DECIDING)

@@ -101,6 +101,8 @@ def _hot_nodes(draft: Draft, args: Given) -> None:
             levels(draft, given)
         draft.switch_off(_LOW, args.loc, "without targetThresholds of resources no node is hot")
         return
+    if not lower.value:
+        draft.wrong(lower.loc, "thresholds are needed there: pods are only evicted where a node is underused")
     in_force = put_upper(draft, (), upper)
     put_lower(draft, (), lower, {} if deviating else in_force)
     path = (*OPTIMIZATION, "minUnderusedNodes")
@@ -110,7 +112,11 @@ def _hot_nodes(draft: Draft, args: Given) -> None:
 
 
 def _under_emptied(draft: Draft, args: Given) -> None:
-    put_packing(draft, args.inner("thresholds"))
+    thresholds = args.inner("thresholds")
+    if thresholds.value:
+        put_packing(draft, thresholds)
+    else:
+        draft.wrong(thresholds.loc, "without any every node would be worth emptying")
 
 
 LOW_UTILIZATION = Plugin(

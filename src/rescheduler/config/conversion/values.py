@@ -165,7 +165,7 @@ def namespaces(*base: str) -> Convert:
             draft.put((*base, "namespaces"), found, include.loc)
             draft.named.update(found)
             if exclude.value:
-                draft.miss(exclude.loc, "include and exclude are not possible at once, and those included were taken")
+                draft.wrong(exclude.loc, "include and exclude are not possible at once, there and here")
         elif exclude.value and (found := texts_of(draft, exclude)) is not None:
             draft.put((*base, "excludedNamespaces"), found, exclude.loc)
         else:
@@ -175,8 +175,15 @@ def namespaces(*base: str) -> Convert:
 
 
 def missing(why: str, nearest: str = "") -> Convert:
-    """Nothing here is like it."""
-    return lambda draft, given: draft.miss(given.loc, why, nearest)
+    """Nothing here is like it; what is empty is no loss."""
+
+    def convert(draft: Draft, given: Given) -> None:
+        if given.value in ("", {}, []):
+            draft.settled(given.loc, "it says nothing")
+        else:
+            draft.miss(given.loc, why, nearest)
+
+    return convert
 
 
 def settled(why: str) -> Convert:
