@@ -9,9 +9,11 @@ import pytest
 
 from rescheduler.cluster.client import ApiClient
 from rescheduler.cluster.errors import ApiError, AuthError
-from tests.support.api_server import Answer, ApiServer, Authority, api_server, authority, server_context
+from tests.support.api_server import Answer, ApiServer, Authority, Issued, api_server, authority, server_context
 from tests.support.connect_proxy import connect_proxy
 from tests.support.kubeconfigs import RecordedWaits, b64, connection
+from tests.support.tls import strict_by_default
+from tests.testbed import pki
 
 
 async def ask(folder: Path, cluster: Mapping[str, Any], waits: RecordedWaits | None = None) -> bytes:
@@ -30,6 +32,11 @@ def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
+
+
+def issued_by(old: pki.Authority) -> Issued:
+    pair = old.server("server")
+    return Issued(pair.certificate.read_bytes(), pair.key.read_bytes())
 
 
 def by_name(server: ApiServer, host: str) -> str:
@@ -64,6 +71,38 @@ async def test_tls_server_name_is_what_is_verified(tmp_path: Path) -> None:
         server.script("/version", Answer())
         assert await ask(tmp_path, {"server": server.url, "tls-server-name": "kubernetes"}) == b"{}"
         assert "another name" in await failure(tmp_path, {"server": server.url, "tls-server-name": "other"})
+
+
+async def test_the_ca_of_an_old_installer_is_trusted_on_every_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strict_by_default(monkeypatch)
+    old = pki.Authority(tmp_path / "pki", bare=True)
+    async with api_server(issued=issued_by(old)) as server:
+        server.script("/version", Answer())
+        cluster = {"server": server.url, "certificate-authority": str(old.certificate)}
+        assert await ask(tmp_path, cluster) == b"{}"
+
+
+async def test_what_the_ca_of_an_old_installer_signs_is_still_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strict_by_default(monkeypatch)
+    old, other = (pki.Authority(tmp_path / name, bare=True) for name in ("old", "other"))
+    async with api_server(issued=issued_by(old)) as server:
+        unsigned = {"server": server.url, "certificate-authority": str(other.certificate)}
+        assert "is not signed by" in await failure(tmp_path, unsigned)
+        misnamed = {"server": server.url, "certificate-authority": str(old.certificate), "tls-server-name": "other"}
+        assert "is for another name" in await failure(tmp_path, misnamed)
+        assert server.seen == []
+
+
+async def test_a_certificate_that_signs_nothing_can_be_the_trusted_one_on_every_python(tmp_path: Path) -> None:
+    issued = authority().issue("server", "127.0.0.1")
+    async with api_server(issued=issued) as server:
+        server.script("/version", Answer())
+        cluster = {"server": server.url, "certificate-authority-data": b64(issued.certificate)}
+        assert await ask(tmp_path, cluster) == b"{}"
 
 
 async def test_an_expired_certificate_says_so(tmp_path: Path) -> None:

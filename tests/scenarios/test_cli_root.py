@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
@@ -23,6 +24,7 @@ COMMANDS = (
     *("run", "plan", "explain", "snapshot", "apply", "move", "migrations", "maintenance", "cleanup", "crds"),
     *("config", "completion", "version"),
 )
+HEAVY = {"aiohttp", "cryptography", "numpy", "prometheus_client", "pydantic", "rich", "structlog"}
 PROGRAM = (sys.executable, "-m", "rescheduler")
 
 
@@ -205,8 +207,36 @@ def test_an_ascii_terminal_gets_ascii(tmp_path: Path) -> None:
     assert json.loads(as_json.stdout)["kind"] == "Plan"
 
 
-def test_help_does_not_wait_for_what_it_does_not_need() -> None:
-    assert not _imported_by("--help") & {"numpy", "aiohttp", "rich", "pydantic"}
+@pytest.mark.parametrize("args", [("--help",), ("--version",), ("version",), ("version", "-o", "json"), ("nonesuch",)])
+def test_help_and_version_do_not_wait_for_what_they_do_not_need(args: tuple[str, ...]) -> None:
+    assert not _imported_by(*args) & HEAVY
+
+
+@pytest.mark.parametrize("word", ["", "pl", "--ver"])
+def test_completing_a_command_does_not_import_the_commands(word: str) -> None:
+    by_a_shell = {"_RESCHEDULER_COMPLETE": "bash_complete", "COMP_WORDS": f"rescheduler {word}", "COMP_CWORD": "1"}
+    by_kubectl = "import sys; from rescheduler.cli.completion_kubectl import main; main()"
+    for imported in (_imported_by(**by_a_shell), _imported_by(word, code=by_kubectl)):
+        assert "click.shell_completion" in imported
+        assert not imported & {*HEAVY, "msgspec", "yaml", "asyncio", "rescheduler.app", "rescheduler.cli.plan"}
+
+
+def test_completing_flags_and_their_help_does_not_import_what_only_the_work_needs() -> None:
+    completed = "from rescheduler.cli.completion_kubectl import answer; [answer([each, '--']) for each in sys.argv[1:]]"
+    helped = "from rescheduler.cli.main import run; [run([each, '--help']) for each in sys.argv[1:]]"
+    commands = root.root.list_commands(click.Context(root.root))
+    for code in (completed, helped):
+        imported = _imported_by(*commands, code=code)
+        assert {f"rescheduler.cli.{name}" for name in ("run", "plan", "move", "config")} <= imported
+        assert not imported & HEAVY
+
+
+def test_every_command_is_completed_with_its_line_of_the_help() -> None:
+    context = click.Context(root.root)
+    lines = {item.value: item.help for item in root.root.shell_complete(context, "")}
+    assert list(lines) == root.root.list_commands(context)
+    words = " ".join(succeeded("--help").out.split())
+    assert all(f" {name} {line}" in words for name, line in lines.items())
 
 
 def test_a_file_is_planned_without_the_cluster_client(tmp_path: Path) -> None:
@@ -214,7 +244,9 @@ def test_a_file_is_planned_without_the_cluster_client(tmp_path: Path) -> None:
     assert not _imported_by("plan", "-f", file) & {"aiohttp", "rich"}
 
 
-def _imported_by(*args: str) -> set[str]:
-    code = "import sys; from rescheduler.cli.main import run; run(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
-    ran = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, check=True)
+def _imported_by(*args: str, code: str = "from rescheduler.cli.main import run; run()", **env: str) -> set[str]:
+    """The modules that are imported by an interpreter that runs this, and ends."""
+    code = f"import sys; {code}; print(*sys.modules, file=sys.stderr)"
+    command = [sys.executable, "-c", code, *args]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **env})
     return set(ran.stderr.split())

@@ -25,6 +25,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from multidict import CIMultiDictProxy
 
+from tests.testbed.pki import identified
+
 
 @dataclass(frozen=True)
 class Issued:
@@ -38,14 +40,15 @@ class Authority:
     def __init__(self, name: str = "test-ca") -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        builder = self._builder(self._name, self._key).add_extension(x509.BasicConstraints(True, None), critical=True)
+        builder = identified(self._builder(self._name, self._key), self._key, self._key)
+        builder = builder.add_extension(x509.BasicConstraints(True, None), critical=True)
         self.pem = builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     def issue(self, common_name: str, *names: str, days: int = 1, password: bytes | None = None) -> Issued:
         """A certificate for a server with these names (IP addresses among them), or for a client with none."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-        builder = self._builder(subject, key, days)
+        builder = identified(self._builder(subject, key, days), key, self._key)
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName([_san(name) for name in names]), critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
@@ -197,14 +200,17 @@ def _common_name(request: web.Request) -> str | None:
 
 
 @asynccontextmanager
-async def api_server(*names: str, days: int = 1, plain: bool = False) -> AsyncIterator[ApiServer]:
-    """A server whose certificate has these names; 127.0.0.1 when none is given."""
+async def api_server(
+    *names: str, days: int = 1, plain: bool = False, issued: Issued | None = None
+) -> AsyncIterator[ApiServer]:
+    """A server whose certificate has these names, 127.0.0.1 when none is given; or with a certificate of others."""
     server = ApiServer()
     application = web.Application(client_max_size=2**26)
     application.router.add_route("*", "/{path:.*}", server.handle)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
-    context = None if plain else server_context(authority().issue("server", *(names or ("127.0.0.1",)), days=days))
+    issued = issued or authority().issue("server", *(names or ("127.0.0.1",)), days=days)
+    context = None if plain else server_context(issued)
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
     try:
         await site.start()

@@ -30,17 +30,21 @@ class Pair:
 
 
 class Authority:
-    """A CA of our own, and all that it signs, in one folder that only we can read."""
+    """A CA of our own, and all that it signs, in one folder that only we can read.
 
-    def __init__(self, folder: Path) -> None:
+    With `bare`, its certificates are like those of old installers: without key identifiers and key usages.
+    """
+
+    def __init__(self, folder: Path, *, bare: bool = False) -> None:
         folder.mkdir(mode=0o700, parents=True)
         self._folder = folder
+        self._bare = bare
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _named("kube-rescheduler testbed")
         authority = _builder(self._name, self._name, self._key).add_extension(
             x509.BasicConstraints(ca=True, path_length=0), critical=True
         )
-        self.certificate = self._write_certificate("ca", authority)
+        self.certificate = self._write_certificate("ca", authority, self._key)
 
     def server(self, name: str, *names: str) -> Pair:
         """For whatever listens on loopback under the names that a cluster calls its API server, or under others."""
@@ -89,11 +93,10 @@ class Authority:
         builder = _builder(subject, self._name, key).add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        return Pair(self._write_certificate(file, builder), self._write_key(file, key))
+        return Pair(self._write_certificate(file, builder, key), self._write_key(file, key))
 
-    def _write_certificate(self, file: str, builder: x509.CertificateBuilder) -> Path:
-        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
-        signed = builder.add_extension(issuer, critical=False).sign(self._key, hashes.SHA256())
+    def _write_certificate(self, file: str, builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey) -> Path:
+        signed = (builder if self._bare else identified(builder, key, self._key)).sign(self._key, hashes.SHA256())
         path = self._folder / f"{file}.crt"
         path.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
         return path
@@ -116,7 +119,6 @@ def _named(common_name: str, *organizations: str) -> x509.Name:
 
 def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
     now = dt.datetime.now(dt.UTC)
-    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -125,7 +127,24 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivate
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - dt.timedelta(minutes=5))
         .not_valid_after(now + LIFETIME)
-        .add_extension(identifier, critical=False)
+    )
+
+
+def identified(
+    builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, issuer: ec.EllipticCurvePrivateKey
+) -> x509.CertificateBuilder:
+    """With what strict verifiers (Python 3.13 and later) ask for: whose key it is, who signs it, what it is for.
+
+    A certificate that its own key signs is an authority's.
+    """
+    usage = x509.KeyUsage(
+        key_cert_sign=key is issuer, crl_sign=key is issuer, digital_signature=True, content_commitment=False,
+        key_encipherment=False, data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
+    return (
+        builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.public_key()), critical=False)
+        .add_extension(usage, critical=True)
     )
 
 

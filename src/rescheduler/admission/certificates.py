@@ -41,15 +41,11 @@ def new_authority(name: str, now: float, life: timedelta = AUTHORITY_LIFE) -> Pa
     # No two share a subject: where both are trusted, whoever verifies must not take one for the other.
     serial = x509.random_serial_number()
     subject = _named(f"{name} {serial % 16**8:08x}")
-    usage = x509.KeyUsage(
-        key_cert_sign=True, crl_sign=True, digital_signature=True, content_commitment=False, key_encipherment=False,
-        data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
-    )  # fmt: skip
     builder = (
         _builder(subject, subject, key, _span(now, life))
         .serial_number(serial)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage, critical=True)
+        .add_extension(_usage(signs=True), critical=True)
     )
     return _signed(builder, key, key)
 
@@ -66,6 +62,7 @@ def new_serving(authority: Pair, names: Iterable[str], now: float, life: timedel
         _builder(_named("kube-rescheduler webhook"), issuer.subject, key, (begin, min(end, issuer.not_valid_after_utc)))
         .serial_number(x509.random_serial_number())
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectAlternativeName(wanted), critical=False)
     )
@@ -178,6 +175,14 @@ def _general(name: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
         return x509.DNSName(name)
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    """For handshakes (of TLS with elliptic curves), and for signing other certificates or not."""
+    return x509.KeyUsage(
+        key_cert_sign=signs, crl_sign=signs, digital_signature=True, content_commitment=False, key_encipherment=False,
+        data_encipherment=False, key_agreement=False, encipher_only=False, decipher_only=False,
+    )  # fmt: skip
 
 
 def _builder(

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
-from rescheduler import app
-from rescheduler.app import orders, presence
-from rescheduler.app.following import await_migrations
-from rescheduler.app.orders import Entry, Outcome
 from rescheduler.cli import messages
+from rescheduler.cli.late import app, entries_output, following, orders, presence
 from rescheduler.cli.options import STDIN, Access, Waiting, access_options, config_option, gathered, waiting_options
 from rescheduler.cli.output.documents import FORMATS, document_text
-from rescheduler.cli.output.entries import Ended, entry_line, entry_names, result_document
 from rescheduler.cli.session import failures, live_of, reading_from
 from rescheduler.cli.watching import MigrationProgress, progress
 from rescheduler.model.migration import Phase
+
+if TYPE_CHECKING:
+    from rescheduler.app.orders import Entry
+    from rescheduler.cli.output.entries import Ended
 
 _GO_ON = "the moves go on. Watch them with `rescheduler migrations -A -w`, cancel one with `kubectl delete pmig NAME`"
 
@@ -101,13 +102,13 @@ def apply(access: Access, applying: Applying, waiting: Waiting) -> None:
             messages.note(
                 "the plan has no move" + (f" in namespace {applying.namespace}" if applying.namespace else "")
             )
-        ordered = any(entry.outcome is Outcome.CREATED for entry in entries) and not applying.dry_run
+        ordered = any(entry.outcome is orders.Outcome.CREATED for entry in entries) and not applying.dry_run
         if ordered and (absent := presence.absence(live, config.fields.leader_election.resource_name)):
             messages.warn([f"{absent}; the moves wait until one does (`rescheduler run`)"])
         followed = waiting.wait and not applying.dry_run
         ended, late = _followed(live, entries, waiting.timeout) if followed else ({}, False)
     if applying.output in FORMATS:
-        messages.emit(document_text(result_document(entries, ended), applying.output))
+        messages.emit(document_text(entries_output.result_document(entries, ended), applying.output))
     if late:
         raise messages.Failure(f"not all are over yet; {_GO_ON}", code=messages.TIMED_OUT)
     _end(entries, ended)
@@ -117,11 +118,11 @@ def _print_lines(entries: Sequence[Entry], applying: Applying) -> None:
     """Lines on stdout; where that is for names or a document, refusals are told on stderr."""
     refused = [entry for entry in entries if entry.migration is None]
     if applying.output is None:
-        messages.emit("".join(f"{entry_line(entry, dry=applying.dry_run)}\n" for entry in entries))
+        messages.emit("".join(f"{entries_output.entry_line(entry, dry=applying.dry_run)}\n" for entry in entries))
         return
     if applying.output == "name":
-        messages.emit("".join(f"{name}\n" for name in entry_names(entries)))
-    messages.warn(entry_line(entry, dry=applying.dry_run) for entry in refused)
+        messages.emit("".join(f"{name}\n" for name in entries_output.entry_names(entries)))
+    messages.warn(entries_output.entry_line(entry, dry=applying.dry_run) for entry in refused)
 
 
 def _followed(live: app.Live, entries: Sequence[Entry], timeout: float | None) -> tuple[Ended, bool]:
@@ -132,7 +133,7 @@ def _followed(live: app.Live, entries: Sequence[Entry], timeout: float | None) -
     try:
         with progress() as line:
             told = MigrationProgress(line, len(keys))
-            return await_migrations(live, keys, told.noticed, timeout), False
+            return following.await_migrations(live, keys, told.noticed, timeout), False
     except TimeoutError:
         return dict(told.known), True
     except KeyboardInterrupt:
@@ -148,7 +149,7 @@ def _end(entries: Sequence[Entry], ended: Ended) -> None:
         if completed < len(ended):
             lost = [f"{key[0]}/{key[1]}: {_fate(ended, key)}" for key in sorted(ended) if _fate(ended, key)]
             raise messages.Failure(*lost, code=messages.FAILED)
-    if any(entry.outcome is Outcome.REFUSED for entry in entries):
+    if any(entry.outcome is orders.Outcome.REFUSED for entry in entries):
         raise click.exceptions.Exit(messages.REFUSED)
 
 

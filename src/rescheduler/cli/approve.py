@@ -9,21 +9,23 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
-from rescheduler import app
-from rescheduler.app import approving, pauses, presence
 from rescheduler.cli import messages
+from rescheduler.cli.late import answering, app, approving, pauses, presence
 from rescheduler.cli.options import Access, access_options, config_option, gathered
 from rescheduler.cli.output.approvals import waiting_document, waiting_lines
 from rescheduler.cli.output.documents import FORMATS, document_text
 from rescheduler.cli.output.migrations import RESOURCE
 from rescheduler.cli.output.terminal import Terminal, plain
 from rescheduler.cli.session import failures, live_of
-from rescheduler.cluster.approving import Answer, Outcome
-from rescheduler.config import Configuration
 from rescheduler.model.migration import Migration
+
+if TYPE_CHECKING:
+    from rescheduler.cluster.approving import Answer
+    from rescheduler.config import Configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +120,11 @@ def approve(names: tuple[str, ...], access: Access, deciding: Deciding) -> None:
         whole = known.with_members(chosen)
         _tell_members(whole[len(chosen) :])
         answers = approving.decide(live, whole, rejects=deciding.rejects, dry=deciding.dry_run)
-        _tell(answers, Outcome.REJECTED if deciding.rejects else Outcome.APPROVED, dry=deciding.dry_run)
+        done = answering.Outcome.REJECTED if deciding.rejects else answering.Outcome.APPROVED
+        _tell(answers, done, dry=deciding.dry_run)
         if not deciding.rejects and not deciding.dry_run:
             _warn_if_idle(live, config)
-    refused = [f"{each.full_name}: {each.reason}" for each in answers if each.outcome is Outcome.REFUSED]
+    refused = [f"{each.full_name}: {each.reason}" for each in answers if each.outcome is answering.Outcome.REFUSED]
     if refused:
         raise messages.Failure(*refused, code=messages.REFUSED)
 
@@ -152,13 +155,13 @@ def _tell_members(members: Sequence[Migration]) -> None:
         messages.note(f"{each.full_name} belongs to it, and is decided on, too")
 
 
-def _tell(answers: Sequence[Answer], done: Outcome, *, dry: bool) -> None:
+def _tell(answers: Sequence[Answer], done: answering.Outcome, *, dry: bool) -> None:
     """What was written; `done` is what was asked for."""
     suffix = " (dry run)" if dry else ""
     for each in answers:
         if each.outcome is done:
             messages.emit(f"{RESOURCE}/{plain(each.name)} {done}{suffix}\n")
-        elif each.outcome is Outcome.UNCHANGED:
+        elif each.outcome is answering.Outcome.UNCHANGED:
             messages.emit(f"{RESOURCE}/{plain(each.name)} unchanged: {done} by {plain(each.by)} before{suffix}\n")
     if new := [each for each in answers if each.outcome is done]:
         messages.note(f"{_moves(len(new))} {done} by {new[0].by}{suffix}")

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
-from rescheduler.config import ConfigErrors, Configuration, defaults, load_file
+from rescheduler.cli.late import configurations
+
+if TYPE_CHECKING:
+    from rescheduler.config import Configuration
 
 _REFUSED = 2
 
@@ -32,7 +36,7 @@ def check(files: tuple[str, ...]) -> None:
     for file in files:
         try:
             config = _read(file)
-        except ConfigErrors as errors:
+        except configurations.ConfigErrors as errors:
             click.echo(errors, err=True)
             refused = True
         else:
@@ -50,7 +54,7 @@ def show(file: str | None, output: str) -> None:
     """Print the configuration in force: every field, with defaults, in the native form."""
     try:
         config = _read(file)
-    except ConfigErrors as errors:
+    except configurations.ConfigErrors as errors:
         click.echo(errors, err=True)
         sys.exit(_REFUSED)
     if output == "json":
@@ -73,4 +77,4 @@ def _read(file: str | None) -> Configuration:
     from rescheduler.strategies import settings_by_name  # noqa: PLC0415 - as said above
 
     known = settings_by_name()
-    return defaults(known) if file is None else load_file(file, known)
+    return configurations.defaults(known) if file is None else configurations.load_file(file, known)

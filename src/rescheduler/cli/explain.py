@@ -6,19 +6,20 @@ The same flags as `plan` lead to the same plan; `planning.explain` says what the
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
-from rescheduler import app
 from rescheduler.cli import messages
 from rescheduler.cli.hints import nearest_names
+from rescheduler.cli.late import app, explain_format, explanation_output
 from rescheduler.cli.options import Inputs, Wanted, input_options, now_option, policy_options
 from rescheduler.cli.output.documents import FORMATS, document_text
-from rescheduler.cli.output.explanation import explanation_lines
 from rescheduler.cli.output.terminal import Terminal
 from rescheduler.cli.session import failures, open_session
-from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.explain_format import explanation_document
+
+if TYPE_CHECKING:
+    from rescheduler.model.snapshot import ClusterSnapshot
 
 _POD_KINDS = ("pod", "pods", "po")
 
@@ -56,9 +57,9 @@ def explain(pod: str, inputs: Inputs, wanted: Wanted, **flags: str | float | Non
         explained, plan = app.explanation(session.snapshot, session.policy, key)
     messages.warn(plan.warnings)
     if output in FORMATS:
-        messages.emit(document_text(explanation_document(explained, plan), output).encode())
+        messages.emit(document_text(explain_format.explanation_document(explained, plan), output).encode())
         return
-    lines = explanation_lines(explained, plan, Terminal.of(sys.stdout), wide=output == "wide")
+    lines = explanation_output.explanation_lines(explained, plan, Terminal.of(sys.stdout), wide=output == "wide")
     messages.emit("".join(f"{line}\n" for line in lines))
 
 

@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from rescheduler import __version__
 from rescheduler.cli import messages
@@ -79,6 +80,14 @@ class _Root(click.Group):
         with formatter.section("Commands"):
             # The one long name gets a line of its own, so that the others' lines stay whole on a narrow terminal.
             formatter.write_dl([(name, line) for name, (_, line) in _COMMANDS.items()], col_max=_WIDTH_OF_NAMES)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        # Not Group's own, which imports every command for its line of help.
+        named = [(name, line) for name, (_, line) in _COMMANDS.items() if name.startswith(incomplete)]
+        return [
+            *(CompletionItem(name, help=line) for name, line in named),
+            *click.Command.shell_complete(self, ctx, incomplete),
+        ]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [*_as_click_has_it(args)])

@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from rescheduler import app
-from rescheduler.app import maintaining, presence
 from rescheduler.cli import messages
+from rescheduler.cli.late import app, maintaining, maintenance_output, presence
 from rescheduler.cli.options import Access, Waiting, access_options, config_option, waiting_options
 from rescheduler.cli.output.documents import FORMATS, document_text
-from rescheduler.cli.output.maintenance import status_document, status_lines, told_of
 from rescheduler.cli.output.terminal import Terminal, plain
 from rescheduler.cli.session import failures, live_of, reading_from
 from rescheduler.cli.watching import progress
-from rescheduler.config import Configuration
-from rescheduler.planning.emptying import NodeOutlook
+
+if TYPE_CHECKING:
+    from rescheduler.config import Configuration
+    from rescheduler.planning.emptying import NodeOutlook
 
 _dry_run = click.option("--dry-run", is_flag=True, help="Have the server check it, and change nothing.")
 
@@ -118,12 +119,13 @@ def status(nodes: tuple[str, ...], access: Access, **flags: str | bool | None) -
     for name in others:
         messages.note(f"node {name} is not under maintenance")
     if output in FORMATS:
-        messages.emit(document_text(status_document(looked, cordons), output))
+        messages.emit(document_text(maintenance_output.status_document(looked, cordons), output))
     elif output == "name":
         messages.emit("".join(f"node/{plain(name)}\n" for name in cordons))
     elif cordons:
         how = {"wide": output == "wide", "headers": not flags["no_headers"]}
-        messages.emit("".join(f"{line}\n" for line in status_lines(looked, cordons, Terminal.of(sys.stdout), **how)))
+        lines = maintenance_output.status_lines(looked, cordons, Terminal.of(sys.stdout), **how)
+        messages.emit("".join(f"{line}\n" for line in lines))
     elif not nodes:
         messages.note("no node is under maintenance")
 
@@ -150,7 +152,7 @@ def _outlook(live: app.Live, configured: Configuration, nodes: Sequence[str]) ->
 def _wait(live: app.Live, nodes: list[str], configured: Configuration, timeout: float | None) -> None:
     """Wait until the nodes are empty; what cannot go is named at once, and does not keep anybody waiting."""
     barred = [pod for node in _outlook(live, configured, nodes) for pod in node.barred]
-    messages.warn(f"{told_of(pod)}; it will stay" for pod in barred)
+    messages.warn(f"{maintenance_output.told_of(pod)}; it will stay" for pod in barred)
     try:
         with progress() as line:
 
@@ -162,7 +164,9 @@ def _wait(live: app.Live, nodes: list[str], configured: Configuration, timeout: 
             emptying = maintaining.Emptying(live, nodes, [(pod.namespace, pod.pod) for pod in barred], noticed)
             emptying.wait(timeout)
     except TimeoutError:
-        stuck = [told_of(pod) for node in _outlook(live, configured, nodes) for pod in node.remaining]
+        stuck = [
+            maintenance_output.told_of(pod) for node in _outlook(live, configured, nodes) for pod in node.remaining
+        ]
         raise messages.Failure("not empty yet; the controller goes on", *stuck[:10], code=messages.TIMED_OUT) from None
     except KeyboardInterrupt:
         messages.note("interrupted; the controller goes on. `rescheduler maintenance status` shows how far it is")

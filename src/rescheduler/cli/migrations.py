@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import click
 
-from rescheduler import app
-from rescheduler.app.following import KIND, Change, Follower, Part, list_migrations, watch_migrations
 from rescheduler.cli import messages
+from rescheduler.cli.late import app, following
 from rescheduler.cli.options import Access, access_options, gathered
 from rescheduler.cli.output.documents import FORMATS, document_text
 from rescheduler.cli.output.migrations import RESOURCE, Json, Layout, Stream, migration_lines, phase_of, row
@@ -36,7 +35,7 @@ class Showing:
     no_headers: bool
     watch: bool
 
-    def part(self, live: app.Live, name: str | None) -> Part:
+    def part(self, live: app.Live, name: str | None) -> following.Part:
         """What is listed and followed; -A wins over -n, as in kubectl."""
         if self.selector:
             try:
@@ -45,7 +44,7 @@ class Showing:
                 raise click.UsageError(f"-l: {error}") from None
         namespace = "" if self.all_namespaces else self.namespace or live.connection().namespace
         chosen = {"fieldSelector": f"metadata.name={name}" if name else "", "labelSelector": self.selector or ""}
-        return Part(KIND, namespace, tuple((key, value) for key, value in chosen.items() if value))
+        return following.Part(following.KIND, namespace, tuple((key, value) for key, value in chosen.items() if value))
 
     def wants(self, body: Json) -> bool:
         """Whether it is in one of the wanted phases."""
@@ -108,8 +107,8 @@ def migrations(name: str | None, access: Access, showing: Showing) -> None:
         if showing.watch:
             watcher = _Watcher(showing)
             with warnings_as_messages():
-                watch_migrations(live, part, Follower(watcher.tell, watcher.settled), name)
-        found = list_migrations(live, part, name)
+                following.watch_migrations(live, part, following.Follower(watcher.tell, watcher.settled), name)
+        found = following.list_migrations(live, part, name)
     shown = [body for body in found if showing.wants(body)]
     if showing.output in FORMATS:
         messages.emit(_document(shown, showing.output, alone=name is not None))
@@ -128,9 +127,9 @@ class _Watcher:
     def __init__(self, showing: Showing) -> None:
         self._showing = showing
         self._stream = Stream(showing.layout())
-        self._first: list[Change] | None = []
+        self._first: list[following.Change] | None = []
 
-    def tell(self, change: Change) -> None:
+    def tell(self, change: following.Change) -> None:
         """One of them has changed."""
         if not self._showing.wants(change.body):
             return
@@ -144,7 +143,7 @@ class _Watcher:
         first, self._first = self._first, None
         self._write(first or [])
 
-    def _write(self, changes: list[Change]) -> None:
+    def _write(self, changes: list[following.Change]) -> None:
         form = self._showing.output
         if form in FORMATS:
             opening = "---\n" if form == "yaml" else ""
@@ -167,6 +166,6 @@ def _name(body: Json) -> str:
     return f"{RESOURCE}/{body['metadata']['name']}"
 
 
-def _none(part: Part) -> str:
+def _none(part: following.Part) -> str:
     where = f"in namespace {part.namespace}" if part.namespace else "in any namespace"
     return f"no such migrations {where}" if part.selection else f"no migrations {where}"

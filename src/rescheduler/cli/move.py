@@ -9,10 +9,8 @@ from dataclasses import dataclass
 
 import click
 
-from rescheduler import app
-from rescheduler.app import by_hand, presence
-from rescheduler.app.following import await_migrations
 from rescheduler.cli import messages
+from rescheduler.cli.late import app, by_hand, following, presence
 from rescheduler.cli.options import Access, Waiting, access_options, config_option, gathered, waiting_options
 from rescheduler.cli.output.documents import FORMATS, document_text
 from rescheduler.cli.output.migrations import RESOURCE
@@ -148,7 +146,7 @@ def _followed(live: app.Live, migration: Migration, timeout: float | None) -> Mi
     key = (migration.namespace, migration.name)
     try:
         with progress() as line:
-            return await_migrations(live, [key], MigrationProgress(line, 1).noticed, timeout)[key]
+            return following.await_migrations(live, [key], MigrationProgress(line, 1).noticed, timeout)[key]
     except TimeoutError:
         raise messages.Failure(_goes_on(migration, "not over yet"), code=messages.TIMED_OUT) from None
     except KeyboardInterrupt:

@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
-from rescheduler import app
-from rescheduler.app import pauses, presence
 from rescheduler.cli import messages
+from rescheduler.cli.late import app, pauses, presence
 from rescheduler.cli.options import Access, access_options, config_option, gathered
 from rescheduler.cli.output.terminal import plain
 from rescheduler.cli.session import failures, live_of
-from rescheduler.cluster.pausing import Pause
 from rescheduler.model.instant import format_instant
+
+if TYPE_CHECKING:
+    from rescheduler.cluster.pausing import Pause
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import click
 
-from rescheduler import app
 from rescheduler.cli import messages
+from rescheduler.cli.late import app
 from rescheduler.cli.options import Inputs, Wanted, gathered, input_options, now_option, policy_options
 from rescheduler.cli.output.documents import FORMATS, document_text
 from rescheduler.cli.output.plan_text import Layout, plan_lines

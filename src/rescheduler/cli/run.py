@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import click
 
-from rescheduler import app
 from rescheduler.cli import messages
+from rescheduler.cli.late import app
 from rescheduler.cli.options import Access, Wanted, access_options, gathered, policy_options
 from rescheduler.cli.session import failures
 from rescheduler.model.migration import Phase

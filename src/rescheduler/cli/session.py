@@ -10,18 +10,19 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
-from rescheduler import app
 from rescheduler.cli import messages
+from rescheduler.cli.late import app, configurations, dump
 from rescheduler.cli.options import STDIN, Access, Inputs, Wanted
 from rescheduler.cli.progress import reading
-from rescheduler.cluster.dump import DumpError
 from rescheduler.cluster.errors import ClusterError
-from rescheduler.config import ConfigErrors
 from rescheduler.model.policy import Policy
-from rescheduler.model.snapshot import ClusterSnapshot
+
+if TYPE_CHECKING:
+    from rescheduler.model.snapshot import ClusterSnapshot
 
 
 @contextmanager
@@ -29,9 +30,9 @@ def failures() -> Iterator[None]:
     """Errors that a user can cause, as Failures."""
     try:
         yield
-    except ConfigErrors as errors:
+    except configurations.ConfigErrors as errors:
         raise messages.Failure(*map(str, errors.errors), code=messages.USAGE) from None
-    except (app.InputError, DumpError, ClusterError) as error:
+    except (app.InputError, dump.DumpError, ClusterError) as error:
         raise messages.Failure(str(error)) from error
     except RecursionError:
         raise messages.Failure("the input is nested too deeply to be Kubernetes objects") from None

@@ -14,8 +14,8 @@ from typing import BinaryIO
 
 import click
 
-from rescheduler import app
 from rescheduler.cli import messages
+from rescheduler.cli.late import app
 from rescheduler.cli.options import STDIN, Inputs, input_options, now_option
 from rescheduler.cli.session import failures, reading_from, source_of
 

@@ -19,6 +19,7 @@ import msgspec
 from rescheduler.cluster.client import ApiClient, Request
 from rescheduler.cluster.errors import ApiError, ClusterError
 from rescheduler.cluster.paths import path_of
+from rescheduler.cluster.tls import verifying_as_go
 from rescheduler.cluster.webhook_registration import PROBE_WEBHOOK, WebhookConfiguration, WebhookSettings
 from rescheduler.cluster.writer import FIELD_MANAGER
 from rescheduler.model.marks import ANSWER, MANAGED_BY, OURSELVES, PROBE
@@ -144,8 +145,6 @@ async def _called(client: Json) -> tuple[str, str]:
 
 
 def _trusting(bundle: str) -> ssl.SSLContext:
-    if not bundle:
-        return ssl.create_default_context()
-    context = ssl.create_default_context(cadata=base64.b64decode(bundle, validate=True).decode("ascii", "ignore"))
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Go, which the API server is written in, is not so strict
-    return context
+    """As the API server trusts: the machine's authorities where the configuration names none."""
+    trusted = base64.b64decode(bundle, validate=True).decode("ascii", "ignore") if bundle else None
+    return verifying_as_go(ssl.create_default_context(cadata=trusted))

@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 import aiohttp
 import msgspec
 
+from rescheduler.cluster.tls import verifying_as_go
 from rescheduler.embedded.refusals import Json
 from rescheduler.model.duration import DurationError, parse_duration
 
@@ -265,7 +266,7 @@ def _tls(settings: ExtenderSettings) -> ssl.SSLContext | bool:
     tls = settings.tls_config or _Tls()
     if tls.ca_file or tls.ca_data:
         data = base64.b64decode(tls.ca_data).decode() if tls.ca_data else None
-        return ssl.create_default_context(cafile=tls.ca_file or None, cadata=data)
+        return verifying_as_go(ssl.create_default_context(cafile=tls.ca_file or None, cadata=data))
     return not (tls.insecure or settings.enable_https)
 
 

@@ -21,6 +21,7 @@ from functools import lru_cache
 
 import aiohttp
 
+from rescheduler.cluster.tls import verifying_as_go
 from rescheduler.embedded.api import Review
 from rescheduler.embedded.json_patch import PatchFailed, json_patched
 from rescheduler.embedded.kinds import MUTATING_WEBHOOKS, NAMESPACE
@@ -277,9 +278,8 @@ def _internal(why: str) -> Refusal:
 @lru_cache(maxsize=64)  # so that connections, which belong to a context, are kept
 def _trusting(bundle: str) -> ssl.SSLContext:
     """Trust the webhook's own authority and nobody else; the machine's, where it names none."""
-    if not bundle:
-        return ssl.create_default_context()
     try:
-        return ssl.create_default_context(cadata=base64.b64decode(bundle).decode())
+        trusted = base64.b64decode(bundle).decode() if bundle else None
+        return verifying_as_go(ssl.create_default_context(cadata=trusted))
     except (ssl.SSLError, ValueError) as error:
         raise WebhookFailed(f"could not get REST client: unable to load root certificates: {error}") from None

@@ -66,8 +66,10 @@ class Credentials:
             except (ssl.SSLError, ValueError) as error:
                 where = f"usage.prometheus.caFile: {access.ca_file}"
                 raise FileError(f"{where} holds no usable PEM certificate ({error})") from error
-            # CAs of older installers lack extensions that Python 3.13's default flags insist on.
-            context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        # As Prometheus' own clients, written in Go, verify, and on every Python alike: CAs of older installers lack
+        # extensions that Python 3.13's default flags insist on, and an intermediate certificate can be the trusted one.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         if access.certificate_file:
             self._show(context)
         return context

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
 from rescheduler.embedded.extender import Extenders
+from tests.support.tls import serving, strict_by_default
+from tests.testbed.pki import Authority
 from tests.unit.embedded.scheduler_cases import NO_VICTIMS, UNHELPFUL, Json, node, pod, refused, reserving, there
 from tests.unit.embedded.scheduler_stage import staged
 
@@ -46,7 +50,7 @@ class Script:
 
 
 @asynccontextmanager
-async def scripted(**answers: Any) -> AsyncIterator[Script]:
+async def scripted(*, tls: ssl.SSLContext | None = None, **answers: Any) -> AsyncIterator[Script]:
     """A server on loopback; an answer is a function of the question, or always the same."""
     script = Script()
     script.answers = {verb: answer if callable(answer) else _always(answer) for verb, answer in answers.items()}
@@ -55,9 +59,9 @@ async def scripted(**answers: Any) -> AsyncIterator[Script]:
     runner = web.AppRunner(app, shutdown_timeout=0)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
         await site.start()
-        script.url = f"http://127.0.0.1:{runner.addresses[0][1]}/ext"
+        script.url = f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}/ext"
         yield script
     finally:
         await runner.cleanup()
@@ -86,6 +90,19 @@ async def test_one_that_knows_the_nodes_is_asked_by_name() -> None:
         assert asked["Pod"]["metadata"]["name"] == "p"
         assert "kind" not in asked["Pod"]
         assert asked["Pod"]["spec"]["schedulerName"] == "default-scheduler"
+
+
+async def test_the_authority_of_an_old_installer_is_trusted_on_every_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strict_by_default(monkeypatch)
+    old = Authority(tmp_path / "pki", bare=True)
+    pair = old.server("extender")
+    tls = serving(pair.certificate.read_bytes(), pair.key.read_bytes())
+    async with scripted(tls=tls, filter={"NodeNames": ["b"]}) as script:
+        extender = script.settings(enableHTTPS=True, tlsConfig={"caFile": str(old.certificate)})
+        async with staged(*THREE, pod("p"), extenders=[extender]) as stage:
+            await stage.reaches("p", "b")
 
 
 async def test_one_that_does_not_is_given_the_nodes() -> None:

@@ -17,6 +17,7 @@ from rescheduler.embedded.binding import bind
 from rescheduler.embedded.eviction import evict
 from rescheduler.embedded.kinds import DEPLOYMENT, MUTATING_WEBHOOKS, NAMESPACE, NODE, POD
 from rescheduler.embedded.refusals import Json
+from tests.support.tls import strict_by_default
 from tests.testbed.pki import Authority
 from tests.unit.embedded.rule_cases import CONTAINER, SPACE, at, cluster, create, pod, refused, running
 from tests.unit.embedded.webhook_stage import Stage, allow, hook, labelling, patching, serving
@@ -197,6 +198,16 @@ async def test_a_webhook_that_is_down_has_failed(api: Api, authority: Authority)
         pass
     await register(api, "a", hook(stage))
     assert "failed to call webhook" in (await refused(create(api, POD, pod()))).message
+
+
+async def test_the_authority_of_an_old_installer_is_trusted_on_every_python(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strict_by_default(monkeypatch)
+    async with serving(Authority(tmp_path / "pki", bare=True), root=allow) as stage:
+        await register(api, "a", hook(stage))
+        await create(api, POD, pod())
+    assert len(stage.asked) == 1
 
 
 async def test_a_certificate_of_another_authority_is_not_trusted(

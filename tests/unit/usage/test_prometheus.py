@@ -15,8 +15,10 @@ from rescheduler.model.usage import PrometheusAccess, Queries
 from rescheduler.usage import prometheus as module
 from rescheduler.usage.errors import FileError, UsageError
 from rescheduler.usage.prometheus import Prometheus
-from tests.support.api_server import Answer, ApiServer, api_server, authority
+from tests.support.api_server import Answer, ApiServer, Issued, api_server, authority
 from tests.support.builders import NOW
+from tests.support.tls import strict_by_default
+from tests.testbed.pki import Authority
 from tests.testbed.processes import free_port
 from tests.unit.usage.prometheus_answers import refused, vector_of
 
@@ -112,6 +114,37 @@ async def test_a_certificate_that_nobody_vouches_for_is_not_trusted_unless_asked
         assert "usage.prometheus.caFile" in said
         assert server.seen == []
         assert (await asked(access_to(server, insecure_skip_verify=True)))[0]
+
+
+async def test_the_ca_of_an_old_installer_is_trusted_on_every_python_and_no_other_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strict_by_default(monkeypatch)
+    old, other = (Authority(tmp_path / name, bare=True) for name in ("old", "other"))
+    pair = old.server("prometheus")
+    async with api_server(issued=Issued(pair.certificate.read_bytes(), pair.key.read_bytes())) as server:
+        ready(server)
+        assert "not trusted" in await failure(access_to(server, ca_file=str(other.certificate)))
+        assert server.seen == []
+        assert (await asked(access_to(server, ca_file=str(old.certificate))))[0]
+
+
+async def test_a_certificate_for_another_name_is_not_trusted(tmp_path: Path) -> None:
+    file = tmp_path / "ca"
+    file.write_bytes(authority().pem)
+    async with api_server("elsewhere.test") as server:
+        ready(server)
+        assert "not trusted" in await failure(access_to(server, ca_file=str(file)))
+    assert server.seen == []
+
+
+async def test_a_certificate_that_signs_nothing_can_be_the_trusted_one_on_every_python(tmp_path: Path) -> None:
+    issued = authority().issue("prometheus", "127.0.0.1")
+    file = tmp_path / "ca"
+    file.write_bytes(issued.certificate)
+    async with api_server(issued=issued) as server:
+        ready(server)
+        assert (await asked(access_to(server, ca_file=str(file))))[0]
 
 
 async def test_a_rotated_ca_is_trusted_from_the_next_question_on(tmp_path: Path) -> None:
