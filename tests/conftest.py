@@ -1,6 +1,12 @@
-"""What all tests share: hypothesis without deadlines (machines are shared and noisy) and without a database on disk."""
+"""What all tests share: hypothesis without deadlines (machines are shared and noisy) and without a database on disk.
+
+And an interrupt that counts: a shell that starts tests in the background has it ignored, by the tests and by the
+programs that they start and want to interrupt.
+"""
 
 from __future__ import annotations
+
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -14,3 +20,6 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("project")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

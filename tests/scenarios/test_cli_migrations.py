@@ -141,13 +141,17 @@ async def test_a_watch_that_is_cut_goes_on(
         process = await asyncio.create_subprocess_exec(
             *PROGRAM, *flags, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env={**os.environ}
         )
-        assert process.stdout is not None
-        await _line(process.stdout, "web-begun")
-        proxy.cut()
-        await asyncio.to_thread(tell, space, "begun", phase="Completed", step="")
-        await _line(process.stdout, "Completed")
-        process.send_signal(signal.SIGINT)
-        _, said = await process.communicate()
+        try:
+            assert process.stdout is not None
+            await _line(process.stdout, "web-begun")
+            proxy.cut()
+            await asyncio.to_thread(tell, space, "begun", phase="Completed", step="")
+            await _line(process.stdout, "Completed")
+            process.send_signal(signal.SIGINT)
+            _, said = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
     assert process.returncode == messages.INTERRUPTED
     assert said.startswith(b"warning: podmigrations: "), said
 
