@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.both_clusters import ClusterUnderTest, Space
+from tests.support.loaded_node import SHAPE, load
 from tests.support.migrations import DEFINITIONS
 from tests.testbed.api import Api, ApiError
 from tests.testbed.namespaces import own_namespace
@@ -44,6 +45,20 @@ def space(request: pytest.FixtureRequest, cluster: ClusterUnderTest) -> Iterator
     """A namespace of this scenario's own."""
     with own_namespace(cluster.api, request.node.name) as name:
         yield Space(cluster, name)
+
+
+@pytest.fixture
+def nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
+    """Two nodes; modules that need others have a fixture of this name."""
+    names = cluster.add_nodes(2, SHAPE, prefix="one-of-two")
+    yield names
+    cluster.remove_nodes(names)
+
+
+@pytest.fixture
+def loaded_node(space: Space, nodes: list[str]) -> str:
+    """The one of the two that has pods."""
+    return load(space, nodes)
 
 
 def remove_kind(api: Api) -> None:

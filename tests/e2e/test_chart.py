@@ -18,35 +18,17 @@ from tests.chart.inventory import Inventory
 from tests.support.audit_log import entries
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.cli import rescheduler
-from tests.support.manifests import deployment, gated
+from tests.support.loaded_node import PODS
+from tests.support.manifests import gated
 from tests.support.recovering import CONFIGURATION, is_in_force
 from tests.support.skewed_cluster import active, migrations
 from tests.testbed.cluster import ControlPlane
 from tests.testbed.helm import CHART
-from tests.testbed.hollow import NodeShape
 from tests.testbed.processes import free_port, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.parametrize("any_cluster", ["real"], indirect=True)]
 
 ACCOUNT = f"system:serviceaccount:{HOME}:{NAME}"
-PODS = 3
-
-
-@pytest.fixture
-def nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
-    names = cluster.add_nodes(2, NodeShape(cpu="4"), prefix="chart")
-    yield names
-    cluster.remove_nodes(names)
-
-
-@pytest.fixture
-def loaded_node(space: Space, nodes: list[str]) -> str:
-    """A node with three pods, which use 60 per cent of its CPU; the other one is empty."""
-    node, other = nodes
-    with space.cordoned(other):
-        space.create(deployment("web", PODS, cpu="800m"))
-        space.rolled_out("web")
-    return node
 
 
 @pytest.fixture

@@ -13,19 +13,11 @@ from tests.chart.inventory import Inventory
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.recovering import CONFIGURATION, is_in_force
 from tests.testbed.helm import CHART
-from tests.testbed.hollow import NodeShape
 from tests.testbed.processes import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.parametrize("any_cluster", ["real"], indirect=True)]
 
 ELSEWHERE, MOVER = "platform", "mover"
-
-
-@pytest.fixture
-def nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
-    names = cluster.add_nodes(2, NodeShape(cpu="4"), prefix="chart")
-    yield names
-    cluster.remove_nodes(names)
 
 
 @pytest.fixture

@@ -7,45 +7,25 @@ from __future__ import annotations
 import json
 import re
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.e2e.test_recovery import crashing, failing
-from tests.support.both_clusters import ClusterUnderTest, Items, Space
+from tests.support.both_clusters import Items, Space
 from tests.support.config_volumes import ConfigVolume, replaced
 from tests.support.controller_process import QUICK, SHORT_LEASE, Controller
+from tests.support.loaded_node import PODS
 from tests.support.manifests import deployment
 from tests.support.recovering import CONFIGURATION, Recovering, record, retried, settled
 from tests.support.recovering import QUICK as RECOVERING
 from tests.support.skewed_cluster import active, migrations
 from tests.testbed.api import Json
-from tests.testbed.hollow import NodeShape
 from tests.testbed.processes import free_port, until
 
 LEASE = "kube-rescheduler"
-REPLICAS = 3
 REFUSED = "the configuration is refused; what was in force stays in force"
-
-
-@pytest.fixture
-def nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
-    names = cluster.add_nodes(2, NodeShape(cpu="4"), prefix="reload")
-    yield names
-    cluster.remove_nodes(names)
-
-
-@pytest.fixture
-def loaded_node(space: Space, nodes: list[str]) -> str:
-    """A node with three pods, which use 60 per cent of its CPU; the other one is empty."""
-    node, other = nodes
-    with space.cordoned(other):
-        space.create(deployment("web", REPLICAS, cpu="800m"))
-        space.rolled_out("web")
-    return node
 
 
 class Replica(Controller):
@@ -137,14 +117,14 @@ def test_a_new_configuration_is_taken_over_and_a_bad_one_refused_by_every_replic
             assert each.metric("rescheduler_config_last_reload_successful") == 1
             assert each.metric('rescheduler_config_reloads_total{result="accepted"}') == 1
             assert (each.page()["refusal"], each.page()["waiting"]) == (None, [])
-        until("the next plan goes by it", lambda: on(space, loaded_node) < REPLICAS, replicas)
+        until("the next plan goes by it", lambda: on(space, loaded_node) < PODS, replicas)
         until("the moves are over", lambda: migrations(space) and not active(migrations(space)), replicas)
         assert [len(hashes(each)) for each in replicas] == [1, 1]
         assert hashes(first) != before
         for each in replicas:
             assert sum(said["msg"] == REFUSED for said in each.said()) == 1, "one bad file is refused once"
             assert each.stop() == 0
-    assert on(space, loaded_node) == REPLICAS - 1
+    assert on(space, loaded_node) == PODS - 1
 
 
 def test_fields_that_wait_for_a_restart_are_named_and_the_others_are_in_force(
@@ -161,7 +141,7 @@ def test_fields_that_wait_for_a_restart_are_named_and_the_others_are_in_force(
         assert only.page()["waiting"] == ["web.port"]
         (event,) = until("an event tells of it", lambda: told(space, "ConfigurationAwaitsRestart"), [only])
         assert "web.port" in event["message"]
-        until("the rest is in force", lambda: on(space, loaded_node) < REPLICAS, [only])
+        until("the rest is in force", lambda: on(space, loaded_node) < PODS, [only])
         assert only.stop() == 0
 
 

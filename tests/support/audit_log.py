@@ -50,8 +50,8 @@ def _read(log: Path, user: str) -> Iterator[Entry]:
     for line in log.read_text().splitlines():
         event = json.loads(line)
         about = event.get("objectRef")
-        if event["user"]["username"] != user or about is None:
-            continue  # not about an object: discovery, health
+        if event["user"].get("username") != user or about is None:
+            continue  # of somebody else, of nobody who could say who he is (401), or about no object: discovery, health
         part = f"/{about['subresource']}" if about.get("subresource") else ""
         yield Entry(
             user=user,
