@@ -162,8 +162,12 @@ def test_the_status_counts_what_is_left_and_says_who_cordoned(shell: Shell, node
     header, row = shell.ok("maintenance", "status").out.splitlines()
     assert header.split() == ["NODE", "CORDONED", "TO", "MOVE", "REFUSED", "STAYING"]
     assert row.split() == [node.name, "no", "1", "1", "0"]
+    untouched = f"note: not cordoned by any controller yet: {node.name}; one must run with NodeMaintenance among its"
+    assert untouched in shell.ok("maintenance", "status").said
     node.patch({"spec": {"unschedulable": True}})
-    assert "by others" in shell.ok("maintenance", "status", node.name, "--no-headers").out
+    cordoned = shell.ok("maintenance", "status", node.name, "--no-headers")
+    assert "by others" in cordoned.out
+    assert not cordoned.said
     node.patch({"metadata": {"annotations": {marks.CORDONED: "2026-11-15T08:00:00Z"}}})
     wide = shell.ok("maintenance", "status", "-o", "wide").out
     assert "by rescheduler" in wide

@@ -50,10 +50,12 @@ def test_the_lines_of_help_are_the_commands_own() -> None:
         assert own in listed
 
 
-def test_without_arguments_help_is_shown() -> None:
-    ran = rescheduler()
-    assert ran.code in (0, 2)
-    assert "Commands:" in ran.out + ran.said
+@pytest.mark.parametrize("group", [(), ("config",), ("maintenance",)])
+def test_without_a_command_the_help_is_shown_as_it_is(group: tuple[str, ...]) -> None:
+    ran = rescheduler(*group)
+    assert ran.code == 2
+    assert not ran.out
+    assert ran.said == succeeded(*group, "--help").out
 
 
 def test_the_version_is_told_in_three_ways() -> None:

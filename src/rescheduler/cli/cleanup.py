@@ -73,7 +73,7 @@ def cleanup(access: Access, extent: Extent) -> None:
                 _say(f"{line} (dry run)")
             return
         if not extent.yes:
-            click.confirm("Undo all that rescheduler did in this cluster?", abort=True, err=True)
+            _ask()
         undone = asyncio.run(clean_up(live, config, _say, definition=extent.crds))
     if undone.left:
         raise messages.Failure("not everything could be undone; the migrations are kept:", *undone.left)
@@ -84,3 +84,13 @@ def cleanup(access: Access, extent: Extent) -> None:
 
 def _say(line: str) -> None:
     messages.emit(plain(line) + "\n")
+
+
+def _ask() -> None:
+    """Go on only with a yes. No answer at all, as in a script, is none."""
+    try:
+        click.confirm("Undo all that rescheduler did in this cluster?", abort=True, err=True)
+    except click.Abort:
+        click.echo(err=True)  # the question's own line may still be open
+        messages.note("nothing is undone; --yes does not ask")
+        raise

@@ -123,6 +123,9 @@ def run(args: Sequence[str] | None = None) -> int:
             complete_var=_COMPLETE,
             standalone_mode=False,
         )
+    except click.exceptions.NoArgsIsHelpError as help_wanted:  # a usage error to click: the help is its message
+        click.echo(help_wanted.format_message(), err=True)
+        return messages.USAGE
     except click.UsageError as error:
         messages.error(_usage(error))
         return messages.USAGE

@@ -118,6 +118,9 @@ def status(nodes: tuple[str, ...], access: Access, **flags: str | bool | None) -
         looked = _outlook(live, configured, list(cordons)) if cordons and output != "name" else []
     for name in others:
         messages.note(f"node {name} is not under maintenance")
+    if untouched := [name for name, cordon in cordons.items() if cordon is maintaining.Cordon.NONE]:
+        cure = f"one must run with {maintaining.STRATEGY} among its enabledStrategies"  # it cordons even when paused
+        messages.note(plain(f"not cordoned by any controller yet: {', '.join(untouched)}; {cure}"))
     if output in FORMATS:
         messages.emit(document_text(maintenance_output.status_document(looked, cordons), output))
     elif output == "name":

@@ -39,6 +39,12 @@ def test_every_picture_fits_its_window(nodes: int, width: int, height: int, unic
         assert all(line.plain.isascii() for line in lines)
 
 
+def test_a_narrow_window_cuts_the_goal_and_not_that_it_is_reached() -> None:
+    goal = "no node is hot, and all are within 20 points of each other"
+    shown = drawn(Frame(Billing("balance", goal, "", ""), scene([95.0], [50.0], reached=True)))
+    assert shown[0] == "rescheduler demo: balance  1:05  goal reached: no node is hot, and all are with…"
+
+
 def test_few_nodes_have_a_bar_before_and_a_bar_now() -> None:
     shown = drawn(Frame(BILLING, scene([95.0, 1.0], [50.0, 45.0], states={"node-1": "maintenance"})))
     (first,) = [line for line in shown if line.startswith("node-0")]

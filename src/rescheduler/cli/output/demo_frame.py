@@ -60,8 +60,9 @@ class Frame:
         billing, scene = self.billing, self.scene
         first = Text(f"rescheduler demo: {billing.scenario}", "bold")
         first.append(f"  {demo_words.clock(scene.elapsed)}  ", "cyan")
-        first.append(f"goal: {billing.goal}", "green" if scene.reached else "")
-        first.append("  reached" if scene.reached else "", "bold green")
+        # First that it is reached: a narrow window cuts the end.
+        first.append("goal reached: " if scene.reached else "goal: ", "bold green" if scene.reached else "")
+        first.append(billing.goal, "green" if scene.reached else "")
         page = Text("page      ", "dim").append(billing.page or "not open yet", "bold" if billing.page else "dim")
         kubectl = Text("kubectl   ", "dim").append(f"export KUBECONFIG={billing.kubeconfig}")
         return [first, page, kubectl]
