@@ -3,8 +3,9 @@
 # Packages are those of requirements.lock, by their hashes; the last stage has neither compiler nor pip, and runs as a
 # user that is not root on a root that may be read-only. tests/unit/test_image.py runs these steps without an engine.
 
-# A digest, such as @sha256:…, pins the base to the byte; the version alone follows the base's security updates.
-ARG PYTHON_VERSION=3.13.9-slim-bookworm
+# A digest, such as @sha256:…, pins the base to the byte. Without one Debian's security updates come with each build,
+# but only while this is the newest patch of Python: older ones are not built anew. docs/releasing.md has the step.
+ARG PYTHON_VERSION=3.13.15-slim-bookworm
 ARG PYTHON_DIGEST=""
 
 FROM python:${PYTHON_VERSION}${PYTHON_DIGEST} AS build

@@ -24,10 +24,16 @@ HARDENED = ("--read-only", "--cap-drop=ALL", "--network=none", "--security-opt=n
 
 @dataclass(frozen=True)
 class Said:
-    """How a command ended, and what it printed."""
+    """How a command ended, and what it printed: on stdout, and beside it what engines remark on stderr."""
 
     code: int
     text: str
+    remarks: str = ""
+
+    @property
+    def all(self) -> str:
+        """Everything, for whoever has to find out why it failed."""
+        return self.text + self.remarks
 
 
 Runner = Callable[[Sequence[str]], Said]
@@ -43,7 +49,7 @@ def engine(run: Runner) -> str:
         said = run([name, "info"])
         if said.code == 0:
             return name
-        reasons.append(f"{name} does not answer: {(said.text.strip().splitlines() or ['it says nothing'])[-1]}")
+        reasons.append(f"{name} does not answer: {(said.all.strip().splitlines() or ['it says nothing'])[-1]}")
     raise ReleaseError(
         f"no container engine runs here, so no image was built ({'; '.join(reasons)}). Start Docker or Podman. "
         "`pytest tests/unit/test_image.py` runs the steps of the Dockerfile without one."
@@ -62,19 +68,20 @@ def build_and_run(tag: str, run: Runner) -> str:
     name = engine(run)
     built = run(build_command(name, tag))
     if built.code:
-        raise ReleaseError(f"{name} could not build the image:\n{built.text}")
+        raise ReleaseError(f"{name} could not build the image:\n{built.all}")
     said = run([name, "run", "--rm", *HARDENED, tag, "version", "-o", "json"])
     if said.code:
-        raise ReleaseError(f"the image was built, and `version` failed in it:\n{said.text}")
+        raise ReleaseError(f"the image was built, and `version` failed in it:\n{said.all}")
     found = json.loads(said.text)
     if (found["version"], found["commit"]) != (tree.version(), tree.commit() or None):
         raise ReleaseError(f"the image says {found['version']} of {found['commit']}, and this is another checkout")
     return f"{tag}: rescheduler {found['version']}, python {found['python']}, {found['platform']}"
 
 
-def _run(command: Sequence[str]) -> Said:
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    return Said(done.returncode, done.stdout)
+def ran(command: Sequence[str]) -> Said:
+    """Run it for real."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return Said(done.returncode, done.stdout, done.stderr)
 
 
 def main() -> int:
@@ -82,7 +89,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--tag", default=f"{REPOSITORY}:{tree.version()}", help="the image's name")
     try:
-        sys.stdout.write(f"{build_and_run(parser.parse_args().tag, _run)}\n")
+        sys.stdout.write(f"{build_and_run(parser.parse_args().tag, ran)}\n")
     except ReleaseError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1

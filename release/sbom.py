@@ -15,6 +15,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+
 from release.lock import Entry, Lock, closure, entries, needs, parts
 from release.tree import ROOT, version
 
@@ -96,9 +98,17 @@ def _licenses(name: str) -> list[Json]:
         return [{"expression": said["License-Expression"]}]
     text = said["License"].strip() if "License" in said else ""
     if text and "\n" not in text and len(text) < 80:  # some put the whole licence there
-        return [{"license": {"name": text}}]
+        return [_named(text)]
     classified = [line.rsplit(" :: ", 1)[-1] for line in said.get_all("Classifier") or [] if line.startswith("License")]
     return [{"license": {"name": each}} for each in sorted(classified)]
+
+
+def _named(text: str) -> Json:
+    """A licence by its SPDX expression where the text is one, else by the text: scanners know only the former."""
+    try:
+        return {"expression": canonicalize_license_expression(text)}
+    except InvalidLicenseExpression:
+        return {"license": {"name": text}}
 
 
 def _dependencies(release: str, roots: Iterable[str], chosen: list[Entry], lock: Lock) -> list[Json]:

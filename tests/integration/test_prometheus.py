@@ -115,13 +115,26 @@ class TestWhereThereIsNoPrometheus:
         assert sorted(each.name for each in home.iterdir()) == ["prometheus", "promtool"]
         assert not home.with_name("prometheus.partial").exists()
 
+    def test_a_machine_that_knows_no_packages_asks_for_their_list_first(
+        self, commands: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log = commands / "log"
+        fetch = "touch prometheus_2.42.0_amd64.deb"
+        self.script(commands / "apt-get", f"echo $1 >>{log}; [ $(wc -l <{log}) -gt 1 ] || exit 100; {fetch}")
+        unpack = "mkdir -p $3/usr/bin; touch $3/usr/bin/prometheus $3/usr/bin/promtool"
+        self.script(commands / "dpkg-deb", unpack)
+        self.script(commands / "sudo", f'shift; PATH={commands}:$PATH exec "$@"')
+        monkeypatch.setattr(os, "geteuid", lambda: 1000)
+        programs()
+        assert log.read_text().split() == ["download", "update", "download"]
+
     def test_a_package_that_cannot_be_fetched_is_an_error_that_names_the_cure(self, commands: Path) -> None:
         self.script(commands / "apt-get", "echo 'E: Unable to locate package prometheus' >&2; exit 100")
         with pytest.raises(TestbedUnavailable, match=r"(?s)Unable to locate package.*apt-get install prometheus"):
             programs()
 
     def test_a_machine_without_apt_is_told_what_to_do(self, commands: Path) -> None:
-        with pytest.raises(TestbedUnavailable, match=r"no apt-get to fetch one\. Put `prometheus` and `promtool`"):
+        with pytest.raises(TestbedUnavailable, match=r"no apt-get to fetch it\. Put `prometheus` and `promtool`"):
             programs()
 
     def test_what_is_on_the_path_is_taken(self, commands: Path) -> None:

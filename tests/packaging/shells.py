@@ -6,7 +6,6 @@ where its own files are. Where that is impossible the test fails, and says what 
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -14,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.testbed import TestbedUnavailable
-from tests.testbed.toolchain import cache_folder, held, last_lines
+from tests.testbed.debian import unpacked
+from tests.testbed.toolchain import cache_folder, held
 
 PACKAGES = {"zsh": ("zsh", "zsh-common"), "fish": ("fish", "fish-common", "libpcre2-32-0")}
 
@@ -65,28 +65,9 @@ def _fish(home: Path) -> Shell:
 
 def _unpack(packages: tuple[str, ...], home: Path) -> None:
     partial = home.with_name(f"{home.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    (partial / "debs").mkdir(parents=True)
-    try:
-        _run("apt-get", "download", *packages, folder=partial / "debs")
-    except TestbedUnavailable:
-        if os.geteuid() != 0:
-            raise
-        _run("apt-get", "update", folder=partial)  # a fresh machine knows no packages
-        _run("apt-get", "download", *packages, folder=partial / "debs")
-    for package in sorted((partial / "debs").glob("*.deb")):
-        _run("dpkg-deb", "-x", str(package), str(partial / "tree"), folder=partial)
+    cure = f"Install the shell (`apt-get install {packages[0]}`), or make `apt-get download` work."
+    unpacked(packages, partial, cure)
     # Where fish is not at its usual place it looks for its files beside its program's folder.
     (partial / "tree" / "usr" / "etc").symlink_to("../etc")
     (partial / "tree").rename(home)
     shutil.rmtree(partial)
-
-
-def _run(*command: str, folder: Path) -> None:
-    cure = f"Install the shell (`apt-get install {command[2]}`), or make `apt-get download` work."
-    try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    except FileNotFoundError as error:
-        raise TestbedUnavailable(f"there is no {command[0]} to fetch a shell with. {cure}") from error
-    if done.returncode:
-        raise TestbedUnavailable(f"`{' '.join(command)}` failed:\n{last_lines(done.stderr, 5)}\n{cure}")

@@ -55,6 +55,13 @@ def test_licences_are_an_expression_alone_or_named_ones() -> None:
             assert all(set(each) == {"license"} and len(each["license"]) == 1 for each in licenses)
 
 
+def test_a_licence_that_spdx_knows_is_told_as_spdx_has_it() -> None:
+    found = {each["name"]: each["licenses"] for each in sbom(SECONDS)["components"]}
+    assert found["pyyaml"] == [{"expression": "MIT"}]  # of the older field, in which anything may stand
+    assert found["tzdata"] == [{"expression": "Apache-2.0"}]
+    assert found["aiosignal"] == [{"license": {"name": "Apache 2.0"}}]  # not SPDX's spelling: nothing is guessed
+
+
 def test_hashes_are_those_of_the_lock() -> None:
     lock = entries()
     for component in sbom(SECONDS)["components"]:

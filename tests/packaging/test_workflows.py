@@ -24,6 +24,20 @@ MAY_WRITE = {
     ("release.yml", "github"): {"contents"},
     ("release.yml", "pypi"): {"id-token"},
 }
+# The first major version of each action that declares Node 24: runners force older ones onto it, untried.
+ON_NODE_24 = {
+    "actions/cache": 5,
+    "actions/checkout": 5,
+    "actions/download-artifact": 7,
+    "actions/setup-python": 6,
+    "actions/upload-artifact": 6,
+    "docker/build-push-action": 7,
+    "docker/login-action": 4,
+    "docker/setup-buildx-action": 4,
+    "docker/setup-qemu-action": 4,
+    "softprops/action-gh-release": 3,
+}
+IN_A_CONTAINER = {"pypa/gh-action-pypi-publish"}
 Json = dict[str, Any]
 
 
@@ -87,6 +101,12 @@ def test_actions_are_pinned_by_their_major_version() -> None:
             assert (ROOT / each).is_file()
         else:
             assert re.fullmatch(r"[\w-]+/[\w-]+@(v\d+|release/v\d+|[0-9a-f]{40})", each), each
+
+
+def test_actions_are_made_for_the_node_that_runs_them() -> None:
+    used = {step["uses"] for _, step in steps() if "uses" in step}
+    for name, _, major in (each.partition("@v") for each in used if each.split("@")[0] not in IN_A_CONTAINER):
+        assert int(major) >= ON_NODE_24[name], f"{name}@v{major}"
 
 
 def test_jobs_may_read_and_write_only_what_they_publish() -> None:

@@ -7,7 +7,6 @@ its two programs are taken out of it. Where that is impossible the test fails, a
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import ssl
 import subprocess
@@ -22,6 +21,7 @@ from urllib.request import urlopen
 import yaml
 
 from tests.testbed import TestbedUnavailable
+from tests.testbed.debian import unpacked
 from tests.testbed.processes import Child, listening
 from tests.testbed.toolchain import cache_folder, held, last_lines
 
@@ -67,33 +67,13 @@ def programs() -> Programs:
 def _unpacked(cache: Path) -> Path:
     """Debian's package, fetched and taken apart beside its place, and then renamed into it."""
     partial = cache / "prometheus.partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    try:
-        _run("apt-get", "download", "prometheus", folder=partial)
-    except TestbedUnavailable:
-        if os.geteuid() != 0:
-            raise
-        _run("apt-get", "update", folder=partial)  # a fresh machine knows no packages
-        _run("apt-get", "download", "prometheus", folder=partial)
-    (package,) = partial.glob("prometheus_*.deb")
+    (package,) = unpacked(["prometheus"], partial, CURE)
     version = package.name.split("_")[1].replace("%3a", "-").replace("+", "-")
-    _run("dpkg-deb", "-x", str(package), "tree", folder=partial)
     for name in PROGRAMS:
         (partial / "tree" / "usr" / "bin" / name).rename(partial / name)
     shutil.rmtree(partial / "tree")
     package.unlink()
     return partial.rename(cache / f"prometheus-{version}")
-
-
-def _run(*command: str, folder: Path) -> None:
-    try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    except FileNotFoundError as error:
-        raise TestbedUnavailable(f"no Prometheus on this machine, and no {command[0]} to fetch one. {CURE}") from error
-    if done.returncode:
-        said = last_lines(done.stderr, 5)
-        raise TestbedUnavailable(f"no Prometheus, and `{' '.join(command)}` failed:\n{said}\n{CURE}")
 
 
 class Prometheus:

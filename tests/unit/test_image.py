@@ -189,6 +189,28 @@ class TestWithAnEngine:
         assert "--read-only" in started
         assert started[-4:] == ["kr:1", "version", "-o", "json"]
 
+    def test_what_the_engine_remarks_is_no_part_of_what_the_image_says(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        answer = {"version": __version__, "commit": tree.commit() or None, "python": "3.13.9", "platform": "linux/x"}
+        engine = tmp_path / "docker"
+        engine.write_text(f"#!/bin/sh\necho 'WARNING: no cgroups' >&2\necho '{json.dumps(answer)}'\n")
+        engine.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+        assert image.build_and_run("kr:1", image.ran) == f"kr:1: rescheduler {__version__}, python 3.13.9, linux/x"
+
+    def test_where_an_engine_fails_all_that_it_said_is_told(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        engine = tmp_path / "docker"
+        engine.write_text('#!/bin/sh\n[ "$1" = info ] && exit 0\necho step 3\necho no space left >&2\nexit 1\n')
+        engine.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+        with pytest.raises(ReleaseError, match=r"docker could not build the image:\nstep 3\nno space left"):
+            image.build_and_run("kr:1", image.ran)
+
     def test_where_none_runs_it_says_so_and_builds_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("release.image.shutil.which", lambda name: name if name == "docker" else None)
         refused = image.Said(1, "Client: 1\nCannot connect to the Docker daemon\n")
