@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from rescheduler.cli.completion_kubectl import answer
 from tests.packaging.shells import shell
+from tests.testbed.binaries import binaries
 
 BASH = """
 source <(rescheduler completion bash)
@@ -70,10 +70,8 @@ class TestThroughKubectl:
         assert answer(["nonesuch", ""]).endswith(":4\n")
         assert answer(["plan", "--nonesuch"]) == ":4\n"
 
-    @pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on the PATH")
     def test_kubectl_asks_it_and_passes_the_answer_on(self, from_wheel: Path, tmp_path: Path) -> None:
-        kubectl = shutil.which("kubectl")
-        assert kubectl is not None
+        kubectl = str(binaries()["kubectl"])
         env = {"PATH": f"{from_wheel}:{os.environ['PATH']}", "HOME": str(tmp_path), "KUBECONFIG": "/nonexistent"}
 
         def completed(*words: str) -> list[str]:

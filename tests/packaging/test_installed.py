@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from release import tree
 from release.tree import ROOT
 
 from rescheduler import __version__
+from tests.testbed.binaries import binaries
 
 CLUSTER = str(ROOT / "examples" / "cluster.yaml")
 
@@ -27,8 +27,7 @@ def programs(request: pytest.FixtureRequest) -> Path:
 def ran(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     """A program of the folder, in an environment that knows nothing of this checkout."""
     env = {"PATH": f"{folder}:{os.defpath}", "HOME": "/nonexistent", "KUBECONFIG": "/nonexistent"}
-    program = shutil.which(args[0], path=env["PATH"] if (folder / args[0]).exists() else os.environ["PATH"])
-    assert program is not None, args
+    program = binaries()["kubectl"] if args[0] == "kubectl" else folder / args[0]
     return subprocess.run([program, *args[1:]], env=env, cwd="/", capture_output=True, text=True, check=False)
 
 
@@ -53,7 +52,6 @@ def test_the_plugin_calls_itself_as_kubectl_does(programs: Path) -> None:
     assert ran(programs, "kubectl-rescheduler", "plan", "--help").stdout.startswith("Usage: kubectl rescheduler plan")
 
 
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on the PATH")
 def test_kubectl_finds_the_plugin_on_the_path(programs: Path) -> None:
     done = ran(programs, "kubectl", "rescheduler", "plan", "-f", CLUSTER, "-o", "name")
     assert done.returncode == 0, done.stderr
