@@ -64,7 +64,9 @@ BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "nodePools": POOLS,
     "strategy": st.sampled_from(["CalculateOnly", "EvictDirectly", "Else"]),
     "exitCodes": st.lists(st.integers(0, 255), max_size=2),
-    "priorityThreshold": st.dictionaries(st.sampled_from(["value", "name"]), st.sampled_from([5, "high", ""])),
+    "priorityThreshold": st.dictionaries(
+        st.sampled_from(["value", "name"]), st.sampled_from([5, "high", "system-cluster-critical", ""])
+    ),
     "noEvictionPolicy": st.sampled_from(["Preferred", "Mandatory", "Sometimes"]),
     "constraints": st.lists(st.sampled_from(["DoNotSchedule", "ScheduleAnyway", "Else"]), max_size=2),
     "metricsUtilization": st.sampled_from(

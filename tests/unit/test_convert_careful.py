@@ -10,7 +10,7 @@ import yaml
 from rescheduler.config.conversion.descheduler_plugins import BY_THE_CLUSTER
 from rescheduler.config.conversion.draft import Sort
 from tests.support.cli import rescheduler
-from tests.unit.test_convert import HEADER, LOW, field, koordinator, policy, remarks, result
+from tests.support.conversions import HEADER, LOW, field, koordinator, policy, remarks, result
 
 LIFE = "maxPodLifeTimeSeconds: 60"
 SCHEDULER = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -178,7 +178,7 @@ def test_a_result_that_moves_nothing_says_why_in_one_line_and_nothing_else_of_th
     ran = rescheduler("convert", "-f", "-", stdin=policy("RemoveDuplicates", colour="red"))
     lines = ran.out.splitlines()
     place = lines.index("maxReschedulePods: 0")
-    said = "# nothing is moved until colour of the input is corrected: it is not known, and may limit what is moved"
+    said = "# nothing is moved until colour of the input is seen to: it is not known, and may limit what is moved"
     assert lines[place - 1] == said
     assert not lines[place - 2].startswith("#")
 

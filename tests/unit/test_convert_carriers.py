@@ -10,7 +10,7 @@ import yaml
 
 from rescheduler.config.conversion.draft import Sort
 from tests.support.cli import rescheduler, succeeded
-from tests.unit.test_convert import remarks, result
+from tests.support.conversions import remarks, result
 from tests.unit.test_convert_careful import SCHEDULER, seed
 
 PROFILES: list[Any] = [
@@ -95,6 +95,39 @@ def test_an_operators_own_object_leads_to_the_policy_that_it_makes() -> None:
     ran = rescheduler("convert", "-f", "-", stdin="apiVersion: operator.openshift.io/v1\nkind: KubeDescheduler\n")
     assert ran.code == 2
     assert "convert the ConfigMap that its operator writes" in ran.said
+
+
+NATIVE = "ReschedulerConfiguration: it is in the native form already"
+
+
+def listed(*kinds: str) -> str:
+    return yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": [{"kind": kind} for kind in kinds]})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kind: Pod\n", '; it holds 1 document of another kind: "Pod"'),
+        ("kind: Pod\n---\nkind: Job\n---\na: b\n", '; it holds 3 documents of other kinds: "Job", "Pod", none'),
+        (listed(*["Service"] * 300, *["Pod"] * 200), '; it holds 500 documents of other kinds: "Pod", "Service"'),
+        (listed(*"GFEDCBA"), '; it holds 7 documents of other kinds: "A", "B", "C", "D", "E" and 2 more'),
+        (
+            listed("Pod", "ReschedulerConfiguration", "Pod"),
+            f'; it holds 3 documents of other kinds: "Pod", "ReschedulerConfiguration"; {NATIVE}',
+        ),
+        ("kind: ConfigMap\ndata: {a: b, c: d}\n", '; it holds 1 document of another kind: "ConfigMap"'),
+        ("kind: ConfigMap\n", '; it holds 1 document of another kind: "ConfigMap"'),
+        ("kind: [Pod]\n", '; it holds 1 document of another kind: ["Pod"]'),
+        (listed(), ""),
+    ],
+)
+def test_a_file_without_a_policy_is_told_once_with_what_it_holds(text: str, said: str) -> None:
+    ran = rescheduler("convert", "-f", "-", stdin=text)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.said == (
+        "error: <stdin>: holds no DeschedulerPolicy (descheduler/v1alpha2) or DeschedulerConfiguration "
+        f"(koordinator) or KubeSchedulerConfiguration{said}\n"
+    )
 
 
 def test_json_is_read_too() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from tests.support.cli import succeeded
-from tests.unit.test_convert import LOW, policy
+from tests.support.conversions import LOW, policy
 
 ROOT = Path(__file__).parents[2]
 CLUSTER = ROOT / "examples" / "cluster.yaml"

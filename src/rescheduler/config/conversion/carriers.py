@@ -24,6 +24,11 @@ OLD_VERSION = "descheduler/v1alpha1"
 KINDS = (DESCHEDULER, KOORDINATOR, SEED_KIND)
 _IN_CHART = "deschedulerPolicy"
 _OPERATORS = ("KubeDescheduler", "Descheduler")
+_CURES = {
+    NATIVE_KIND: "it is in the native form already",
+    **dict.fromkeys(_OPERATORS, "convert the ConfigMap that its operator writes, for that has the policy"),
+}
+_MOST_KINDS = 5  # that are named
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,19 @@ class Found:
 
     policies: list[Carried] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    others: list[object] = field(default_factory=list)
+    """The kinds of documents that neither are nor carry a policy."""
     findings: list[Finding] = field(default_factory=list)
+
+    def besides(self) -> str:
+        """How many documents have nothing to do with a policy, and of which kinds; each kind is named once."""
+        if not self.others:
+            return ""
+        count, kinds = len(self.others), sorted({shown(kind) if kind is not None else "none" for kind in self.others})
+        named, more = ", ".join(kinds[:_MOST_KINDS]), len(kinds) - _MOST_KINDS
+        what = "1 document of another kind" if count == 1 else f"{count} documents of other kinds"
+        cures = [f"; {kind}: {cure}" for kind, cure in _CURES.items() if kind in self.others]
+        return f"{what}: {named}" + (f" and {more} more" if more > 0 else "") + "".join(cures)
 
 
 def look_into(text: str, at: Loc, found: Found) -> None:
@@ -67,12 +84,7 @@ def _sort_out(given: Given, found: Found) -> None:
     if kind in KINDS:
         found.policies.append(Carried(given))
     elif kind == "ConfigMap":
-        data = given.inner("data")
-        for name, text in data.value.items() if isinstance(data.value, dict) else ():
-            if isinstance(text, str) and (_IN_CHART in text or any(each in text for each in KINDS)):
-                look_into(text, (*data.loc, name), found)
-            else:
-                found.notes.append(f"{path_of((*data.loc, name))} of a ConfigMap is no policy")
+        _look_into_entries(given, found)
     elif kind in ("List", "ConfigMapList"):
         items = given.inner("items")
         for index, each in enumerate(items.value if isinstance(items.value, list) else ()):
@@ -85,15 +97,30 @@ def _sort_out(given: Given, found: Found) -> None:
                 found.policies.append(_of_chart(each))
     else:
         found.notes.append(_named(given, kind))
+        found.others.append(kind)
+
+
+def _look_into_entries(given: Given, found: Found) -> None:
+    """What a ConfigMap holds."""
+    data = given.inner("data")
+    entries = data.value if isinstance(data.value, dict) else {}
+    carrying = [name for name, text in entries.items() if _may_carry(text)]
+    for name, text in entries.items():
+        if name in carrying:
+            look_into(text, (*data.loc, name), found)
+        else:
+            found.notes.append(f"{path_of((*data.loc, name))} of a ConfigMap is no policy")
+    if not carrying:
+        found.others.append("ConfigMap")
+
+
+def _may_carry(text: object) -> bool:
+    return isinstance(text, str) and (_IN_CHART in text or any(each in text for each in KINDS))
 
 
 def _named(given: Given, kind: object) -> str:
     name = f"{shown(kind)} is " if kind is not None else "a document without kind is "
-    cure = ""
-    if kind == NATIVE_KIND:
-        cure = "; it is in the native form already"
-    elif kind in _OPERATORS:
-        cure = "; convert the ConfigMap that its operator writes, for that has the policy"
+    cure = f"; {_CURES[kind]}" if isinstance(kind, str) and kind in _CURES else ""
     return f"{path_of(given.loc)}: {name}no policy{cure}".removeprefix(": ")
 
 
@@ -132,7 +159,8 @@ def convert_chart(draft: Draft, values: Given) -> None:
         draft.miss(schedule.loc, "there is no CronJob: the controller runs all the time", _OFTEN)
     dry = values.inner("cmdOptions").inner("dry-run")
     if dry.value not in (None, False):
-        draft.miss(dry.loc, "it is a flag of the command here", "rescheduler run --dry-run")
+        why = "it is a dry run there, and here that is a flag of the command"
+        draft.miss(dry.loc, why, "rescheduler run --dry-run", limits=True)
     policy = f"{_IN_CHART}, {_IN_CHART}APIVersion, deschedulingInterval, schedule and cmdOptions.dry-run"
     draft.settled(values.loc or (_IN_CHART,), f"of the values these are read: {policy}; the rest is the chart's own")
 

@@ -89,8 +89,8 @@ def _the_one(found: Found, source: str) -> Carried:
     findings = [*found.findings]
     if not findings and not found.policies:
         kinds = " or ".join((f"{DESCHEDULER} ({VERSION})", f"{KOORDINATOR} (koordinator)", SEED_KIND))
-        seen = f" ({'; '.join(found.notes)})" if found.notes else ""
-        findings.append(Finding((), f"holds no {kinds}{seen}"))
+        besides = found.besides()
+        findings.append(Finding((), f"holds no {kinds}" + (f"; it holds {besides}" if besides else "")))
     if len(found.policies) > 1:
         places = ", ".join(f"{each.kind} {path_of(each.given.loc)}".strip() for each in found.policies)
         findings.append(Finding((), f"holds {len(found.policies)} policies ({places}): give one at a time"))
@@ -112,9 +112,9 @@ def _refused(source: str, findings: list[Finding]) -> ConfigErrors:
 
 
 def _halts_for_errors(draft: Draft, *, within_plugins: bool) -> list[_Halt]:
-    """Of what is not understood nobody knows what it would have forbidden; `Plugin.convert` sees to plugins."""
+    """Why nothing may be moved without what is not understood or not possible; `Plugin.convert` sees to plugins."""
     return [
-        (remark.loc, remark.why if remark.sort is Sort.WRONG else "it is not known, and may limit what is moved")
+        (remark.loc, "it is not known, and may limit what is moved" if remark.sort is Sort.UNKNOWN else remark.why)
         for remark in draft.remarks
         if remark.is_limit and (within_plugins or "pluginConfig" not in remark.loc)
     ]

@@ -13,7 +13,7 @@ _CAREFUL = ("kube-system", "kube-public")
 _USUAL_LIMIT = 10
 _USUAL_GRACE = "30s"
 _USUAL_THRESHOLD = 80
-_GRACE = "there each pod's own; here one for all that are evicted, those that are handed off keep their own"
+_GRACE = "the least that an evicted pod has; a longer one of its own holds, as it does there"
 
 
 def be_careful(draft: Draft) -> None:
@@ -43,11 +43,16 @@ def be_careful(draft: Draft) -> None:
         comment = "not excluded there; name only those whose pods are to stay"
         draft.put(("excludedNamespaces",), kept, (), comment)
     if "maxReschedulePods" not in draft.data:
-        if "Consolidation" in names:
+        if {*names} == {"Consolidation"}:
             comment = "not limited there; a node is emptied in one plan, or not at all (see maxNodesPerPlan)"
             draft.put(("maxReschedulePods",), "unlimited", (), comment)
         else:
             draft.put(("maxReschedulePods",), _USUAL_LIMIT, (), "in one plan; not limited there")
+            if "Consolidation" in names:
+                draft.say(
+                    ("maxReschedulePods",),
+                    "a node with more pods is never emptied; a higher limit is one of all strategies",
+                )
 
 
 def _packing(draft: Draft, names: Collection[str]) -> None:

@@ -33,11 +33,18 @@ def _affinity(draft: Draft, given: Given) -> None:
     for index, kind in enumerate(types):
         if kind not in (_PREFERRED, _REQUIRED):
             draft.unknown((*given.loc, index), f"known are {_REQUIRED} and {_PREFERRED}")
-    if _PREFERRED in types:
-        lone = "" if _REQUIRED in types else "required node affinity counts as well, always"
-        draft.put(("strategies", "NodeAffinity", "includePreferred"), True, given.loc, lone)  # noqa: FBT003 - a value
+    if _PREFERRED in types and _REQUIRED not in types:
+        draft.miss(given.loc, "required node affinity always counts as well", f"add {_REQUIRED}", limits=True)
+    elif _PREFERRED in types:
+        draft.put(("strategies", "NodeAffinity", "includePreferred"), value=True, loc=given.loc)
     elif types:
         draft.settled(given.loc, "required node affinity always counts")
+
+
+def _typed(draft: Draft, args: Given) -> None:
+    given = args.inner("nodeAffinityType")
+    if not given.value:
+        draft.wrong(given.loc, "it is needed there")
 
 
 def _excluded_taints(draft: Draft, given: Given) -> None:
@@ -92,11 +99,16 @@ PLUGINS: tuple[Plugin, ...] = (
         "NodeAffinity",
         (
             setting(
-                "nodeAffinityType", "NodeAffinity", "includePreferred", _affinity, "required affinity always counts"
+                "nodeAffinityType",
+                "NodeAffinity",
+                "includePreferred",
+                _affinity,
+                "required affinity always counts; with preferred affinity alone the strategy stays off",
             ),
             labels_of("NodeAffinity"),
             namespaces_of("NodeAffinity"),
         ),
+        finish=_typed,
     ),
     Plugin(
         "RemovePodsViolatingNodeTaints",

@@ -36,11 +36,13 @@ class Remark:
     """What comes nearest here."""
     harmless: bool = False
     """Whether it can have limited nothing."""
+    limits: bool = False
+    """Whether it kept pods where they are, though it has no counterpart."""
 
     @property
     def is_limit(self) -> bool:
-        """Whether it may have kept pods from being moved, for nobody knows what it says."""
-        return self.sort is Sort.WRONG or (self.sort is Sort.UNKNOWN and not self.harmless)
+        """Whether more pods might be moved without it than was wanted."""
+        return self.limits or self.sort is Sort.WRONG or (self.sort is Sort.UNKNOWN and not self.harmless)
 
     @property
     def is_loss(self) -> bool:
@@ -69,7 +71,7 @@ class Draft:
     """Why nothing is moved."""
 
     def put(self, path: Path, value: object, loc: Loc, comment: str = "") -> None:
-        """Give a field its value; one that has another already keeps it, and that is told."""
+        """Give a field its value; one that has another already keeps it, unless a limit gets smaller; that is told."""
         at: object = self.data
         for part, following in pairwise(path):
             at = _inside(at, part, following)
@@ -78,10 +80,13 @@ class Draft:
         if path[0] == "filters" and str(last).endswith("Selector") and before and before != value:
             value = f"{before},{value}"  # each of them has to let a pod
         elif isinstance(at, dict) and last in at and before != value:
-            first = path_of(self.origins.get(path, ()))
-            why = f"{path_of(path)} is {shown(at[last])} already, by {first}, and holds for all"
-            self.miss(loc, why, "node pools (pools) may have fields and strategies of their own")
-            return
+            if not _is_smaller_limit(path, value, before):
+                first = path_of(self.origins.get(path) or (self.halted or ((),))[0])
+                self.miss(loc, f"{path_of(path)} is {shown(before)} already, by {first}, and holds for all", _POOLS)
+                return
+            why = f"{path_of(path)} is {shown(value)}, by {path_of(loc)}, and holds for all"
+            self.miss(self.origins.pop(path), why, _POOLS)
+            self.comments[path] = ["the smaller of two limits"]
         if isinstance(at, dict):
             at[str(last)] = value
         self.origins.setdefault(path, loc)
@@ -139,11 +144,11 @@ class Draft:
             self.comments.pop(("maxReschedulePods",), None)  # of a limit that does not count any more
         self.halted = (loc, why)
         self.data["maxReschedulePods"] = 0
-        self.say(("maxReschedulePods",), f"nothing is moved until {path_of(loc)} of the input is corrected: {why}")
+        self.say(("maxReschedulePods",), f"nothing is moved until {path_of(loc)} of the input is seen to: {why}")
 
-    def miss(self, loc: Loc, why: str, nearest: str = "") -> None:
-        """Say that something has no counterpart here."""
-        self._remark(Remark(Sort.MISSING, loc, why, nearest))
+    def miss(self, loc: Loc, why: str, nearest: str = "", *, limits: bool = False) -> None:
+        """Say that something has no counterpart here; what `limits` has its plugin stay off, or nothing moved."""
+        self._remark(Remark(Sort.MISSING, loc, why, nearest, limits=limits))
 
     def unknown(self, loc: Loc, why: str, *, harmless: bool = False) -> None:
         """Say that a field or a plugin is not known."""
@@ -160,6 +165,17 @@ class Draft:
     def _remark(self, remark: Remark) -> None:
         if remark not in self.remarks:
             self.remarks.append(remark)
+
+
+_POOLS = "node pools (pools) may have fields and strategies of their own"
+_LIMITS = ("maxReschedulePods", "limits", "when")
+
+
+def _is_smaller_limit(path: Path, value: object, than: object) -> bool:
+    """Whether it is a limit, and stricter than the other."""
+    if path[0] not in _LIMITS and path[:2] != ("migration", "concurrency"):
+        return False
+    return isinstance(value, int) and (than == "unlimited" or (isinstance(than, int) and 0 <= value < than))
 
 
 def _inside(at: object, part: str | int, following: str | int) -> object:

@@ -11,10 +11,10 @@ from typing import Any
 
 from rescheduler.config.conversion.draft import Draft, Path
 from rescheduler.config.conversion.options import Given, Option, Plugin, take_options
+from rescheduler.config.conversion.priorities import THRESHOLD, lowest, priority
 from rescheduler.config.conversion.values import (
     duration,
     flag,
-    missing,
     only_false,
     only_true,
     selector,
@@ -45,23 +45,6 @@ def _forbid(path: Path) -> Callable[[Draft, Given], None]:
             flag()(draft, given)
 
     return convert
-
-
-def _priority(draft: Draft, given: Given) -> None:
-    take_options(draft, given, (Option("value", (), _number), Option("name", (), _name)))
-    if given.inner("value").value is not None and given.inner("name").value:
-        draft.wrong(given.loc, "value and name are not possible at once")
-
-
-def _number(draft: Draft, given: Given) -> None:
-    draft.put(("filters", "priorityThreshold"), given.value, given.loc)
-
-
-def _name(draft: Draft, given: Given) -> None:
-    if given.value == "":
-        draft.settled(given.loc, "it names no PriorityClass")
-    else:
-        draft.put(("filters", "priorityThreshold"), given.value, given.loc)
 
 
 def _replicas(draft: Draft, given: Given) -> None:
@@ -142,19 +125,27 @@ def _finish(draft: Draft, args: Given) -> None:
         draft.miss(loc, "it says nothing unless PodsWithPVC is enabled", "filters.persistentVolumes: false")
 
 
-_TARGETS = "it limits the nodes that nodeFit counts as targets"
+def _targets(draft: Draft, given: Given) -> None:
+    nearest = "a nodeSelector of the pods, or pools; filters.nodeSelector says from where pods are moved"
+    if given.value:
+        why = "it limits the nodes that nodeFit counts as targets"
+        draft.miss(given.loc, why, nearest, limits=given.around.get("nodeFit") is True)
+    else:
+        draft.settled(given.loc, "it says nothing")
+
+
 OPTIONS: tuple[Option, ...] = (
     Option(
         "nodeSelector",
         (),
-        missing(_TARGETS, "a nodeSelector of the pods, or pools; filters.nodeSelector says from where pods are moved"),
-        "no counterpart: it limits targets, not the nodes that pods are moved from",
+        _targets,
+        "no counterpart: it limits targets, not the nodes that pods are moved from; with `nodeFit` nothing is moved",
     ),
     Option("labelSelector", ("filters.podSelector",), selector("filters", "podSelector"), "as text"),
     Option(
         "namespaceLabelSelector", ("filters.namespaceSelector",), selector("filters", "namespaceSelector"), "as text"
     ),
-    Option("priorityThreshold", ("filters.priorityThreshold",), _priority, "a number or a name"),
+    Option("priorityThreshold", ("filters.priorityThreshold",), priority, "a number or a name"),
     Option("nodeFit", (), only_true("always so", "a move without a target is no move"), "always"),
     Option("minReplicas", ("filters.minReplicas",), _replicas),
     Option("minPodAge", ("minPodAge",), duration("minPodAge"), "one minute by default"),
@@ -196,7 +187,7 @@ _DEFAULTS: dict[Path, object] = {
     ("filters", "namespaceSelector"): "",
     ("filters", "nodeSelector"): "",
     ("filters", "noEvictionPolicy"): "preferred",
-    ("filters", "priorityThreshold"): None,
+    THRESHOLD: None,
     ("filters", "protectedStorageClasses"): [],
 }
 """What holds in a profile whose evictor says nothing of it."""
@@ -220,12 +211,15 @@ def _merge(draft: Draft, parts: Sequence[Draft], path: Path, default: object) ->
     if not given:
         return
     values = [default if (found := part.get(path)) is None else found for part in parts]
-    value = _strictest(path, values)
+    value, comment = _strictest(path, values), "the strictest of the profiles"
+    if value is None:
+        value, comment = given[0].get(path), "of the first profile"
+        draft.halt(given[0].origins[path], "which priority threshold of the profiles is the lowest cannot be told")
     if value != default or path == ("minPodAge",):  # of which our own default is another
         alike = len({*map(str, values)}) == 1
-        draft.put(path, value, given[0].origins[path], "" if alike else "the strictest of the profiles")
-        for comment in given[0].comments.get(path, ()):
-            draft.say(path, comment)
+        draft.put(path, value, given[0].origins[path], "" if alike else comment)
+        for said in given[0].comments.get(path, ()):
+            draft.say(path, said)
     else:
         for part in given:
             if part.get(path) == default:
@@ -247,6 +241,7 @@ def _add(draft: Draft, part: Draft) -> None:
 
 
 def _strictest(path: Path, values: Sequence[Any]) -> object:
+    """None where it cannot be told."""
     match path[-1]:
         case "localStorage" | "withoutController":
             return all(values)
@@ -259,8 +254,7 @@ def _strictest(path: Path, values: Sequence[Any]) -> object:
         case "noEvictionPolicy":
             return "mandatory" if "mandatory" in values else "preferred"
         case "priorityThreshold":
-            said = [each for each in values if each is not None]
-            return min(said) if all(isinstance(each, int) for each in said) else said[0]
+            return lowest([each for each in values if each is not None])
         case "protectedStorageClasses":
             # The fewer are named, the more is protected where one profile protects all.
             return [] if [] in values else [*dict.fromkeys(name for each in values for name in each)]

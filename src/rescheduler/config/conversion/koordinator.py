@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from rescheduler.config.conversion.descheduler_plugins import PLUGINS as THEIRS
 from rescheduler.config.conversion.draft import Draft, Path
 from rescheduler.config.conversion.evictor import EVICTOR, OPTIONS
 from rescheduler.config.conversion.koordinator_plugins import PLUGINS
 from rescheduler.config.conversion.options import Given, Option, Plugin, take_options
-from rescheduler.config.conversion.policy import NEVER, TOP
+from rescheduler.config.conversion.policy import DRY, TOP
 from rescheduler.config.conversion.profiles import Dialect, take_profiles
 from rescheduler.config.conversion.values import (
     duration,
@@ -65,10 +67,14 @@ def _mode(draft: Draft, given: Given) -> None:
 def _policy(draft: Draft, given: Given) -> None:
     if given.value in ("Eviction", ""):
         draft.settled(given.loc, "the Eviction API is always used")
-    else:
+    elif given.value == "Delete":
         draft.miss(
             given.loc, "the Eviction API is always used, by intent", "migrationMethod: handoff needs no eviction"
         )
+    elif given.value == "SoftEviction":
+        draft.miss(given.loc, "pods are only marked there, for others to move", "approval: required", limits=True)
+    else:
+        draft.wrong(given.loc, f"{shown(given.value)} is not one of Eviction, Delete, SoftEviction")
 
 
 def _limiters(draft: Draft, given: Given) -> None:
@@ -92,10 +98,15 @@ def _of_namespace(draft: Draft, given: Given) -> None:
     take_options(draft, given, (Option("duration", (), _later), Option("maxMigrating", (), _later)))
     lasting = length_of(draft, length) if length.value is not None else None
     number = whole(draft, most) if most.value is not None else None
+    nearest = "when.movesPerHourPerNamespace"
     if not number or not lasting:
-        draft.miss(given.loc, "it needs a duration and a number of moves", "when.movesPerHourPerNamespace")
+        draft.miss(given.loc, "it needs a duration and a number of moves", nearest, limits=bool(lasting))
         return
-    rate = max(1, int(number * _HOUR / lasting))
+    # All moves of an hour may begin at once, so a limit within 10 minutes is one within the hour, too.
+    rate = number // ceil(lasting / _HOUR)
+    if not rate:
+        draft.miss(given.loc, "fewer moves than one in an hour are not possible", nearest, limits=True)
+        return
     comment = "" if lasting == _HOUR else f"there {number} within {length.value}; here within any 60 minutes"
     draft.put(("when", "movesPerHourPerNamespace"), rate, given.loc, comment)
 
@@ -106,9 +117,13 @@ def _later(draft: Draft, given: Given) -> None:
 
 def _grace(draft: Draft, given: Given) -> None:
     lost = missing("the Eviction API is always used, with a grace period", "migration.evictionGracePeriod")
+    dry = missing(
+        "it is a dry run there, and here that is a flag of the command", "rescheduler run --dry-run", limits=True
+    )
     options = (
         Option("gracePeriodSeconds", (), seconds("migration", "evictionGracePeriod")),
-        *(Option(name, (), lost) for name in ("preconditions", "orphanDependents", "propagationPolicy", "dryRun")),
+        *(Option(name, (), lost) for name in ("preconditions", "orphanDependents", "propagationPolicy")),
+        Option("dryRun", (), dry),
     )
     take_options(draft, given, options)
 
@@ -143,7 +158,7 @@ MIGRATION = Plugin(
     "MigrationController",
     "",
     (
-        Option("dryRun", (), NEVER, "`run --dry-run`"),
+        Option("dryRun", (), DRY, "nothing is moved; `run --dry-run`"),
         Option("maxConcurrentReconciles", (), _NOT_NEEDED, "not needed"),
         *(_EVICTOR[name] for name in (*_SHARED, "evictSystemCriticalPods", "ignorePvcPods")),
         Option("evictAllBarePods", ("filters.withoutController",), _bare, "true by default, by a copy"),
@@ -164,14 +179,14 @@ MIGRATION = Plugin(
             "objectLimiters",
             ("coolDown", "when.movesPerHourPerNamespace"),
             _limiters,
-            "the workload's duration is `coolDown`; the namespace's rate is by the hour",
+            "the workload's duration is `coolDown`; as many moves of a namespace within an hour as there within less",
         ),
         Option("defaultJobMode", ("migrationMethod",), _mode, "`ReservationFirst`: `auto`; `EvictDirectly`: `evict`"),
         Option("defaultJobTTL", ("migration.timeout",), duration("migration", "timeout"), "10m by default"),
         Option("schedulerNames", (), settled("any scheduler"), "any scheduler"),
         Option("evictQPS", (), _RATE),
         Option("evictBurst", (), _RATE),
-        Option("evictionPolicy", (), _policy, "the Eviction API, always"),
+        Option("evictionPolicy", (), _policy, "the Eviction API, always; with `SoftEviction` nothing is moved"),
         Option("defaultDeleteOptions", ("migration.evictionGracePeriod",), _grace),
         Option("arbitrationArgs", (), _NOT_NEEDED, "the planner decides before anything is ordered"),
         Option("flowControlQPS", (), _RATE, "older spelling"),
@@ -218,7 +233,7 @@ _CONFIGURATION: tuple[Option, ...] = (
     *(option for option in TOP if option.name.startswith("maxNoOf")),
     Option("nodeSelector", ("filters.nodeSelector",), _selected, "pods may be moved to other nodes"),
     Option("deschedulingInterval", ("reschedulingInterval",), duration("reschedulingInterval")),
-    Option("dryRun", (), NEVER, "`run --dry-run`"),
+    Option("dryRun", (), DRY, "nothing is moved; `run --dry-run`"),
     Option("leaderElection", ("leaderElection",), _election, "its Lease is our own"),
     Option("clientConnection", ("clientConnection",), _connection),
     Option("healthzBindAddress", (), _SERVED, "`web.port`"),

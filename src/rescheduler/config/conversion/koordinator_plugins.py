@@ -10,10 +10,10 @@ from rescheduler.config.conversion.draft import Draft, Path
 from rescheduler.config.conversion.levels import OPTIMIZATION, put_lower, put_upper
 from rescheduler.config.conversion.options import Given, Option, Plugin, take_options
 from rescheduler.config.conversion.values import (
+    idle,
     missing,
     namespaces,
     one_more,
-    only_false,
     only_true,
     seconds,
     selector_text,
@@ -22,9 +22,8 @@ from rescheduler.config.conversion.values import (
 )
 from rescheduler.config.errors import shown, wrong_type
 
-_ALL = "it is of all strategies here"
-_PAUSED = only_false(_ALL, "rescheduler pause, or leave the strategy out of enabledStrategies")
-_DRY = only_false(_ALL, "rescheduler run --dry-run")
+_PAUSED = idle("only all strategies together can be paused", "rescheduler pause")
+_DRY = idle("only all strategies together can be a dry run", "rescheduler run --dry-run")
 _WEIGHTS = missing("hot nodes are cooled with as few moves as can be", "strategies.LoadBalancing.weights")
 _PRODUCTION = missing("use is not told apart by priority", "of a hot node the lowest priorities that suffice go first")
 _FIT = only_true("a pod is only moved to a node that can take it", "a move without a target is no move")
@@ -165,8 +164,8 @@ LOW_NODE_LOAD = Plugin(
     "LowNodeLoad",
     _LOAD,
     (
-        Option("paused", (), _PAUSED, "`rescheduler pause`: of all"),
-        Option("dryRun", (), _DRY, "`run --dry-run`: of all"),
+        Option("paused", (), _PAUSED, "the strategy stays off; `rescheduler pause` is of all"),
+        Option("dryRun", (), _DRY, "the strategy stays off; `run --dry-run` is of all"),
         Option(
             "numberOfNodes",
             (f"strategies.{_LOAD}.minUnderusedNodes",),
@@ -222,7 +221,7 @@ SCALE_DOWN = Plugin(
     "ScaleDownBinPack",
     "Consolidation",
     (
-        Option("paused", (), _PAUSED, "`rescheduler pause`: of all"),
+        Option("paused", (), _PAUSED, "the strategy stays off; `rescheduler pause` is of all"),
         Option("strategy", (), _later, "`EvictDirectly` only"),
         Option("maxPodsToEvict", ("maxReschedulePods",), lambda d, g: d.put(("maxReschedulePods",), g.value, g.loc)),
         Option("nodeSelector", ("filters.nodeSelector",), _nodes, "of all strategies"),

@@ -66,7 +66,7 @@ class Plugin:
         wrong = next((each for each in draft.remarks[told:] if each.is_limit), None)
         if wrong is None:
             return
-        # Without what was not understood, which may be a filter, it might do more than was wanted.
+        # Without what was not understood, or is not possible here, it might do more than was wanted.
         if self.strategy:
             draft.switch_off(self.strategy, args.loc, f"{path_of(wrong.loc)} {wrong.sort}")
         else:

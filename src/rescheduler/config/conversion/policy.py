@@ -12,7 +12,7 @@ from rescheduler.config.conversion.draft import Draft
 from rescheduler.config.conversion.evictor import EVICTOR
 from rescheduler.config.conversion.options import Given, Option, take_options
 from rescheduler.config.conversion.profiles import Dialect, take_profiles
-from rescheduler.config.conversion.values import missing, only_false, seconds, selector, settled, whole
+from rescheduler.config.conversion.values import idle, missing, seconds, selector, settled, whole
 from rescheduler.config.errors import wrong_type
 
 DESCHEDULER = Dialect({each.name: each for each in PLUGINS}, {EVICTOR.name: EVICTOR})
@@ -100,7 +100,7 @@ TOP: tuple[Option, ...] = (
         "gracePeriodSeconds",
         ("migration.evictionGracePeriod",),
         seconds("migration", "evictionGracePeriod"),
-        "30s by default; for pods that are evicted",
+        "30s by default; a longer one of the pod holds",
     ),
     Option("evictionFailureEventNotification", (), settled("Events are always told"), "Events, always"),
     Option("metricsCollector", (), _collector, "`usage.source: metrics.k8s.io` is the default"),
@@ -119,5 +119,5 @@ def convert_policy(draft: Draft, policy: Given) -> None:
     draft.data.setdefault("enabledStrategies", [])
 
 
-NEVER = only_false("it is a flag of the command here, of all strategies", "rescheduler run --dry-run")
+DRY = idle("it is a dry run there, and here that is a flag of the command", "rescheduler run --dry-run")
 """`dryRun`."""

@@ -82,11 +82,7 @@ def _limits(draft: Draft, given: Given) -> None:
 
 def _node_limit(draft: Draft, given: Given) -> None:
     number = whole(draft, given)
-    before = draft.get(("limits", "perNodeOut"))
-    if number and isinstance(before, int) and before != number:
-        draft.drop(("limits", "perNodeOut"))
-        draft.put(("limits", "perNodeOut"), min(before, number), given.loc, "the smaller of two limits")
-    elif number:
+    if number:
         draft.put(("limits", "perNodeOut"), number, given.loc, "there of this plugin alone, here of all strategies")
     elif number == 0:
         draft.wrong(given.loc, "a limit of 0 leaves nothing to do")
@@ -166,7 +162,8 @@ HIGH_UTILIZATION = Plugin(
         Option(
             "evictionModes",
             (),
-            missing("a node is emptied as a whole or not at all", "strategies.Consolidation.podSelector"),
+            missing("a node is emptied as a whole", "strategies.Consolidation.podSelector", limits=True),
+            "the strategy stays off: a node is emptied as a whole",
         ),
         namespaces_of("Consolidation", "evictableNamespaces"),
     ),

@@ -174,14 +174,14 @@ def namespaces(*base: str) -> Convert:
     return convert
 
 
-def missing(why: str, nearest: str = "") -> Convert:
+def missing(why: str, nearest: str = "", *, limits: bool = False) -> Convert:
     """Nothing here is like it; what is empty is no loss."""
 
     def convert(draft: Draft, given: Given) -> None:
         if given.value in ("", {}, []):
             draft.settled(given.loc, "it says nothing")
         else:
-            draft.miss(given.loc, why, nearest)
+            draft.miss(given.loc, why, nearest, limits=limits)
 
     return convert
 
@@ -211,5 +211,17 @@ def only_false(lost: str, nearest: str = "") -> Convert:
             draft.settled(given.loc, "so it is here")
         else:
             draft.miss(given.loc, lost, nearest)
+
+    return convert
+
+
+def idle(lost: str, nearest: str) -> Convert:
+    """True has nothing moved there, so its plugin stays off, or nothing is moved; false is always so here."""
+
+    def convert(draft: Draft, given: Given) -> None:
+        if given.value is True:
+            draft.miss(given.loc, lost, nearest, limits=True)
+        else:
+            flag()(draft, given)
 
     return convert

@@ -1,0 +1,125 @@
+"""`rescheduler convert` as a command, the seed's form that it takes, too, and the page about it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rescheduler.config import load
+from rescheduler.config.conversion.converting import converted
+from rescheduler.config.conversion.draft import Sort
+from rescheduler.config.conversion.reference import TABLES
+from tests.support.cli import rescheduler, succeeded
+from tests.support.conversions import KNOWN, policy, remarks
+
+ROOT = Path(__file__).parents[2]
+
+
+class TestTheCommand:
+    example = str(ROOT / "examples" / "descheduler-policy.yaml")
+
+    def test_prints_a_configuration_that_the_check_accepts(self, tmp_path: Path) -> None:
+        file = tmp_path / "rescheduler.yaml"
+        file.write_text(succeeded("convert", "-f", self.example).out, encoding="utf-8")
+        assert "ok (ReschedulerConfiguration, 5 strategies)" in succeeded("config", "check", str(file)).out
+
+    def test_prints_a_configuration_that_plans_can_be_made_with(self, tmp_path: Path) -> None:
+        file = tmp_path / "rescheduler.yaml"
+        succeeded("convert", "-f", self.example, "-o", str(file))
+        plan = succeeded("plan", "-f", str(ROOT / "examples" / "cluster.yaml"), "--config", str(file), "-o", "json")
+        assert plan.data["kind"] == "Plan"
+
+    def test_writes_a_file(self, tmp_path: Path) -> None:
+        ran = succeeded("convert", "-f", self.example, "-o", str(tmp_path / "made.yaml"))
+        assert ran.out == ""
+        assert (tmp_path / "made.yaml").read_text(encoding="utf-8") == succeeded("convert", "-f", self.example).out
+
+    def test_tells_every_loss_however_many_there_are(self) -> None:
+        args = ", ".join(f"no{index}: 1" for index in range(30))
+        ran = rescheduler("convert", "-f", "-", stdin=policy("PodLifeTime", f"{{maxPodLifeTimeSeconds: 5, {args}}}"))
+        assert ran.said.count(": is not known: ") == 30
+
+    def test_is_strict_only_on_request(self) -> None:
+        assert rescheduler("convert", "-f", self.example).code == 0
+        ran = rescheduler("convert", "-f", self.example, "--strict")
+        assert ran.code == 4
+        assert ran.out
+        assert rescheduler("convert", "-f", "-", "--strict", stdin=policy("RemoveDuplicates")).code == 0
+
+    def test_a_configmap_may_carry_the_policy_among_other_documents(self) -> None:
+        carried = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "data": {"policy.yaml": policy("RemoveDuplicates"), "x": "y"},
+        }
+        text = yaml.safe_dump_all([{"apiVersion": "v1", "kind": "ServiceAccount"}, carried])
+        ran = succeeded("convert", "-f", "-", stdin=text)
+        assert yaml.safe_load(ran.out)["enabledStrategies"] == ["RemoveDuplicates"]
+        assert 'note: "ServiceAccount" is no policy' in ran.said
+        assert "note: data.x of a ConfigMap is no policy" in ran.said
+
+    def test_a_list_of_configmaps_may_too(self) -> None:
+        carried = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"policy.yaml": policy("RemoveDuplicates")}}
+        text = yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": [carried]})
+        assert "RemoveDuplicates" in succeeded("convert", "-f", "-", stdin=text).out
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("kind: Pod\n", "holds no DeschedulerPolicy"),
+            (f"{policy()}---\n{policy()}", "holds 2 policies"),
+            (policy().replace("v1alpha2", "v1alpha1"), "bring it to descheduler/v1alpha2 first"),
+            (policy().replace("v1alpha2", "v1"), "only descheduler/v1alpha2 can be converted"),
+            ("kind: ReschedulerConfiguration\n", "native form already"),
+            ("a: [", "broken YAML"),
+            ("", "holds no DeschedulerPolicy"),
+        ],
+    )
+    def test_says_what_is_wrong_with_a_file(self, text: str, said: str) -> None:
+        ran = rescheduler("convert", "-f", "-", stdin=text)
+        assert ran.code == 2
+        assert said in ran.said
+        assert ran.out == ""
+
+    def test_says_that_a_file_cannot_be_read_or_written(self, tmp_path: Path) -> None:
+        assert "cannot be read" in rescheduler("convert", "-f", str(tmp_path / "none")).said
+        ran = rescheduler("convert", "-f", self.example, "-o", str(tmp_path / "no" / "where"))
+        assert ran.code == 1
+        assert "cannot be written" in ran.said
+
+    def test_refuses_a_format_where_a_file_is_meant(self) -> None:
+        assert rescheduler("convert", "-f", self.example, "-o", "yaml").code == 2
+
+
+class TestTheSeedsForm:
+    example = (ROOT / "examples" / "scheduler-config.yaml").read_text(encoding="utf-8")
+
+    def test_comes_to_the_same_configuration(self) -> None:
+        before = load(self.example, "seed", KNOWN)
+        after = load(converted(self.example, "seed", KNOWN).text, "native", KNOWN)
+        assert after == before
+
+    def test_tells_what_is_the_schedulers(self) -> None:
+        told = remarks(self.example, Sort.SETTLED)
+        assert any(each.startswith("profiles[0].schedulerName: needs nothing here") for each in told)
+
+    def test_names_unknown_args_with_their_path(self) -> None:
+        text = self.example.replace("cpuThreshold", "cpuTreshold")
+        (told,) = remarks(text, Sort.UNKNOWN)
+        assert "args.cpuTreshold: is not known" in told
+        assert "did you mean cpuThreshold?" in told
+
+    def test_with_wrong_values_is_refused(self) -> None:
+        ran = rescheduler("convert", "-f", "-", stdin=self.example.replace("profiles:", "profils:"))
+        assert ran.code == 2
+
+
+def test_the_page_has_every_table_once() -> None:
+    page = (ROOT / "docs" / "coming-over.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"made by docs/generate\.py: ([a-z-]+)", page)) == sorted(TABLES)
+    for make in TABLES.values():
+        for row in make()[1]:
+            assert row[0] in page

@@ -1,0 +1,191 @@
+"""`rescheduler convert`: what was paused, limited or left alone there is not moved here, counterpart or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from rescheduler.config.conversion.draft import Sort
+from tests.support.cli import succeeded
+from tests.support.conversions import HEADER, HIGH, KOORDINATORS, LOAD, field, koordinator, policy, remarks, result
+
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+EMPTYING = ("HighNodeUtilization", {"thresholds": {"cpu": 20}})
+
+
+def profiles(*each: dict[str, Any], header: dict[str, str] = HEADER, **top: object) -> str:
+    """A policy; each profile is given as the args of its plugins by their names."""
+    made = [
+        {
+            "name": str(index),
+            "pluginConfig": [{"name": name, "args": args} for name, args in plugins.items()],
+            "plugins": {"balance": {"enabled": [name for name in plugins if name not in GUARDING]}},
+        }
+        for index, plugins in enumerate(each)
+    ]
+    return yaml.safe_dump({**header, "profiles": made, **top})
+
+
+GUARDING = ("DefaultEvictor", "MigrationController")
+IDLE = [
+    koordinator(LOAD, f"{{{HIGH}, paused: true}}"),
+    koordinator(LOAD, f"{{{HIGH}, dryRun: true}}"),
+    koordinator(LOAD, f"{{paused: 'yes', {HIGH}}}"),
+    koordinator("ScaleDownBinPack", "{strategy: EvictDirectly, paused: true}"),
+    policy("HighNodeUtilization", "{thresholds: {cpu: 20}, evictionModes: [OnlyThresholdingResources]}"),
+    policy("HighNodeUtilization", "{thresholds: {cpu: 20}, evictionModes: [Other]}"),
+    policy("RemovePodsViolatingNodeAffinity", f"{{nodeAffinityType: [{PREFERRED}]}}"),
+    policy("RemovePodsViolatingNodeAffinity", "{nodeAffinityType: []}"),
+    policy("RemovePodsViolatingNodeAffinity"),
+]
+
+
+@pytest.mark.parametrize("text", IDLE)
+def test_a_plugin_that_was_idle_or_left_pods_alone_that_its_strategy_moves_stays_off(text: str) -> None:
+    assert result(text)["enabledStrategies"] == []
+    assert "strategies" not in result(text)
+    assert any("stays off" in each for each in remarks(text, Sort.MISSING))
+
+
+HALTED = [
+    (koordinator(LOAD, f"{{{HIGH}}}", dryRun=True), "dryRun"),
+    (koordinator(LOAD, f"{{{HIGH}}}", dryRun="yes"), "dryRun"),
+    (koordinator(LOAD, f"{{{HIGH}}}", dryRun=True, maxNoOfPodsToEvictTotal=30), "dryRun"),
+    (koordinator(LOAD, f"{{{HIGH}}}", migration="{dryRun: true}"), "profiles[0].pluginConfig[0].args.dryRun"),
+    (
+        koordinator(LOAD, f"{{{HIGH}}}", migration="{defaultDeleteOptions: {dryRun: [All]}}"),
+        "profiles[0].pluginConfig[0].args.defaultDeleteOptions.dryRun",
+    ),
+    (
+        koordinator(LOAD, f"{{{HIGH}}}", migration="{evictionPolicy: SoftEviction}"),
+        "profiles[0].pluginConfig[0].args.evictionPolicy",
+    ),
+    (
+        koordinator(migration="{objectLimiters: {namespace: {duration: 10m}}}"),
+        "profiles[0].pluginConfig[0].args.objectLimiters.namespace",
+    ),
+    (
+        koordinator(migration="{objectLimiters: {namespace: {duration: 5h, maxMigrating: 4}}}"),
+        "profiles[0].pluginConfig[0].args.objectLimiters.namespace",
+    ),
+    (
+        policy("RemoveDuplicates", evictor="{nodeFit: true, nodeSelector: a=b}"),
+        "profiles[0].pluginConfig[1].args.nodeSelector",
+    ),
+    (yaml.safe_dump({"deschedulerPolicy": {"profiles": []}, "cmdOptions": {"dry-run": True}}), "cmdOptions.dry-run"),
+]
+
+
+@pytest.mark.parametrize(("text", "place"), HALTED)
+def test_what_kept_all_pods_where_they_are_or_cannot_be_limited_here_has_nothing_moved(text: str, place: str) -> None:
+    assert result(text)["maxReschedulePods"] == 0
+    assert (
+        f"# nothing is moved until {place} of the input is seen to" in succeeded("convert", "-f", "-", stdin=text).out
+    )
+
+
+@pytest.mark.parametrize("option", ["paused", "dryRun"])
+def test_a_plugin_that_is_not_paused_and_no_dry_run_runs(option: str) -> None:
+    assert result(koordinator(LOAD, f"{{{HIGH}, {option}: false}}"))["enabledStrategies"] == ["ResourceOptimization"]
+    assert (
+        result(koordinator(LOAD, f"{{{HIGH}}}", migration="{dryRun: false}", dryRun=False))["maxReschedulePods"] == 10
+    )
+
+
+def test_a_pool_whose_plugin_is_paused_has_no_strategy_and_others_have_theirs() -> None:
+    def of(name: str, *, paused: bool) -> dict[str, Any]:
+        args = {"highThresholds": {"cpu": 65}, "paused": paused}
+        return {
+            "name": name,
+            "nodeSelector": {"matchLabels": {"pool": name}},
+            "pluginConfig": [{"name": LOAD, "args": args}],
+            "plugins": {"balance": {"enabled": [{"name": LOAD}]}},
+        }
+
+    text = yaml.safe_dump({**KOORDINATORS, "profiles": [of("a", paused=True), of("b", paused=False)]})
+    assert [each["enabledStrategies"] for each in result(text)["pools"]] == [[], ["ResourceOptimization"]]
+
+
+def test_node_affinity_of_both_types_comes_over() -> None:
+    text = policy("RemovePodsViolatingNodeAffinity", f"{{nodeAffinityType: [{REQUIRED}, {PREFERRED}]}}")
+    assert field(text, "strategies.NodeAffinity.includePreferred") is True
+
+
+PRIORITIES: list[tuple[dict[str, object], dict[str, object], object]] = [
+    ({"value": 2000}, {"value": 1000}, 1000),
+    ({"value": -5}, {}, -5),
+    ({"name": "system-cluster-critical"}, {"value": 1000}, 1000),
+    ({"value": 1000}, {"name": "system-node-critical"}, 1000),
+    ({"name": "system-node-critical"}, {"name": "system-cluster-critical"}, "system-cluster-critical"),
+    ({"name": "system-cluster-critical"}, {"name": "mine"}, "mine"),
+    ({"value": 2_000_000_000}, {"name": "mine"}, "mine"),
+    ({"name": "mine"}, {"name": "mine"}, "mine"),
+]
+
+
+def of_two(first: dict[str, object], second: dict[str, object]) -> str:
+    evictors = ({"priorityThreshold": each} if each else {} for each in (first, second))
+    plugins: tuple[dict[str, Any], ...] = ({"RemoveDuplicates": {}}, {"RemoveFailedPods": {}})
+    return profiles(*({"DefaultEvictor": args} | own for args, own in zip(evictors, plugins, strict=True)))
+
+
+@pytest.mark.parametrize(("first", "second", "lowest"), PRIORITIES)
+def test_the_lowest_priority_threshold_of_the_profiles_holds(
+    first: dict[str, object], second: dict[str, object], lowest: object
+) -> None:
+    for text in (of_two(first, second), of_two(second, first)):
+        assert field(text, "filters.priorityThreshold") == lowest
+        assert result(text)["maxReschedulePods"] == 10
+
+
+@pytest.mark.parametrize("second", [{"name": "other"}, {"value": 1000}])
+def test_nothing_is_moved_where_nobody_can_tell_which_priority_threshold_is_the_lowest(
+    second: dict[str, object],
+) -> None:
+    text = of_two({"name": "mine"}, second)
+    assert result(text)["maxReschedulePods"] == 0
+    assert "strictest" not in succeeded("convert", "-f", "-", stdin=text).out
+
+
+@pytest.mark.parametrize("threshold", [{"value": "1000"}, {"value": True}, {"name": 5}])
+def test_a_priority_threshold_of_the_wrong_type_has_nothing_moved(threshold: dict[str, object]) -> None:
+    text = of_two(threshold, {})
+    assert result(text)["maxReschedulePods"] == 0
+    assert remarks(text, Sort.WRONG)
+
+
+class TestLimits:
+    def test_only_nodes_that_are_emptied_are_moved_without_a_limit(self) -> None:
+        assert result(profiles(dict([EMPTYING])))["maxReschedulePods"] == "unlimited"
+        assert result(profiles(dict([EMPTYING]), {"RemoveDuplicates": {}}))["maxReschedulePods"] == 10
+
+    def test_that_a_node_with_more_pods_than_the_usual_limit_is_never_emptied_is_told(self) -> None:
+        ran = succeeded("convert", "-f", "-", stdin=profiles(dict([EMPTYING]) | {"RemoveDuplicates": {}}))
+        assert "# a node with more pods is never emptied" in ran.out
+
+    @pytest.mark.parametrize(
+        ("lasting", "number", "rate"), [("10m", 5, 5), ("1h", 5, 5), ("90m", 5, 2), ("2h", 5, 2), ("5h", 5, 1)]
+    )
+    def test_no_more_pods_of_a_namespace_are_moved_in_any_length_of_time(
+        self, lasting: str, number: int, rate: int
+    ) -> None:
+        limiters = f"{{objectLimiters: {{namespace: {{duration: {lasting}, maxMigrating: {number}}}}}}}"
+        assert field(koordinator(migration=limiters), "when.movesPerHourPerNamespace") == rate
+
+    @pytest.mark.parametrize(("top", "own"), [(5, 9), (9, 5)])
+    def test_the_smaller_of_two_limits_holds_wherever_it_is_in_the_file(self, top: int, own: int) -> None:
+        low = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}, "evictionLimits": {"node": own}}
+        made = yaml.safe_load(profiles({"LowNodeUtilization": low}, maxNoOfPodsToEvictPerNode=top))
+        for names in (sorted(made), sorted(made, reverse=True)):
+            text = yaml.safe_dump({name: made[name] for name in names}, sort_keys=False)
+            assert field(text, "limits.perNodeOut") == 5
+
+    @pytest.mark.parametrize(("top", "own"), [(5, 9), (9, 5)])
+    def test_the_smaller_of_two_limits_of_all_moves_holds(self, top: int, own: int) -> None:
+        text = koordinator(
+            "ScaleDownBinPack", f"{{strategy: EvictDirectly, maxPodsToEvict: {own}}}", maxNoOfPodsToEvictTotal=top
+        )
+        assert field(text, "maxReschedulePods") == 5
