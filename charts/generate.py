@@ -29,7 +29,7 @@ _TABLE = re.compile(r"(<!-- values:begin [^\n]*-->\n).*?(<!-- values:end -->)", 
 _OF_HELM = re.compile(r"^(# Source: .*|\s+helm\.sh/\S+: .*|\s+app\.kubernetes\.io/managed-by: Helm)\n", re.MULTILINE)
 PLAIN = {"nameOverride": "rescheduler", "fullnameOverride": "rescheduler"}
 """Names that plain manifests had before there was a chart."""
-RIGHTS = ("serviceaccount", "clusterrole", "role", "rbac-crds", "rbac-webhook", "rbac-page")
+RIGHTS = ("serviceaccount", "clusterrole", "role", "rbac-crds", "rbac-webhook", "rbac-page", "webhook-configuration")
 
 _NAMESPACE = """\
 ---
@@ -50,7 +50,8 @@ _RIGHTS = f"""\
 # What the controller (`rescheduler run`) may do, and nothing else: each rule says what it is for. install.yaml has the
 # same, but for the right to install the definition of PodMigration, which it brings along.
 # tests/e2e/test_rbac.py runs the controller with exactly these rights and compares them with the audit log of the API
-# server: nothing is refused, and nothing is granted without use or a reason.
+# server: nothing is refused, and nothing is granted without use or a reason. The webhook's configuration is here, too,
+# since the controller may only fill it.
 #
 # All of it is in the namespace kube-rescheduler, which must exist; see README.md beside this file.
 # {_MADE}

@@ -89,6 +89,7 @@ def value_schema(values: Sequence[Value]) -> Schema:
     """The whole schema."""
     config, definitions = config_schema()
     root = _section(values, (), SPECIAL | {"config": config})
+    root["required"] = ["config"]  # null takes a value's default away, and the chart reads ports and names in this one
     root["properties"]["global"] = {
         "type": "object",
         "description": "Given by helm where the chart is a part of another; not used.",

@@ -36,8 +36,9 @@ class Release:
 
     @property
     def pods(self) -> list[Json]:
+        """Those that are not on their way out."""
         found: list[Json] = self.cluster.api.get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
-        return found
+        return [each for each in found if "deletionTimestamp" not in each["metadata"]]
 
     @property
     def spec(self) -> Json:
@@ -97,7 +98,7 @@ class Replica(Controller):
         (container,) = self._release.spec["containers"]
         path = container["readinessProbe"]["httpGet"]["path"]
         try:
-            with urlopen(f"http://127.0.0.1:{self.web}{path}", timeout=5) as answer:
+            with urlopen(f"http://127.0.0.1:{self.web}{path}", timeout=30) as answer:
                 return bool(answer.status == 200)
         except OSError:
             return False
@@ -107,7 +108,7 @@ class Replica(Controller):
 
     def in_force(self) -> Mapping[str, Any]:
         """The configuration that its page shows."""
-        with urlopen(f"http://127.0.0.1:{self.web}/api/config", timeout=5) as answer:
+        with urlopen(f"http://127.0.0.1:{self.web}/api/config", timeout=30) as answer:
             found: Mapping[str, Any] = json.load(answer)
         return found
 

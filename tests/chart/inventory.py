@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from rescheduler.model import marks
 from tests.testbed.api import Api, ApiError, Json
+from tests.testbed.processes import until
 
 Key = tuple[str, str, str]
 """Kind with its group, namespace, name."""
@@ -47,6 +48,22 @@ def taken(api: Api) -> Inventory | None:
         if error.code not in (404, 503):
             raise
         return None
+
+
+def settled(api: Api, namespace: str) -> Inventory:
+    """As soon as nothing comes by itself any more: what each new node and namespace gets comes a little after it."""
+    last: list[Inventory] = []
+
+    def is_settled() -> Inventory | None:
+        now, before = taken(api), last.pop() if last else None
+        if now is None:
+            return None
+        last.append(now)
+        whole = ("ConfigMap", namespace, "kube-root-ca.crt") in now.objects
+        same = before is not None and not now.new_since(before) and not now.changed_since(before)
+        return now if whole and same else None
+
+    return until("nothing comes by itself any more", is_settled, every=1.0)
 
 
 def _kinds(api: Api) -> Iterator[tuple[str, str]]:

@@ -65,6 +65,7 @@ def test_the_chart_and_the_controller_have_the_same_defaults(helm: Helm) -> None
     rules = [rule for each in objects for rule in each.get("rules", [])]
     named = {word for rule in rules for word in rule.get("resourceNames", [])}
     assert named == {lease, f"{lease}-state", name, f"{name}-webhook"}
+    assert only(objects, "MutatingWebhookConfiguration")["metadata"]["name"] == name
 
 
 def test_the_user_of_the_pod_is_the_user_of_the_image(helm: Helm) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import yaml
 
 from rescheduler.config import defaults, load
+from rescheduler.model.marks import REGISTERED_BY
 from rescheduler.strategies import settings_by_name
 from tests.chart.rendered import config_of, container_of, names, of_kind, only, pod_of
 from tests.support.cli import rescheduler
@@ -202,6 +204,65 @@ def test_rights_are_given_for_what_is_wanted_alone(helm: Helm) -> None:
     assert not named & {"secrets", "customresourcedefinitions", "mutatingwebhookconfigurations", "tokenreviews"}
     assert "metrics.k8s.io" not in {group for rule in rules for group in rule["apiGroups"]}
     assert not of_kind(objects, "CustomResourceDefinition")
+
+
+def test_the_webhooks_configuration_is_installed_empty_and_the_controller_may_fill_this_one_alone(helm: Helm) -> None:
+    objects = helm.rendered({"config": {"webhook": {"name": "mover"}}})
+    made = only(objects, "MutatingWebhookConfiguration")
+    assert made.keys() == {"apiVersion", "kind", "metadata"}
+    assert made["metadata"]["name"] == "mover"
+    assert made["metadata"]["annotations"] == {REGISTERED_BY: "kube-rescheduler"}
+    assert only(objects, "ClusterRole", "kube-rescheduler-webhook")["rules"] == [
+        {
+            "apiGroups": ["admissionregistration.k8s.io"],
+            "resources": ["mutatingwebhookconfigurations"],
+            "resourceNames": ["mover"],
+            "verbs": ["get", "patch"],
+        }
+    ]
+
+
+@pytest.mark.parametrize("values", [VARIANTS["dry run"], VARIANTS["no webhook"], VARIANTS["nothing served"]])
+def test_without_a_webhook_there_is_no_configuration_of_one(helm: Helm, values: Json) -> None:
+    assert not of_kind(helm.rendered(values), "MutatingWebhookConfiguration")
+
+
+def texts(where: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """Whatever must be text: names, namespaces, labels and annotations, each with its place."""
+    if isinstance(where, list):
+        for each in where:
+            yield from texts(each, path)
+    for key, value in where.items() if isinstance(where, dict) else ():
+        there = f"{path}.{key}"
+        if key.lower().endswith(("name", "namespace")):
+            yield there, value
+        elif key in ("labels", "annotations", "matchLabels", "resourceNames"):
+            yield from ((there, each) for each in (value.values() if isinstance(value, dict) else value))
+        elif key == "selector" and "matchLabels" not in value:
+            yield from ((there, each) for each in value.values())
+        else:
+            yield from texts(value, there)
+
+
+@pytest.mark.parametrize("name", ["123", "true", "0x1f", "null"])
+def test_a_name_that_looks_like_something_else_is_text(helm: Helm, name: str) -> None:
+    values = EVERYTHING | {
+        "nameOverride": name,
+        "fullnameOverride": name,
+        "serviceAccount": {"name": name},
+        "priorityClassName": name,
+        "config": {
+            "extender": {"enabled": True, "insecurePort": 9080},
+            "leaderElection": {"resourceName": name},
+            "webhook": {"name": name, "serviceName": name},
+        },
+    }
+    given = ("--namespace", name, "--values", "-")
+    for more in ({}, {"existingConfigMap": name}):
+        shown = helm("template", name, CHART, *given, stdin=yaml.safe_dump(values | more))
+        for each in filter(None, yaml.safe_load_all(shown)):
+            if each["kind"] != "CustomResourceDefinition":
+                assert not [(path, found) for path, found in texts(each) if not isinstance(found, str)], each["kind"]
 
 
 def test_who_may_see_pods_may_see_their_moves_and_nothing_more(helm: Helm) -> None:

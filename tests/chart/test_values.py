@@ -34,6 +34,15 @@ REFUSED: list[tuple[Json, str]] = [
     ({"config": {"leaderElection": {"resourceNamespace": "there"}}}, "leave it out."),
     ({"rbac": {"webhook": False}}, "the controller may not register the webhook: change one of them."),
     ({"config": {"web": {"bindAddress": "127.0.0.1"}}}, "where kubelet's probes do not reach it"),
+    ({"config": None}, "missing property 'config'"),
+    (
+        {"config": {"webhook": {"port": 8080}}},
+        "config.web.port and config.webhook.port are both 8080: give one of them another port.",
+    ),
+    (
+        {"config": {"extender": {"enabled": True, "insecurePort": 9443}}},
+        "config.webhook.port and config.extender.insecurePort are both 9443: give one of them another port.",
+    ),
     ({"extraArgs": ["--dry-run"]}, "set dryRun to true instead."),
     ({"extraArgs": ["--no-leader-elect"]}, "Set replicas to 1, or leave it out."),
     ({"extraArgs": ["--once"]}, "kubelet would start it again and again"),

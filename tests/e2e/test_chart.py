@@ -6,15 +6,19 @@ start are started by the test, as the Deployment says (`tests.chart.deployed`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from rescheduler.model.marks import MIGRATION_ID
+from rescheduler.cluster.client import ApiClient
+from rescheduler.cluster.webhook_registration import WebhookConfiguration, WebhookSettings
+from rescheduler.model.marks import MANAGED_BY, MIGRATION_ID
 from tests.chart.deployed import Replica
-from tests.chart.installation import HOME, NAME, Installation, is_there, nothing_is_left
-from tests.chart.inventory import Inventory
+from tests.chart.installation import HOME, NAME, Installation, nothing_is_left
+from tests.chart.inventory import Inventory, settled
 from tests.support.audit_log import entries
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.cli import rescheduler
@@ -47,7 +51,7 @@ def test_the_chart_is_installed_moves_pods_is_upgraded_and_leaves_nothing(
     space: Space, nodes: list[str], loaded_node: str, installation: Installation, tmp_path: Path
 ) -> None:
     cluster, release = space.cluster, installation.release
-    before = Inventory(cluster.api)
+    before = settled(cluster.api, space.name)
     installation.install()
     assert {each["spec"]["nodeName"] for each in release.pods} == set(nodes)  # the replicas, on different nodes
     with (
@@ -84,19 +88,19 @@ def test_without_a_cleanup_pods_are_still_made_what_stays_is_known_and_can_be_cl
     space: Space, nodes: list[str], installation: Installation, tmp_path: Path
 ) -> None:
     cluster = space.cluster
-    before = Inventory(cluster.api)
+    before = settled(cluster.api, space.name)
     installation.install()
     with Replica(installation.release, tmp_path / "only", installation.webhook) as replica:
         replica.becomes_ready()
         until("the webhook is in force", lambda: is_in_force(replica), [replica])
         assert replica.stop() == 0
-    installation.uninstall()
     space.create(gated("nobody-listens"))
-    service = {"name": f"{NAME}-webhook", "namespace": HOME, "port": 443, "path": "/mutate"}
+    service = {"name": "not-there", "namespace": HOME, "port": 443, "path": "/mutate"}
     for index in (0, 1):
         step = {"op": "replace", "path": f"/webhooks/{index}/clientConfig", "value": {"service": service}}
         cluster.api.patch(CONFIGURATION, [step], "json")
-    space.create(gated("no-service"))  # as it is where webhooks are reached by a Service, which went with the release
+    space.create(gated("no-service"))  # as it is where the Service goes first
+    installation.uninstall()
 
     def stays() -> set[tuple[str, str]]:
         """By kind and name, but for what every namespace has, and the test's own pods."""
@@ -109,7 +113,6 @@ def test_without_a_cleanup_pods_are_still_made_what_stays_is_known_and_can_be_cl
         ("Namespace", HOME),
         ("CustomResourceDefinition", "podmigrations.rescheduler.io"),
         ("APIService", "v1alpha1.rescheduler.io"),
-        ("MutatingWebhookConfiguration", NAME),
         ("Secret", f"{NAME}-webhook"),
         ("Lease", NAME),
     }
@@ -130,28 +133,35 @@ def test_a_change_of_what_is_looked_at_once_rolls_the_pods(
     assert not before & after
 
 
-def test_a_definition_that_the_controller_has_installed_is_taken_over(
+def test_what_the_controller_has_installed_is_taken_over(
     space: Space, nodes: list[str], installation: Installation
 ) -> None:
     applied = ("apply", "--server-side", "--field-manager=rescheduler", "-f", "-")
     space.cluster.kubectl(*applied, stdin=rescheduler("crds").out.replace("One pod being moved", "A pod being moved"))
+    made = WebhookConfiguration(cast("ApiClient", None), WebhookSettings(url="https://127.0.0.1:9443")).wanted(None)
+    space.cluster.kubectl(*applied, stdin=json.dumps(made))
     to = (NAME, CHART, *installation.named, "--create-namespace")
     refused = installation.helm.ran("install", *to, "--dry-run=server")
     assert "cannot be imported into the current release" in refused.stderr
     installation.helm("install", *to, "--take-ownership", "--force-conflicts")
     definition = space.cluster.kubectl("get", "crd", "podmigrations.rescheduler.io", "-o", "json")
     assert "One pod being moved" in definition
+    registered = space.api.get(CONFIGURATION)
+    assert registered["metadata"]["labels"][MANAGED_BY] == "Helm"
+    assert len(registered["webhooks"]) == len(made["webhooks"])
 
 
 def test_the_account_needs_no_right_that_it_does_not_have(
     space: Space, control_plane: ControlPlane, nodes: list[str], installation: Installation, tmp_path: Path
 ) -> None:
     """But that it asks for the definition, which the chart brings along: it goes on when it may not see it."""
+    seen = len(entries(control_plane.audit_log, ACCOUNT))
     installation.install()
     with Replica(installation.release, tmp_path / "only", installation.webhook) as replica:
         replica.becomes_ready()
-        until("the webhook is registered", lambda: is_there(space.cluster, CONFIGURATION), [replica])
+        until("the webhook is in force", lambda: is_in_force(replica), [replica])
         assert replica.stop() == 0
-    refused = {each.right.resource for each in entries(control_plane.audit_log, ACCOUNT) if each.code == 403}
+    asked = entries(control_plane.audit_log, ACCOUNT)[seen:]
+    refused = {each.right.resource for each in asked if each.code == 403}
     assert refused <= {"customresourcedefinitions"}
     installation.clean_up()

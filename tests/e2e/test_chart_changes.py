@@ -9,7 +9,7 @@ import pytest
 
 from tests.chart.deployed import Replica
 from tests.chart.installation import NAME, WAITING, Installation, is_there, nothing_is_left
-from tests.chart.inventory import Inventory
+from tests.chart.inventory import Inventory, settled
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.recovering import CONFIGURATION, is_in_force
 from tests.testbed.helm import CHART
@@ -78,10 +78,27 @@ def test_replicas_webhook_and_extender_are_changed_by_upgrades_and_a_rollback_ta
     runs(installation, tmp_path / "rolled-back", webhook=True)
 
 
+def test_an_upgrade_leaves_the_webhook_as_the_leader_registered_it(
+    space: Space, installation: Installation, tmp_path: Path
+) -> None:
+    installation.install()
+    assert not space.api.get(CONFIGURATION).get("webhooks")  # until somebody serves it
+    with Replica(installation.release, tmp_path / "only", installation.webhook) as replica:
+        replica.becomes_ready()
+        until("the webhook is in force", lambda: is_in_force(replica), [replica])
+        before = space.api.get(CONFIGURATION)
+        assert len(before["webhooks"]) == 2
+        installation.upgrade({"commonLabels": {"team": "platform"}}, cpuThreshold=70)
+        after = space.api.get(CONFIGURATION)
+        assert after["webhooks"] == before["webhooks"]
+        assert after["metadata"]["labels"] == before["metadata"]["labels"] | {"team": "platform"}
+        assert replica.stop() == 0
+
+
 def test_a_release_of_another_name_elsewhere_works_keeps_a_second_one_out_and_leaves_nothing(
     space: Space, elsewhere: Installation, installation: Installation, tmp_path: Path
 ) -> None:
-    before = Inventory(space.api)
+    before = settled(space.api, space.name)
     elsewhere.install()
     runs(elsewhere, tmp_path / "mover", webhook=True)
     second = ("install", NAME, CHART, *installation.named, "--create-namespace")
@@ -116,7 +133,7 @@ def test_what_others_rendered_from_the_chart_keeps_a_release_out_too(space: Spac
 
 
 def test_a_server_checks_the_whole_release_without_making_anything(space: Space, installation: Installation) -> None:
-    before = Inventory(space.api)
+    before = settled(space.api, space.name)
     to = (NAME, CHART, *installation.named, "--dry-run=server")
     for command in ("install", "template"):
         shown = installation.helm(command, *to)

@@ -48,6 +48,24 @@ yes
 {{- end -}}
 {{- end -}}
 
+{{/* Whatever listens in a pod needs a port of its own. */}}
+{{- define "kube-rescheduler.ports" -}}
+{{- $taken := dict -}}
+{{- $listening := list (list "config.web.port" (include "kube-rescheduler.webPort" .)) -}}
+{{- if include "kube-rescheduler.secure" . -}}
+{{- $listening = append $listening (list "config.webhook.port" (include "kube-rescheduler.webhookPort" .)) -}}
+{{- end -}}
+{{- range append $listening (list "config.extender.insecurePort" (include "kube-rescheduler.extenderPort" .)) -}}
+{{- $port := last . -}}
+{{- if hasKey $taken $port -}}
+{{- fail (printf "%s and %s are both %s: give one of them another port." (get $taken $port) (first .) $port) -}}
+{{- end -}}
+{{- if ne $port "0" -}}
+{{- $_ := set $taken $port (first .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "kube-rescheduler.replicas" -}}
 {{- if .Values.dryRun -}}
 {{- min 1 (int .Values.replicas) -}}
@@ -79,6 +97,7 @@ yes
 
 {{- define "kube-rescheduler.check" -}}
 {{- include "kube-rescheduler.alone" . -}}
+{{- include "kube-rescheduler.ports" . -}}
 {{- $elect := .Values.config.leaderElection | default dict -}}
 {{- $web := .Values.config.web | default dict -}}
 {{- if and (gt (int .Values.replicas) 1) (hasKey $elect "leaderElect") (not $elect.leaderElect) -}}

@@ -17,8 +17,8 @@ and the same there and here, so that commands such as `rescheduler cleanup` find
 {{- end -}}
 
 {{- define "kube-rescheduler.selector" -}}
-app.kubernetes.io/name: {{ include "kube-rescheduler.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "kube-rescheduler.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{/* Of every object; what selectors look for goes over what somebody gives. */}}
@@ -51,8 +51,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- define "kube-rescheduler.subject" -}}
 - kind: ServiceAccount
-  name: {{ include "kube-rescheduler.account" . }}
-  namespace: {{ .Release.Namespace }}
+  name: {{ include "kube-rescheduler.account" . | quote }}
+  namespace: {{ .Release.Namespace | quote }}
 {{- end -}}
 
 {{- define "kube-rescheduler.image" -}}

@@ -24,7 +24,7 @@ from rescheduler.cluster.errors import ClusterError
 from rescheduler.cluster.secrets import Found, Secrets
 from rescheduler.cluster.tls import RereadFile
 from rescheduler.cluster.webhook_probe import Probe
-from rescheduler.cluster.webhook_registration import Json, WebhookConfiguration, WebhookSettings, bundle_in
+from rescheduler.cluster.webhook_registration import Json, WebhookConfiguration, WebhookSettings, asks_us, bundle_in
 
 SETTLE = 30.0  # seconds until every API server has surely heard of a new authority; they watch, so it is mostly one
 _FIRST_LOOKS = 1.0  # seconds between looks for the first certificate
@@ -145,12 +145,15 @@ class Registration:
             self._conclude(await self._asked(again=changed))
 
     async def remove(self) -> None:
-        """Have the API server ask us no more, and forget the certificates; what leads to another controller stays."""
+        """Have the API server ask us no more, and forget the certificates; what leads to another controller stays.
+
+        The configuration is only emptied: it may be the chart's.
+        """
         found = await self._configuration.read()
         if found is not None and not self._configuration.is_here(found):
             _log.info("%s leads to another controller, and is left alone", self._configuration)
             return
-        removed = await self._configuration.remove()
+        removed = found is not None and await self._configuration.empty(found)
         if self._files is None:
             removed = await self._secrets.remove() or removed
         self.in_force, self.why = False, "it is not wanted"
@@ -164,7 +167,7 @@ class Registration:
             bundle = self._authority.read() if self._authority is not None else None
         else:
             bundle = await self._certified(found)
-        if found is None and (why := self._why_not_served()):
+        if not asks_us(found) and (why := self._why_not_served()):
             self._conclude(why)  # nobody would answer
             return None
         return await self._configuration.keep(found, bundle)

@@ -1,9 +1,11 @@
-"""Tells the API server to ask our webhook: one MutatingWebhookConfiguration, kept as it should be, and taken away.
+"""Tells the API server to ask our webhook: one MutatingWebhookConfiguration, kept as it should be, emptied, taken away.
 
-The leader keeps it (`admission.registering`). It is looked at first and applied only if it differs, so that a quiet
-cluster sees no writes. What others add to it stays: annotations, webhooks of other names, and requirements in our
-selectors, which some providers of clusters add to every webhook (AKS: not the namespaces of its own), and add again
-whenever they are taken out. A failing webhook never keeps a pod from being made: the API server ignores it.
+The leader keeps it (`admission.registering`). The chart installs it without webhooks, so that the controller needs no
+right to create any; who has that right makes it where it is not there. It is looked at first and applied only if it
+differs, so that a quiet cluster sees no writes. What others add to it stays: annotations, webhooks of other names, and
+requirements in our selectors, which some providers of clusters add to every webhook (AKS: not the namespaces of its
+own), and add again whenever they are taken out. A failing webhook never keeps a pod from being made: the API server
+ignores it.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ Json = dict[str, Any]
 MUTATE = "/mutate"
 PODS_WEBHOOK = "pods.rescheduler.io"
 PROBE_WEBHOOK = "probe.rescheduler.io"
+_OURS = frozenset({PODS_WEBHOOK, PROBE_WEBHOOK})
 _ALL = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 _NAMESPACE_NAME = "kubernetes.io/metadata.name"  # a label that the API server puts on every namespace
 _SELECTORS = ("namespaceSelector", "objectSelector")
@@ -101,10 +104,10 @@ class WebhookConfiguration:
             return None
         try:
             found: Json = msgspec.json.decode(answer, type=Json)
-            labels = found["metadata"].get("labels") or {}
+            marked = _is_made_by_us(found) or REGISTERED_BY in _notes(found)
         except (msgspec.MsgspecError, KeyError, AttributeError) as error:
             raise ApiError(None, NOT_KUBERNETES, f"{self} does not decode: {error}", self._path) from error
-        if labels.get(MANAGED_BY) != OURSELVES:
+        if not marked:
             cure = f"delete it, configure another name, or label it {MANAGED_BY}={OURSELVES}"
             raise ClusterError(f"{self} is not ours, and is left alone; {cure}")
         return found
@@ -116,14 +119,44 @@ class WebhookConfiguration:
         """
         wanted = self.wanted(bundle)
         if found is not None:
+            if not _is_made_by_us(found):  # but by helm, say, which wants its own name there
+                del wanted["metadata"]["labels"]
             wanted["webhooks"] = [_with_theirs(each, _named(found, each["name"])) for each in wanted["webhooks"]]
             if _contains(found, wanted):
                 return False
         # By force: our two webhooks are ours, whoever has edited them.
         params = {"fieldManager": FIELD_MANAGER, "force": "true"}
         body, kind = msgspec.json.encode(wanted), "application/apply-patch+yaml"
-        await self._client.send(Request("PATCH", self._path, params, body, kind))
-        _log.info("%s was %s", self, "made" if found is None else "not as it should be, and is put right")
+        try:
+            await self._client.send(Request("PATCH", self._path, params, body, kind))
+        except ApiError as error:
+            if found is not None or error.status != 403:
+                raise
+            cure = "install it, by `helm upgrade` or deploy/rbac.yaml, or allow us to create it"
+            raise ClusterError(f"{self} is not there, and we may not make it; {cure} ({error.message})") from error
+        if found is None:
+            _log.info("%s was made", self)
+        else:
+            _log.info("%s was %s", self, "not as it should be, and is put right" if asks_us(found) else "empty: filled")
+        return True
+
+    async def empty(self, found: Json) -> bool:
+        """Take our webhooks out of what was read, so that nobody asks us; whether there were any.
+
+        It stays itself: who may not make one could not have it again.
+        """
+        if not asks_us(found):
+            return False
+        theirs = [each for each in found["webhooks"] if each.get("name") not in _OURS]
+        body = {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}, "webhooks": theirs}
+        params, kind = {"fieldManager": FIELD_MANAGER}, "application/merge-patch+json"
+        gone = frozenset({404})
+        try:
+            await self._client.send(Request("PATCH", self._path, params, msgspec.json.encode(body), kind, gone))
+        except ApiError as error:
+            if error.status not in gone:
+                raise
+            return False
         return True
 
     async def remove(self) -> bool:
@@ -143,8 +176,7 @@ class WebhookConfiguration:
 
     def is_here(self, found: Json) -> bool:
         """Whether it was registered from our namespace, and not by a controller of ours elsewhere in the cluster."""
-        notes = found["metadata"].get("annotations") or {}
-        return bool(notes.get(REGISTERED_BY, self._settings.namespace) == self._settings.namespace)
+        return bool(_notes(found).get(REGISTERED_BY, self._settings.namespace) == self._settings.namespace)
 
     def wanted(self, bundle: bytes | None) -> Json:
         """As it should be; every field that has a default is said, so that it can be compared."""
@@ -191,6 +223,11 @@ class WebhookConfiguration:
         return {"service": service} | trusted
 
 
+def asks_us(found: Json | None) -> bool:
+    """Whether a webhook of ours is in it."""
+    return any(_named(found or {}, name) for name in _OURS)
+
+
 def bundle_in(found: Json | None) -> bytes:
     """Whom the API server trusts when it asks us, as PEM; empty if nobody, or if that makes no sense."""
     told = (_named(found or {}, PODS_WEBHOOK).get("clientConfig") or {}).get("caBundle") or ""
@@ -198,6 +235,14 @@ def bundle_in(found: Json | None) -> bytes:
         return base64.b64decode(told, validate=True)
     except (binascii.Error, ValueError):
         return b""
+
+
+def _is_made_by_us(found: Json) -> bool:
+    return bool((found["metadata"].get("labels") or {}).get(MANAGED_BY) == OURSELVES)
+
+
+def _notes(found: Json) -> Json:
+    return found["metadata"].get("annotations") or {}
 
 
 def _with_probe(*, exists: bool) -> Json:

@@ -52,7 +52,7 @@ class ConfigErrors(Exception):  # noqa: N818 - it holds several errors, and its 
 
 
 class FieldError(ValueError):
-    """Raised by a check of several fields together, to put the blame on one of them."""
+    """Raised by a check of several fields together, to put the blame on one of them, such as `port` or `web.port`."""
 
     def __init__(self, field: str, message: str) -> None:
         self.field = field

@@ -7,11 +7,13 @@ None is "unlimited" for a count.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from rescheduler.config.errors import FieldError
+from rescheduler.config.errors import FieldError, shown
 from rescheduler.config.fields import (
     Count,
     CountOrShare,
@@ -33,11 +35,21 @@ from rescheduler.config.fields import (
 from rescheduler.config.filter_fields import FilterFields
 from rescheduler.config.pool_fields import PoolFields, ResourceThresholds
 from rescheduler.config.recovery_fields import RecoveryFields
-from rescheduler.config.serving_fields import ExtenderFields, WebFields, WebhookFields
+from rescheduler.config.serving_fields import ExtenderFields, WebFields, WebhookFields, check_listeners
 from rescheduler.config.usage_fields import UsageFields
 from rescheduler.config.when_fields import WhenFields
 from rescheduler.model.duration import format_duration
 from rescheduler.model.policy import POD_GROUP, Approval, MigrationMethod, ThresholdMode, Utilization
+
+_PART = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_RESOURCE = re.compile(rf"({_PART}(\.{_PART})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?")
+
+
+def _named_well(thresholds: Mapping[str, float]) -> None:
+    """Names of resources have the form that Kubernetes wants: `name` or `domain/name`."""
+    for name in thresholds:
+        if not _RESOURCE.fullmatch(name):
+            raise ValueError(f"{shown(name)} is not the name of a resource, such as pods or nvidia.com/gpu")
 
 
 class LimitFields(Section):
@@ -127,7 +139,9 @@ class MigrationFields(Section):
         default=300.0, description="That wait doubles with each attempt, up to this one."
     )
     eviction_grace_period: WholeSeconds = Field(
-        default=30.0, description="How long an evicted pod has to end by itself, in whole seconds."
+        default=30.0,
+        description="How long an evicted pod has to end by itself, at least, in whole seconds. A pod whose own "
+        "`terminationGracePeriodSeconds` are more has these.",
     )
     temporary_budget: TemporaryBudgetFields = Field(
         default=TemporaryBudgetFields(), description="The disruption budget of workloads that have none; see below."
@@ -218,8 +232,9 @@ class PlanningFields(Section):
     )
     thresholds: ResourceThresholds = Field(
         default={},
-        description="Thresholds of other resources, in per cent, such as `{pods: 90, nvidia.com/gpu: 95}`; a resource "
-        "that is not named here does not make a node hot and is not balanced.",
+        description="Thresholds of other resources, in per cent, such as `{pods: 90, nvidia.com/gpu: 95}`. CPU and "
+        "memory always have one; any other resource that nodes have, pod count and extended ones too, counts as soon "
+        "as it is named here. One that is not named makes no node hot and is not balanced.",
     )
     threshold_mode: ThresholdMode = Field(
         default=ThresholdMode.ABSOLUTE,
@@ -282,12 +297,30 @@ class PlanningFields(Section):
         default={}, description="Settings of single strategies, by the strategy's name; see below."
     )
 
+    @field_validator("thresholds")
+    @classmethod
+    def _thresholds_are_of_resources(cls, thresholds: dict[str, float]) -> dict[str, float]:
+        _named_well(thresholds)
+        return thresholds
+
+    @field_validator("pools")
+    @classmethod
+    def _thresholds_of_pools_are_of_resources(cls, pools: tuple[PoolFields, ...]) -> tuple[PoolFields, ...]:
+        for pool in pools:
+            _named_well(pool.thresholds or {})
+        return pools
+
     @model_validator(mode="after")
     def _an_extender_is_served_somewhere(self) -> Self:
         served = self.webhook.enabled or self.webhook.certificates.certificate_file or self.extender.insecure_port
         if self.extender.enabled and not served:
             cure = "enable the webhook, give webhook.certificates, or give extender.insecurePort"
             raise FieldError("extender", f"has no certificate to be served with: {cure}")
+        return self
+
+    @model_validator(mode="after")
+    def _each_server_has_a_port_of_its_own(self) -> Self:
+        check_listeners(self.web, self.webhook, self.extender)
         return self
 
 

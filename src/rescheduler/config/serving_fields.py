@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from enum import StrEnum
+from itertools import combinations
 from typing import Annotated, Self
 from urllib.parse import urlsplit
 
@@ -142,3 +143,19 @@ class WebFields(Section):
     bind_address: str = Field(default="0.0.0.0", description="Address to listen on.")  # noqa: S104 - pods are scraped
     port: OptionalPort = Field(default=0, description="Port to listen on; 0 serves nothing.")
     page: bool = Field(default=True, description="Serve the page, too, and not only metrics and health.")
+
+
+_EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - looked for, and not listened on
+
+
+def check_listeners(web: WebFields, webhook: WebhookFields, extender: ExtenderFields) -> None:
+    """Raise FieldError if two of our servers would listen in the same place."""
+    secure = webhook.enabled or (extender.enabled and webhook.certificates.certificate_file)
+    listeners = (
+        ("web.port", web.bind_address, web.port),
+        ("webhook.port", webhook.bind_address, webhook.port if secure else 0),
+        ("extender.insecurePort", webhook.bind_address, extender.insecure_port if extender.enabled else 0),
+    )
+    for (first, here, taken), (second, there, port) in combinations(listeners, 2):
+        if port and port == taken and (here == there or here in _EVERYWHERE or there in _EVERYWHERE):
+            raise FieldError(second, f"{port} is {first} as well: give one of them another port")

@@ -124,7 +124,7 @@ def _finding(details: ErrorDetails, model: type[BaseModel], at: Loc) -> Finding:
     loc = details["loc"]
     cause = details.get("ctx", {}).get("error")
     if isinstance(cause, FieldError):
-        loc = (*loc, cause.field)
+        loc = (*loc, *cause.field.split("."))
     return Finding((*at, *loc), _sentence(details, model))
 
 
