@@ -83,6 +83,7 @@ chaos: $(READY) testbed ## Kill the controller at every step, and break its conn
 bench: $(READY) testbed ## Planning, all strategies, watching, webhook and extender on generated clusters, moving on the real one
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.bench.together
+	$(BIN)/python -m tests.bench.together --limit 10 --rounds 1
 	$(BIN)/python -m tests.bench.consolidation $(if $(DATA),--data $(DATA))
 	$(BIN)/python -m tests.bench.watching
 	$(BIN)/python -m tests.bench.admission

@@ -22,6 +22,8 @@ _STEPS_IN_ALL = 20_000
 """The same, for all pending pods of one plan."""
 _SETS = 20_000
 """How many sets of pods of one size are weighed for one pending pod."""
+_SETS_IN_ALL = 400_000
+"""The same, for all pending pods of one plan."""
 _ENOUGH = 1_000
 """So many of them whose leaving would be enough are a sufficient choice."""
 
@@ -59,6 +61,7 @@ class RoomSearch:
         """What is known of pods; a limit that is reached in the meantime, the planner tells."""
         self._steps = 0
         self._steps_left = _STEPS_IN_ALL
+        self._sets_left = _SETS_IN_ALL
         self._nowhere: dict[tuple[int, int, str], set[int]] = {}
         """For pods of one look that no node takes, as things are: the nodes from which that was seen."""
 
@@ -120,7 +123,8 @@ class RoomSearch:
         for clearing in clearings:
             for pods in clearing.sets(number):
                 weighed += 1
-                if weighed > _SETS or found > _ENOUGH:
+                self._sets_left -= 1
+                if weighed > _SETS or self._sets_left < 0 or found > _ENOUGH:
                     return
                 if pods is not None and tuple(sorted(pods)) not in self._refused and all(map(self._may_go, pods)):
                     found += 1

@@ -53,7 +53,7 @@ class MakeRoom(Strategy[MakeRoomSettings]):
 
     def propose(self, view: View) -> Proposals:
         """One proposal for each pending pod or group; what another's moves make possible is tried again."""
-        search, kept = RoomSearch(view), 0
+        search, kept, full = RoomSearch(view), 0, False
         helped = True
         while helped:
             helped = False
@@ -64,7 +64,7 @@ class MakeRoom(Strategy[MakeRoomSettings]):
                     continue  # what there was no room for, there is none for its look-alike either
                 refused: Refused = set()
                 for _ in range(_TRIES):
-                    rooms = search.find(together, most_moves, refused)
+                    rooms = search.find(together, min(most_moves, view.left or 0) if full else most_moves, refused)
                     if rooms is None:
                         if most_moves:
                             stuck.add(look)
@@ -78,6 +78,10 @@ class MakeRoom(Strategy[MakeRoomSettings]):
                         return
                     if decision.taken or not any(room.moves for room in rooms):
                         helped |= decision.taken
+                        break
+                    if decision.rejection is not None and decision.rejection.guard == "MaxReschedulePods":
+                        full = True  # people have seen that there was more to do
+                        stuck.add(look)
                         break
                     refused |= {tuple(sorted(pod for pod, _ in room.moves)) for room in rooms}
 

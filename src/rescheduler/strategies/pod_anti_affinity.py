@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import ClassVar
 
 from rescheduler.planning.conflicts import Clash, clashes
@@ -75,6 +75,7 @@ class _Knot:
         self._able = {pod for pod in here if view.objection(pod) is None}
         self._hindered = [pod for pod in here if pod not in self._able]
         self._refused: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
+        self._sorted: dict[int, list[int]] = {}
 
     def untied(self) -> Generator[Proposal, Decision, bool]:
         """Propose until no conflict is left, or nobody in one can go; whether the plan is full.
@@ -82,13 +83,13 @@ class _Knot:
         Those that can't go are asked for in the end all the same, if they are still in a conflict: people see why not.
         """
         while going := self._next():
-            exhausted = yield from self._asked(going)
+            exhausted = yield from self._asked(pod for pod in going if pod in self._able)
             if exhausted:
                 return True
         exhausted = yield from self._asked(self._hindered)
         return exhausted
 
-    def _asked(self, pods: list[int]) -> Generator[Proposal, Decision, bool]:
+    def _asked(self, pods: Iterable[int]) -> Generator[Proposal, Decision, bool]:
         """Propose those of these that are still in a conflict; whether the plan is full."""
         for pod in pods:
             if not self._count(pod) or self._is_hopeless(pod):
@@ -101,9 +102,19 @@ class _Knot:
                     clash.leave(pod)
             elif decision.exhausted:
                 return True
-            elif decision.rejection is not None and decision.rejection.guard == "NoTarget":
-                self._refused[self._look(pod)].add(int(self._view.at[pod]))
+            elif decision.rejection is not None:
+                self._learn(pod, decision.rejection.guard)
         return False
+
+    def _learn(self, pod: int, guard: str) -> None:
+        """Have nobody chosen who would be refused for the same reason: what the plan has spent, or no target."""
+        if guard == "NoTarget":
+            self._refused[self._look(pod)].add(int(self._view.at[pod]))
+            out = {other for other in self._able if self._is_hopeless(other)}
+        else:
+            out = {other for other in self._able if self._view.objection(other) is not None}
+            self._hindered += sorted(out)
+        self._able -= out
 
     def _next(self) -> list[int]:
         """Who goes next: all that must, else the only neighbour of a pod, else whoever is in the most conflicts."""
@@ -142,9 +153,20 @@ class _Knot:
         """The rule that is broken: its own rather than another's."""
         view, node = self._view, self._view.nodes[int(self._view.at[pod])].name
         mine = self._by_pod[pod]
-        if own := next((each for each in mine if pod in each.carriers and each.meant - {pod}), None):
-            other = view.pods[min(own.meant - {pod})].full_name
+        if own := next((each for each in mine if pod in each.carriers and _has_others(each.meant, pod)), None):
+            other = view.pods[self._first_other(own.meant, pod)].full_name
             return f"on {node} it breaks its anti-affinity to {own.rule}: {other} is there"
-        theirs = next(each for each in mine if pod in each.meant and each.carriers - {pod})
-        other = view.pods[min(theirs.carriers - {pod})].full_name
+        theirs = next(each for each in mine if pod in each.meant and _has_others(each.carriers, pod))
+        other = view.pods[self._first_other(theirs.carriers, pod)].full_name
         return f"on {node} it breaks the anti-affinity of {other} to {theirs.rule}"
+
+    def _first_other(self, side: set[int], pod: int) -> int:
+        """The first of the others that are still there. Sides may be large, and are sorted once."""
+        known = self._sorted.get(id(side))
+        if known is None:
+            known = self._sorted[id(side)] = sorted(side)
+        return next(each for each in known if each != pod and each in side)
+
+
+def _has_others(side: set[int], pod: int) -> bool:
+    return len(side) > (pod in side)

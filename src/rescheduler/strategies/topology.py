@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 from typing import Annotated, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -10,7 +11,7 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from rescheduler.model.selector import SelectorError, check_key
-from rescheduler.planning.columns import Columns, Indexes, Mask
+from rescheduler.planning.columns import Columns, Indexes, Ints, Mask
 from rescheduler.planning.pod_filters import Choice, PodFilters
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.strategy import Decision, Proposal, Proposals, Strategy, Wish
@@ -18,6 +19,11 @@ from rescheduler.planning.view import View
 
 # How many domains are proposed for a group, which the planner may all refuse.
 _TRIED = 8
+# How many places are looked for in rehearsals of one plan; groups that come later go by the planner's own choice. It is
+# counted and not timed, so that the same input gives the same plan.
+_STEPS = 20_000
+# Guards that count moves, of the plan or of the group's namespace.
+_LIMITS = frozenset({"MaxReschedulePods", "NamespaceLimit", "MovesPerHour", "MovesPerHourPerNamespace"})
 # Less than any node costs: the node that the rehearsal chose comes before the others of its domain.
 _CHOSEN = -1e9
 
@@ -72,8 +78,9 @@ class Topology(Strategy[TopologySettings]):
         members = self._members(view)
         here = ((key, pods) for key, pods in members.of_group.items() if view.scope[view.at[list(pods)]].any())
         apart = [key for key, pods in here if not members.together(view, pods)]
+        steps = _Steps(_STEPS)
         for key in sorted(apart, key=lambda each: (min(view.pods[p].rank for p in members.of_group[each]), each)):
-            exhausted = yield from _brought_together(_Gathering(view, members, key))
+            exhausted = yield from _brought_together(_Gathering(view, members, key, steps))
             if exhausted:
                 return
 
@@ -133,12 +140,20 @@ def _belongs(view: View, choice: Choice, pod: int) -> bool:
     return view.at[pod] >= 0 and bool(row.node) and not row.deleting and not rooted and choice.meets(row)
 
 
+@dataclass(slots=True)
+class _Steps:
+    """What is left of the places that may be looked for in rehearsals."""
+
+    left: int
+
+
 class _Gathering:
     """One group that is apart, and where it could come together."""
 
-    def __init__(self, view: View, members: _Members, key: _Group) -> None:
+    def __init__(self, view: View, members: _Members, key: _Group, steps: _Steps) -> None:
         self._view = view
         self._members = members
+        self._steps = steps
         self._pods = members.of_group[key]
         self._of = dict(zip(self._pods, members.domains[view.at[list(self._pods)]].tolist(), strict=True))
         self._values = view.columns.domain_values(members.topology)
@@ -152,23 +167,45 @@ class _Gathering:
         usable = np.logical_or.reduce([view.reach(pod) for pod in self._of]) & (self._members.domains >= 0)
         free = np.maximum(view.limit - view.used, 0)[:, usable]
         room = np.array([np.bincount(self._members.domains[usable], row, len(self._values)) for row in free])
-        ranked: list[tuple[int, float, str, int]] = []
-        for domain in range(len(self._values)):
-            if not self._staying <= {domain}:
-                continue
-            pods, value = self.movers(domain), self._values[domain]
-            asked = np.sum([view.requests(pod) for pod in pods], axis=0)
-            if (asked <= room[:, domain]).all():
-                spare = min((room[asked > 0, domain] / asked[asked > 0]).tolist(), default=np.inf)
-                ranked.append((len(pods), -spare, value, domain))
+        here = {domain: self.movers(domain) for domain in {*self._of.values()} - {-1}}
+        anywhere = self.movers(None)
+        moves = np.full(len(self._values), len(anywhere))
+        asked = np.tile(self._asked(anywhere)[:, None], len(self._values))
+        for domain, pods in here.items():
+            moves[domain], asked[:, domain] = len(pods), self._asked(pods)
+        fits = (asked <= room).all(axis=0)
+        spare = np.where(asked > 0, room / np.maximum(asked, 1), np.inf).min(axis=0)
+        ranked = [
+            (int(moves[domain]), -float(spare[domain]), self._values[domain], int(domain))
+            for domain in np.flatnonzero(fits)
+            if self._staying <= {int(domain)}
+        ]
         return [domain for *_, domain in sorted(ranked)]
+
+    def _asked(self, pods: list[int]) -> Ints:
+        """[R]: what these need together."""
+        found: Ints = np.sum([self._view.requests(pod) for pod in pods], axis=0)
+        return found
+
+    def takes_too_many(self, domain: int) -> bool:
+        """Whether the plan may not make so many moves any more: then nothing is rehearsed."""
+        left = self._view.left
+        return left is not None and len(self.movers(domain)) > left
+
+    @property
+    def may_rehearse(self) -> bool:
+        """Whether there are steps left for it."""
+        return self._steps.left > 0
 
     def _stays(self, pod: int) -> bool:
         view = self._view
         return pod in view.moved or not view.scope[view.at[pod]] or view.objection(pod) is not None
 
-    def movers(self, domain: int) -> list[int]:
-        """The pods that have to move, the largest first: those elsewhere, and who moves with them in any case."""
+    def movers(self, domain: int | None) -> list[int]:
+        """The pods that have to move, the largest first: those elsewhere, and who moves with them in any case.
+
+        Without a domain: into one that none of them is in.
+        """
         found = {pod for pod in self._pods if self._of[pod] != domain}
         found.update(other for pod in list(found) for other in self._view.groups.members(pod))
         return sorted(found, key=lambda pod: (-self._view.requests(pod).max(), pod))
@@ -201,6 +238,7 @@ class _Gathering:
         found: dict[int, int] = {}
         with view.whatif.trial():
             for pod in pods:
+                self._steps.left -= 1
                 mask = view.could_be(pod) & (self._members.domains == domain)
                 if not mask.any():
                     return None
@@ -225,14 +263,16 @@ def _brought_together(group: _Gathering) -> Generator[Proposal, Decision, bool]:
     """Propose one domain after the other; whether no more move whatever will be taken."""
     tried = 0
     for domain in group.domains():
-        proposal = group.proposal(domain, rehearsed=True)
-        if proposal is not None and tried < _TRIED:
-            tried += 1
-            decision = yield proposal
-            if decision.taken:
-                return False
-            if decision.exhausted:
-                return True
+        too_many = group.takes_too_many(domain)
+        proposal = group.proposal(domain, rehearsed=not too_many and group.may_rehearse)
+        if proposal is None:
+            continue
+        tried += 1
+        decision = yield proposal
+        if decision.taken or decision.exhausted:
+            return not decision.taken
+        if too_many or tried == _TRIED or (decision.rejection is not None and decision.rejection.guard in _LIMITS):
+            return False  # the domains that follow take as many moves, or more
     if not tried:
         for proposal in group.example():
             yield proposal
