@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rescheduler.cli import messages
 from tests.support import dumps
 from tests.support.cli import Ran, rescheduler, succeeded
 
@@ -80,6 +81,42 @@ def test_files_that_cannot_be_opened_are_errors(tmp_path: Path) -> None:
     assert missing.said == f"error: {tmp_path / 'missing.json'}: cannot be read: No such file or directory\n"
     folder = rescheduler("plan", "-f", str(tmp_path))
     assert (folder.code, folder.said) == (1, f"error: {tmp_path}: cannot be read: Is a directory\n")
+
+
+CONFIGURATIONS = (
+    ("convert", "-f"),
+    ("config", "check"),
+    ("config", "show", "--config"),
+    ("run", "--config"),
+    ("plan", "--config"),
+    ("explain", "shop/web", "--config"),
+    ("move", "shop/web", "--config"),
+    ("maintenance", "start", "worker-1", "--config"),
+    ("maintenance", "status", "--config"),
+    ("pause", "--config"),
+    ("cleanup", "--yes", "--config"),
+    ("scheduler-config", "--merge"),
+)
+CLUSTERS_AND_PLANS = (("plan", "-f"), ("explain", "shop/web", "-f"), ("snapshot", "-f"), ("apply", "-f"))
+
+
+@pytest.mark.parametrize("command", [*CONFIGURATIONS, *CLUSTERS_AND_PLANS], ids=" ".join)
+def test_a_file_that_cannot_be_read_ends_every_command_alike(tmp_path: Path, command: tuple[str, ...]) -> None:
+    for path, why in ((tmp_path / "none", "No such file or directory"), (tmp_path, "Is a directory")):
+        ran = rescheduler(*command, str(path))
+        assert (ran.code, ran.out) == (messages.UNREADABLE, "")
+        assert ran.said.removeprefix("error: ") == f"{path}: cannot be read: {why}\n"
+
+
+@pytest.mark.parametrize("command", CONFIGURATIONS, ids=" ".join)
+def test_a_configuration_that_can_be_read_and_is_wrong_ends_every_command_alike(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    for content in (b"kind: Nonsense\n", b"", b"a: [", b"a: \xff\n"):
+        (tmp_path / "c.yaml").write_bytes(content)
+        ran = rescheduler(*command, str(tmp_path / "c.yaml"))
+        assert (ran.code, ran.out) == (messages.USAGE, ""), content
+        assert ran.said.removeprefix("error: ").startswith(f"{tmp_path / 'c.yaml'}: ")
 
 
 @pytest.mark.parametrize(

@@ -161,6 +161,6 @@ def test_without_any_kubeconfig_the_error_says_what_to_give(tmp_path: Path) -> N
 
 def test_a_server_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     path = written(tmp_path / "kubeconfig", kubeconfig({"server": "https://127.0.0.1:1"}, {"token": "t"}))
-    ran = rescheduler("plan", "--kubeconfig", str(path), "--request-timeout", "500ms")
+    ran = rescheduler("plan", "--kubeconfig", str(path), "--request-timeout", "1m")
     assert (ran.code, ran.out) == (1, "")
     assert "cannot reach https://127.0.0.1:1" in ran.said

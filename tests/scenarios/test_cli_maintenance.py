@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from rescheduler.cli import messages
 from rescheduler.model import marks
 from tests.support.both_clusters import ClusterUnderTest, Space
-from tests.support.manifests import budget, daemon_set, pod, simulated, stateful_set
+from tests.support.manifests import budget, daemon_set, lease, pod, simulated, stateful_set
 from tests.support.shell import Shell, driven
 from tests.testbed.api import Json
 
@@ -54,6 +54,14 @@ def config(tmp_path: Path) -> str:
     path = tmp_path / "config.yaml"
     path.write_text(CONFIG.format("NodeMaintenance"))
     return str(path)
+
+
+@pytest.fixture
+def leader(space: Space) -> Iterator[Space]:
+    """A namespace in which somebody holds the Lease of the controllers."""
+    space.create(lease("kube-rescheduler", leaseDurationSeconds=3600))
+    yield space
+    space.delete("Lease", "kube-rescheduler")
 
 
 def test_start_marks_and_stop_takes_the_mark_off(shell: Shell, node: OneNode) -> None:
@@ -140,17 +148,65 @@ def test_when_the_time_is_over_it_says_what_is_left_and_why(
     flags = ("--config", config, "--timeout", "100ms")
     said = shell.refused(messages.TIMED_OUT, "maintenance", "start", home.name, *flags)
     home.patch({"metadata": {"labels": {marks.MAINTENANCE: None}}})
-    assert "error: not empty yet; the controller goes on" in said
+    assert "error: not empty yet; no controller seems to run: there is no Lease kube-rescheduler" in said
+    assert "goes on" not in said
     assert f"error: {space.name}/db-0: disruption budget db allows no disruption (DisruptionBudget)" in said
 
 
-def test_ctrl_c_leaves_the_node_to_the_controller(shell: Shell, node: OneNode, space: Space) -> None:
+@pytest.mark.parametrize(
+    ("note", "unschedulable", "told"),
+    [
+        (None, None, "not cordoned by any controller yet: {}; one must run with NodeMaintenance among its"),
+        (None, True, "a controller with NodeMaintenance among its enabledStrategies goes on"),
+        ("2026-11-15T08:00:00Z", True, "the controller goes on"),
+    ],
+)
+def test_when_the_time_is_over_it_says_whether_a_controller_goes_on(
+    shell: Shell, node: OneNode, leader: Space, note: str | None, unschedulable: bool | None, told: str
+) -> None:
+    leader.runs(pod("a", nodeName=node.name))
+    node.patch({"metadata": {"annotations": {marks.CORDONED: note}}, "spec": {"unschedulable": unschedulable}})
+    said = shell.refused(messages.TIMED_OUT, "maintenance", "start", node.name, "--timeout", "100ms")
+    assert f"error: not empty yet; {told.format(node.name)}" in said
+    assert "no controller seems to run" not in said
+
+
+def test_a_node_that_no_controller_takes_up_is_told_with_the_cure_while_it_is_waited_for(
+    shell: Shell, node: OneNode, leader: Space, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader.runs(pod("a", nodeName=node.name))
+
+    def told(warnings: Iterable[str]) -> None:
+        listed = list(warnings)
+        warn(listed)
+        if any("not cordoned" in each for each in listed):
+            leader.delete("Pod", "a", gracePeriodSeconds=0)  # else it would be waited for
+
+    warn = messages.warn
+    monkeypatch.setattr(messages, "warn", told)
+    monkeypatch.setattr("rescheduler.app.maintaining.PATIENCE", 0.0)
+    ran = shell.ok("maintenance", "start", node.name)
+    cure = "one must run with NodeMaintenance among its enabledStrategies"
+    assert f"warning: not cordoned by any controller yet: {node.name}; {cure}\n" in ran.said
+    assert ran.out.splitlines()[-1] == f"node/{node.name} is empty"
+
+
+def test_without_a_controller_one_line_says_so_at_once(shell: Shell, node: OneNode, space: Space) -> None:
+    space.runs(pod("a", nodeName=node.name))
+    said = shell.refused(messages.TIMED_OUT, "maintenance", "start", node.name, "--timeout", "100ms")
+    absent = "no controller seems to run: there is no Lease kube-rescheduler in any namespace"
+    cure = "nothing is moved until one runs with NodeMaintenance among its enabledStrategies (`rescheduler run`)"
+    assert said.splitlines()[0] == f"warning: {absent}; {cure}"
+
+
+def test_ctrl_c_leaves_the_mark_on_the_node(shell: Shell, node: OneNode, space: Space) -> None:
     space.runs(pod("a", nodeName=node.name))
     with shell.started("maintenance", "start", node.name) as running:
         running.says("1 pod left")
         code, said = running.interrupt()
     assert code == messages.INTERRUPTED
-    assert "the controller goes on. `rescheduler maintenance status` shows how far it is" in said
+    assert "interrupted; the mark stays. `rescheduler maintenance status` shows how far it is" in said
+    assert "goes on" not in said
     assert node.marked
 
 

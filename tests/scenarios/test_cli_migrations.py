@@ -19,7 +19,7 @@ from tests.support.embedded import EmbeddedControlPlane
 from tests.support.migrations import MIGRATIONS, Moves
 from tests.support.shell import PROGRAM, Shell
 
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 @pytest.fixture
@@ -144,6 +144,9 @@ async def test_a_watch_that_is_cut_goes_on(
         try:
             assert process.stdout is not None
             await _line(process.stdout, "web-begun")
+            # A change that is told is proof that the watch is open: else there might be nothing to be cut yet.
+            await asyncio.to_thread(tell, space, "begun", step="Land")
+            await _line(process.stdout, "Land")
             proxy.cut()
             await asyncio.to_thread(tell, space, "begun", phase="Completed", step="")
             await _line(process.stdout, "Completed")

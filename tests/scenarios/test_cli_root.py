@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import os
 import pty
@@ -16,6 +18,7 @@ import pytest
 import yaml
 
 from rescheduler import __version__
+from rescheduler.cli import late
 from rescheduler.cli import main as root
 from tests.support import dumps
 from tests.support.cli import rescheduler, succeeded
@@ -48,6 +51,18 @@ def test_the_lines_of_help_are_the_commands_own() -> None:
     for command in COMMANDS:
         own = succeeded(command, "--help").out.split("\n\n")[1].strip().splitlines()[0]
         assert own in listed
+
+
+def test_no_line_of_a_command_is_cut_in_the_help_of_its_group_on_80_columns() -> None:
+    context = click.Context(root.root)
+    commands = {name: root.root.get_command(context, name) for name in root.root.list_commands(context)}
+    groups = {name: found for name, found in commands.items() if isinstance(found, click.Group)}
+    assert {"config", "maintenance"} <= groups.keys()
+    for name, group in groups.items():
+        listed = succeeded(name, "--help", env={"COLUMNS": "80"}).out.partition("\nCommands:\n")[2]
+        lines = dict(line.split(maxsplit=1) for line in listed.splitlines() if line)
+        assert lines.keys() == group.commands.keys(), "each has one line"
+        assert [line for line in lines.values() if not line.endswith(".") or line.endswith("...")] == []
 
 
 @pytest.mark.parametrize("group", [(), ("config",), ("maintenance",)])
@@ -104,7 +119,7 @@ def test_what_does_not_exist_gets_the_nearest_name(args: tuple[str, ...], said: 
 
 def test_the_config_commands_are_there_and_take_kubectls_flags() -> None:
     assert succeeded("config", "show", "-o=json").data["kind"] == "ReschedulerConfiguration"
-    assert rescheduler("config", "check", "/nonexistent").code == 2
+    assert rescheduler("config", "check", "/nonexistent").code == 1
 
 
 def test_a_bug_of_ours_is_told_as_one_and_verbose_shows_where(
@@ -231,6 +246,17 @@ def test_completing_flags_and_their_help_does_not_import_what_only_the_work_need
         imported = _imported_by(*commands, code=code)
         assert {f"rescheduler.cli.{name}" for name in ("run", "plan", "move", "config")} <= imported
         assert not imported & HEAVY
+
+
+def test_what_is_imported_late_is_what_the_type_checker_takes_it_for() -> None:
+    (choice,) = (each for each in ast.parse(inspect.getsource(late)).body if isinstance(each, ast.If))
+    typed = {
+        name.asname or name.name: f"{each.module}.{name.name}"
+        for each in choice.body
+        if isinstance(each, ast.ImportFrom)
+        for name in each.names
+    }
+    assert typed == {name: getattr(late, name).__name__ for name in late.__all__}
 
 
 def test_every_command_is_completed_with_its_line_of_the_help() -> None:

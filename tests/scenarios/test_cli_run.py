@@ -29,7 +29,7 @@ from tests.testbed.namespaces import own_namespace
 from tests.testbed.processes import until
 
 LEASE = "kube-rescheduler"
-LONGEST = 60.0
+LONGEST = 180.0
 
 
 @pytest.fixture(scope="module")

@@ -269,7 +269,7 @@ def test_a_file_that_is_something_else_is_refused_with_the_place(text: str, said
 
 
 def test_a_file_that_is_not_there_is_refused_by_its_name(tmp_path: Path) -> None:
-    assert f"{tmp_path / 'none'}: cannot be read" in refused("--merge", str(tmp_path / "none"))
+    assert f"{tmp_path / 'none'}: cannot be read" in refused("--merge", str(tmp_path / "none"), code=1)
 
 
 VALUES = st.recursive(
@@ -321,7 +321,8 @@ def keep(cluster: EmbeddedControlPlane, data: dict[str, bytes]) -> None:
 
 
 def asking(cluster: EmbeddedControlPlane, *args: str) -> Ran:
-    return rescheduler("scheduler-config", *args, "--kubeconfig", str(cluster.kubeconfig))
+    flags = ("--kubeconfig", str(cluster.kubeconfig), "--request-timeout", "1m")
+    return rescheduler("scheduler-config", *args, *flags)
 
 
 def test_our_own_ca_is_taken_from_the_cluster(cluster: EmbeddedControlPlane, own: Pair) -> None:

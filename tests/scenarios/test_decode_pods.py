@@ -234,6 +234,13 @@ def test_marks_are_kept_and_other_annotations_are_not() -> None:
     assert pod_of({}, annotations={**ours, "example.com/token": "secret"}).annotations == ours
 
 
+def test_when_a_pod_started_is_kept_where_a_mark_counts_from_then_on() -> None:
+    status = {"startTime": "2027-01-15T08:00:00Z"}
+    assert pod_of({}, status, annotations={marks.DO_NOT_DISRUPT: "4h"}).started == 1_800_000_000
+    assert pod_of({}, {}, annotations={marks.DO_NOT_DISRUPT: "4h"}).started is None
+    assert pod_of({}, status).started is None
+
+
 def test_marks_are_found_however_json_writes_them() -> None:
     text = json.dumps(dumps.dump(bare({}, annotations={marks.MIRROR: "x"}))).replace("/", "\\/")
     assert read_bytes(text.encode()).pods[0].static

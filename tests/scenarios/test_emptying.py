@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from rescheduler.model import marks
 from rescheduler.model.policy import Policy
 from rescheduler.planning.emptying import NodeOutlook, outlooks
 from rescheduler.planning.settings import Settings
 from rescheduler.strategies.node_maintenance import NodeMaintenance
-from tests.support.builders import Row, cluster, daemonset, deployment, node, pdb, pod, statefulset
+from tests.support.builders import NOW, Row, cluster, daemonset, deployment, node, pdb, pod, statefulset
 
 STAGE = [node("a", maintenance=True), node("b")]
 
@@ -48,6 +50,15 @@ def test_a_guard_that_time_lifts_only_delays() -> None:
     (young,) = outlook(pod("young", on="a", age=5)).remaining
     assert "minPodAge" in young.reason
     assert not young.lasting
+
+
+def test_a_mark_that_holds_for_a_while_only_delays() -> None:
+    kept = pod("kept", on="a", annotations={marks.DO_NOT_DISRUPT: "4h"})
+    (found,) = outlook(msgspec.structs.replace(kept, started=NOW - 60)).remaining
+    assert "is 4h, and the pod started at" in found.reason
+    assert not found.lasting
+    (found,) = outlook(pod("kept", on="a", annotations={marks.DO_NOT_DISRUPT: "true"})).remaining
+    assert found.lasting
 
 
 def test_a_young_pod_with_a_lasting_objection_is_barred_at_once() -> None:

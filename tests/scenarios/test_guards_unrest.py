@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from rescheduler.model import marks
-from rescheduler.model.objects import Autoscaler, Node, Workload
+from rescheduler.model.objects import Autoscaler, Node, Pod, Workload
 from rescheduler.model.policy import Filters, NoEviction, Timing
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.guards import GUARDS
@@ -44,8 +44,13 @@ def changing(rows: list[Row], kind: str, how: str) -> list[Row]:
     ]
 
 
-def marked(key: str, value: str) -> Row:
+def marked(key: str, value: str) -> Pod:
     return pod("p", on="a", annotations={key: value})
+
+
+def started(ago: float | None, lasting: str) -> Pod:
+    """A pod that started so long ago, and that Karpenter is to leave alone for so long."""
+    return msgspec.structs.replace(marked(marks.DO_NOT_DISRUPT, lasting), started=None if ago is None else NOW - ago)
 
 
 def on(stage: list[Node], *rows: Row | list[Row]) -> ClusterSnapshot:
@@ -65,6 +70,11 @@ NOT_AT_REST: list[tuple[str, list[Row], PolicyOptions, str]] = [
     ("Scaling", [*statefulset("db", on=["a", "b"]), scaler("db", "StatefulSet", desired=4)], {}, "from 2 to 4"),
     ("SafeToEvict", [marked(marks.SAFE_TO_EVICT, "false")], {}, f"annotation {marks.SAFE_TO_EVICT} is false"),
     ("DoNotDisrupt", [marked(marks.DO_NOT_DISRUPT, "true")], {}, f"annotation {marks.DO_NOT_DISRUPT} is true"),
+    ("DoNotDisrupt", [started(14399, "4h")], {}, "is 4h, and the pod started at 2027-01-15T04:00:01Z"),
+    ("DoNotDisrupt", [started(0, "1h30m")], {}, "is 1h30m, and the pod started at"),
+    ("DoNotDisrupt", [started(None, "5m")], {}, "is 5m, and nothing says when the pod started"),
+    ("DoNotDisrupt", [started(10**6, "1d")], {}, "is '1d', which is neither true nor false nor a duration such as 4h"),
+    ("DoNotDisrupt", [started(10**6, "")], {}, "is '', which is neither"),
     ("EvictionCost", [marked(marks.EVICTION_COST, NEVER)], {}, f"annotation {marks.EVICTION_COST} is {NEVER}, which"),
     ("EvictionCost", [marked(marks.KOORDINATOR_COST, NEVER)], {}, "eviction-cost is 2147483647, which means never"),
     ("PreferNoEviction", [marked(marks.PREFER_NO_EVICTION, "")], {}, "(filters.noEvictionPolicy is preferred)"),
@@ -86,7 +96,8 @@ AT_REST: list[tuple[str, list[Row]]] = [
     ("scaled long enough ago", [*WEB, scaler(scaled=NOW - 120)]),
     ("safe to evict", [marked(marks.SAFE_TO_EVICT, "true")]),
     ("may be disrupted", [marked(marks.DO_NOT_DISRUPT, "false")]),
-    ("a mark of Karpenter's that is none", [marked(marks.DO_NOT_DISRUPT, "5m")]),
+    ("may be disrupted by now", [started(14400, "4h")]),
+    ("may be disrupted at once", [started(0, "0")]),
     ("a high cost", [marked(marks.EVICTION_COST, "2147483646")]),
     ("the highest deletion cost, which is only an order", [marked(marks.DELETION_COST, NEVER)]),
 ]
@@ -137,6 +148,11 @@ def test_whoever_orders_a_move_by_hand_has_seen_it(
 def test_an_autoscaler_is_not_asked_for_its_time_where_nobody_knows_what_time_it_is() -> None:
     snapshot = replace(on(STAGE, WEB, scaler(scaled=NOW - 1)), taken_at=None)
     assert only_kept(snapshot, {}) is None
+
+
+def test_a_pod_to_be_left_alone_for_a_while_is_where_nobody_knows_what_time_it_is() -> None:
+    kept = only_kept(replace(on(STAGE, started(10**6, "5m")), taken_at=None), {})
+    assert kept == ("DoNotDisrupt", f"annotation {marks.DO_NOT_DISRUPT} is 5m, and nothing says what time it is")
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,30 @@ LIMITS: list[tuple[str, list[Row], str, set[str]]] = [
 ]
 
 
+DENSE = node("a", cpu=10, memory="10Gi", pods=4)
+BUSY_DEVICES = pod("training", on="a", cpu=1, resources={GPU: 3})
+UNNAMED: list[tuple[str, list[Row], dict[str, object], set[str]]] = [
+    ("devices in use", [RICH, OTHER, BUSY_DEVICES, *on("c", 6)], {}, set()),
+    ("devices in use up to the limit", [RICH, OTHER, BUSY_DEVICES, *on("c", 6)], {"maxUtilization": 75}, {"a"}),
+    ("devices that are looked away from", [RICH, OTHER, BUSY_DEVICES, *on("c", 6)], {"of": {GPU: 100}}, {"a"}),
+    ("few devices in use", [RICH, OTHER, TRAINING, *on("c", 6)], {}, {"a"}),
+    ("few devices in use, and fewer allowed", [RICH, OTHER, TRAINING, *on("c", 6)], {"of": {GPU: 0}}, set()),
+    ("pods", [DENSE, B, *on("a", "1m", "1m", "1m"), *on("b", 6)], {}, set()),
+    ("few pods", [DENSE, B, *on("a", "1m", "1m"), *on("b", 6)], {}, {"a"}),
+    ("pods of the node itself", [DENSE, B, *daemonset("d", on=["a", "a"]), *on("a", 1), *on("b", 6)], {}, set()),
+    ("more devices than there are", [A, OTHER, BUSY_DEVICES, *on("c", 6)], {"of": {GPU: 100}}, set()),
+]
+
+
+@pytest.mark.parametrize(("rows", "settings", "nodes"), [pytest.param(*row[1:], id=row[0]) for row in UNNAMED])
+def test_every_resource_that_a_node_has_counts_for_whether_it_is_worth_emptying_without_a_threshold_of_it(
+    rows: list[Row], settings: dict[str, object], nodes: set[str]
+) -> None:
+    given = {("maxUtilizationOf" if name == "of" else name): value for name, value in settings.items()}
+    assert emptied(packed(rows, **given)) == nodes
+    assert bool(packed(rows, **given, minUnderusedNodes=1).moves) == bool(nodes)
+
+
 @pytest.mark.parametrize(("rows", "settings", "nodes"), [pytest.param(*row[1:], id=row[0]) for row in LIMITS])
 def test_a_node_is_worth_emptying_if_it_is_within_the_limit_of_each_resource(
     rows: list[Row], settings: str, nodes: set[str]

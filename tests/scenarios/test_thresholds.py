@@ -71,15 +71,41 @@ class TestOtherResources:
 
     def test_a_resource_that_no_node_has_does_no_harm(self) -> None:
         snapshot = cluster(node("a"), node("b"), pod("p", on="a", cpu="3900m"), pod("q", on="a", cpu="100m"))
-        assert planned_by(snapshot, OPTIMIZATION + "thresholds: {example.com/none: 50}") == planned_by(
-            snapshot, OPTIMIZATION
-        )
+        plan = planned_by(snapshot, OPTIMIZATION + "thresholds: {example.com/none: 50}")
+        assert replace(plan, warnings=()) == planned_by(snapshot, OPTIMIZATION)
+
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            (f"thresholds: {{pods: 90, {GPU}: 90}}", ()),
+            (f"thresholds: {{{GPU}s: 90}}", (f"thresholds names {GPU}s, which no node has, did you mean {GPU}?",)),
+            ("thresholds: {pod: 90}", ("thresholds names pod, which no node has, did you mean pods?",)),
+            ("thresholds: {disk: 90}", ("thresholds names disk, which no node has: it is not heeded",)),
+            (
+                "thresholds: {disk: 90}\npools: [{name: p, nodeSelector: p=1, thresholds: {disk: 80, tape: 70}}]",
+                (
+                    "thresholds names disk, which no node has: it is not heeded",
+                    "thresholds of pool p names tape, which no node has: it is not heeded",
+                ),
+            ),
+        ],
+    )
+    def test_a_name_that_no_node_has_is_told_once_with_the_one_that_was_meant(
+        self, given: str, said: tuple[str, ...]
+    ) -> None:
+        assert planned_by(cluster(gpu_node("a")), "enabledStrategies: [Consolidation]\n" + given).warnings == said
 
     @pytest.mark.parametrize(
         ("given", "said"),
         [
             ("thresholds: {cpu: 50}", "give cpuThreshold instead"),
             ("thresholds: {memory: 50}", "give memoryThreshold instead"),
+            ('thresholds: {"foo bar": 50}', 'thresholds: "foo bar" is not the name of a resource, such as pods or'),
+            ('thresholds: {"": 50}', "thresholds: a resource has no name"),
+            ('pools: [{name: p, nodeSelector: p=1, thresholds: {"a b": 5}}]', 'pools: "a b" is not the name of a'),
+            ('thresholds: {"/gpu": 50}', 'thresholds: "/gpu" is not the name of a resource'),
+            ('thresholds: {"a..b/c": 50}', 'thresholds: "a..b/c" is not the name of a resource'),
+            ('thresholds: {"a/b/c": 50}', 'thresholds: "a/b/c" is not the name of a resource'),
             ("thresholds: {pods: 0}", "thresholds.pods: 0 is not above 0"),
             ("thresholds: {pods: lots}", "thresholds.pods"),
             ("thresholds: [pods]", "thresholds: "),

@@ -59,6 +59,7 @@ class PodDecoder:
         phase = status.phase or ("Running" if node else "Pending")
         name = meta.name or ""
         shape = self._shape(spec, name)
+        annotations = our_annotations(meta.annotations)
         return Pod(
             namespace=self._shared(meta.namespace or "default"),
             name=name,
@@ -74,9 +75,10 @@ class PodDecoder:
             phase=self._shared(phase),
             ready=is_ready(status.conditions, default=phase == "Running"),
             created=parse_instant(meta.creation_timestamp) if meta.creation_timestamp else None,
+            started=_started(status) if marks.DO_NOT_DISRUPT in annotations else None,
             deleting=meta.deletion_timestamp is not None,
             nominated=self._shared(status.nominated_node_name or ""),
-            annotations=our_annotations(meta.annotations),
+            annotations=annotations,
             ailment=ailment_of(status, phase) if meta.deletion_timestamp is None else None,
             trouble=self._troubles.trouble(status),
         )
@@ -196,6 +198,10 @@ def our_annotations(raw: Raw) -> Labels:
             found = sections.string_map(raw, "metadata.annotations")
             return {key: value for key, value in found.items() if marks.ours(key)} or NOTHING
     return NOTHING
+
+
+def _started(status: wire.PodStatus) -> float | None:
+    return parse_instant(status.start_time) if status.start_time else None
 
 
 def _requests_of(

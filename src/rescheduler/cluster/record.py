@@ -21,6 +21,7 @@ from rescheduler.cluster.kinds import CLUSTER_SCOPED, READ
 from rescheduler.cluster.pod_troubles import usual
 from rescheduler.cluster.pods import our_annotations
 from rescheduler.cluster.sections import SectionError
+from rescheduler.model import marks
 from rescheduler.model.instant import format_instant
 
 _DECODERS = {kind: msgspec.json.Decoder(struct) for kind, (_, struct) in READ.items()}
@@ -112,6 +113,8 @@ def _strip(found: wire.Anything) -> None:
         kept = our_annotations(meta.annotations)
         meta.annotations = Raw(msgspec.json.encode(kept)) if kept else wire.ABSENT
     if isinstance(found, wire.Pod) and found.status is not None:
+        if meta is None or marks.DO_NOT_DISRUPT.encode() not in bytes(meta.annotations):
+            found.status.start_time = None
         for condition in (each for each in found.status.conditions or () if usual(each)):
             condition.reason = condition.last_transition_time = None  # five of each pod, and nobody reads them
     if isinstance(found, wire.Pod) and found.spec is not None:

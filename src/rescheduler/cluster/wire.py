@@ -129,6 +129,7 @@ class PodCondition(Condition):
 class PodStatus(Wire):
     phase: str | None = None
     reason: str | None = None
+    start_time: str | None = None
     nominated_node_name: str | None = None
     conditions: list[PodCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None

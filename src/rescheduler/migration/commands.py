@@ -64,12 +64,13 @@ def delete(body: Json, why: str, *, as_seen: bool = False) -> Command:
 
 
 def evict(body: Json, grace: int, why: str) -> Command:
-    """Have a pod go, if its disruption budget allows it."""
+    """Have a pod go, if its disruption budget allows it; it has so many seconds to end, or its own if they are more."""
     metadata = body["metadata"]
+    seconds = max(grace, body["spec"].get("terminationGracePeriodSeconds") or 0)
     eviction = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"name": metadata["name"], "namespace": metadata["namespace"]},
-        "deleteOptions": {"gracePeriodSeconds": grace, "preconditions": {"uid": metadata["uid"]}},
+        "deleteOptions": {"gracePeriodSeconds": seconds, "preconditions": {"uid": metadata["uid"]}},
     }
     return Command(Verb.EVICT, "Pod", metadata["namespace"], metadata["name"], eviction, "eviction", why)

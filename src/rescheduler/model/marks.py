@@ -74,7 +74,7 @@ RUNNING_MIGRATIONS = frozenset({"pending", "in-progress"})
 EVICT = "descheduler.alpha.kubernetes.io/evict"  # on a pod: may be moved where only caution speaks against it
 PREFER_NO_EVICTION = "descheduler.alpha.kubernetes.io/prefer-no-eviction"  # on a pod; like evict, whatever its value
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"  # on a pod; "false" means leave it alone
-DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"  # on a pod or a node; "true" means leave it alone
+DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"  # on a pod or a node; "true" means leave it alone; on a pod "4h", too
 SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"  # on a node; "true": it is to stay
 
 _OTHERS = (

@@ -124,6 +124,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, eq=False):
     phase: str = "Running"
     ready: bool = True
     created: float | None = None
+    started: float | None = None
+    """When its node took it up; only of pods with a mark that counts from then on."""
     deleting: bool = False
     nominated: str = ""
     annotations: Mapping[str, str] = NOTHING

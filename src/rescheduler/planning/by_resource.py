@@ -1,7 +1,7 @@
 """Settings that say something resource by resource, such as `{cpu: 20, nvidia.com/gpu: 0}`.
 
-Strategies that go by load have fields of these types. Only resources that count can be meant: CPU, memory and those
-with a threshold of their own; `config.checks` asks the settings for names that are none of these.
+Strategies that go by load have fields of these types. Most of them can only mean resources that count: CPU, memory and
+those with a threshold of their own; `config.checks` asks the settings for names that are none of these.
 """
 
 from __future__ import annotations

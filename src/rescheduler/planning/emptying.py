@@ -17,6 +17,7 @@ from rescheduler.planning.guards import GUARDS, Context, objections
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.strategy import Strategy
+from rescheduler.planning.unrest import disruption_delay
 
 _AT_HOME = ("DaemonSet", "Node")
 _PASSING = frozenset(
@@ -88,6 +89,7 @@ def _refusals(plan: Plan) -> dict[tuple[str, str], str]:
 
 def _remaining(pod: Pod, context: Context, refused: dict[tuple[str, str], str]) -> Remaining:
     for name, why in objections(pod, context):
-        if name in _LASTING:
+        for_a_while = name == "DoNotDisrupt" and disruption_delay(pod) is not None
+        if name in _LASTING and not for_a_while:
             return Remaining(pod.namespace, pod.name, f"{why} ({name})", lasting=True)
     return Remaining(pod.namespace, pod.name, refused.get((pod.namespace, pod.name), ""))

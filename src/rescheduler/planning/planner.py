@@ -136,7 +136,8 @@ class Planner:
     def outcome(self) -> Plan:
         """What has been decided so far."""
         rejections = [rejection for pod, rejection in self.rejections.items() if pod not in self.reasons]
-        said = (*self.snapshot.warnings, *warnings.about(self.snapshot, self.columns), *self.load.warnings())
+        unknown = warnings.unknown_resources(self.snapshot, self.policy)
+        said = (*self.snapshot.warnings, *warnings.about(self.snapshot, self.columns), *self.load.warnings(), *unknown)
         return Plan(
             moves=tuple(self._moves),
             rejections=tuple(sorted(rejections, key=lambda r: (r.namespace, r.pod))),

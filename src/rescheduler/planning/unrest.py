@@ -10,6 +10,8 @@ orders a move by hand has seen them.
 from __future__ import annotations
 
 from rescheduler.model import costs, marks
+from rescheduler.model.duration import DurationError, parse_duration
+from rescheduler.model.instant import format_instant
 from rescheduler.model.objects import Pod
 from rescheduler.model.policy import NoEviction
 from rescheduler.planning.guarding import Context
@@ -52,10 +54,31 @@ def not_safe_to_evict(pod: Pod, context: Context) -> str:
 
 
 def not_to_be_disrupted(pod: Pod, context: Context) -> str:
-    """Pods that Karpenter is told to leave alone."""
-    if not pod.annotations or context.policy.by_hand or pod.annotations.get(marks.DO_NOT_DISRUPT) != "true":
+    """Pods that Karpenter is told to leave alone, for good or for so long after their start."""
+    said = pod.annotations.get(marks.DO_NOT_DISRUPT, "false") if pod.annotations else "false"
+    if said == "false" or context.policy.by_hand:
         return ""
-    return f"annotation {marks.DO_NOT_DISRUPT} is true"
+    mark = f"annotation {marks.DO_NOT_DISRUPT} is"
+    if said == "true":
+        return f"{mark} true"
+    lasting = disruption_delay(pod)
+    if lasting is None:
+        # Karpenter itself ignores it, but whoever wrote it wanted the pod to be left alone.
+        return f"{mark} {said[:40]!r}, which is neither true nor false nor a duration such as 4h: it counts as true"
+    now = context.snapshot.taken_at
+    if now is None or pod.started is None:
+        return f"{mark} {said}, and nothing says {'what time it is' if now is None else 'when the pod started'}"
+    if now >= pod.started + lasting:
+        return ""
+    return f"{mark} {said}, and the pod started at {format_instant(pod.started)}"
+
+
+def disruption_delay(pod: Pod) -> float | None:
+    """For how long after its start Karpenter is told to leave a pod alone; None if no such time is told."""
+    try:
+        return parse_duration(pod.annotations[marks.DO_NOT_DISRUPT])
+    except (KeyError, DurationError):
+        return None
 
 
 def too_costly(pod: Pod, context: Context) -> str:

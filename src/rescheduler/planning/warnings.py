@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterator
+
 import numpy as np
 
 from rescheduler.model.costs import LEAST, MOST, unclear_costs
+from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.columns import Columns
 
@@ -39,6 +43,25 @@ def about(snapshot: ClusterSnapshot, columns: Columns) -> list[str]:
     if snapshot.taken_at is None and bool(np.any(columns.pod_at >= 0)):
         found.append("the input does not say when it was taken: minPodAge and coolDown are not checked (give --now)")
     return found + _unclear_costs(snapshot)
+
+
+def unknown_resources(snapshot: ClusterSnapshot, policy: Policy) -> Iterator[str]:
+    """One sentence for each resource that has a threshold and that no node has: mostly its name is wrong."""
+    had = {name for node in snapshot.nodes for name, _ in node.allocatable}
+    told: set[str] = set()
+    for field, name in _with_thresholds(policy):
+        if name not in had and name not in told:
+            told.add(name)
+            near = difflib.get_close_matches(name, had, n=1)
+            meant = f", did you mean {near[0]}?" if near else ": it is not heeded"
+            yield f"{field} names {name}, which no node has{meant}"
+
+
+def _with_thresholds(policy: Policy) -> Iterator[tuple[str, str]]:
+    """Field and resource, CPU and memory aside; what a pool has from the top is told of the top."""
+    yield from (("thresholds", name) for name, _ in policy.thresholds.others)
+    for pool in policy.pools:
+        yield from ((f"thresholds of pool {pool.name}", name) for name, _ in pool.thresholds.others)
 
 
 def _unclear_costs(snapshot: ClusterSnapshot) -> list[str]:

@@ -13,8 +13,9 @@ from rescheduler.model.costs import eviction_cost
 from rescheduler.model.objects import Node
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Thresholds
-from rescheduler.planning.by_resource import Percents, in_rows, uncounted
+from rescheduler.planning.by_resource import Percents, in_rows
 from rescheduler.planning.columns import Floats, Indexes, Mask
+from rescheduler.planning.other_resources import OtherResources
 from rescheduler.planning.packing import Packed, Packing, cost_of, staying
 from rescheduler.planning.pod_filters import Choice, PodFilters
 from rescheduler.planning.settings import Misfit, Settings
@@ -26,6 +27,7 @@ _PER_PRIORITY = 1 / 2**25  # the highest priority that users can give, a thousan
 _PER_COST = 1 / 2**27  # the highest eviction cost counts as sixteen moves
 _LEAST_EFFORT = 0.1  # and the lowest still as a part of one
 _EVICTION = 2.0  # pods that are gone for a moment, against 1.0 for those that are there all the time
+_EVERYWHERE = frozenset({"pods", "ephemeral-storage"})  # what nodes have without a threshold, besides CPU and memory
 _FOUND = -1.0  # the target that was found beforehand comes before any other, whatever these cost
 
 
@@ -38,14 +40,15 @@ class ConsolidationSettings(PodFilters):
         50.0,
         gt=0,
         le=100,
-        description="Nodes that are used above this many % of any resource are not worth emptying. For the cluster "
+        description="Nodes that are used above this many % of any resource that they have are not worth emptying: CPU, "
+        "memory, pod count, ephemeral storage, devices. Of what is not measured, requests count. For the cluster "
         "autoscaler it is `--scale-down-utilization-threshold`, which is 0.5 by default.",
     )
     max_utilization_of: Percents = Field(
         {},
         description="The same for some resources, over `maxUtilization`, such as `{memory: 70, nvidia.com/gpu: 0}`: 0 "
-        "keeps every node on which any of it is in use, 100 looks away. Those named must be `cpu`, `memory` or have "
-        "one of the `thresholds`.",
+        "keeps every node on which any of it is in use, 100 looks away. Those named must be `cpu`, `memory`, "
+        "`pods`, `ephemeral-storage` or have one of the `thresholds`.",
     )
     min_underused_nodes: int = Field(
         0,
@@ -87,8 +90,11 @@ class ConsolidationSettings(PodFilters):
         return prices
 
     def misfits(self, thresholds: Thresholds, counted: Collection[str]) -> Iterator[Misfit]:
-        """Limits must be of resources that count."""
-        yield from uncounted("maxUtilizationOf", self.max_utilization_of, counted)
+        """Limits must be of resources that every node has, or that have a threshold: of those a plan tells slips."""
+        for name in self.max_utilization_of:
+            if name not in counted and name not in _EVERYWHERE:
+                why = "is none of cpu, memory, pods and ephemeral-storage: give it one of the thresholds, too"
+                yield Misfit(("maxUtilizationOf", name), f"{why} (100 makes no node hot)")
 
     def price(self, node: Node) -> float:
         """What a node costs per hour; what is not a number says nothing."""
@@ -108,14 +114,15 @@ class ConsolidationSettings(PodFilters):
 class Consolidation(Strategy[ConsolidationSettings]):
     """Empties whole nodes onto others, so that an autoscaler finds them unneeded and takes them away.
 
-    A node is emptied if it is used at most `maxUtilization` % and all its pods fit on nodes that bear something already
-    and stay under their thresholds: all of them move, or none. DaemonSet and static pods stay, as for an autoscaler. A
-    pod that may not be moved keeps its node, and the plan says so. The nodes that save most per move come first: price
-    per hour ÷ the sum over the pods of (1, or 2 for one that is evicted, + priority ÷ 2²⁵ + [eviction
-    cost](when.md#marks) ÷ 2²⁷, as for Karpenter). Pods go to the fullest node that takes them, and to one with free
-    devices that they do not ask for only if there is no other. Never emptied are nodes annotated
-    `cluster-autoscaler.kubernetes.io/scale-down-disabled: "true"` or `karpenter.sh/do-not-disrupt: "true"`, and those
-    that are cordoned, not ready or under maintenance, or bear a pod that the filters do not mean.
+    A node is emptied if it is used at most `maxUtilization` % of each resource that it has, thresholds or not, and all
+    its pods fit on nodes that bear something already and stay under their thresholds: all of them move, or none.
+    DaemonSet and static pods stay, as for an autoscaler. A pod that may not be moved keeps its node, and the plan says
+    so. The nodes that save most per move come first: price per hour ÷ the sum over the pods of (1, or 2 for one that is
+    evicted, + priority ÷ 2²⁵ + [eviction cost](when.md#marks) ÷ 2²⁷, as for Karpenter). Pods go to the fullest node
+    that takes them, and to one with free devices that they do not ask for only if there is no other. Never emptied are
+    nodes annotated `cluster-autoscaler.kubernetes.io/scale-down-disabled: "true"` or
+    `karpenter.sh/do-not-disrupt: "true"`, and those that are cordoned, not ready or under maintenance, or bear a pod
+    that the filters do not mean.
 
     All pods of a node move in one plan, so `maxReschedulePods` must be at least what a node bears, or `unlimited`;
     `maxNodesPerPlan` then keeps plans small. A node is never emptied bit by bit over several plans: others may take the
@@ -155,7 +162,9 @@ class Consolidation(Strategy[ConsolidationSettings]):
             return ""
         use = view.first * (100.0 / np.maximum(view.capacity, 1))
         in_use = view.open & (view.residents.first > 0) & ~self._bound(view, view.columns.pod_at)
-        worth_it = [node for node in np.flatnonzero(in_use & self._little(view, use)) if not view.nodes[node].kept]
+        others = OtherResources(view)
+        idle = in_use & self._little(view, use) & self._little_of(others, others.first)
+        worth_it = [node for node in np.flatnonzero(idle) if not view.nodes[node].kept]
         return too_few(len(worth_it), wanted, "worth emptying") if worth_it else ""
 
     def suits(self, view: View, pod: int) -> Mask | None:
@@ -181,9 +190,13 @@ class Consolidation(Strategy[ConsolidationSettings]):
         return max(min(self.settings.max_nodes_per_plan - so_far, not_needed), 0)
 
     def _little(self, view: View, use: Floats) -> Mask:
-        """[N]: nodes that are used little enough, if this [R, N] is what they use."""
+        """[N]: nodes that are used little enough of what counts, if this [R, N] is what they use."""
         limits = in_rows(view, self.settings.max_utilization_of, self.settings.max_utilization)
         return np.asarray((use <= limits[:, None]).all(axis=0))
+
+    def _little_of(self, others: OtherResources, use: Floats) -> Mask:
+        """[N]: the same of all else that they have."""
+        return others.within(use, self.settings.max_utilization_of, self.settings.max_utilization)
 
     def _bound(self, view: View, at: Indexes) -> Mask:
         """[N]: nodes that bear a pod which the filters do not mean, where pods are at these: it stays, and they do."""
@@ -196,8 +209,9 @@ class Consolidation(Strategy[ConsolidationSettings]):
 
     def _in_order(self, view: View, bound: Mask) -> list[int]:
         """The nodes that are worth emptying: those that save most per move first, then those that are used least."""
-        use = view.utilisation
-        most, idle = use.max(axis=0), self._little(view, use) & staying(view) & ~bound
+        use, others = view.utilisation, OtherResources(view)
+        little = self._little(view, use) & self._little_of(others, others.now)
+        most, idle = use.max(axis=0), little & staying(view) & ~bound
         found = [
             (-self.settings.price(view.nodes[node]) / self._disturbance(view, node), most[node], node)
             for node in np.flatnonzero(idle).tolist()
