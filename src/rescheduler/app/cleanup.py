@@ -6,13 +6,14 @@ import platform
 import uuid
 from collections.abc import Callable
 
+from rescheduler.app.cleanup_leases import Claim, while_claiming
 from rescheduler.app.connecting import Live
 from rescheduler.app.steering import webhook_settings
 from rescheduler.cluster.client import ApiClient, Request
 from rescheduler.cluster.connection import Connection
 from rescheduler.cluster.definition import POD_MIGRATION
 from rescheduler.cluster.errors import ApiError, ClusterError
-from rescheduler.cluster.lease import Election, LeaseName, LeaseTimes
+from rescheduler.cluster.lease import LeaseName, LeaseTimes
 from rescheduler.cluster.lookup import Lookup
 from rescheduler.cluster.paths import path_of
 from rescheduler.cluster.pausing import Pausing, state_name
@@ -22,7 +23,6 @@ from rescheduler.cluster.writer import Writer
 from rescheduler.config import Configuration
 from rescheduler.migration.commands import delete
 from rescheduler.runtime.cleanup import Cleanup, Undone
-from rescheduler.runtime.leadership import while_leading
 
 _KIND: str = POD_MIGRATION["metadata"]["name"]
 _PATIENCE = 30.0  # seconds: a lease whose holder has died is free when it has run out, after 15 s by default
@@ -32,8 +32,8 @@ async def preview(live: Live, config: Configuration, *, definition: bool) -> lis
     """What would be undone."""
     async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
         lines = await Cleanup(client, config.manner(), lambda _: None).preview()
-        elections, lookup = await _elections(config, live.connection(), client), Lookup(client)
-        for home in await _homes(config, elections, client):
+        claims, lookup = await _claims(config, live.connection(), client), Lookup(client)
+        for home in await _homes(config, claims, client):
             for thing in _registered(client, webhook_settings(config, home)):
                 try:
                     lines += [f"delete {thing}: nobody is asked any more"] if await thing.read() is not None else []
@@ -44,7 +44,7 @@ async def preview(live: Live, config: Configuration, *, definition: bool) -> lis
             state = _state(client, config, home)
             if (await state.look()).version:
                 lines.append(f"delete {state}: nothing is paused any more")
-        for lease in (each.lease for each in elections):
+        for lease in (each.lease for each in claims):
             if await lookup.find("Lease", lease.namespace, lease.name) is not None:
                 lines.append(f"delete Lease {lease.namespace}/{lease.name}: nobody leads any more")
         if definition and await lookup.find("CustomResourceDefinition", "", _KIND) is not None:
@@ -55,20 +55,20 @@ async def preview(live: Live, config: Configuration, *, definition: bool) -> lis
 async def clean_up(live: Live, config: Configuration, tell: Callable[[str], None], *, definition: bool) -> Undone:
     """Undo all that is ours; with `definition` the kind PodMigration goes, too, unless something could not be undone.
 
-    ClusterError says who holds the lease, if that is not us within a while.
+    ClusterError says who holds the lease, or why else it is not ours within a while.
     """
     connection, timeout = live.connection(), live.request_timeout
     async with ApiClient(connection, request_timeout=timeout) as own:
-        elections = await _elections(config, connection, own)
+        claims = await _claims(config, connection, own)
         async with ApiClient(
-            connection, request_timeout=timeout, may_write=lambda: all(each.may_act() for each in elections)
+            connection, request_timeout=timeout, may_write=lambda: all(each.may_act() for each in claims)
         ) as client:
-            homes = await _homes(config, elections, own)
+            homes = await _homes(config, claims, own)
             work = _undo(client, config, tell, homes, definition=definition)
             patience = max(_PATIENCE, 2 * config.fields.leader_election.lease_duration)
-            undone = await while_leading(elections, patience, work)
+            undone = await while_claiming(claims, patience, work)
         if not undone.left:
-            await _drop_leases(own, elections)
+            await _drop_leases(own, claims)
         return undone
 
 
@@ -123,15 +123,15 @@ def _registered(client: ApiClient, settings: WebhookSettings) -> tuple[WebhookCo
     return WebhookConfiguration(client, settings), Secrets(client, settings.namespace, settings.secret)
 
 
-async def _drop_leases(client: ApiClient, elections: list[Election]) -> None:
+async def _drop_leases(client: ApiClient, claims: list[Claim]) -> None:
     """Delete the leases that nobody has taken since we gave them up."""
-    for election in elections:
-        found = await Lookup(client).find("Lease", election.lease.namespace, election.lease.name)
+    for lease in (each.lease for each in claims):
+        found = await Lookup(client).find("Lease", lease.namespace, lease.name)
         if found is not None and not (found.get("spec") or {}).get("holderIdentity"):
             await Writer(client).carry_out(delete(found, "nobody leads any more", as_seen=True))
 
 
-async def _elections(config: Configuration, connection: Connection, client: ApiClient) -> list[Election]:
+async def _claims(config: Configuration, connection: Connection, client: ApiClient) -> list[Claim]:
     """One for each Lease of our controllers: whoever cleans up need not know in which namespace they run."""
     wanted = config.fields.leader_election
     times = LeaseTimes(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period)
@@ -140,13 +140,13 @@ async def _elections(config: Configuration, connection: Connection, client: ApiC
     if not wanted.resource_namespace:
         namespaces = await _namespaces_with(client, "Lease", wanted.resource_name) or namespaces
     names = (LeaseName(each, wanted.resource_name, identity) for each in sorted(namespaces))
-    return [Election(client, name, times) for name in names]
+    return [Claim(client, name, times) for name in names]
 
 
-async def _homes(config: Configuration, elections: list[Election], client: ApiClient) -> list[str]:
+async def _homes(config: Configuration, claims: list[Claim], client: ApiClient) -> list[str]:
     """Where our controllers keep their things: not only where there is a Lease, since somebody may have deleted it."""
     election = config.fields.leader_election
-    homes = {each.lease.namespace for each in elections}
+    homes = {each.lease.namespace for each in claims}
     if not election.resource_namespace:
         homes |= await _namespaces_with(client, "ConfigMap", state_name(election.resource_name))
         homes |= await _namespaces_with(client, "Secret", webhook_settings(config, "").secret)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
 from rescheduler.app.connecting import Live
 from rescheduler.app.following import Change, Follower, Key, Part, follow
 from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.errors import ApiError
+from rescheduler.cluster.errors import ApiError, ClusterError
 from rescheduler.cluster.lookup import Lookup, NotFoundError
 from rescheduler.cluster.paths import path_of
 from rescheduler.cluster.writer import Writer
@@ -27,6 +28,8 @@ from rescheduler.planning.settings import Settings
 from rescheduler.strategies.node_maintenance import NodeMaintenance
 
 STRATEGY = NodeMaintenance.name
+PATIENCE = 20.0
+"""Seconds within which a controller that empties nodes has surely cordoned one; it looks every 10 s and sooner."""
 
 
 class Cordon(StrEnum):
@@ -68,7 +71,7 @@ async def mark_one(client: ApiClient, name: str, *, maintenance: bool) -> Marked
 
 
 async def _mark(writer: Writer, node: Json, *, maintenance: bool) -> bool:
-    if (labels_of(node).get(marks.MAINTENANCE) == "true") == maintenance:
+    if _is_marked(node) == maintenance:
         return False
     labels = {marks.MAINTENANCE: "true" if maintenance else None}
     body = {"metadata": {"uid": node["metadata"]["uid"], "labels": labels}}
@@ -86,7 +89,7 @@ def under_maintenance(live: Live, names: Sequence[str]) -> tuple[dict[str, Cordo
             return await _nodes(client, names)
 
     nodes = asyncio.run(looking())
-    marked = [node for node in nodes if labels_of(node).get(marks.MAINTENANCE) == "true"]
+    marked = [node for node in nodes if _is_marked(node)]
     others = [_name(node) for node in nodes if node not in marked] if names else []
     return {_name(node): _cordon(node) for node in marked}, others
 
@@ -105,17 +108,23 @@ def outlook(snapshot: ClusterSnapshot, policy: Policy, nodes: Collection[str]) -
     return outlooks(snapshot, policy, NodeMaintenance(Settings()), nodes)
 
 
-Noticed = Callable[[dict[str, int]], None]
-"""Told how many pods are left to move, by node."""
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """Who is told how emptying goes."""
+
+    noticed: Callable[[dict[str, int]], None]
+    """How many pods are left to move, by node."""
+    unheeded: Callable[[list[str]], None]
+    """After PATIENCE: the nodes that no controller has cordoned."""
 
 
 class Emptying:
     """Waits until nodes hold only what belongs there, and pods that cannot go (`barred`)."""
 
-    def __init__(self, live: Live, nodes: Sequence[str], barred: Collection[Key], noticed: Noticed) -> None:
+    def __init__(self, live: Live, nodes: Sequence[str], barred: Collection[Key], audience: Audience) -> None:
         self._live = live
         self._barred = frozenset(barred)
-        self._noticed = noticed
+        self._audience = audience
         self._listed: set[str] = set()
         self._enough = asyncio.Event()
         self.left: dict[str, set[Key]] = {node: set() for node in nodes}
@@ -127,10 +136,24 @@ class Emptying:
         async def waiting() -> None:
             live = self._live
             async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-                async with asyncio.timeout(timeout):
-                    await follow(client, {_pods_on(node): self._follower(node) for node in self.left}, self._enough)
+                minding = asyncio.create_task(self._mind(client))
+                try:
+                    async with asyncio.timeout(timeout):
+                        await follow(client, {_pods_on(node): self._follower(node) for node in self.left}, self._enough)
+                finally:
+                    minding.cancel()
+                    await asyncio.wait([minding])
 
         asyncio.run(waiting())
+
+    async def _mind(self, client: ApiClient) -> None:
+        """Tell if nobody seems to act; who may not look is not told, and waits as before."""
+        await asyncio.sleep(PATIENCE)
+        with suppress(ClusterError):
+            nodes = [await Lookup(client).find("Node", "", name) for name in self.left]
+            unheeded = [_name(node) for node in nodes if node and _is_marked(node) and _cordon(node) is Cordon.NONE]
+            if unheeded:
+                self._audience.unheeded(unheeded)
 
     def _follower(self, node: str) -> Follower:
         def tell(change: Change) -> None:
@@ -151,7 +174,7 @@ class Emptying:
     def _look(self) -> None:
         if len(self._listed) < len(self.left):
             return
-        self._noticed({node: len(pods) for node, pods in self.left.items()})
+        self._audience.noticed({node: len(pods) for node, pods in self.left.items()})
         if not set().union(*self.left.values()) - self._barred:
             self._enough.set()
 
@@ -171,6 +194,10 @@ def _cordon(node: Json) -> Cordon:
     if not node["spec"].get("unschedulable"):
         return Cordon.NONE
     return Cordon.OURS if marks.CORDONED in notes_of(node) else Cordon.OTHERS
+
+
+def _is_marked(node: Json) -> bool:
+    return labels_of(node).get(marks.MAINTENANCE) == "true"
 
 
 def _name(body: Json) -> str:

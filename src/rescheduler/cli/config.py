@@ -1,7 +1,8 @@
 """`rescheduler config`: check configuration files, and show what is in force.
 
 The root command adds `config_group`. Results go to stdout, errors to stderr with one line each; the exit code is 2
-where a file cannot be read or is refused, so that a pipeline can check its configuration before it rolls it out.
+where a file is refused and 1 where it cannot be read, so that a pipeline can check its configuration before it rolls it
+out.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rescheduler.cli import messages
 from rescheduler.cli.late import configurations
+from rescheduler.cli.session import code_of
 
 if TYPE_CHECKING:
     from rescheduler.config import Configuration
-
-_REFUSED = 2
 
 
 @click.group("config")
@@ -25,27 +26,30 @@ def config_group() -> None:
     """Check and show configurations."""
 
 
-@config_group.command("check")
+@config_group.command("check", epilog=messages.EXIT_CODES)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 def check(files: tuple[str, ...]) -> None:
     """Check configuration files; FILE may be - for standard input.
 
-    Exits 0 when all are sound, else 2 with every error and its path on stderr.
+    Exits 0 when all are sound, 2 when one is wrong, and 1 when one cannot be read; every error is on stderr, with its
+    path.
     """
-    refused = False
+    codes = set()
     for file in files:
         try:
             config = _read(file)
         except configurations.ConfigErrors as errors:
             click.echo(errors, err=True)
-            refused = True
+            codes.add(code_of(errors))
         else:
             click.echo(f"{file}: ok ({config.kind}, {_counted(config)})")
-    if refused:
-        sys.exit(_REFUSED)
+    if codes:
+        sys.exit(max(codes))
 
 
-@config_group.command("show")
+@config_group.command(
+    "show", short_help="Print the configuration in force, with all defaults.", epilog=messages.EXIT_CODES
+)
 @click.option(
     "--config", "file", metavar="FILE", help="Configuration file, or - for standard input; none shows the defaults."
 )
@@ -56,7 +60,7 @@ def show(file: str | None, output: str) -> None:
         config = _read(file)
     except configurations.ConfigErrors as errors:
         click.echo(errors, err=True)
-        sys.exit(_REFUSED)
+        sys.exit(code_of(errors))
     if output == "json":
         click.echo(json.dumps(config.effective(), indent=2, ensure_ascii=False))
     else:

@@ -11,9 +11,10 @@ from pathlib import Path
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.late import configurations, loader
+from rescheduler.cli.late import loader
 from rescheduler.cli.options import STDIN
 from rescheduler.cli.output.terminal import plain
+from rescheduler.cli.session import failures
 
 _FORMATS = ("yaml", "json")
 
@@ -47,10 +48,8 @@ def convert(file: str, output: str, *, strict: bool) -> None:
     from rescheduler.config.conversion.converting import converted  # noqa: PLC0415 - as said above
     from rescheduler.strategies import settings_by_name  # noqa: PLC0415 - the same
 
-    try:
+    with failures():
         result = converted(loader.text_of(file), loader.source_name(file), settings_by_name())
-    except configurations.ConfigErrors as errors:
-        raise messages.Failure(*map(str, errors.errors), code=messages.USAGE) from None
     lost = [remark for remark in result.remarks if remark.is_loss]
     for text in lost:
         click.echo(f"warning: {plain(str(text))}", err=True)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rescheduler.config import Configuration
     from rescheduler.planning.emptying import NodeOutlook
 
+_EQUIPPED = "with NodeMaintenance among its enabledStrategies"
 _dry_run = click.option("--dry-run", is_flag=True, help="Have the server check it, and change nothing.")
 
 
@@ -46,7 +47,8 @@ def start(nodes: tuple[str, ...], access: Access, config: str | None, waiting: W
     """Empty nodes and keep them empty.
 
     Marks the nodes, and shows how many pods are left until they are empty. Pods that cannot be moved are named with the
-    reason; when only such pods are left, it ends with exit code 4. Ctrl-C only ends the waiting.
+    reason; when only such pods are left, it ends with exit code 4. It says so if no controller runs, or if none has
+    cordoned the nodes after 20 seconds. Ctrl-C only ends the waiting.
 
     \b
     Examples:
@@ -118,9 +120,8 @@ def status(nodes: tuple[str, ...], access: Access, **flags: str | bool | None) -
         looked = _outlook(live, configured, list(cordons)) if cordons and output != "name" else []
     for name in others:
         messages.note(f"node {name} is not under maintenance")
-    if untouched := [name for name, cordon in cordons.items() if cordon is maintaining.Cordon.NONE]:
-        cure = f"one must run with {maintaining.STRATEGY} among its enabledStrategies"  # it cordons even when paused
-        messages.note(plain(f"not cordoned by any controller yet: {', '.join(untouched)}; {cure}"))
+    if unheeded := _uncordoned(cordons):
+        messages.note(_told_of(unheeded))
     if output in FORMATS:
         messages.emit(document_text(maintenance_output.status_document(looked, cordons), output))
     elif output == "name":
@@ -141,9 +142,29 @@ def _say(node: maintaining.Marked, what: str, *, dry: bool) -> None:
 def _warn_if_idle(live: app.Live, configured: Configuration, *, known: bool) -> None:
     """Say why nothing may happen, as far as that can be known."""
     if absent := presence.absence(live, configured.fields.leader_election.resource_name):
-        messages.warn([f"{absent}; nothing is moved until one does (`rescheduler run`)"])
+        messages.warn([f"{absent}; nothing is moved until one runs {_EQUIPPED} (`rescheduler run`)"])
     if known and maintaining.STRATEGY not in configured.policy().strategies:
         messages.warn([f"{maintaining.STRATEGY} is not among the configuration's enabledStrategies: nothing is moved"])
+
+
+def _uncordoned(cordons: Mapping[str, maintaining.Cordon]) -> list[str]:
+    return [name for name, cordon in cordons.items() if cordon is maintaining.Cordon.NONE]
+
+
+def _told_of(unheeded: Iterable[str]) -> str:
+    """A controller that empties nodes cordons them first, even when it is paused."""
+    return f"not cordoned by any controller yet: {', '.join(unheeded)}; one must run {_EQUIPPED}"
+
+
+def _prospect(live: app.Live, configured: Configuration, nodes: Sequence[str]) -> str:
+    """Who goes on with it, as far as that can be known."""
+    if absent := presence.absence(live, configured.fields.leader_election.resource_name):
+        return absent
+    cordons, _ = maintaining.under_maintenance(live, nodes)
+    if unheeded := _uncordoned(cordons):
+        return _told_of(unheeded)
+    ours = all(cordon is maintaining.Cordon.OURS for cordon in cordons.values())
+    return "the controller goes on" if ours else f"a controller {_EQUIPPED} goes on"
 
 
 def _outlook(live: app.Live, configured: Configuration, nodes: Sequence[str]) -> list[NodeOutlook]:
@@ -164,15 +185,20 @@ def _wait(live: app.Live, nodes: list[str], configured: Configuration, timeout: 
                 line.change(told)
                 line.state(told)
 
-            emptying = maintaining.Emptying(live, nodes, [(pod.namespace, pod.pod) for pod in barred], noticed)
+            def unheeded(names: list[str]) -> None:
+                messages.warn([_told_of(names)])
+
+            audience = maintaining.Audience(noticed, unheeded)
+            emptying = maintaining.Emptying(live, nodes, [(pod.namespace, pod.pod) for pod in barred], audience)
             emptying.wait(timeout)
     except TimeoutError:
         stuck = [
             maintenance_output.told_of(pod) for node in _outlook(live, configured, nodes) for pod in node.remaining
         ]
-        raise messages.Failure("not empty yet; the controller goes on", *stuck[:10], code=messages.TIMED_OUT) from None
+        prospect = _prospect(live, configured, nodes)
+        raise messages.Failure(f"not empty yet; {prospect}", *stuck[:10], code=messages.TIMED_OUT) from None
     except KeyboardInterrupt:
-        messages.note("interrupted; the controller goes on. `rescheduler maintenance status` shows how far it is")
+        messages.note("interrupted; the mark stays. `rescheduler maintenance status` shows how far it is")
         raise
     _conclude(emptying.left)
 

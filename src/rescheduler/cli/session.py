@@ -1,7 +1,7 @@
 """What the commands that look at a cluster have in common: configuration, reading, and errors as failures.
 
-`plan` and `explain` open a Session from their flags; `snapshot` only reads. What `app` raises for what a user can
-cause becomes a Failure with its exit code here, and nowhere else.
+`plan` and `explain` open a Session from their flags; `snapshot` only reads. What `app` and `config` raise for what a
+user can cause gets its exit code here, and nowhere else.
 """
 
 from __future__ import annotations
@@ -31,11 +31,16 @@ def failures() -> Iterator[None]:
     try:
         yield
     except configurations.ConfigErrors as errors:
-        raise messages.Failure(*map(str, errors.errors), code=messages.USAGE) from None
+        raise messages.Failure(*map(str, errors.errors), code=code_of(errors)) from None
     except (app.InputError, dump.DumpError, ClusterError) as error:
         raise messages.Failure(str(error)) from error
     except RecursionError:
         raise messages.Failure("the input is nested too deeply to be Kubernetes objects") from None
+
+
+def code_of(errors: configurations.ConfigErrors) -> int:
+    """The exit code for a configuration that is not to be had: a file that cannot be read is not a wrong one."""
+    return messages.UNREADABLE if isinstance(errors.__cause__, OSError) else messages.USAGE
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ class MigrationProgress:
 
 
 def told_of(migration: Migration) -> str:
-    """How one migration stands, in a line: `shop/web-0: AwaitReady: the copy is not Ready yet`."""
+    """How one migration stands, in a line: `shop/web-0: AwaitReady: web-0-copy is not Ready on b yet`."""
     made = migration.progress
     title = f"{migration.namespace}/{migration.order.pod}"
     again = f" (attempt {made.attempts})" if made.attempts > 1 and not made.over else ""

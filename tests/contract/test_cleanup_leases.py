@@ -1,0 +1,79 @@
+"""`rescheduler cleanup` and Leases whose namespace goes: nobody can lead there, so nobody is waited for."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.both_clusters import ClusterUnderTest, Space
+from tests.support.manifests import lease
+from tests.testbed.processes import until
+
+CONFIG = """apiVersion: rescheduler.io/v1alpha1
+kind: ReschedulerConfiguration
+leaderElection: {{resourceName: {0}, resourceNamespace: {0}, leaseDuration: 6s, renewDeadline: 5s, retryPeriod: 100ms}}
+"""
+PROGRAM = str(Path(sys.executable).parent / "rescheduler")
+
+
+@pytest.fixture
+def ending(cluster: ClusterUnderTest) -> Iterator[Space]:
+    """A namespace that is being deleted, and is not gone before the test is over; it has a Lease that stays as long."""
+    space = Space(cluster, f"ending-{secrets.token_hex(4)}")
+    space.api.post("/api/v1/namespaces", {"metadata": {"name": space.name}})
+    held = lease(space.name, holderIdentity="controller-0", leaseDurationSeconds=3)
+    kept = lease("kept")
+    for body in (held, kept):
+        body["metadata"]["finalizers"] = ["test.example/hold"]
+        space.create(body)
+    space.api.delete(f"/api/v1/namespaces/{space.name}")
+    until("its Leases are being deleted", lambda: all(_leaves(space, each) for each in (space.name, "kept")))
+    yield space
+    for each in space.list("Lease"):
+        space.patch("Lease", each["metadata"]["name"], {"metadata": {"finalizers": None}})
+
+
+def _leaves(space: Space, name: str) -> bool:
+    return "deletionTimestamp" in space.get("Lease", name)["metadata"]
+
+
+def cleanup(cluster: ClusterUnderTest, folder: Path, namespace: str) -> subprocess.Popen[str]:
+    """The command, for a Lease in this namespace that has the namespace's name: no other test's is met."""
+    config = folder / "config.yaml"
+    config.write_text(CONFIG.format(namespace))
+    command = [PROGRAM, "cleanup", "--kubeconfig", str(cluster.kubeconfig), "--yes", "--config", str(config)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def succeeds(running: subprocess.Popen[str]) -> None:
+    _, said = running.communicate()
+    assert running.returncode == 0, said
+    assert "being terminated" not in said
+
+
+def test_in_a_namespace_that_is_being_deleted_nobody_leads(ending: Space, tmp_path: Path) -> None:
+    ending.patch("Lease", ending.name, {"metadata": {"finalizers": None}})
+    with cleanup(ending.cluster, tmp_path, ending.name) as running:
+        succeeds(running)
+
+
+def test_in_a_namespace_that_is_not_there_nobody_leads(cluster: ClusterUnderTest, tmp_path: Path) -> None:
+    with cleanup(cluster, tmp_path, "gone-with-the-release") as running:
+        succeeds(running)
+
+
+def test_a_lease_that_is_held_and_goes_with_its_namespace_is_not_waited_for(ending: Space, tmp_path: Path) -> None:
+    with cleanup(ending.cluster, tmp_path, ending.name) as running:
+        ending.patch("Lease", ending.name, {"metadata": {"finalizers": None}})
+        succeeds(running)
+
+
+def test_a_lease_that_is_being_deleted_and_stays_is_taken_when_it_has_run_out(ending: Space, tmp_path: Path) -> None:
+    with cleanup(ending.cluster, tmp_path, ending.name) as running:
+        succeeds(running)
+    assert ending.get("Lease", ending.name)["spec"]["holderIdentity"] == ""
