@@ -34,7 +34,7 @@ QUIET = (
 )
 LAPTOP = (1280, 800)
 PHONE = (360, 740)
-MILLISECONDS = 60_000.0  # for any state that is waited for; machines are shared
+MILLISECONDS = 120_000.0  # for any state that is waited for; machines are shared
 CANCELLED = "net::ERR_ABORTED"  # by the page itself, which has gone on to another view, or is closed
 HAS_NO_HOST = ("data:", "blob:", "about:")
 TELL_VIOLATIONS = """

@@ -54,7 +54,7 @@ def test_the_map_is_coloured_by_what_is_chosen(served: Served, visit: Visitor) -
     pictures = []
     for metric in ("cpu", "memory", "pods"):
         made.page.select_option("#metric", metric)
-        made.page.evaluate("() => new Promise(requestAnimationFrame)")
+        made.page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         pictures.append(made.page.locator("#heatmap").evaluate("canvas => canvas.toDataURL()"))
     assert len(set(pictures)) == 3
 

@@ -117,7 +117,7 @@ def test_an_action_that_fails_after_its_dialog_was_closed_is_told_all_the_same(s
     page.keyboard.press("Escape")
     page.wait_for_selector("dialog[open]", state="detached")
     held[0].continue_()
-    page.wait_for_selector("#notice [data-kind=bad]", timeout=5000)
+    page.wait_for_selector("#notice [data-kind=bad]")
     assert "the API server does not answer in time" in page.inner_text("#notice")
 
 
@@ -149,10 +149,10 @@ def test_moves_that_wait_can_be_read_and_approved_whatever_the_newest_plan_says(
     assert waiting
     made = visit(served.address)
     made.opens("#/plan")
-    made.page.wait_for_selector("#approve-all", timeout=5000)
+    made.page.wait_for_selector("#approve-all")
     for each in waiting:
         row = f"[data-migration='{each['namespace']}/{each['name']}']"
-        made.page.wait_for_selector(f"{row} [data-action=approve]", timeout=5000)
+        made.page.wait_for_selector(f"{row} [data-action=approve]")
 
 
 def test_an_answer_about_an_earlier_token_does_not_sign_anybody_in_or_out(visit: Visitor) -> None:

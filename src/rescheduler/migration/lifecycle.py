@@ -236,7 +236,7 @@ class Lifecycle:
 
 
 def _entered(scene: Scene, step: Step) -> Scene:
-    progress = replace(step.enter(scene), step=step.name, step_started=scene.now)
+    progress = replace(step.enter(scene), step=step.name, step_started=scene.now, message="")
     return _with(scene, progress)
 
 

@@ -156,6 +156,24 @@ def ready_for(pod: Json, now: float) -> float | None:
     return now - datetime.fromisoformat(since).timestamp() if since else 0.0
 
 
+def unready(pod: Json) -> str:
+    """That a pod is not Ready yet: which, where, and what it says of that."""
+    name, node = pod["metadata"]["name"], pod["spec"].get("nodeName", "")
+    if not node:
+        return _joined(f"{name} has no node yet", condition(pod, "PodScheduled").get("message", ""))
+    status = pod.get("status", {})
+    containers = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
+    waiting = next((each for each in containers if "waiting" in (each.get("state") or {})), None)
+    if waiting is None:
+        return _joined(f"{name} is not Ready on {node} yet", condition(pod, "Ready").get("message", ""))
+    why = waiting["state"]["waiting"]
+    return _joined(f"{name} is not Ready on {node} yet", waiting["name"], why.get("reason", ""), why.get("message", ""))
+
+
+def _joined(*said: str) -> str:
+    return ": ".join(filter(None, said))
+
+
 def controller_of(body: Json) -> Json | None:
     """The owner reference of whoever manages an object."""
     owners: list[Json] = body["metadata"].get("ownerReferences") or []

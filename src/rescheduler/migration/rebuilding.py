@@ -12,7 +12,7 @@ from datetime import datetime
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.gates import letting_through
-from rescheduler.migration.observation import Scene, has_ended, is_leaving, labels_of, notes_of, ready_for
+from rescheduler.migration.observation import Scene, has_ended, is_leaving, labels_of, notes_of, ready_for, unready
 from rescheduler.migration.placeholder import releasing
 from rescheduler.migration.protecting import unprotecting
 from rescheduler.migration.steering import noted, prefers, restoring
@@ -97,7 +97,7 @@ class AwaitRebuiltReady(Plain):
             return GiveUp("the pod that replaced it is gone, too", retry=False)
         if todo := _telling(scene, pod):
             return Do(tuple(todo))
-        return Done() if ready_for(pod, scene.now) is not None else Wait("the new pod is not Ready yet")
+        return Done() if ready_for(pod, scene.now) is not None else Wait(unready(pod))
 
 
 def rebuilt(scene: Scene) -> Json | None:

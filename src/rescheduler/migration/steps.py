@@ -24,6 +24,7 @@ from rescheduler.migration.observation import (
     labels_of,
     notes_of,
     ready_for,
+    unready,
 )
 from rescheduler.migration.preconditions import unfit_target
 from rescheduler.model import marks
@@ -226,10 +227,14 @@ class AwaitReady(Plain):
         wanted = min_ready_seconds(scene)
         ready = ready_for(copy, scene.now)
         if ready is None:
-            return Wait("the copy is not Ready yet")
+            return Wait(unready(copy))
         # Kubernetes writes whole seconds: one more, so that its controllers have seen the time pass, too.
         left = wanted + 1 - ready if wanted else 0.0
-        return Wait(f"the copy must be Ready for {wanted} s", left) if left > 0 else Done()
+        if left <= 0:
+            return Done()
+        since = condition(copy, "Ready").get("lastTransitionTime", "now")
+        where = f"{copy['metadata']['name']} must be Ready on {scene.migration.progress.target}"
+        return Wait(f"{where} for {wanted} s, and is since {since}", left)
 
 
 def workload_of(scene: Scene) -> Json | None:

@@ -49,7 +49,7 @@ class Measuring:
         if seen == self._seen and (metering is None or now - self._at < _RENEWED):
             return
         self._seen, self._at = seen, now
-        if metering is None:
+        if metering is None or metering.last is None:  # nobody measures, or nobody has answered yet
             await self._loads.measure_by(None)
             return
         copied = self._copied()

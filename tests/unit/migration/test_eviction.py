@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rescheduler.migration.copying import EvictOriginal
 from rescheduler.migration.eviction import Evict, Pause, Prefer, TakeTurn
 from rescheduler.migration.lifecycle import Lifecycle, Manner
 from rescheduler.migration.observation import Refused, Steered
@@ -23,6 +24,7 @@ from tests.unit.migration.scenes import (
     NOW,
     Json,
     budget,
+    copy_of,
     deployment,
     leaving,
     migration,
@@ -137,6 +139,20 @@ def test_no_eviction_is_sent_that_a_budget_forbids() -> None:
     assert isinstance(Evict(30).look(scene(EVICT, temporary_budget=budget(allowed=0))), Wait)
     assert isinstance(Evict(30).look(scene(EVICT, budgets=(budget(),))), Do)
     assert Evict(30).look(scene(EVICT, pod=leaving(pod()))) == Done()
+
+
+@pytest.mark.parametrize(("own", "seconds"), [(None, 30), (0, 30), (5, 30), (30, 30), (300, 300)])
+def test_an_evicted_pod_never_gets_less_time_to_end_than_its_own(own: int | None, seconds: int) -> None:
+    original = pod()
+    if own is not None:
+        original["spec"]["terminationGracePeriodSeconds"] = own
+    for outlook in (
+        Evict(30).look(scene(EVICT, pod=original)),
+        EvictOriginal(30).look(scene(migration(Method.COPY), copy_of(ownerReferences=[]), pod=original)),
+    ):
+        assert isinstance(outlook, Do)
+        assert isinstance(outlook.commands[0].body, dict)
+        assert outlook.commands[0].body["deleteOptions"]["gracePeriodSeconds"] == seconds
 
 
 def test_two_budgets_that_only_the_server_saw_end_the_move() -> None:

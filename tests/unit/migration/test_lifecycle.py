@@ -48,6 +48,14 @@ def test_a_waiting_step_says_why_and_when_to_look_again() -> None:
     assert decision.progress.message == "the scheduler has not bound the copy yet"
 
 
+def test_a_step_never_shows_what_an_earlier_one_said() -> None:
+    moving = migration(step="Ungate", message="take the gate off")
+    shown = scene(moving, copy_of())
+    decision = LIFE.advance(replace(shown, seen=replace(shown.seen, parts=LIFE.needs(moving))))
+    assert (decision.progress.step, decision.wait) == ("AwaitReady", 0.0)  # Ready at once, and the next goes by more
+    assert decision.progress.message == ""
+
+
 def test_a_migration_is_completed_when_its_last_step_is_done() -> None:
     done = copy_of(ownerReferences=[], annotations={marks.ORIGINAL_POD: "web-a-uid"})
     done["metadata"]["labels"] |= {marks.MIGRATION_STATUS: "completed"}

@@ -7,8 +7,8 @@ from typing import Any
 from rescheduler.migration.commands import Verb
 from rescheduler.migration.leftovers import leftovers
 from rescheduler.migration.lifecycle import Lifecycle
-from rescheduler.migration.rebuilding import MarkRebuilt, disowning, rebuilt
-from rescheduler.migration.steps import Do, Done
+from rescheduler.migration.rebuilding import AwaitRebuiltReady, MarkRebuilt, disowning, rebuilt
+from rescheduler.migration.steps import Do, Done, Wait
 from rescheduler.model import marks
 from rescheduler.model.instant import format_instant
 from rescheduler.model.migration import Phase, Reference
@@ -46,6 +46,17 @@ def test_the_pod_that_the_webhook_marked_is_the_rebuilt_one_though_another_is_yo
 def test_a_pod_without_marks_is_taken_where_the_webhook_was_not_asked() -> None:
     new = plain("web-c")
     assert rebuilt(found(new, marked("web-d", by="another"))) is new
+
+
+def test_who_waits_for_the_rebuilt_pod_says_what_it_says() -> None:
+    moving = migration(Method.EVICT, "AwaitRebuiltReady", replacement=Reference("Pod", "web-c", "web-c-uid"))
+    new = marked("web-c") | {"status": {"phase": "Pending"}}
+    assert AwaitRebuiltReady().look(found(new, moving=moving)) == Wait("web-c has no node yet")
+    full = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}
+    new["status"]["conditions"] = [full]
+    assert AwaitRebuiltReady().look(found(new, moving=moving)) == Wait("web-c has no node yet: 0/3 nodes are available")
+    new["spec"]["nodeName"] = "three"
+    assert AwaitRebuiltReady().look(found(new, moving=moving)) == Wait("web-c is not Ready on three yet")
 
 
 def test_other_pods_that_were_marked_for_the_move_lose_the_marks() -> None:

@@ -120,12 +120,35 @@ def test_a_copy_that_lands_elsewhere_is_given_up() -> None:
 def test_a_copy_must_be_ready_for_as_long_as_its_workload_asks() -> None:
     patient = replica_set()
     patient["spec"]["minReadySeconds"] = 30
-    copy = copy_of()
-    copy["status"]["conditions"][0]["lastTransitionTime"] = format_instant(NOW - 29)
-    assert AwaitReady().look(scene(MOVING, copy, controller=patient)) == Wait("the copy must be Ready for 30 s", 2.0)
+    copy, since = copy_of(), format_instant(NOW - 29)
+    copy["status"]["conditions"][0]["lastTransitionTime"] = since
+    waits = Wait(f"copy must be Ready on two for 30 s, and is since {since}", 2.0)
+    assert AwaitReady().look(scene(MOVING, copy, controller=patient)) == waits
     assert AwaitReady().look(scene(MOVING, copy)) == Done()
     copy["status"] = {"phase": "Failed", "reason": "OutOfcpu"}
     assert AwaitReady().look(scene(MOVING, copy)) == GiveUp("the copy ended on two: OutOfcpu")
+
+
+PULLING = {"name": "main", "state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}
+STARTING = {"name": "main", "state": {"waiting": {"reason": "PodInitializing"}}}
+RUNNING = {"name": "side", "state": {"running": {}}}
+GATED = {"type": "Ready", "status": "False", "message": "containers with unready status: [main]"}
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ({}, ""),
+        ({"conditions": [GATED], "containerStatuses": [RUNNING]}, ": containers with unready status: [main]"),
+        ({"conditions": [GATED], "containerStatuses": [RUNNING, PULLING]}, ": main: ErrImagePull: no such image"),
+        ({"initContainerStatuses": [RUNNING], "containerStatuses": [STARTING]}, ": main: PodInitializing"),
+        ({"initContainerStatuses": [PULLING | {"name": "init"}], "containerStatuses": [STARTING]},
+         ": init: ErrImagePull: no such image"),
+    ],
+)  # fmt: skip
+def test_who_waits_for_a_pod_says_for_which_where_and_what_it_says(status: dict[str, Any], said: str) -> None:
+    copy = copy_of() | {"status": {"phase": "Pending"} | status}
+    assert AwaitReady().look(scene(MOVING, copy)) == Wait(f"copy is not Ready on two yet{said}")
 
 
 @pytest.mark.parametrize("step", [CopyTemplate(), Nominate(), Ungate(), Land(), AwaitReady(), HandOver()])

@@ -11,7 +11,7 @@ from rescheduler.migration.news import News
 from rescheduler.model import marks
 from rescheduler.model.instant import format_instant
 from rescheduler.recovery.case import Case, Decision
-from rescheduler.recovery.record import Entry, read
+from rescheduler.recovery.record import WHOLE, Entry, Failure, read, written
 from rescheduler.recovery.settings import Settings
 
 Json = dict[str, Any]
@@ -145,6 +145,12 @@ def recorded(seen: Case, text: str | None) -> Case:
     own = tuple(holder if each["metadata"]["uid"] == holder["metadata"]["uid"] else each for each in seen.controllers)
     pods = tuple(holder if each["metadata"]["uid"] == holder["metadata"]["uid"] else each for each in seen.pods)
     return replace(seen, holder=holder, controllers=own, pods=pods)
+
+
+def known(count: int, *nodes: str, reason: str = "CrashLoopBackOff", ago: float = 60, **more: Any) -> str:
+    """A record of failures on these nodes."""
+    found = {name: Failure(NOW - ago, reason) for name in nodes}
+    return written({WHOLE: replace(Entry(count=count, nodes=found), **more)})
 
 
 def later(seen: Case, seconds: float, *pods: Json) -> Case:

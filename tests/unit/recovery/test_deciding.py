@@ -1,16 +1,15 @@
-"""What is done about a workload's failed pods, told as stories."""
+"""What is done about a workload's failed pods, told as stories; `test_deciding_kinds` has those of other kinds."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from rescheduler.model import marks
 from rescheduler.recovery import telling
 from rescheduler.recovery.avoidance import avoiding
-from rescheduler.recovery.case import Case, Decision
+from rescheduler.recovery.case import Decision
 from rescheduler.recovery.deciding import decide
 from rescheduler.recovery.record import WHOLE, Entry, Failure, written
 from rescheduler.recovery.settings import Settings
@@ -25,6 +24,7 @@ from tests.unit.recovery.cases import (
     deployment_case,
     entries,
     failed,
+    known,
     later,
     names,
     node,
@@ -47,16 +47,6 @@ def of(name: str, on: str = "n1") -> Json:
 
 def well(name: str, on: str = "n2", ready_ago: float = 9_000) -> Json:
     return pod(name, on, OWNER, conditions=[ready("True", ready_ago)])
-
-
-def known(count: int, *nodes: str, reason: str = "CrashLoopBackOff", ago: float = 60, **more: Any) -> str:
-    """A record of failures on these nodes."""
-    found = {name: Failure(NOW - ago, reason) for name in nodes}
-    return written({WHOLE: replace(Entry(count=count, nodes=found), **more)})
-
-
-def with_record(seen: Case, text: str) -> Case:
-    return recorded(seen, text)
 
 
 def stuck(name: str, owner: Json, *avoided: str, ago: float = 700) -> Json:
@@ -95,7 +85,7 @@ def test_after_a_crash_between_record_and_deletion_the_pod_is_deleted_and_not_co
 
 
 def test_pods_that_are_gone_are_no_longer_pending() -> None:
-    seen = with_record(deployment_case(well("web-b")), known(1, "n1", pending=("uid-web-a",)))
+    seen = recorded(deployment_case(well("web-b")), known(1, "n1", pending=("uid-web-a",)))
     assert entries(decide(seen))[WHOLE].pending == ()
 
 
@@ -118,7 +108,7 @@ def test_a_flood_of_failures_is_handled_a_hundred_at_a_time() -> None:
 def test_a_record_that_is_too_long_already_does_not_grow() -> None:
     pods = tuple(of(f"web-{each:05}-{'x' * 50}") for each in range(4_000))
     full = known(1, "n1", pending=tuple(each["metadata"]["uid"] for each in pods[:-1]))
-    decision = decide(with_record(deployment_case(*pods, replicas=5_000), full))
+    decision = decide(recorded(deployment_case(*pods, replicas=5_000), full))
     assert (len(decision.deletions), decision.record) == (3_999, None)
 
 
@@ -131,7 +121,7 @@ def test_without_the_annotation_nothing_is_done() -> None:
 def test_when_the_annotation_is_taken_off_the_record_goes_too() -> None:
     deployment = workload("Deployment", retries=None)
     seen = case(deployment, of("web-a"), controllers=(replica_set(deployment),))
-    assert decide(with_record(seen, known(2, "n1"))) == Decision(record="")
+    assert decide(recorded(seen, known(2, "n1"))) == Decision(record="")
 
 
 def test_switched_off_nothing_is_done() -> None:
@@ -156,7 +146,7 @@ def test_the_misspelt_annotation_works_and_is_told() -> None:
 
 
 def test_without_budget_the_pod_stays_and_people_are_told_once() -> None:
-    seen = with_record(deployment_case(of("web-a", "n3")), known(6, "n1", "n2", revision="aaa"))
+    seen = recorded(deployment_case(of("web-a", "n3")), known(6, "n1", "n2", revision="aaa"))
     decision = decide(seen)
     assert decision.deletions == ()
     assert entries(decision)[WHOLE].count == 6
@@ -166,7 +156,7 @@ def test_without_budget_the_pod_stays_and_people_are_told_once() -> None:
 
 
 def test_budget_for_one_of_two_is_spent_on_one() -> None:
-    seen = with_record(deployment_case(of("web-a", "n3"), of("web-b", "n4")), known(5, "n1"))
+    seen = recorded(deployment_case(of("web-a", "n3"), of("web-b", "n4")), known(5, "n1"))
     decision = decide(seen)
     assert names(decision.deletions) == ["web-a"]
     assert entries(decision)[WHOLE].count == 6
@@ -174,25 +164,25 @@ def test_budget_for_one_of_two_is_spent_on_one() -> None:
 
 
 def test_whoever_raises_the_budget_is_helped_again() -> None:
-    seen = with_record(deployment_case(of("web-a", "n3"), retries="4"), known(6, "n1", told=telling.EXHAUSTED))
+    seen = recorded(deployment_case(of("web-a", "n3"), retries="4"), known(6, "n1", told=telling.EXHAUSTED))
     assert names(decide(seen).deletions) == ["web-a"]
 
 
 def test_an_exhausted_budget_is_not_forgotten_while_pods_still_fail() -> None:
     record = known(6, "n1", ago=9_000, told=telling.EXHAUSTED)
-    assert decide(with_record(deployment_case(of("web-a")), record)) == Decision()
+    assert decide(recorded(deployment_case(of("web-a")), record)) == Decision()
     between = pod("web-a", owner=OWNER, conditions=[ready("True", 5)], containerStatuses=[container(restarts=9)])
-    assert decide(with_record(deployment_case(between), record)).record is None
+    assert decide(recorded(deployment_case(between), record)).record is None
 
 
 def test_old_failures_are_forgotten_and_the_count_with_them() -> None:
-    seen = with_record(deployment_case(of("web-a", "n3")), known(5, "n1", ago=4_000))
+    seen = recorded(deployment_case(of("web-a", "n3")), known(5, "n1", ago=4_000))
     assert entries(decide(seen))[WHOLE].count == 1
     assert set(entries(decide(seen))[WHOLE].nodes) == {"n3"}
 
 
 def test_when_it_failed_on_every_node_all_are_tried_again_and_the_count_stays() -> None:
-    seen = with_record(
+    seen = recorded(
         deployment_case(of("web-a", "n3"), well("web-b"), free_nodes=frozenset({"n1", "n3"})), known(2, "n1")
     )
     decision = decide(seen)
@@ -215,7 +205,7 @@ def test_nodes_of_a_single_pod_count_for_that_pod() -> None:
 
 
 def test_a_failure_everywhere_is_the_workloads_own_fault_and_told_once() -> None:
-    seen = with_record(deployment_case(of("web-a", "n4"), retries="9"), known(3, "n1", "n2", "n3", revision="aaa"))
+    seen = recorded(deployment_case(of("web-a", "n4"), retries="9"), known(3, "n1", "n2", "n3", revision="aaa"))
     decision = decide(seen)
     assert decision.deletions == ()
     assert entries(decision)[WHOLE].count == 3
@@ -230,13 +220,13 @@ def test_pods_that_fail_on_many_nodes_at_once_are_not_even_tried() -> None:
 
 
 def test_a_pod_that_is_well_shows_that_the_workload_can_run() -> None:
-    seen = with_record(deployment_case(of("web-a", "n4"), well("web-b")), known(3, "n1", "n2", "n3"))
+    seen = recorded(deployment_case(of("web-a", "n4"), well("web-b")), known(3, "n1", "n2", "n3"))
     assert names(decide(seen).deletions) == ["web-a"]
 
 
 def test_a_pod_that_is_ready_between_two_crashes_shows_nothing() -> None:
     between = pod("web-b", "n5", OWNER, conditions=[ready("True", 5)], containerStatuses=[container(restarts=9)])
-    seen = with_record(deployment_case(of("web-a", "n4"), between), known(3, "n1", "n2", "n3"))
+    seen = recorded(deployment_case(of("web-a", "n4"), between), known(3, "n1", "n2", "n3"))
     assert decide(seen).outcomes == ("at_fault",)
 
 
@@ -244,7 +234,7 @@ def test_failures_of_different_kinds_are_nobodys_fault() -> None:
     record = {
         name: Failure(NOW - 60, reason) for name, reason in zip(NODES, ("Evicted", "NotStarted", "Error"), strict=False)
     }
-    seen = with_record(deployment_case(of("web-a", "n4")), written({WHOLE: Entry(count=3, nodes=record)}))
+    seen = recorded(deployment_case(of("web-a", "n4")), written({WHOLE: Entry(count=3, nodes=record)}))
     assert names(decide(seen).deletions) == ["web-a"]
 
 
@@ -258,7 +248,7 @@ def test_nodes_that_go_away_are_never_the_workloads_fault() -> None:
 def test_two_ends_of_one_workload_are_each_told_once() -> None:
     waiting = container(waiting={"reason": "InvalidImageName"})
     bad = pod("web-b", "n5", OWNER, phase="Pending", conditions=[scheduled(50)], containerStatuses=[waiting])
-    seen = with_record(deployment_case(of("web-a", "n3"), bad), known(6, "n1", revision="aaa"))
+    seen = recorded(deployment_case(of("web-a", "n3"), bad), known(6, "n1", revision="aaa"))
     decision = decide(seen)
     assert decision.outcomes == ("exhausted", "at_fault")
     assert decide(recorded(seen, decision.record)) == Decision()
@@ -278,7 +268,7 @@ def test_a_new_template_starts_anew_and_old_pods_are_left_to_the_rollout() -> No
     old, new = replica_set(deployment), replica_set(deployment, "bbb", 2)
     seen = case(deployment, crashing("web-a", "n4", old), crashing("web-b", "n5", new), controllers=(old, new))
     record = known(6, "n1", "n2", "n3", told=telling.AT_FAULT, revision="aaa", pending=("uid-web-a",))
-    decision = decide(with_record(seen, record))
+    decision = decide(recorded(seen, record))
     assert names(decision.deletions) == ["web-b"]
     assert entries(decision)[WHOLE] == Entry(
         count=1, nodes={"n5": Failure(NOW, "CrashLoopBackOff")}, pending=("uid-web-b",), revision="bbb"
@@ -289,11 +279,11 @@ def test_a_rollback_is_a_new_template_too() -> None:
     deployment = workload("Deployment", replicas=2)
     back, bad = replica_set(deployment, "aaa", 3), replica_set(deployment, "bbb", 2)
     seen = case(deployment, crashing("web-b", "n5", bad), controllers=(back, bad))
-    assert decide(with_record(seen, known(6, "n1", told=telling.AT_FAULT, revision="bbb"))) == Decision(record="")
+    assert decide(recorded(seen, known(6, "n1", told=telling.AT_FAULT, revision="bbb"))) == Decision(record="")
 
 
 def test_a_healthy_workload_starts_with_a_clean_record() -> None:
-    seen = with_record(deployment_case(well("web-a", ready_ago=700), well("web-b")), known(2, "n1", ago=800))
+    seen = recorded(deployment_case(well("web-a", ready_ago=700), well("web-b")), known(2, "n1", ago=800))
     decision = decide(seen)
     assert decision.record == ""
     assert (reasons(decision.news), decision.outcomes) == ([telling.RECOVERED], ("recovered",))
@@ -301,7 +291,7 @@ def test_a_healthy_workload_starts_with_a_clean_record() -> None:
 
 
 def test_a_workload_that_is_not_well_for_long_enough_is_looked_at_when_it_will_be() -> None:
-    seen = with_record(deployment_case(well("web-a", ready_ago=100), well("web-b")), known(2, "n1", ago=800))
+    seen = recorded(deployment_case(well("web-a", ready_ago=100), well("web-b")), known(2, "n1", ago=800))
     assert decide(seen) == Decision(wait=500.0)
 
 
@@ -317,169 +307,17 @@ def test_a_failure_beside_pods_that_are_all_well_is_not_cleared_at_once() -> Non
 
 
 def test_a_workload_with_fewer_pods_than_it_wants_has_not_recovered() -> None:
-    seen = with_record(deployment_case(well("web-a")), known(2, "n1"))
+    seen = recorded(deployment_case(well("web-a")), known(2, "n1"))
     assert decide(seen).record is None
 
 
 def test_copies_of_the_record_on_replica_sets_go_with_it() -> None:
-    seen = with_record(deployment_case(well("web-a"), well("web-b")), known(2, "n1", ago=800))
+    seen = recorded(deployment_case(well("web-a"), well("web-b")), known(2, "n1", ago=800))
     copied = with_notes(seen.controllers[0], {marks.FAILURES: known(2, "n1")})
     seen = replace(seen, controllers=(copied,))
     assert decide(seen).strays == (copied,)
     still = replace(seen, pods=(of("web-a", "n2"),))
     assert decide(still).strays == ()
-
-
-def test_a_stateful_set_has_an_entry_for_each_pod_and_others_stay_untouched() -> None:
-    stateful = workload("StatefulSet", replicas=3)
-    other = Entry(count=2, nodes={"n5": Failure(NOW - 50, "Evicted")})
-    seen = with_record(case(stateful, crashing("web-1", "n2", stateful)), written({"web-0": other}))
-    decision = decide(seen)
-    assert entries(decision)["web-0"] == other
-    assert entries(decision)["web-1"].count == 1
-    assert "(1 of 3)" in decision.news[0].note
-
-
-def test_a_stateful_sets_pod_that_is_well_again_is_cleared_alone() -> None:
-    stateful = workload("StatefulSet", replicas=2)
-    record = {name: Entry(count=1, nodes={"n5": Failure(NOW - 900, "Evicted")}) for name in ("web-0", "web-1")}
-    seen = with_record(case(stateful, pod("web-0", "n1", stateful), crashing("web-1", "n2", stateful)), written(record))
-    decision = decide(seen)
-    assert set(entries(decision)) == {"web-1"}
-    assert telling.RECOVERED in reasons(decision.news)
-
-
-def test_a_stateful_sets_pod_of_a_new_template_starts_anew() -> None:
-    stateful = workload("StatefulSet", replicas=2)
-    body = crashing("web-0", "n2", stateful)
-    body["metadata"]["labels"] = {"controller-revision-hash": "web-2"}
-    seen = with_record(
-        case(stateful, body), written({"web-0": Entry(count=3, revision="web-1", told=telling.EXHAUSTED)})
-    )
-    assert entries(decide(seen))["web-0"].count == 1
-
-
-def test_a_failed_pod_that_its_controller_deleted_first_is_counted_all_the_same() -> None:
-    stateful = workload("StatefulSet", replicas=2)
-    gone = failed("web-1", "n2", stateful, reason="OutOfcpu")
-    seen = case(stateful, pod("web-0", "n1", stateful), vanished=(gone,))
-    decision = decide(seen)
-    assert decision.deletions == ()
-    assert entries(decision)["web-1"].count == 1
-    assert set(entries(decision)["web-1"].nodes) == {"n2"}
-    assert decide(recorded(seen, decision.record)).record is None
-    assert entries(decide(recorded(replace(seen, vanished=()), decision.record)))["web-1"].count == 1
-
-
-def test_a_pod_that_is_gone_anyway_is_counted_also_where_no_node_could_take_it() -> None:
-    stateful = workload("StatefulSet", replicas=1)
-    for places, nodes in ((frozenset[str](), {"n2"}), (frozenset({"n2"}), set[str]())):
-        gone = failed("web-0", "n2", stateful, reason="OutOfcpu")
-        decision = decide(case(stateful, vanished=(gone,), free_nodes=places))
-        assert entries(decision)["web-0"].count == 1
-        assert set(entries(decision)["web-0"].nodes) == nodes, "where all have been tried, all are tried again"
-        kept = decide(case(stateful, gone, free_nodes=places))
-        assert (kept.record is None) is ("uid-web-0" in kept.undecided) is (not places)
-
-
-def test_a_pod_that_is_leaving_is_counted_if_it_had_failed_before() -> None:
-    stateful = workload("StatefulSet", replicas=1)
-    fell, leaving = (failed("web-0", "n2", stateful, reason="OutOfcpu") for _ in range(2))
-    leaving["metadata"]["deletionTimestamp"] = stamp(1)
-    assert decide(case(stateful, leaving)).record is None
-    decision = decide(case(stateful, leaving, vanished=(fell,)))
-    assert (entries(decision)["web-0"].count, decision.deletions) == (1, ())
-
-
-def test_failures_that_are_decided_about_later_are_named() -> None:
-    stateful = workload("StatefulSet", replicas=150)
-    fell = tuple(failed(f"web-{number:03}", "n2", stateful, reason="OutOfcpu") for number in range(150))
-    young = failed("web-200", "n2", stateful, reason="OutOfcpu", ago=1)
-    done = failed("web-300", "n2", stateful, reason="DeadlineExceeded")
-    decision = decide(case(stateful, vanished=(*fell, young, done)))
-    counted = {uid for entry in entries(decision).values() for uid in entry.pending}
-    assert len(counted) == 100
-    assert decision.undecided == {each["metadata"]["uid"] for each in (*fell, young)} - counted
-
-
-def test_a_daemon_sets_pod_is_restarted_where_it_is() -> None:
-    daemon = workload("DaemonSet")
-    decision = decide(
-        case(daemon, crashing("agent-a", "n2", daemon), pod("agent-b", "n3", daemon), free_nodes=frozenset())
-    )
-    assert names(decision.deletions) == ["agent-a"]
-    assert entries(decision)["n2"].count == 1
-    assert (reasons(decision.news), decision.outcomes) == ([telling.RESTARTED], ("restarted",))
-
-
-def test_a_failed_pod_of_a_job_is_recorded_and_stays() -> None:
-    job = workload("Job", parallelism=1)
-    seen = case(job, failed("sum-a", "n2", job))
-    decision = decide(seen)
-    assert decision.deletions == ()
-    assert set(entries(decision)[WHOLE].nodes) == {"n2"}
-    again = decide(recorded(seen, decision.record))
-    assert (again.record, again.deletions, again.news) == (None, (), ())
-
-
-def test_a_job_that_was_cleared_does_not_count_its_old_failures_again() -> None:
-    job = workload("Job", parallelism=1)
-    old = failed("sum-a", "n2", job, ago=700)
-    running = pod("sum-b", "n3", job, conditions=[ready("True", 650)])
-    cleared = decide(with_record(case(job, old, running), known(1, "n2", ago=690, pending=("uid-sum-a",))))
-    assert cleared.record == ""
-    assert decide(case(job, old, running)).record is None
-
-
-def test_a_jobs_crashing_pod_is_deleted_only_if_the_job_goes_on() -> None:
-    job = workload("Job", parallelism=1)
-    assert names(decide(case(job, crashing("sum-a", "n2", job))).deletions) == ["sum-a"]
-    job["spec"]["backoffLimit"] = 0
-    decision = decide(case(job, crashing("sum-a", "n2", job)))
-    assert (decision.record, decision.deletions) == (None, ())
-    assert reasons(decision.news) == [telling.REFUSED]
-    assert "backoffLimit is 0" in decision.news[0].note
-
-
-def test_of_several_crashing_pods_of_a_job_no_more_go_than_the_job_can_bear() -> None:
-    job = workload("Job", parallelism=3, backoffLimit=2)
-    decision = decide(case(job, *(crashing(f"sum-{each}", "n2", job) for each in "abc")))
-    assert names(decision.deletions) == ["sum-a", "sum-b"]
-    assert entries(decision)[WHOLE].count == 2
-
-
-def test_pods_of_a_finished_job_are_left_alone_and_a_complete_one_is_cleared() -> None:
-    job = workload("Job", parallelism=1)
-    job["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
-    assert decide(case(job, failed("sum-a", "n2", job))) == Decision()
-    job["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
-    for count, retries in ((1, "1 retry"), (2, "2 retries")):
-        decision = decide(with_record(case(job, failed("sum-a", "n2", job)), known(count, "n2")))
-        assert (decision.record, decision.outcomes) == ("", ("recovered",))
-        assert decision.news[0].note == f"the Job has completed, after {retries}"
-
-
-def test_a_cron_jobs_record_lasts_until_a_job_completes_after_the_failures() -> None:
-    cron = workload("CronJob", "nightly", jobTemplate={"spec": {"parallelism": 1}})
-    job = workload("Job", "nightly-1", retries=None)
-    decision = decide(case(cron, crashing("nightly-1-a", "n2", job), controllers=(job,)))
-    assert set(entries(decision)[WHOLE].nodes) == {"n2"}
-    done = workload("Job", "nightly-2", retries=None)
-    for ago, cleared in ((600, False), (10, True)):
-        completed = {"conditions": [{"type": "Complete", "status": "True"}], "completionTime": stamp(ago)}
-        seen = with_record(case(cron, controllers=(done | {"status": completed},)), known(1, "n2", ago=60))
-        decision = decide(seen)
-        assert (decision.record == "") is cleared
-        assert [each.note for each in decision.news] == ["the last Job has completed, after 1 retry"] * cleared
-
-
-def test_a_cron_job_with_another_template_starts_anew() -> None:
-    cron = workload("CronJob", "nightly", jobTemplate={"spec": {"parallelism": 1}})
-    job = workload("Job", "nightly-1", retries=None)
-    first = case(cron, crashing("nightly-1-a", "n2", job), controllers=(job,))
-    seen = recorded(first, decide(first).record)
-    seen.holder["spec"]["jobTemplate"] = {"spec": {"parallelism": 1, "backoffLimit": 3}}
-    assert decide(replace(seen, pods=())).record == ""
 
 
 def test_a_pod_that_a_guard_protects_is_left_alone_and_that_is_told() -> None:
@@ -507,16 +345,16 @@ def test_when_most_nodes_are_away_it_is_not_they_who_failed() -> None:
 
 
 def test_a_record_that_cannot_be_read_is_told_and_started_anew() -> None:
-    seen = with_record(deployment_case(of("web-a")), "{broken")
+    seen = recorded(deployment_case(of("web-a")), "{broken")
     decision = decide(seen)
     assert entries(decision)[WHOLE].count == 1
     assert reasons(decision.news) == [telling.UNREADABLE, telling.RESCHEDULED]
     assert decision.outcomes == ("unreadable", "rescheduled")
-    assert decide(with_record(deployment_case(well("web-a")), "[]")).record == ""
+    assert decide(recorded(deployment_case(well("web-a")), "[]")).record == ""
 
 
 def test_a_pod_that_finds_no_place_for_our_sake_is_made_again_without_nodes_to_avoid() -> None:
-    seen = with_record(deployment_case(stuck("web-c", OWNER, "n1", "n2")), known(2, "n1", "n2", revision="aaa"))
+    seen = recorded(deployment_case(stuck("web-c", OWNER, "n1", "n2")), known(2, "n1", "n2", revision="aaa"))
     decision = decide(seen)
     assert names(decision.deletions) == ["web-c"]
     assert entries(decision)[WHOLE] == Entry(count=2, pending=("uid-web-c",), revision="aaa")
@@ -527,16 +365,16 @@ def test_a_pod_that_finds_no_place_for_our_sake_is_made_again_without_nodes_to_a
 
 def test_a_pod_that_finds_no_place_for_other_reasons_waits_for_one() -> None:
     record = known(2, "n1", "n2")
-    assert not decide(with_record(deployment_case(stuck("web-c", OWNER)), record)).deletions
+    assert not decide(recorded(deployment_case(stuck("web-c", OWNER)), record)).deletions
     young = deployment_case(stuck("web-c", OWNER, "n1", ago=100))
-    assert not decide(with_record(young, record)).deletions
-    assert decide(with_record(young, record)).wait == 500.0
+    assert not decide(recorded(young, record)).deletions
+    assert decide(recorded(young, record)).wait == 500.0
     cordoned = deployment_case(stuck("web-c", OWNER, "n1", "n2"), free_nodes=frozenset({"n5"}))
-    assert not decide(with_record(cordoned, record)).deletions
+    assert not decide(recorded(cordoned, record)).deletions
 
 
 def test_nodes_that_the_template_itself_refuses_are_none_of_ours() -> None:
-    seen = with_record(deployment_case(stuck("web-c", OWNER, "n1")), known(2, "n1"))
+    seen = recorded(deployment_case(stuck("web-c", OWNER, "n1")), known(2, "n1"))
     seen.controllers[0]["spec"]["template"]["spec"]["affinity"] = avoiding(None, ["n1"])
     assert not decide(seen).deletions
 

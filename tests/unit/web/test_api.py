@@ -237,7 +237,7 @@ async def raw(address: str, request: bytes) -> tuple[int, bytes]:
     where = urlsplit(address)
     reader, writer = await asyncio.open_connection(where.hostname, where.port)
     writer.write(request)
-    answer = await asyncio.wait_for(reader.read(), 10)
+    answer = await asyncio.wait_for(reader.read(), 60)
     writer.close()
     await writer.wait_closed()
     head, _, body = answer.partition(b"\r\n\r\n")

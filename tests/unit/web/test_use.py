@@ -11,6 +11,7 @@ from rescheduler.runtime.metering import Metering
 from rescheduler.usage.errors import UsageError
 from rescheduler.usage.history import History
 from rescheduler.usage.source import Take
+from rescheduler.web import measuring
 from rescheduler.web.views.nodes import rows
 from tests.support.showing import NOW, Clock, Stage, asked, node, pod, served
 
@@ -106,7 +107,10 @@ async def test_the_configuration_tells_pools_and_what_strategies_do_there() -> N
     assert strategies["LoadBalancing"]["settings"]["imbalanceThreshold"] == 20.0
 
 
-async def test_measured_use_counts_from_when_it_is_measured_and_is_what_the_plan_says() -> None:
+async def test_measured_use_counts_from_when_it_is_measured_and_is_what_the_plan_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(measuring, "_LOOKS", 3600.0)  # it is looked when it is said here
     source, clock = Source(), Clock()
     made = metered(source, clock)
     fill(made)
@@ -152,6 +156,19 @@ async def test_a_source_that_fails_is_told_of_and_what_it_said_counts_until_it_i
         made.page.showing.measuring.again()
         await made.page.showing.measuring.look()
         assert (await asked(address, "/api/overview"))[1]["utilisation"]["cpu"]["max"] == 2.5
+
+
+async def test_a_source_that_has_never_answered_does_not_count_however_often_it_is_looked() -> None:
+    source, clock = Source(), Clock()
+    made = metered(source, clock)
+    fill(made)
+    source.fails = "nobody answers"
+    assert made.metering is not None
+    await made.metering.ask()
+    await made.page.showing.measuring.look()
+    async with served(made) as address:
+        overview = (await asked(address, "/api/overview"))[1]
+    assert overview["use"] == {"by": "usage", "counts": False, "measured": None, "why": "nobody answers"}
 
 
 async def test_nothing_is_taken_twice_and_nothing_where_nobody_measures(monkeypatch: pytest.MonkeyPatch) -> None:

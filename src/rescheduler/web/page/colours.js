@@ -2,6 +2,7 @@
 // common kind of colour blindness, lightness alone gives the order, and what is hot also carries a mark.
 // In the light theme more is darker, in the dark theme more is brighter: it always stands out from the ground.
 
+// `paper` is --surface of tokens.css.
 const SCALES = {
   light: {
     calm: ["#e6eef6", "#c3daf0", "#93bfe6", "#5a9ad3", "#2a6fb0"],
@@ -16,7 +17,7 @@ const SCALES = {
     hot: ["#ffb35c", "#ff8a3c", "#ff5f3a"],
     unknown: "#3a424c",
     ink: "#f2f6fa",
-    paper: "#10161d",
+    paper: "#141b23",
     mark: "#c9a6ff",
   },
 };

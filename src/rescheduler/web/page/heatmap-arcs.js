@@ -1,4 +1,5 @@
-// Arcs over the heat map, from the source to the target of each move under way: one sees where the pods go.
+// Arcs over the heat map, from the source to the target of each move under way: one sees where the pods go. They begin and
+// end at the edges of cells, where there are no texts, and pass behind the texts of the cells between.
 // Many at once would hide the map, so only the newest are drawn.
 
 import { el, fill, svg } from "./dom.js";
@@ -21,16 +22,19 @@ export function arcs() {
 function arc(layout, row) {
   const [from, to] = [row.source, row.target].map((name) => layout.place(known.index.get(name)));
   if (!from || !to) return null;
-  const [[x1, y1], [x2, y2]] = [end(from), end(to)];
-  const reach = Math.hypot(x2 - x1, y2 - y1);
-  const [middleX, middleY] = [(x1 + x2) / 2, (y1 + y2) / 2 - Math.min(60, reach * 0.25)];
+  const [[x1, y1], [x2, y2]] = [middle(from), middle(to)];
+  const bow = Math.min(60 / Math.hypot(x2 - x1, y2 - y1), 0.25); // to its left, so that there and back are two arcs
+  const bend = [(x1 + x2) / 2 + (y2 - y1) * bow, (y1 + y2) / 2 - (x2 - x1) * bow];
+  const dot = Math.min(4, Math.max(2, from.size / 12));
+  const [start, end] = [edge(from, bend, dot), edge(to, bend, 0)];
+  const d = `M${start.join(" ")} Q${bend.join(" ")} ${end.join(" ")}`;
   return svg(
     "g",
     { class: "arc", data: { arc: `${row.namespace}/${row.name}` } },
-    svg("path", { class: "arc-back", d: `M${x1} ${y1} Q${middleX} ${middleY} ${x2} ${y2}` }),
-    svg("path", { class: "arc-line", d: `M${x1} ${y1} Q${middleX} ${middleY} ${x2} ${y2}` }),
-    svg("circle", { class: "arc-start", cx: x1, cy: y1, r: Math.min(6, Math.max(2, from.size / 6)) }),
-    head([middleX, middleY], [x2, y2], Math.min(15, Math.max(5, to.size / 3))),
+    svg("path", { class: "arc-back", d }),
+    svg("path", { class: "arc-line", d }),
+    svg("circle", { class: "arc-start", cx: start[0], cy: start[1], r: dot }),
+    head(bend, end, Math.min(13, Math.max(5, to.size / 3))),
   );
 }
 
@@ -41,9 +45,15 @@ function head([fromX, fromY], [x, y], size) {
   return svg("path", { class: "arc-end", d, transform: `translate(${x} ${y}) rotate(${angle})` });
 }
 
-// The middle of a cell; of a large one, the corner that carries no text.
-function end({ x, y, size }) {
-  return size >= 58 ? [x + size - 18, y + size - 18] : [x + size / 2, y + size / 2];
+function middle({ x, y, size }) {
+  return [x + size / 2, y + size / 2];
+}
+
+// Where a line from the middle of a cell to a point leaves it; `within` is how far before that.
+function edge(cell, [toX, toY], within) {
+  const [x, y] = middle(cell);
+  const part = (cell.size / 2 - within) / Math.max(Math.abs(toX - x), Math.abs(toY - y), 1);
+  return [x + (toX - x) * part, y + (toY - y) * part];
 }
 
 /** A sample of an arc, for the legend. */

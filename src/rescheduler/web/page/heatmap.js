@@ -1,11 +1,12 @@
-// The heat map of all nodes: a canvas that draws only what changed, a ring for the chosen node, arcs for the moves under
-// way, a tooltip, pointer and keyboard. Views make one with `heatMap`; it follows the store until its signal ends.
+// The heat map of all nodes: a canvas that draws only what changed, arcs for the moves under way, the nodes' texts over
+// them, a ring for the chosen node, a tooltip, pointer and keyboard. Views make one with `heatMap`; it follows the store
+// until its signal ends.
 
 import { scale } from "./colours.js";
 import { el, fill, say } from "./dom.js";
 import { arcs } from "./heatmap-arcs.js";
 import { layOut } from "./heatmap-layout.js";
-import { paintCell } from "./heatmap-paint.js";
+import { LABELLED, paintCell, write } from "./heatmap-paint.js";
 import { number, percent, t, word } from "./i18n.js";
 import { grouped, othersOf, ruleOf, stateWords, thresholdsOf, useOf } from "./nodes.js";
 import { onPreference, preference, shownTheme } from "./preferences.js";
@@ -24,9 +25,11 @@ export function heatMap(signal, chosen) {
   const ring = el("div", { class: "ring", hidden: true });
   const hover = el("div", { class: "ring faint", hidden: true });
   const overlay = arcs();
-  const stage = el("div", { class: "stage" }, canvas, overlay.element, hover, ring, tip, said,
+  const texts = el("canvas", { class: "texts", aria: { hidden: "true" } });
+  const stage = el("div", { class: "stage" }, canvas, overlay.element, texts, hover, ring, tip, said,
     el("p", { id: "heatmap-keys", class: "unseen", text: t("heatmap.keys") }));
   const context = canvas.getContext("2d");
+  const over = texts.getContext("2d");
   let layout = null;
   let colours = null;
   let scales = []; // by rule: a node's colours go by its own threshold
@@ -38,26 +41,25 @@ export function heatMap(signal, chosen) {
     const { nodes } = known;
     const use = useOf(nodes, preference("metric"), index);
     const own = scales[ruleOf(nodes, index)] ?? colours;
-    paintCell(context, layout.place(index), { use, state: nodes.state[index], name: nodes.names[index] }, own);
+    paintCell(context, layout.place(index), { use, state: nodes.state[index], name: nodes.names[index] }, own, layout.cell >= LABELLED ? over : null);
   };
 
   const paintHeadings = () => {
     const metric = preference("metric");
-    context.textBaseline = "alphabetic";
+    over.fillStyle = colours.ink;
+    over.strokeStyle = colours.paper;
     for (const block of layout.blocks) {
       if (!block.heading) continue;
       const mean = block.members.reduce((sum, index) => sum + (useOf(known.nodes, metric, index) || 0), 0) / block.members.length;
-      context.clearRect(block.x, block.y, block.across, block.heading - 2);
-      context.fillStyle = colours.ink;
-      context.font = "600 13px system-ui, sans-serif";
-      context.fillText(block.label, block.x, block.y + 16, block.across * 0.6);
-      const used = Math.min(context.measureText(block.label).width, block.across * 0.6);
-      context.globalAlpha = 0.66;
-      context.font = "12px system-ui, sans-serif";
+      over.clearRect(block.x - 3, block.y, block.across + 6, block.heading - 2);
+      over.font = "600 13px system-ui, sans-serif";
+      write(over, block.label, block.x, block.y + 16, { widest: block.across * 0.6 });
+      const used = Math.min(over.measureText(block.label).width, block.across * 0.6);
+      over.font = "12px system-ui, sans-serif";
       const whole = t("heatmap.heading", { count: block.members.length, mean: percent(mean) });
-      const fits = context.measureText(whole).width <= block.across - used - 10;
-      context.fillText(fits ? whole : `· ${percent(mean)}`, block.x + used + 10, block.y + 16, Math.max(10, block.across - used - 10));
-      context.globalAlpha = 1;
+      const room = block.across - used - 10;
+      const fits = over.measureText(whole).width <= room;
+      write(over, fits ? whole : `· ${percent(mean)}`, block.x + used + 10, block.y + 16, { widest: Math.max(10, room), alpha: 0.66 });
     }
   };
 
@@ -72,11 +74,8 @@ export function heatMap(signal, chosen) {
     scales = thresholdsOf(preference("metric")).map((threshold) => scale(theme, threshold));
     [colours] = scales;
     layout = layOut(grouped(nodes, preference("group")), width, Math.max(260, Math.min(640, window.innerHeight * 0.62)));
-    const ratio = window.devicePixelRatio || 1;
-    canvas.width = Math.round(width * ratio);
-    canvas.height = Math.round(layout.height * ratio);
-    canvas.style.height = `${layout.height}px`;
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    texts.hidden = layout.cell < LABELLED && !layout.blocks.some((block) => block.heading);
+    for (const pen of [context, over]) fit(pen, width, layout.height);
     paintHeadings();
     for (let index = 0; index < nodes.names.length; index += 1) paint(index);
     note();
@@ -166,6 +165,15 @@ export function heatMap(signal, chosen) {
   size.observe(stage);
   signal.addEventListener("abort", () => size.disconnect());
   return stage;
+}
+
+// Empties it, too.
+function fit(context, width, height) {
+  const ratio = window.devicePixelRatio || 1;
+  context.canvas.width = Math.round(width * ratio);
+  context.canvas.height = Math.round(height * ratio);
+  context.canvas.style.height = `${height}px`;
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
 }
 
 function open(index) {
