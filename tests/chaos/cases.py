@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.model import marks
 from rescheduler.model.plan import Method
+from tests.chaos.lives import forget_lease
 from tests.support.both_clusters import ClusterUnderTest, Items, Space, is_ready, name_of
 from tests.support.manifests import budget, deployment, pod, replica_set, simulated, stateful_set
 from tests.support.migrations import MIGRATIONS
@@ -178,4 +179,7 @@ def stage(cluster: ClusterUnderTest, nodes: list[str], cases: Iterable[str]) -> 
             "all pods of the stage are Ready",
             lambda: all(len(made.pods(case)) == case.replicas for case in made.cases),
         )
-        yield made
+        try:
+            yield made
+        finally:
+            forget_lease(cluster.api)

@@ -33,7 +33,7 @@ ONCE = (STORING, STORED, *IN_REQUEST[0], FIRST, LEAVING)
 LONGEST = 180.0
 """Seconds until a life must have come to its point, or the last one have put all in order. An eviction whose request
 is broken off may have been counted and not done: for two minutes its budget then allows no other."""
-AFTER = 2.0  # how long a life may go on when its move is over, before it is taken to have missed its point
+AFTER = 15.0  # how long a life may go on when its move is over, before it is taken to have missed its point
 TRIES = 5  # lives for one point, where the machine is too busy for them to keep their lease
 SIGKILLED = -9
 Tell = Callable[[str], None]
@@ -169,7 +169,9 @@ def _last_life(stage: Stage, setting: Setting, auditor: Auditor, watch: ReadyWat
         if life.ended is not None:
             return [*broken, f"the last controller ended by itself, with code {life.ended}"]
         code = life.leave()
-        return broken if code == 0 else [*broken, f"the last controller was told to go, and ended with code {code}"]
+        if code != 0 and not life.lost_its_lead:
+            broken.append(f"the last controller was told to go, and ended with code {code}")
+        return broken
 
 
 def _deaths(stage: Stage, setting: Setting, number: int, kill: Kill) -> Iterator[Death]:

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.both_clusters import ClusterUnderTest, Space
+from tests.support.both_clusters import ClusterUnderTest, Space, is_discovered
 from tests.support.migrations import Moves, pod_migrations
 from tests.testbed.hollow import NodeShape
 from tests.testbed.namespaces import own_namespace
+from tests.testbed.processes import until
 
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.cluster)])
@@ -53,8 +54,9 @@ def space(cluster: ClusterUnderTest, namespace: str) -> Space:
 
 @pytest.fixture(scope="module")
 def kind(cluster: ClusterUnderTest) -> Iterator[None]:
-    """PodMigration is served while a module's tests run."""
+    """PodMigration is served while a module's tests run, and kubectl finds it."""
     with pod_migrations(cluster):
+        until("PodMigration is discovered", lambda: is_discovered(cluster, "rescheduler.io"))
         yield
 
 

@@ -62,7 +62,7 @@ def test_every_minute_it_makes_a_job_that_runs_and_is_told_of(space: Space, node
     body["spec"]["jobTemplate"]["spec"] = simulated(job("tick"), completes_in="5")["spec"]
     made = space.create(body)
     space.create(cron_job("tock", "* * * * *", suspend=True))
-    running = until("it has made a Job", lambda: space.get("CronJob", "tick")["status"].get("active"), seconds=90)[0]
+    running = until("it has made a Job", lambda: space.get("CronJob", "tick")["status"].get("active"), seconds=150)[0]
     born = space.get("Job", running["name"])
     scheduled = datetime.fromisoformat(born["metadata"]["annotations"][SCHEDULED_FOR])
     assert name_of(born) == f"tick-{int(scheduled.timestamp()) // 60}"
@@ -136,6 +136,7 @@ def test_its_jobs_and_their_pods_go_with_it(space: Space, nodes: list[str]) -> N
 def test_its_jobs_stay_where_they_are_orphaned(space: Space, nodes: list[str]) -> None:
     made = space.create(cron_job("nightly"))
     space.create(made_for(made, "by-hand"))
+    space.dependents_known(job("later", suspend=True))
     space.delete("CronJob", "nightly", propagationPolicy="Orphan")
     space.gone("CronJob", "nightly")
     assert "ownerReferences" not in space.get("Job", "by-hand")["metadata"]

@@ -51,6 +51,7 @@ def test_a_definition_is_accepted_and_established(kind: Widgets) -> None:
 
 
 def test_a_custom_kind_is_discovered(kind: Widgets) -> None:
+    until("its group is listed", lambda: kind.group in served_groups(kind.cluster))
     groups = {group["name"]: group for group in kind.cluster.api.get("/apis")["groups"]}
     assert groups[kind.group]["preferredVersion"]["groupVersion"] == f"{kind.group}/v1"
     resources = {each["name"]: each for each in kind.cluster.api.get(f"/apis/{kind.group}/v1")["resources"]}
@@ -212,13 +213,13 @@ def test_a_deleted_definition_takes_its_objects_along(space: Space) -> None:
     with widgets(space.cluster) as short_lived:
         space.api.post(short_lived.path(space.name), short_lived.widget("doomed"))
         space.api.delete(f"{DEFINITIONS}/{short_lived.definition}")
-        until("its group is not served", lambda: short_lived.group not in served_groups(space))
+        until("its group is not served", lambda: short_lived.group not in served_groups(space.cluster))
     with widgets(space.cluster, short_lived.group) as again:
         assert space.api.get(again.path(space.name))["items"] == []
 
 
-def served_groups(space: Space) -> set[str]:
-    return {group["name"] for group in space.api.get("/apis")["groups"]}
+def served_groups(cluster: ClusterUnderTest) -> set[str]:
+    return {group["name"] for group in cluster.api.get("/apis")["groups"]}
 
 
 def test_a_definition_without_a_sound_schema_is_refused(space: Space) -> None:
@@ -234,11 +235,12 @@ def test_a_definition_without_a_sound_schema_is_refused(space: Space) -> None:
 
 
 def test_what_a_custom_object_owned_goes_after_it(shelf: Shelf) -> None:
-    # The garbage collector looks for new kinds twice a minute: until it knows this one, nothing happens.
+    # The garbage collector looks for new kinds twice a minute: until it knows this one, nothing happens, and it
+    # comes back to what it could not judge after twice as long each time.
     owner = shelf.create("owner")
     body = lease("owned")
     reference = {"apiVersion": owner["apiVersion"], "kind": "Widget", "name": "owner", "uid": owner["metadata"]["uid"]}
     body["metadata"]["ownerReferences"] = [reference]
     shelf.space.create(body)
     shelf.api.delete(shelf.path("owner"))
-    shelf.space.gone("Lease", "owned")
+    until("Lease owned is gone", lambda: shelf.space.find("Lease", "owned") is None, seconds=240)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.both_clusters import Space, name_of, names, refusal
-from tests.support.manifests import deployment, gated, lease, pod, simulated
+from tests.support.manifests import deployment, gated, lease, pod, replica_set, simulated
 from tests.testbed.api import Json
 from tests.testbed.processes import until
 
@@ -128,6 +128,8 @@ def test_a_collection_is_deleted_by_its_selector(space: Space) -> None:
 def web(space: Space, nodes: list[str]) -> Space:
     space.create(deployment("web", 2))
     space.rolled_out("web")
+    for later in (replica_set("later", 0), gated("later")):
+        space.dependents_known(later)
     return space
 
 
@@ -152,8 +154,8 @@ def test_in_the_foreground_the_owner_goes_last(web: Space) -> None:
     since = web.version("Deployment")
     web.delete("Deployment", "web", propagationPolicy="Foreground")
     seen = web.events("Deployment", since, is_deletion)
-    assert seen[0]["object"]["metadata"]["finalizers"] == ["foregroundDeletion"]
-    assert seen[0]["object"]["metadata"]["deletionTimestamp"]
+    marked = next(event["object"] for event in seen if "deletionTimestamp" in event["object"]["metadata"])
+    assert marked["metadata"]["finalizers"] == ["foregroundDeletion"]
     assert web.find("ReplicaSet", owned) is None
     assert web.list("Pod") == []
 

@@ -168,8 +168,8 @@ def test_an_eviction_of_a_pod_that_is_not_there_finds_nothing(web: Space) -> Non
 def test_a_pod_that_already_leaves_may_be_evicted_again(web: Space) -> None:
     (first, *_) = names(web.pods("web"))
     web.delete("Pod", first)
-    assert web.evict(first, gracePeriodSeconds=5)["status"] == "Success"
-    assert web.get("Pod", first)["metadata"]["deletionGracePeriodSeconds"] == 5
+    assert web.evict(first, gracePeriodSeconds=25)["status"] == "Success"
+    assert web.get("Pod", first)["metadata"]["deletionGracePeriodSeconds"] == 25
 
 
 def test_no_budget_holds_a_pod_that_has_not_started(web: Space) -> None:
@@ -189,7 +189,8 @@ def test_no_budget_holds_a_pod_that_has_ended(web: Space, phase: str) -> None:
 def behind_a_gate(space: Space, *, replicas: int = 3, passed: int) -> list[str]:
     """Pods behind a readiness gate, which only the first so many of them have passed."""
     made = simulated(deployment("web", replicas), ends_in="600")
-    made["spec"]["template"]["spec"]["readinessGates"] = [{"conditionType": IN_SERVICE}]
+    gate = {"readinessGates": [{"conditionType": IN_SERVICE}], "terminationGracePeriodSeconds": 600}
+    made["spec"]["template"]["spec"] |= gate
     space.create(made)
     pods = names(space.exactly("web", replicas, "Running"))
     for name in pods[:passed]:

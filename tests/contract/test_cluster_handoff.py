@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.support.both_clusters import Space, condition, is_ready, name_of, names, refusal
-from tests.support.manifests import GATE, budget, deployment
-from tests.testbed.api import Json
+from tests.support.manifests import GATE, budget, deployment, gated
+from tests.testbed.api import ApiError, Json
 from tests.testbed.processes import until
 
 HASH = "pod-template-hash"
@@ -48,6 +48,27 @@ def make_copy(space: Space, node: str) -> Json:
 def hand_over(space: Space, original: Json) -> None:
     space.patch("Pod", name_of(original), CHEAP)
     space.patch("Pod", "copy", {"metadata": {"labels": {HASH: original["metadata"]["labels"][HASH]}}})
+
+
+def fill_quota(space: Space, pods: int) -> None:
+    """No further pod, as soon as the API server goes by it: it takes note of new quotas in its own time."""
+    space.create({"kind": "ResourceQuota", "metadata": {"name": "full"}, "spec": {"hard": {"pods": str(pods)}}})
+
+    def is_exceeded() -> bool:
+        try:
+            space.create(gated("probe"), dryRun="All")
+        except ApiError as refused:
+            return "exceeded quota: full" in refused.message
+        return False
+
+    until("the quota is full", is_exceeded)
+
+
+def ready_for_long(space: Space, name: str) -> None:
+    """Whatever its minReadySeconds are, the pod is available from now on."""
+    space.ready(name)
+    since = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-02T03:04:05Z"}
+    space.patch_status("Pod", name, {"conditions": [since]}, "strategic")
 
 
 def fewest_available(events: list[Json]) -> int:
@@ -138,8 +159,7 @@ def test_a_budget_that_needs_the_scale_counts_the_unmanaged_copy_as_healthy(
 def test_an_adopted_pod_deletes_nobody_where_the_replicas_have_grown_meanwhile(web: Space, nodes: list[str]) -> None:
     # The quota keeps the ReplicaSet from making the fourth pod itself, which it would do in no time.
     make_copy(web, nodes[0])
-    web.create({"kind": "ResourceQuota", "metadata": {"name": "full"}, "spec": {"hard": {"pods": "4"}}})
-    web.reaches("ResourceQuota", "full", "counts", lambda quota: quota.get("status", {}).get("used"))
+    fill_quota(web, 4)
     before = names(web.pods("web"))
     web.patch("Deployment", "web", {"spec": {"replicas": 4}})
     until("the ReplicaSet is scaled", lambda: web.replica_set("web")["spec"]["replicas"] == 4)
@@ -149,24 +169,29 @@ def test_an_adopted_pod_deletes_nobody_where_the_replicas_have_grown_meanwhile(w
 
 
 def test_a_pod_handed_over_before_its_min_ready_seconds_makes_availability_dip(space: Space, nodes: list[str]) -> None:
-    space.create(deployment("web", 3, minReadySeconds=3))
+    space.create(deployment("web", 3, minReadySeconds=500))
+    for name in names(space.exactly("web", 3)):
+        ready_for_long(space, name)
     space.rolled_out("web")
     since = space.version("ReplicaSet")
     make_copy(space, nodes[0])
     hand_over(space, space.pods("web")[-1])
 
-    def recovered(event: Json) -> bool:
-        """The copy is adopted, the original is gone, and all are available again."""
-        status = event["object"]["status"]
-        adopted = "copy" in names(space.pods("web")) and len(space.pods("web")) == 3
-        return adopted and status["availableReplicas"] == status["replicas"] == 3
+    def dips(found: Json) -> bool:
+        """The copy is adopted, the original is gone, and one is not available."""
+        return (found["status"]["replicas"], found["status"]["availableReplicas"]) == (3, 2)
 
-    assert fewest_available(space.events("ReplicaSet", since, recovered)) == 2
+    name = name_of(space.replica_set("web"))
+    space.reaches("ReplicaSet", name, "dips", dips)
+    assert "copy" in names(space.exactly("web", 3))
+    ready_for_long(space, "copy")
+    space.rolled_out("web")
+    space.patch("ReplicaSet", name, {"metadata": {"labels": {"mark": "last"}}})
+    assert fewest_available(space.events("ReplicaSet", since, is_marked)) == 2
 
 
 def test_a_quota_refuses_the_copy(web: Space, nodes: list[str]) -> None:
-    web.create({"kind": "ResourceQuota", "metadata": {"name": "full"}, "spec": {"hard": {"pods": "3"}}})
-    web.reaches("ResourceQuota", "full", "counts", lambda quota: quota.get("status", {}).get("used"))
+    fill_quota(web, 3)
     with refusal(403, "Forbidden") as refused:
         make_copy(web, nodes[0])
     assert "exceeded quota: full" in refused.message

@@ -12,9 +12,28 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.both_clusters import UNSCHEDULABLE, ClusterUnderTest, Space, is_tainted, name_of, names
+from tests.support.both_clusters import (
+    UNSCHEDULABLE,
+    ClusterUnderTest,
+    Space,
+    is_discovered,
+    is_tainted,
+    name_of,
+    names,
+)
 from tests.support.custom_kinds import widgets
-from tests.support.manifests import budget, daemon_set, deployment, lease, on, pod, simulated, stateful_set
+from tests.support.manifests import (
+    budget,
+    daemon_set,
+    deployment,
+    gated,
+    lease,
+    on,
+    pod,
+    replica_set,
+    simulated,
+    stateful_set,
+)
 from tests.testbed.api import Json
 from tests.testbed.cluster import ControlPlane
 from tests.testbed.processes import until
@@ -94,8 +113,8 @@ def test_get_shows_the_columns_of_each_kind(web: Space, nodes: list[str]) -> Non
     web.create(lease("leader", holderIdentity="me"))
     web.ready("db-0")
     web.reaches("StatefulSet", "db", "is up", lambda found: found["status"].get("readyReplicas") == 1)
-    web.reaches("DaemonSet", "agent", "is up", lambda found: found["status"].get("numberAvailable") == 4)
-    web.reaches("PodDisruptionBudget", "web", "is up", lambda found: found.get("status", {}).get("currentHealthy"))
+    web.reaches("DaemonSet", "agent", "is up", is_up)
+    web.reaches("PodDisruptionBudget", "web", "is up", lambda found: found.get("status", {}).get("currentHealthy") == 2)
     shown: list[tuple[str, dict[str, str]]] = [
         ("deployments", {"NAME": "web", "READY": "2/2", "UP-TO-DATE": "2", "AVAILABLE": "2"}),
         ("replicasets", {"DESIRED": "2", "CURRENT": "2", "READY": "2"}),
@@ -110,6 +129,11 @@ def test_get_shows_the_columns_of_each_kind(web: Space, nodes: list[str]) -> Non
         (row,) = table(kubectl(web, "get", kind))
         assert row | columns == row, kind
         assert "AGE" in row, kind
+
+
+def is_up(daemons: Json) -> bool:
+    counts = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady", "updatedNumberScheduled")
+    return {daemons["status"].get(each) for each in (*counts, "numberAvailable")} == {4}
 
 
 def test_get_takes_selectors_and_prints_json_yaml_and_names(web: Space) -> None:
@@ -133,7 +157,7 @@ def test_get_shows_a_gated_and_an_unschedulable_pod(space: Space, nodes: list[st
 
 
 def test_get_shows_a_pod_that_ends(space: Space, nodes: list[str]) -> None:
-    space.runs(simulated(pod("ending"), ends_in="600"))
+    space.runs(simulated(pod("ending", terminationGracePeriodSeconds=600), ends_in="600"))
     kubectl(space, "delete", "pod", "ending", "--wait=false")
     (row,) = table(kubectl(space, "get", "pods"))
     assert (row["READY"], row["STATUS"]) == ("1/1", "Terminating")
@@ -144,8 +168,8 @@ def test_get_prints_what_is_not_there_as_an_error(space: Space) -> None:
         kubectl(space, "get", "pod", "nobody")
     assert 'Error from server (NotFound): pods "nobody" not found' in failed.value.stderr
     with pytest.raises(subprocess.CalledProcessError) as failed:
-        kubectl(space, "get", "widgets")
-    assert 'the server doesn\'t have a resource type "widgets"' in failed.value.stderr
+        kubectl(space, "get", "doohickeys")
+    assert 'the server doesn\'t have a resource type "doohickeys"' in failed.value.stderr
 
 
 def test_describe_pod_tells_where_it_runs_and_what_happened(space: Space, nodes: list[str]) -> None:
@@ -183,7 +207,7 @@ def test_describe_deployment_shows_its_replica_set_and_events(web: Space) -> Non
 
 def test_describe_works_for_the_other_kinds(web: Space) -> None:
     web.create(budget("web", "web", minAvailable=1))
-    web.reaches("PodDisruptionBudget", "web", "is up", lambda found: found.get("status", {}).get("currentHealthy"))
+    web.reaches("PodDisruptionBudget", "web", "is up", lambda found: found.get("status", {}).get("currentHealthy") == 2)
     assert section(kubectl(web, "describe", "pdb", "web"), "Allowed disruptions") == "1"
     said = kubectl(web, "describe", "replicaset", name_of(web.replica_set("web")))
     assert section(said, "Controlled By") == "Deployment/web"
@@ -194,6 +218,9 @@ def test_delete_waits_until_it_is_gone(web: Space) -> None:
     (first, *_) = names(web.pods("web"))
     assert "deleted" in kubectl(web, "delete", "pod", first)
     assert web.find("Pod", first) is None
+    web.exactly("web", 2, "Running")
+    for later in (replica_set("later", 0), gated("later")):
+        web.dependents_known(later)
     kubectl(web, "delete", "deployment", "web", "--cascade=foreground")
     assert web.find("Deployment", "web") is None
     assert web.list("Pod") == []
@@ -231,13 +258,13 @@ def test_drain_evicts_all_but_daemons(space: Space, nodes: list[str], own_node: 
     space.runs(pod("bare", nodeSelector=on(own_node)))
     space.reaches("DaemonSet", "agent", "is everywhere", lambda found: found["status"].get("numberReady") == 5)
     with pytest.raises(subprocess.CalledProcessError) as refused:
-        kubectl(space, "drain", own_node, "--timeout=20s")
+        kubectl(space, "drain", own_node, "--timeout=60s")
     assert "cannot delete" in refused.value.stderr
-    said = kubectl(space, "drain", own_node, "--ignore-daemonsets", "--force", "--timeout=20s")
+    said = kubectl(space, "drain", own_node, "--ignore-daemonsets", "--force", "--timeout=60s")
     assert f"evicting pod {space.name}/bare" in said
     assert f"node/{own_node} drained" in said
     assert space.find("Pod", "bare") is None
-    assert is_tainted(space.api.get(f"/api/v1/nodes/{own_node}"), UNSCHEDULABLE)
+    until("it is tainted", lambda: is_tainted(space.api.get(f"/api/v1/nodes/{own_node}"), UNSCHEDULABLE))
     left = space.list("Pod", fieldSelector=f"spec.nodeName={own_node}")
     assert [found["metadata"]["labels"]["app"] for found in left] == ["agent"]
 
@@ -249,7 +276,7 @@ def test_drain_waits_for_a_budget(web: Space) -> None:
     )
     where = web.pods("web")[0]["spec"]["nodeName"]
     with web.cordoned(where), pytest.raises(subprocess.CalledProcessError) as refused:
-        kubectl(web, "drain", where, "--pod-selector=app=web", "--timeout=1s")
+        kubectl(web, "drain", where, "--pod-selector=app=web", "--timeout=10s")
     assert "would violate the pod's disruption budget" in refused.value.stderr
 
 
@@ -313,6 +340,7 @@ def test_events_tell_the_story(web: Space) -> None:
 
 def test_custom_kinds_are_at_hand(space: Space) -> None:
     with widgets(space.cluster) as kind:
+        until("it is discovered", lambda: is_discovered(space.cluster, kind.group))
         body = kind.widget("first", size="large")
         assert kubectl(space, "apply", "-f", "-", stdin=body) == f"widget.{kind.group}/first created\n"
         (row,) = table(kubectl(space, "get", f"widgets.{kind.group}"))

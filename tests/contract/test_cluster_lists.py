@@ -7,6 +7,7 @@ import pytest
 from tests.support.both_clusters import Space, name_of, names, refusal
 from tests.support.manifests import gated, lease, pod
 from tests.testbed.api import Json
+from tests.testbed.processes import until
 
 
 def page(space: Space, **query: str) -> Json:
@@ -73,7 +74,7 @@ def test_a_token_that_is_none_is_a_bad_request(seven: Space) -> None:
 
 
 def test_a_list_at_any_version_may_be_asked_for(seven: Space) -> None:
-    assert len(page(seven, resourceVersion="0")["items"]) == 7
+    until("all are in a list of any version", lambda: len(page(seven, resourceVersion="0")["items"]) == 7)
     version = page(seven)["metadata"]["resourceVersion"]
     newer = page(seven, resourceVersion=version, resourceVersionMatch="NotOlderThan")
     assert len(newer["items"]) == 7

@@ -6,7 +6,8 @@ import pytest
 
 from tests.support.both_clusters import Space, condition, name_of, names, refusal
 from tests.support.manifests import budget, deployment, gated, lease, pod, replica_set, stateful_set
-from tests.testbed.api import Json
+from tests.testbed.api import ApiError, Json
+from tests.testbed.processes import until
 
 UUID = 36
 
@@ -212,7 +213,17 @@ def test_a_priority_class_gives_a_pod_its_priority(space: Space) -> None:
     path = "/apis/scheduling.k8s.io/v1/priorityclasses"
     name = f"high-{space.name[-8:]}"
     space.api.post(path, {"metadata": {"name": name}, "value": 1000, "preemptionPolicy": "Never"})
+
+    def is_known() -> bool:
+        try:
+            return bool(space.create(gated("probe", priorityClassName=name), dryRun="All"))
+        except ApiError as refused:
+            if refused.code != 403:
+                raise
+            return False
+
     try:
+        until("admission has heard of the class", is_known)
         spec = space.create(gated("important", priorityClassName=name))["spec"]
         assert (spec["priority"], spec["preemptionPolicy"]) == (1000, "Never")
         with refusal(403, "Forbidden"):

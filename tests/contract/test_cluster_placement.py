@@ -125,6 +125,7 @@ def test_a_pod_whose_nominated_node_is_not_there_goes_elsewhere(space: Space, no
 def test_a_pod_whose_nominated_node_is_cordoned_goes_elsewhere(space: Space, nodes: list[str]) -> None:
     closed, *others = nodes
     with space.cordoned(closed):
+        space.shunned(closed)
         space.create(gated("moving"))
         nominate(space, "moving", closed)
         ungate(space, "moving")

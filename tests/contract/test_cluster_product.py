@@ -30,6 +30,7 @@ def skewed(cluster: ClusterUnderTest, space: Space) -> Iterator[list[str]]:
     """Two nodes: 7 of the 8 quarters of the first are taken, the second is empty."""
     names = cluster.add_nodes(2, NodeShape(cpu="2", labels={"contract.test/skewed": "yes"}), prefix="skewed")
     with space.cordoned(names[1]):
+        space.shunned(names[1])
         web = deployment("web", 7, cpu="250m")
         web["spec"]["template"]["spec"]["nodeSelector"] = {"contract.test/skewed": "yes"}
         space.create(web)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.both_clusters import Space, is_ready, name_of, names
+from tests.support.both_clusters import Items, Space, is_ready, name_of, names
 from tests.support.manifests import GATE, deployment, lease, on, pod, replica_set
 from tests.testbed.api import Json
 from tests.testbed.processes import until
@@ -17,15 +17,15 @@ def owners(found: Json) -> list[str]:
     return [owner["name"] for owner in found["metadata"].get("ownerReferences", ())]
 
 
-def available(space: Space, replicas: int) -> list[Json]:
+def available(space: Space, replicas: int) -> Items:
     """The pods of the ReplicaSet `set`, once so many are available and no more are there."""
 
-    def settled(found: Json) -> bool:
-        status = found.get("status", {})
-        return bool(status.get("availableReplicas", 0) == status.get("replicas", 0) == replicas)
+    def settled() -> Items | None:
+        status, found = space.get("ReplicaSet", "set").get("status", {}), space.pods("set")
+        counts = [status.get("availableReplicas", 0), status.get("replicas", 0), len(found)]
+        return found if counts == [replicas] * 3 and all(map(is_ready, found)) else None
 
-    space.reaches("ReplicaSet", "set", f"has {replicas} available", settled)
-    return space.pods("set")
+    return until(f"ReplicaSet set has {replicas} available", settled)
 
 
 def scale(space: Space, replicas: int) -> None:
@@ -103,6 +103,7 @@ def test_the_pod_of_the_lowest_deletion_cost_goes_first(space: Space, nodes: lis
     pods = names(available(space, 3))
     for number, name in enumerate(pods):
         space.patch("Pod", name, {"metadata": {"annotations": {COST: "-7" if number == cheapest else str(number)}}})
+    space.pods_known()
     scale(space, 2)
     assert left(space, 2) == set(pods) - {pods[cheapest]}
 
@@ -111,6 +112,7 @@ def test_a_pod_without_a_cost_costs_nothing(space: Space, nodes: list[str]) -> N
     space.create(replica_set("set", 2))
     first, second = names(available(space, 2))
     space.patch("Pod", first, {"metadata": {"annotations": {COST: "1"}}})
+    space.pods_known()
     scale(space, 1)
     assert left(space, 1) == {first}
     space.gone("Pod", second)
@@ -141,6 +143,7 @@ def test_a_pod_without_a_node_goes_before_a_cheap_one(space: Space, nodes: list[
     space.patch("Pod", name_of(first), {"metadata": {"annotations": {COST: "-2147483647"}}})
     scale(space, 2)
     space.exactly("set", 2)
+    space.pods_known()
     scale(space, 1)
     assert left(space, 1) == {name_of(first)}
 

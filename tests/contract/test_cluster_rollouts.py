@@ -118,12 +118,14 @@ def test_a_recreated_pod_is_steered_by_the_replica_set_of_a_paused_deployment(we
     set_name = name_of(web.replica_set("web"))
     preference = prefers("In", target)
     web.patch("ReplicaSet", set_name, template(affinity=preference))
+    web.observed("ReplicaSet", set_name)
 
     web.evict(name_of(replaced))
     new = until(
         "it is recreated", lambda: [pod for pod in web.pods("web") if pod["metadata"]["uid"] not in uids(before)]
     )
     web.patch("ReplicaSet", set_name, template(affinity=None))
+    web.observed("ReplicaSet", set_name)
     resumed = web.patch("Deployment", "web", {"spec": {"paused": None}})
     assert web.bound(name_of(new[0])) == target
     assert web.get("Pod", name_of(new[0]))["spec"]["affinity"] == preference
@@ -189,6 +191,7 @@ def test_recreate_ends_all_before_it_starts_any(space: Space, nodes: list[str]) 
 
 def test_the_scale_subresource_reads_and_sets_the_replicas(web: Space) -> None:
     path = web.path("Deployment", "web") + "/scale"
+    web.reaches("Deployment", "web", "is done", has_progressed)
     scale = web.api.get(path)
     assert (scale["kind"], scale["apiVersion"]) == ("Scale", "autoscaling/v1")
     assert (scale["spec"], scale["status"]["replicas"]) == ({"replicas": 3}, 3)
@@ -199,12 +202,11 @@ def test_the_scale_subresource_reads_and_sets_the_replicas(web: Space) -> None:
         web.api.put(path, scale | {"spec": {"replicas": 2}})
 
 
+def has_progressed(found: Json) -> bool:
+    return bool(condition(found, "Progressing").get("reason") == "NewReplicaSetAvailable")
+
+
 def test_its_conditions_say_that_a_deployment_is_available_and_has_progressed(web: Space) -> None:
-    done = web.reaches(
-        "Deployment",
-        "web",
-        "is done",
-        lambda found: condition(found, "Progressing").get("reason") == "NewReplicaSetAvailable",
-    )
+    done = web.reaches("Deployment", "web", "is done", has_progressed)
     assert condition(done, "Available")["status"] == "True"
     assert condition(done, "Available")["reason"] == "MinimumReplicasAvailable"

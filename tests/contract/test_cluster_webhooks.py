@@ -74,7 +74,7 @@ def registered(space: Space, authority: Authority, url: str, **fields: Any) -> I
         "failurePolicy": "Fail",
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
-        "timeoutSeconds": 5,
+        "timeoutSeconds": 30,
     } | fields
     space.api.post(CONFIGURATIONS, {"metadata": {"name": name}, "webhooks": [webhook]})
     try:

@@ -31,7 +31,10 @@ from tests.support.migrations import (
     Moves,
     audit,
     inventory,
+    seen_by_controllers,
     settled,
+    undisturbed,
+    unseen,
 )
 from tests.support.watching import SECONDS, Watched, watched
 from tests.testbed.hollow import NodeShape
@@ -54,6 +57,12 @@ def two_nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
     names = cluster.add_nodes(2, NodeShape(), prefix="swept")
     yield names
     cluster.remove_nodes(names)
+
+
+@pytest.fixture(autouse=True)
+def alone(cluster: ClusterUnderTest) -> None:
+    """Of other tests nothing is left: a janitor puts right what is dead in every namespace, and counts it."""
+    undisturbed(cluster)
 
 
 @pytest.fixture
@@ -144,6 +153,7 @@ def _unharmed(space: Space, before: Inventory, gone: Migration, pods: int) -> Ca
     def holds() -> None:
         found = space.list("Pod")
         assert len(found) == pods, [name_of(each) for each in found]
+        assert not unseen(space), "notes may still be copied"
         order = _order_of(space, before)
         audit(before, inventory(space), replace(gone, order=order))
 
@@ -159,6 +169,7 @@ def test_what_a_running_migration_did_is_left(space: Space, two_nodes: list[str]
     moves.order("m", Order(name_of(original), target=target, method=Method.EVICT))
     with pytest.raises(Killed):
         moves.drive("m", Drive(fuse=Fuse(after="storing step Evict")))
+    seen_by_controllers(space)
     before = inventory(space)
     assert sweep_once(space) == 0
     assert inventory(space) == before
@@ -175,6 +186,7 @@ def test_what_is_not_ours_is_left(space: Space, two_nodes: list[str]) -> None:
     theirs = budget("web-rescheduler-pdb", "web", minAvailable=1)
     theirs["metadata"]["labels"] = {marks.MANAGED_BY: "somebody"}
     space.create(theirs)
+    seen_by_controllers(space)
     before = inventory(space)
     assert sweep_once(space) == 0
     assert inventory(space) == before
@@ -197,6 +209,7 @@ def test_one_object_that_makes_no_sense_does_not_keep_the_others_from_being_put_
         after = inventory(space)
         assert after["Deployment", "web"] == before["Deployment", "web"]
         assert ("PodDisruptionBudget", "web-rescheduler-pdb") not in after
+        assert not unseen(space), "notes may still be copied"
 
     sweep_until(space, put_right)
 
@@ -235,6 +248,7 @@ def test_the_controller_undoes_a_migration_that_is_deleted_while_it_works_on_it(
     config = write_config(tmp_path / "config.yaml", space.name, enabledStrategies=[])
     with Controller(space.cluster.kubeconfig, config, tmp_path / "controller.log"):
         space.create(quota)  # so that no new pod comes, and the move stays where it is
+        space.reaches("ResourceQuota", "full", "counts", lambda each: each.get("status", {}).get("used"))
         Moves(space).order("m", Order(name_of(original), target=target, method=Method.EVICT))
         paused = space.reaches("Deployment", "web", "is paused", lambda found: found["spec"].get("paused"))
         assert paused["metadata"]["annotations"][marks.PAUSED_BY] == "m"

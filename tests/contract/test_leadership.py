@@ -19,7 +19,7 @@ from tests.support.cut_proxy import CutProxy, cut_proxy
 from tests.support.manifests import lease
 from tests.testbed.api import Json
 
-TIMES = LeaseTimes(duration=3.0, renew_deadline=2.0, retry_period=0.1)
+TIMES = LeaseTimes(duration=8.0, renew_deadline=6.0, retry_period=0.1)
 NEVER = LeaseTimes(duration=3600.0, renew_deadline=1800.0, retry_period=0.1)
 SECONDS = 60.0
 NAME = "rescheduler"
@@ -74,13 +74,13 @@ def spec_of(space: Space) -> Json:
 
 
 async def test_one_of_two_leads_and_renews(space: Space) -> None:
-    async with candidate(space, "a") as first:
+    async with candidate(space, "a", NEVER) as first:
         await first.leads()
         begun = spec_of(space)
-        async with candidate(space, "b") as second:
+        async with candidate(space, "b", NEVER) as second:
             await eventually(lambda: bool(second.election.holder and spec_of(space)["renewTime"] > begun["renewTime"]))
             spec = spec_of(space)
-            assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("a", 3)
+            assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("a", 3600)
             assert (spec["acquireTime"], spec["leaseTransitions"]) == (begun["acquireTime"], 0)
             assert first.election.may_act()
             assert not second.election.leading.is_set()
@@ -150,7 +150,7 @@ async def test_a_leader_that_is_ousted_stops(space: Space) -> None:
 
 
 async def test_a_lease_that_is_deleted_is_made_anew_by_its_holder(space: Space) -> None:
-    async with candidate(space, "a") as found:
+    async with candidate(space, "a", NEVER) as found:
         await found.leads()
         space.delete("Lease", NAME)
         await eventually(lambda: space.find("Lease", NAME) is not None)

@@ -220,6 +220,7 @@ def test_a_copy_that_lands_elsewhere_is_taken_back_and_tried_again(web: Space, m
     target = other_node(nodes, original)
     moves.order("m", Order(name_of(original), target=target, method=Method.HANDOFF))
     with web.tainted(target):
+        web.shunned(target)
         failed = moves.drive("m", Drive(replace(QUICK, attempts=2)))
     assert (failed.progress.phase, failed.progress.attempts) == (Phase.FAILED, 2)
     assert f"not on {target}" in failed.progress.message

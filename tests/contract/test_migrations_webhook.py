@@ -31,8 +31,9 @@ from tests.support.migrations import (
     Moves,
     audit,
     settled,
+    undisturbed,
 )
-from tests.support.replicas import Wanted, replica
+from tests.support.replicas import Replica, Wanted, replica
 from tests.testbed.api import Json
 from tests.testbed.hollow import NodeShape
 from tests.testbed.pki import Authority
@@ -106,6 +107,19 @@ def evicting(original: Json) -> str:
     return str(commands.evict(original, 0, "have its controller make it anew"))
 
 
+def evicts(moves: Moves, webhook: Replica, drive: Drive, name: str = "m") -> None:
+    """Driven until it is about to evict, and the replica has heard of that: it need not, before the new pod is made."""
+    with pytest.raises(Killed):
+        moves.drive(name, replace(drive, fuse=Fuse(after="storing step Evict")))
+    until("it is known", lambda: webhook.knows(name, "Evict"))
+
+
+def led(moves: Moves, webhook: Replica, drive: Drive, name: str = "m") -> Migration:
+    """Driven to its end by way of a replica that knows."""
+    evicts(moves, webhook, drive, name)
+    return moves.drive(name, drive)
+
+
 def clean(moves: Moves, before: Inventory, pods: int, done: Migration) -> None:
     """Nothing lost and nothing left, also of what is told late."""
     moves.late(done.name)
@@ -126,8 +140,8 @@ def test_a_new_pod_is_led_to_its_target_and_its_workload_is_not_touched(
     original = space.pods("web")[0]
     target = other_node(trio, original)
     ordered(moves, original, target)
-    with replica(space, authority, Wanted(gate=drive is NOMINATING)):
-        done = moves.drive("m", drive)
+    with replica(space, authority, Wanted(gate=drive is NOMINATING)) as webhook:
+        done = led(moves, webhook, drive)
     assert (done.progress.phase, done.progress.message) == (Phase.COMPLETED, "")
     assert replaced_by(space, done)["spec"]["nodeName"] == target
     clean(moves, before, 2, done)
@@ -141,8 +155,8 @@ def test_a_pod_of_a_job_is_led_to_its_target(space: Space, moves: Moves, authori
     (original,) = until("its pod runs", lambda: [each for each in space.list("Pod") if _is_ready(each)])
     target = other_node(trio, original)
     ordered(moves, original, target)
-    with replica(space, authority, Wanted()):
-        done = moves.drive("m", BY_WEBHOOK)
+    with replica(space, authority, Wanted()) as webhook:
+        done = led(moves, webhook, BY_WEBHOOK)
     assert (done.progress.phase, done.progress.message) == (Phase.COMPLETED, "")
     assert replaced_by(space, done)["spec"]["nodeName"] == target
 
@@ -157,6 +171,7 @@ def test_without_a_webhook_the_pod_lands_somewhere_and_that_is_told(
     target = other_node(trio, original)
     ordered(moves, original, target)
     with space.tainted(target):
+        space.shunned(target)
         done = moves.drive("m", NOMINATING)
     landed = replaced_by(space, done)["spec"]["nodeName"]
     assert (done.progress.phase, done.progress.message) == (
@@ -176,9 +191,8 @@ def test_a_nominated_pod_gets_the_last_room_though_rivals_of_its_size_come(
     space.runs(pod("filler", cpu="2500m", nodeSelector=on(target)))
     before = settled(space, 2)
     ordered(moves, original, target)
-    with replica(space, authority, Wanted(gate=True)):
-        with pytest.raises(Killed):
-            moves.drive("m", replace(NOMINATING, fuse=Fuse(after="storing step Evict")))
+    with replica(space, authority, Wanted(gate=True)) as webhook:
+        evicts(moves, webhook, NOMINATING)
         for number in range(3):
             space.create(pod(f"rival-{number}", cpu="1", nodeSelector=on(target)))
             assert "Insufficient cpu" in space.refused(f"rival-{number}")
@@ -200,10 +214,10 @@ def test_where_no_room_can_be_held_the_move_goes_on_and_says_so(
     original = space.pods("web")[0]
     target = other_node(trio, original)
     ordered(moves, original, target)
-    with replica(space, authority, Wanted(gate=True)):
+    with replica(space, authority, Wanted(gate=True)) as webhook:
         space.create({"apiVersion": "v1", "kind": "ResourceQuota", **quota})
         space.reaches("ResourceQuota", "full", "counts", lambda each: each.get("status", {}).get("used"))
-        done = moves.drive("m", NOMINATING)
+        done = led(moves, webhook, NOMINATING)
     assert done.progress.message.startswith(f"no room is held on {target}: ")
     assert "exceeded quota" in done.progress.message
     assert (done.progress.phase, replaced_by(space, done)["spec"]["nodeName"]) == (Phase.COMPLETED, target)
@@ -219,10 +233,12 @@ def test_a_leader_that_dies_with_a_pod_behind_the_gate_blocks_nobody(
     before = settled(space, 2)
     original = space.pods("web")[0]
     ordered(moves, original, other_node(trio, original))
-    with replica(space, authority, Wanted(gate=True, patience=2.0)):
+    since = space.version("Pod")
+    with replica(space, authority, Wanted(gate=True, patience=2.0)) as webhook:
+        evicts(moves, webhook, NOMINATING)
         with pytest.raises(Killed):
             moves.drive("m", replace(NOMINATING, fuse=Fuse(after=evicting(original))))
-        (new,) = until("the new pod is there", lambda: _marked(space, original))
+        new = first_marked(space, original, since)
         assert marks.NOMINATE_GATE in [gate["name"] for gate in new["spec"]["schedulingGates"]]
         assert new["metadata"]["annotations"][marks.GATED] == "m"
         free = space.ready(name_of(new))
@@ -241,11 +257,13 @@ def test_a_move_that_is_cancelled_behind_the_gate_lets_the_pod_through(
     before = settled(space, 2)
     original = space.pods("web")[0]
     ordered(moves, original, other_node(trio, original))
-    with replica(space, authority, Wanted(gate=True)):
+    since = space.version("Pod")
+    with replica(space, authority, Wanted(gate=True)) as webhook:
+        evicts(moves, webhook, NOMINATING)
         with pytest.raises(Killed):
             moves.drive("m", replace(NOMINATING, fuse=Fuse(after=evicting(original))))
-        (new,) = until("the new pod is there", lambda: _marked(space, original))
-        assert not new["spec"].get("nodeName")
+        new = first_marked(space, original, since)
+        assert not space.get("Pod", name_of(new))["spec"].get("nodeName")
         moves.space.api.patch(f"{MIGRATIONS.format(space.name)}/m/status", {"status": {"step": "RollBack"}})
         done = moves.drive("m", NOMINATING)
     assert done.progress.phase is Phase.FAILED
@@ -263,9 +281,7 @@ def test_a_scale_up_at_the_same_moment_is_told_from_the_replacement(
     target = other_node(trio, original)
     ordered(moves, original, target)
     with replica(space, authority, Wanted(gate=True)) as webhook:
-        with pytest.raises(Killed):
-            moves.drive("m", replace(NOMINATING, fuse=Fuse(after="storing step Evict")))
-        until("it is known", lambda: webhook.knows("m", "Evict"))
+        evicts(moves, webhook, NOMINATING)
         space.patch("ReplicaSet", "web", {"spec": {"replicas": 4}})
         until("more pods are there", lambda: len(space.pods("web")) == 4)
         done = moves.drive("m", NOMINATING)
@@ -310,14 +326,15 @@ def test_two_migrations_of_one_controller_take_turns(
     targets = [other_node(trio, first), other_node(trio, second)]
     ordered(moves, first, targets[0], "first")
     ordered(moves, second, targets[1], "second")
-    with replica(space, authority, Wanted(gate=True)):
+    with replica(space, authority, Wanted(gate=True)) as webhook:
+        evicts(moves, webhook, NOMINATING, "first")
         with pytest.raises(Killed):
             moves.drive("first", replace(NOMINATING, fuse=Fuse(after=evicting(first))))
         waits = replace(NOMINATING, rivals=(moves.read("first"),), until=lambda each: each.progress.step == "TakeTurn")
         assert moves.drive("second", waits).progress.message == (
             "migration first is evicting a pod of the same controller"
         )
-        done = [moves.drive(name, NOMINATING) for name in ("first", "second")]
+        done = [moves.drive("first", NOMINATING), led(moves, webhook, NOMINATING, "second")]
     assert [each.progress.phase for each in done] == [Phase.COMPLETED, Phase.COMPLETED]
     assert [replaced_by(space, each)["spec"]["nodeName"] for each in done] == targets
 
@@ -337,7 +354,10 @@ def test_cleanup_and_the_janitor_find_placeholders_and_gated_pods(
         "evicted": evicting(original),
         "nominated": "storing step ReleaseRoom",
     }
-    with replica(space, authority, Wanted(gate=True)):
+    undisturbed(space.cluster)
+    with replica(space, authority, Wanted(gate=True)) as webhook:
+        if place != "room is held":
+            evicts(moves, webhook, NOMINATING)
         with pytest.raises(Killed):
             moves.drive("m", replace(NOMINATING, fuse=Fuse(after=places[place])))
         space.patch("Pod", "m-room", {"metadata": {"ownerReferences": []}})
@@ -394,7 +414,12 @@ def _is_ready(found: Json) -> bool:
     return condition(found, "Ready").get("status") == "True"
 
 
-def _marked(space: Space, original: Json) -> list[Json]:
-    """The pods that the webhook has marked."""
-    found = space.list("Pod", labelSelector=f"{marks.MIGRATION_ID}=m")
-    return [each for each in found if each["metadata"]["uid"] != original["metadata"]["uid"]]
+def first_marked(space: Space, original: Json, since: str) -> Json:
+    """The pod that the webhook has marked, as it was made: it may be let through soon after."""
+
+    def is_new(event: Json) -> bool:
+        metadata = event["object"]["metadata"]
+        return metadata["uid"] != original["metadata"]["uid"] and marks.PLACEHOLDER not in metadata["labels"]
+
+    found: Json = space.events("Pod", since, is_new, labelSelector=f"{marks.MIGRATION_ID}=m")[-1]["object"]
+    return found

@@ -24,7 +24,7 @@ from rescheduler.runtime.watching import Watching
 from tests.support.both_clusters import Space, name_of
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import HOSTNAME, deployment, pod
-from tests.support.migrations import MIGRATIONS, Moves
+from tests.support.migrations import MIGRATIONS, Moves, undisturbed
 from tests.support.shell import Shell
 from tests.testbed.api import Json
 from tests.testbed.processes import until
@@ -38,7 +38,11 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/{}/events"
 
 @pytest.fixture
 def web(space: Space, nodes: list[str]) -> Space:
-    """A pod of 2 CPUs that a Deployment manages, and one of 1 CPU that is pinned beside it; nodes have 4."""
+    """A pod of 2 CPUs that a Deployment manages, and one of 1 CPU that is pinned beside it; nodes have 4.
+
+    Of other tests nothing is left: moves are assessed in every namespace, and counted.
+    """
+    undisturbed(space.cluster)
     space.create(deployment("web", 1, cpu="2"))
     space.rolled_out("web")
     at = space.pods("web")[0]["spec"]["nodeName"]

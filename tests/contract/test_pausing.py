@@ -14,8 +14,9 @@ from rescheduler.migration.steps import AwaitReady
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.runtime.pausing import Pauses
 from tests.support.both_clusters import Space, name_of
-from tests.support.leading import STATE, client_of, leading
+from tests.support.leading import SECONDS, STATE, client_of, leading
 from tests.support.manifests import deployment, simulated
+from tests.support.misbehaviour import let_start
 from tests.testbed.api import Json
 
 pytestmark = pytest.mark.usefixtures("kind")
@@ -138,7 +139,9 @@ async def test_every_replica_sees_it_and_it_is_told_once(space: Space) -> None:
 async def test_while_paused_nothing_begins_what_has_begun_is_finished_and_a_new_leader_knows(
     space: Space, nodes: list[str]
 ) -> None:
-    space.create(simulated(deployment("web", 2), starts_in="2"))
+    space.create(simulated(deployment("web", 2), starts_in="600"))
+    space.exactly("web", 2)
+    let_start(space, "web")
     space.rolled_out("web")
     begun, held = space.pods("web")
     async with leading(space) as leader:
@@ -149,12 +152,16 @@ async def test_while_paused_nothing_begins_what_has_begun_is_finished_and_a_new_
         await leader.until("it is known", leader.pauses.paused)
         second = await leader.logbook.add(migration(space, "second", held, nodes))
         await leader.says(second, "rescheduling is paused by jane: why; `rescheduler resume` goes on")
+        assert leader.now(first).progress.step == AwaitReady.name
+        await asyncio.to_thread(let_start, space, "web")
         assert (await leader.ends(first)).progress.phase is Phase.COMPLETED
     async with leading(space) as leader:
         assert leader.pauses.paused() is not None
         await leader.says(second, "rescheduling is paused by jane")
         assert leader.now(second).progress.phase is Phase.PENDING
         await Pausing(leader.client, space.name, STATE).resume("joe")
+        await leader.until("it waits for its copy", lambda: leader.now(second).progress.step == AwaitReady.name)
+        await asyncio.to_thread(let_start, space, "web")
         assert (await leader.ends(second)).progress.phase is Phase.COMPLETED
 
 
@@ -169,6 +176,6 @@ def events(space: Space) -> list[Json]:
 
 
 async def _until(reached: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30.0):
+    async with asyncio.timeout(SECONDS):
         while not await asyncio.to_thread(reached):  # noqa: ASYNC110 - some of it is asked of the API server
             await asyncio.sleep(0.05)

@@ -128,7 +128,7 @@ async def test_none_is_moved_when_the_room_of_one_is_gone_before_it_begins(
     space: Space, gang: Items, maintained: str, nodes: list[str]
 ) -> None:
     before = settled(space, 3)
-    impatient = Wanted(manner=replace(QUICK, timeout=3.0, attempts=1))
+    impatient = Wanted(manner=replace(QUICK, timeout=10.0, attempts=1))
     async with leading(space, impatient) as leader:
         plan = await planned(leader, maintained)
         lost = plan.moves[-1].target

@@ -33,7 +33,7 @@ from tests.support.manifests import budget, deployment, pod
 from tests.testbed.hollow import NodeShape
 
 WATCHED = tuple(resource for resource in RESOURCES if not resource.optional)
-SECONDS = 30.0
+SECONDS = 120.0
 
 
 class Client(ApiClient):

@@ -99,6 +99,7 @@ def test_who_is_killed_while_a_single_pod_is_made_again_leaves_one_pod(
     with contextlib.ExitStack() as stack:
         for node in nodes[1:]:
             stack.enter_context(space.cordoned(node))
+        space.shunned(nodes[-1])
         space.create(retried(sick.of(pod("web"))))
         before = space.reaches("Pod", "web", "crashes", is_crashing)
     with recovering(space.cluster, fuse=Fuse(after=after)) as loop:
@@ -197,6 +198,7 @@ def test_the_pods_of_a_node_that_dies_are_made_again_elsewhere(space: Space, nod
     with contextlib.ExitStack() as stack:
         for node in nodes:
             stack.enter_context(space.cordoned(node))
+        space.shunned(nodes[-1])
         space.create(retried(deployment("web", 1)))
         space.create(retried(pod("single")))
         space.create(retried(pod("pinned", nodeSelector=on(frail))))

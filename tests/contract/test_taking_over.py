@@ -103,17 +103,6 @@ def test_a_controller_that_is_killed_right_after_the_write_has_lost_nothing_and_
     assert record(space, "Deployment", "web")["count"] == 2
 
 
-def workloads_elsewhere(space: Space) -> list[str]:
-    found = [
-        each
-        for kind in ("deployments", "statefulsets", "daemonsets", "replicasets")
-        for each in space.api.get(f"/apis/apps/v1/{kind}")["items"]
-    ]
-    found += [each for kind in ("jobs", "cronjobs") for each in space.api.get(f"/apis/batch/v1/{kind}")["items"]]
-    found += space.api.get("/api/v1/pods")["items"]
-    return [name_of(each) for each in found if each["metadata"]["namespace"] != space.name]
-
-
 def test_copies_on_replica_sets_go_though_the_controller_was_killed_before_it_came_to_them(
     space: Space, nodes: list[str]
 ) -> None:
@@ -123,8 +112,6 @@ def test_copies_on_replica_sets_go_though_the_controller_was_killed_before_it_ca
     (copy,) = space.list("ReplicaSet")
     key = marks.KSE_RECORDS["Deployment"]
     assert key in notes(space, "ReplicaSet", name_of(copy)), "the Deployment's controller copies annotations"
-    # Namespaces take a while to go, and the one write that is left must not be spent on another test's workload.
-    until("only this test's workloads are left", lambda: workloads_elsewhere(space) == [])
     with recovering(space.cluster, fuse=Fuse(writes=1)) as loop:
         loop.is_killed()
     assert taken(space, "Deployment", "web")["count"] == 1

@@ -256,7 +256,7 @@ def test_a_bundle_that_others_inject_is_left_to_them(space: Space, home: str, tm
     settings = settings_of(home, files=CertificateFiles(pair.certificate, pair.key))
     with removed(space, settings), replica(space, settings) as ours:
         until("it serves", lambda: not ours.serving.why_not())
-        assert "is not trusted" in ours.keep()  # nobody has injected it yet
+        until("nobody has injected it yet", lambda: "is not trusted" in ours.keep())
         value = base64.b64encode(authority.certificate.read_bytes()).decode()
         steps = [{"op": "add", "path": f"/webhooks/{each}/clientConfig/caBundle", "value": value} for each in (0, 1)]
         space.api.patch(f"{CONFIGURATIONS}/{settings.name}", steps, "json")

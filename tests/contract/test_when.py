@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -22,13 +23,13 @@ from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_
 from tests.support.leading import LENIENT, Leader, Wanted, leading
 from tests.support.manifests import deployment, simulated, stateful_set
 from tests.support.manifests import pod as bare_pod
+from tests.support.misbehaviour import let_start
 from tests.testbed.api import Json
 from tests.testbed.namespaces import own_namespace
 from tests.testbed.processes import until
 
 pytestmark = pytest.mark.usefixtures("kind")
 REAL = pytest.mark.parametrize("cluster", [pytest.param("real", marks=pytest.mark.cluster)], indirect=True)
-EVERYWHERE = "/apis/rescheduler.io/v1alpha1/podmigrations"
 AUTOSCALERS = "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers"
 
 
@@ -114,9 +115,6 @@ async def test_no_more_begin_within_an_hour_than_may_and_a_new_leader_has_not_fo
     web: Space, nodes: list[str]
 ) -> None:
     first, second = web.pods("web")
-    await asyncio.to_thread(
-        until, "what other tests have moved is forgotten", lambda: not web.api.get(EVERYWHERE)["items"]
-    )
     hours = Hours(Timing(moves_per_hour=1))
     async with leading(web, Wanted(timing=hours)) as leader:
         one = await leader.ends(await leader.logbook.add(planned(web, "one", first, nodes)))
@@ -163,7 +161,9 @@ async def test_one_namespace_waits_for_its_hour_while_another_goes_on_and_a_new_
 async def test_such_a_share_of_a_workload_moves_at_once_and_the_others_wait_their_turn(
     space: Space, nodes: list[str]
 ) -> None:
-    space.create(simulated(deployment("web", 4), starts_in="2"))
+    space.create(simulated(deployment("web", 4), starts_in="600"))
+    space.exactly("web", 4)
+    let_start(space, "web")
     space.rolled_out("web")
     limits = Concurrency(total=None, per_node=None, per_workload="50%")
     async with leading(space, Wanted(concurrency=limits)) as leader:
@@ -175,9 +175,29 @@ async def test_such_a_share_of_a_workload_moves_at_once_and_the_others_wait_thei
         told = "2 under way (migration.concurrency.perWorkload, 50% of 4 replicas)"
         # Whose turn comes last is not said: the rollout that a handoff looks like may hold any of them for a moment.
         await leader.until("one waits", lambda: any(told in leader.now(each).progress.message for each in added))
-        for each in added:
-            assert (await leader.ends(each)).progress.phase is Phase.COMPLETED
+        async with starting(space):
+            for each in added:
+                assert (await leader.ends(each)).progress.phase is Phase.COMPLETED
         assert max(at_once) == 2
+
+
+@asynccontextmanager
+async def starting(space: Space) -> AsyncIterator[None]:
+    """Pods of web that take their time start at once, until the end of the block."""
+    beside, over = Space(space.cluster, space.name, space.api.another()), asyncio.Event()
+
+    async def go_on() -> None:
+        while not over.is_set():
+            await asyncio.to_thread(let_start, beside, "web")
+            await asyncio.sleep(0.2)
+
+    going = asyncio.create_task(go_on())
+    try:
+        yield
+    finally:
+        over.set()
+        await going
+        beside.api.close()
 
 
 async def test_a_workload_that_its_autoscaler_has_just_scaled_is_left_alone_until_it_has_settled(
@@ -228,14 +248,15 @@ async def test_a_workload_that_is_rolled_out_is_left_alone_and_our_own_handoff_i
         moved = await leader.ends(await leader.logbook.add(planned(space, "moved", pods[0], nodes)))
         assert moved.progress.phase is Phase.COMPLETED
         await leader.until("the handoff is forgotten", lambda: objecting(leader, space, pods[1]) == {})
-        slow = {"metadata": {"annotations": {"simulate.rescheduler.io/starts-in": "4"}}}
+        slow = {"metadata": {"annotations": {"simulate.rescheduler.io/starts-in": "600"}}}
         await asyncio.to_thread(space.patch, "Deployment", "web", {"spec": {"template": slow}})
         await leader.until("it objects", lambda: "RollingOut" in objecting(leader, space, pods[1]))
         assert objecting(leader, space, pods[1])["RollingOut"].startswith("Deployment web ")
         held = await leader.logbook.add(planned(space, "held", pods[1], nodes))
         await leader.says(held, "Deployment web is being rolled out or scaled")
-        assert (await leader.ends(held)).progress.message in ("the pod is being deleted", "the pod is gone")
-        await asyncio.to_thread(space.rolled_out, "web")
+        async with starting(space):
+            assert (await leader.ends(held)).progress.message in ("the pod is being deleted", "the pod is gone")
+            await asyncio.to_thread(space.rolled_out, "web")
         left = (await asyncio.to_thread(space.pods, "web"))[0]
         await leader.until("it is at rest", lambda: is_at_rest(leader, space, left))
 

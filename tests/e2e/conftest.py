@@ -18,6 +18,7 @@ from tests.testbed.namespaces import own_namespace
 from tests.testbed.processes import until
 
 DEFINITION = f"{DEFINITIONS}/podmigrations.rescheduler.io"
+LEASES = "/apis/coordination.k8s.io/v1/leases"
 
 
 @pytest.fixture(scope="session", params=["embedded", pytest.param("real", marks=pytest.mark.cluster)])
@@ -45,6 +46,7 @@ def space(request: pytest.FixtureRequest, cluster: ClusterUnderTest) -> Iterator
     """A namespace of this scenario's own."""
     with own_namespace(cluster.api, request.node.name) as name:
         yield Space(cluster, name)
+    forget_controllers(cluster.api)
 
 
 @pytest.fixture
@@ -59,6 +61,17 @@ def nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
 def loaded_node(space: Space, nodes: list[str]) -> str:
     """The one of the two that has pods."""
     return load(space, nodes)
+
+
+def forget_controllers(api: Api) -> None:
+    """Their Leases in namespaces that take a while to go: commands of the next scenario would ask who holds them."""
+    for each in api.get(f"{LEASES}?fieldSelector=metadata.name=kube-rescheduler")["items"]:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{each['metadata']['namespace']}/leases/kube-rescheduler"
+        try:
+            api.delete(path)
+        except ApiError as error:
+            if error.code != 404:  # its namespace has just gone
+                raise
 
 
 def remove_kind(api: Api) -> None:

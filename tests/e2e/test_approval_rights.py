@@ -13,8 +13,10 @@ from rescheduler.model.migration import Order
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.cli import rescheduler
 from tests.support.migrations import MIGRATIONS, Moves, pod_migrations
+from tests.support.signing_in import ACCESS_REVIEWS
 from tests.testbed.cluster import ControlPlane
 from tests.testbed.namespaces import own_namespace
+from tests.testbed.processes import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.parametrize("any_cluster", ["real"], indirect=True)]
 
@@ -39,6 +41,10 @@ def jane(cluster: ClusterUnderTest, space: Space) -> Path:
         "subjects": [{"kind": "User", "name": "jane"} | group],
     }
     space.api.post(f"{path}/rolebindings", {"metadata": {"name": "approver"}} | binding)
+    attributes = {"verb": "patch", "group": "rescheduler.io", "resource": "podmigrations", "namespace": space.name}
+    spec = {"user": "jane", "groups": ["people"], "resourceAttributes": attributes}
+    asked = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    until("jane has her right", lambda: space.api.post(ACCESS_REVIEWS, asked)["status"]["allowed"])
     assert isinstance(cluster, ControlPlane)
     return cluster.kubeconfig_as("jane", "people")
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of
+from tests.support.both_clusters import ClusterUnderTest, Space, is_ready
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import daemon_set, deployment, pod
 from tests.support.shell import Shell
+from tests.support.skewed_cluster import kind_is_served
 from tests.testbed.api import Json
 from tests.testbed.hollow import NodeShape
 from tests.testbed.processes import until
@@ -40,9 +41,10 @@ def config(space: Space, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def controller(cluster: ClusterUnderTest, config: Path, tmp_path: Path) -> Iterator[Controller]:
-    with Controller(cluster.kubeconfig, config, tmp_path / "controller.log") as started:
-        until("it leads", lambda: _leads(cluster), [started])
+def controller(space: Space, config: Path, tmp_path: Path) -> Iterator[Controller]:
+    with Controller(space.cluster.kubeconfig, config, tmp_path / "controller.log") as started:
+        kind_is_served(space, started)
+        until("it leads", lambda: _leads(space), [started])
         yield started
 
 
@@ -51,11 +53,9 @@ def shell(cluster: ClusterUnderTest, controller: Controller) -> Shell:
     return Shell(cluster)
 
 
-def _leads(cluster: ClusterUnderTest) -> bool:
-    leases = cluster.api.get("/apis/coordination.k8s.io/v1/leases")["items"]
-    held = [each for each in leases if name_of(each) == "kube-rescheduler" and each["spec"].get("holderIdentity")]
-    served = cluster.api.get("/apis")["groups"]
-    return bool(held) and any(group["name"] == "rescheduler.io" for group in served)
+def _leads(space: Space) -> bool:
+    lease = space.find("Lease", "kube-rescheduler")
+    return bool(lease and lease["spec"].get("holderIdentity"))
 
 
 def place(space: Space, found: str) -> str:
@@ -92,7 +92,7 @@ def test_a_reviewed_plan_is_carried_out(shell: Shell, web: Space, nodes: list[st
 def test_a_node_is_emptied_for_work_and_given_back(shell: Shell, web: Space, nodes: list[str], config: Path) -> None:
     ran = shell.ok("maintenance", "start", nodes[0], "--config", str(config), "--timeout", "3m")
     assert ran.out.splitlines() == [f"node/{nodes[0]} under maintenance", f"node/{nodes[0]} is empty"]
-    left = {each["metadata"]["labels"]["app"] for each in web.list("Pod") if each["spec"]["nodeName"] == nodes[0]}
+    left = {each["metadata"]["labels"]["app"] for each in web.list("Pod") if each["spec"].get("nodeName") == nodes[0]}
     assert left == {"agent"}
     (row,) = shell.ok("maintenance", "status", "--no-headers", "--config", str(config)).out.splitlines()
     assert row.split() == [nodes[0], "by", "rescheduler", "0", "0", "1"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.both_clusters import ClusterUnderTest, Items, Space, is_ready, name_of
+from tests.support.both_clusters import ClusterUnderTest, Items, Space, is_ready
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import budget, daemon_set, deployment, on, pod, stateful_set
 from tests.testbed.api import Json
@@ -98,18 +98,18 @@ def test_a_labelled_node_is_emptied_stays_empty_and_serves_again(
 
 
 def test_a_node_that_somebody_else_cordoned_stays_cordoned(
-    space: Space, full_node: str, controller: Controller
+    space: Space, nodes: list[str], full_node: str, controller: Controller
 ) -> None:
     cordon(space, full_node, closed=True)
     label(space, full_node, "true")
     until(f"{full_node} is empty but for its DaemonSet pod", lambda: is_emptied(space, full_node), [controller], 120)
     assert CORDONED not in look(space, full_node)["metadata"].get("annotations", {})
-    other = next(each for each in space.cluster.api.get("/api/v1/nodes")["items"] if name_of(each) != full_node)
+    other = next(each for each in nodes if each != full_node)
     # A second node that is opened again shows that the controller has seen the first one's label go, and left it alone.
     label(space, full_node, None)
-    label(space, name_of(other), "true")
-    until(f"{name_of(other)} is closed", lambda: is_closed(space, name_of(other)), [controller])
-    label(space, name_of(other), None)
-    until(f"{name_of(other)} is open", lambda: not is_closed(space, name_of(other)), [controller])
+    label(space, other, "true")
+    until(f"{other} is closed", lambda: is_closed(space, other), [controller])
+    label(space, other, None)
+    until(f"{other} is open", lambda: not is_closed(space, other), [controller])
     assert is_closed(space, full_node)
     assert controller.stop() == 0

@@ -23,6 +23,13 @@ from tests.support.skewed_cluster import kind_is_served, migrations
 from tests.testbed.hollow import NodeShape
 from tests.testbed.processes import free_port, until
 
+KEEP_STEPS = """() => {
+  window.stepsShown = [];
+  const keep = () =>
+    document.querySelectorAll("[data-step]").forEach((row) => window.stepsShown.push(row.dataset.step));
+  new MutationObserver(keep).observe(document.body, {subtree: true, childList: true, attributes: true});
+}"""
+"""Every step that the page ever shows is kept, whenever somebody looks."""
 MAY_MOVE = {"apiGroups": ["rescheduler.io"], "resources": ["podmigrations"], "verbs": ["create"]}
 MAY_PAUSE = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"], "resourceNames": [STATE]}
 
@@ -85,7 +92,7 @@ def test_every_view_of_a_real_cluster_is_shown(browser: Browser, address: str) -
     with visiting(browser, address) as visit:
         seen = [stop.view for stop in walk(visit)]
         assert len(seen) == 8
-        assert visit.page.get_attribute("body", "data-live") == "on"
+        visit.page.wait_for_selector("body[data-live=on]")
 
 
 def test_a_move_that_somebody_with_rights_starts_is_seen_live_until_it_landed(
@@ -95,24 +102,14 @@ def test_a_move_that_somebody_with_rights_starts_is_seen_live_until_it_landed(
     target = place_for(web, nodes, pod)
     with visiting(browser, address) as mover, visiting(browser, address) as watcher:
         watcher.opens("#/migrations")
+        watcher.page.evaluate(KEEP_STEPS)
         mover.opens()
         sign_in(mover, allowed(web, "mover", MAY_MOVE))
         mover.expects(f"404.*/api/pods/{web.name}/{pod}|answer 404: GET .*/{pod}")  # it looks on when the pod is gone
         asks_to_move(mover, web, pod, target)
-        row = f"[data-migration^='{web.name}/']"
-        steps: list[str] = []
-
-        def is_over() -> bool:
-            found = watcher.page.locator(row)
-            if not found.count():
-                return False
-            step = found.get_attribute("data-step") or ""
-            if step not in steps:
-                steps.append(step)
-            return found.get_attribute("data-phase") == "Completed"
-
-        watcher.until("the move is seen to be over", is_over)
-        assert "AwaitReady" in steps  # which takes some seconds; others are over before anybody can look
+        watcher.page.wait_for_selector(f"[data-migration^='{web.name}/'][data-phase=Completed]")
+        steps = watcher.page.evaluate("() => window.stepsShown")
+        assert "AwaitReady" in steps, steps  # which takes some seconds; others are over before they can be shown
     (migration,) = migrations(web)
     assert migration["status"]["phase"] == "Completed"
     assert migration["spec"]["target"] == target

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
@@ -47,7 +47,7 @@ class Replica:
         try:
             with urlopen(f"{self.address}/api/overview", timeout=10) as answer:
                 found: Json = json.load(answer)
-        except URLError:
+        except OSError:
             return {}
         return found
 

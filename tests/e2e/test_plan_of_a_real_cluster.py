@@ -15,6 +15,7 @@ import yaml
 from rescheduler.cluster.client import ApiClient
 from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
 from tests.support.cli import Ran, rescheduler, succeeded
+from tests.support.signing_in import ACCESS_REVIEWS
 from tests.testbed.cluster import ControlPlane
 from tests.testbed.hollow import NodeShape, deployment
 from tests.testbed.processes import until
@@ -127,16 +128,18 @@ def test_what_a_recording_keeps_of_a_real_pod_holds_no_secret(
     assert "hush" not in text
 
 
-async def test_pages_of_a_real_list_hold_every_object_once(control_plane: ControlPlane, skewed: list[str]) -> None:
+async def test_pages_of_a_real_list_hold_every_object_once(
+    control_plane: ControlPlane, skewed: list[str], namespace: str
+) -> None:
     connection = load_connection(KubeconfigOptions(control_plane.kubeconfig, None), {})
     names: list[str] = []
     pages = 0
     async with ApiClient(connection) as client:
-        async for page in client.list_pages("/api/v1/pods", limit=5):
+        async for page in client.list_pages(f"/api/v1/namespaces/{namespace}/pods", limit=5):
             assert page.first == (pages == 0)
             pages += 1
             names += [item["metadata"]["name"] for item in msgspec.json.decode(page.body)["items"]]
-    listed = control_plane.kubectl("get", "pods", "-A", "-o", "name").split()
+    listed = control_plane.kubectl("get", "pods", "-n", namespace, "-o", "name").split()
     assert pages >= 3
     assert sorted(f"pod/{name}" for name in names) == sorted(listed)
 
@@ -170,6 +173,10 @@ def reader_role(control_plane: ControlPlane, namespace: str) -> Iterator[None]:
     subject = {"kind": "ServiceAccount", "name": "reader", "namespace": namespace}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": namespace}
     api.post(f"{group}/clusterrolebindings", {"metadata": {"name": namespace}, "roleRef": role, "subjects": [subject]})
+    attributes = {"verb": "list", "group": "scheduling.k8s.io", "resource": "priorityclasses"}
+    spec = {"user": f"system:serviceaccount:{namespace}:reader", "resourceAttributes": attributes}
+    asked = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    until("the account has its rights", lambda: api.post(ACCESS_REVIEWS, asked)["status"]["allowed"])
     yield
     api.delete(f"{group}/clusterrolebindings/{namespace}")
     api.delete(f"{group}/clusterroles/{namespace}")

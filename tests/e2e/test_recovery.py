@@ -5,6 +5,7 @@ The same with the webhook alone, with the extender alone, and with both; for eve
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -109,13 +110,18 @@ def test_a_job_goes_on_elsewhere_and_is_never_made_anew(space: Space, nodes: lis
     body["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"
     Misbehaviour("CrashLoopBackOff", on=[bad], restarts_every=0.2, completes_in=2).of(body)
     failing(space, body, bad, nodes)
-    uid = space.get("Job", "work")["metadata"]["uid"]
+    uid, since = space.get("Job", "work")["metadata"]["uid"], space.version("Job")
     with either_way.run() as controller:
-        kept = until("it is recorded", lambda: record(space, "Job", "work"), [controller])
         done = space.reaches("Job", "work", "is complete", lambda found: found["status"].get("succeeded"))
         until("the record of what is done is cleared", lambda: not record(space, "Job", "work"), [controller])
     assert done["metadata"]["uid"] == uid
+    recorded = space.events("Job", since, is_recorded)[-1]["object"]
+    kept = json.loads(recorded["metadata"]["annotations"][FAILURES])
     assert set(kept["nodes"]) == {bad}
+
+
+def is_recorded(event: Json) -> bool:
+    return FAILURES in (event["object"]["metadata"].get("annotations") or {})
 
 
 def test_a_cron_jobs_record_is_kept_on_the_cron_job(space: Space, nodes: list[str], either_way: Recovering) -> None:

@@ -48,8 +48,10 @@ def test_sparsely_used_nodes_are_emptied_and_no_workload_notices(
     space: Space, nodes: list[str], tmp_path: Path
 ) -> None:
     kept, *others = nodes
+    space.create(daemon_set("agent"))
+    # The scheduler knows all nodes, as soon as each has its agent; else it would not spread what comes now over them.
+    until("agents run", lambda: sum(map(is_ready, space.pods("agent"))) == len(nodes))
     for body in (
-        daemon_set("agent"),
         deployment("web", REPLICAS, cpu="200m"),
         budget("web", "web", minAvailable=REPLICAS),
         *(pod(f"bare-{number}", cpu="200m") for number in range(BARE)),

@@ -31,11 +31,11 @@ def nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
 
 @pytest.fixture
 def full_node(space: Space, nodes: list[str]) -> str:
-    """A node with all pods of six Deployments, each of which takes a second to start."""
+    """A node with all pods of six Deployments, which take so long to start that there is a middle to be seen."""
     node, *others = nodes
     with space.cordoned(others[0]), space.cordoned(others[1]):
         for number in range(APPS):
-            space.create(simulated(deployment(f"web-{number}", REPLICAS), starts_in="1"))
+            space.create(simulated(deployment(f"web-{number}", REPLICAS), starts_in="4"))
         for number in range(APPS):
             space.rolled_out(f"web-{number}")
     return node

@@ -27,8 +27,8 @@ from tests.support.switch import Switch
 from tests.testbed.api import ApiError, Json
 from tests.testbed.processes import free_port, until
 
-SLOW_TO_READ = Odds(requests={"slow": 1.0}, watches={"error 503": 1.0}, slow=(1.0, 1.0))
-"""Every request takes a second, and nothing can be watched."""
+SLOW_TO_READ = Odds(requests={"slow": 1.0}, watches={"error 503": 1.0}, slow=(6.0, 6.0))
+"""Every request takes so long that nothing is known when it is looked at, and nothing can be watched."""
 
 
 @pytest.fixture
@@ -97,29 +97,27 @@ def test_pods_are_made_while_nobody_answers_and_steered_when_somebody_does_until
     with in_force(ours) as first:
         bad = failed_once(space, nodes)
         first.controller.kill()
-    assert is_there(space, CONFIGURATION)
+    assert space.api.get(CONFIGURATION)["webhooks"]
     with space.cordoned(bad):
         made = grown(space, 3)
     assert len(unasked(made, bad)) == 2, "nobody was there to be asked"
-    with (
-        FaultProxy(Upstream.of(space.cluster.kubeconfig), 1, SLOW_TO_READ) as proxy,
-        ours.replica(proxy.kubeconfig(tmp_path / "slow")) as second,
-    ):
+    with FaultProxy(Upstream.of(space.cluster.kubeconfig), 1, SLOW_TO_READ) as proxy:
         proxy.faulty = True
-        status, text = until("it answers", lambda: said_of_readiness(second), [second.controller])
-        assert status == 503
-        assert "[-]caches failed: being read: " in text
-        assert "[-]webhook failed: the webhook has no certificate yet" in text
-        assert second.page("/livez") == (200, "ok")
-        proxy.faulty = False
-        until("the webhook is in force again", lambda: is_in_force(second.controller), [second.controller])
-        assert second.page("/readyz") == (200, "ok")
-        assert second.counted("rescheduler_webhook_in_force") == 1
-        assert unasked(grown(space, 6), bad) == unasked(made, bad), "those made since are kept off"
-        assert second.controller.stop() == 0
-    assert is_there(space, CONFIGURATION), "another replica may answer in a moment"
+        with ours.replica(proxy.kubeconfig(tmp_path / "slow")) as second:
+            status, text = until("it answers", lambda: said_of_readiness(second), [second.controller])
+            assert status == 503
+            assert "[-]caches failed: being read: " in text
+            assert "[-]webhook failed: the webhook has no certificate yet" in text
+            assert second.page("/livez") == (200, "ok")
+            proxy.faulty = False
+            until("the webhook is in force again", lambda: is_in_force(second.controller), [second.controller])
+            until("it is ready", lambda: second.page("/readyz") == (200, "ok"), [second.controller])
+            until("it has counted it", lambda: second.counted("rescheduler_webhook_in_force") == 1)
+            assert unasked(grown(space, 6), bad) == unasked(made, bad), "those made since are kept off"
+            assert second.controller.stop() == 0
+    assert space.api.get(CONFIGURATION)["webhooks"], "another replica may answer in a moment"
     with ours.replica(webhook={"enabled": False}) as third:
-        until("nobody is registered", lambda: not is_there(space, CONFIGURATION), [third.controller])
+        until("nobody is asked", lambda: not space.api.get(CONFIGURATION).get("webhooks"), [third.controller])
         until("no certificate is left", lambda: not is_there(space, secret_of(ours)), [third.controller])
         assert third.counted("rescheduler_webhook_in_force") == 0
 
@@ -146,7 +144,7 @@ def test_certificates_are_made_anew_while_two_hundred_pods_are_made_and_each_is_
 ) -> None:
     with Switch() as switch:
         ours = Recovering(space, tmp_path, webhook=True, extender=False, webhook_port=switch.port)
-        with ours.at_home(), ours.replica(webhook={"port": free_port()}) as found:
+        with ours.at_home(), ours.replica(webhook={"port": free_port(), "timeout": "20s"}) as found:
             switch.to(found.port)
             until("the webhook is in force", lambda: is_in_force(found.controller), [found.controller])
             bad, before = failed_once(space, nodes), served(found)

@@ -19,15 +19,19 @@ from tests.e2e.test_steering import moved, nothing_is_left, other_node
 from tests.support.both_clusters import ClusterUnderTest, Space, is_ready
 from tests.support.manifests import deployment, gated, stateful_set
 from tests.support.migrations import MIGRATIONS
-from tests.support.misbehaviour import Misbehaviour
 from tests.support.recovering import Recovering, Replica, is_in_force, record, retried, settled
 from tests.support.switch import Switch
 from tests.testbed.api import Json
 from tests.testbed.processes import free_port, until
 
 GATED = "rescheduler.io/gated"
+PATIENCE = "20s"  # of the API server: each pod is to be asked about, also where the machine is busy
+STAYS = "example.com/stays"
+"""A finalizer: the pod that is evicted goes when the test says so."""
 PATIENT_LEASE = {"leaseDuration": "25s", "renewDeadline": "20s"}
 """Long enough for a pod to be let through, after ten seconds, before anybody else leads."""
+HASTY_LEASE = {"leaseDuration": "8s", "renewDeadline": "6s"}
+"""Short enough for somebody else to lead before that."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ def pair(space: Space, folder: Path, steering: str = "prefer", **fields: Any) ->
         ours = Recovering(space, folder, webhook=True, extender=False, webhook_port=switch.port)
 
         def replica() -> contextlib.AbstractContextManager[Replica]:
-            webhook = {"port": free_port(), "steering": steering}
+            webhook = {"port": free_port(), "steering": steering, "timeout": PATIENCE}
             return ours.replica(webhook=webhook, allow={"singleReplica": True}, **fields)
 
         with ours.at_home(), replica() as leader:
@@ -82,11 +86,16 @@ def test_failed_pods_are_kept_off_their_node_by_the_replica_that_does_not_lead(
         assert set(kept["nodes"]) == {bad}
         assert 4 <= kept["count"] <= 12
         assert ours.leader.asked() == before, "the leader is never asked"
-        assert ours.follower.asked() >= 8, "for each pod, and for what came in its place"
+        until("it is asked for each pod, and for what came in its place", lambda: ours.follower.asked() >= 8)
         rescheduled = "rescheduler_recoveries_total"
-        assert ours.leader.counted(rescheduled, outcome="rescheduled") == kept["count"]
+
+        def is_counted() -> bool:
+            recorded: int = record(space, "Deployment", "web")["count"]
+            return ours.leader.counted(rescheduled, outcome="rescheduled") == recorded
+
+        until("the leader has counted them", is_counted)
         assert ours.follower.counted(rescheduled) == 0
-        assert ours.leader.counted("rescheduler_webhook_in_force") == 1
+        until("the leader sees it in force", lambda: ours.leader.counted("rescheduler_webhook_in_force") == 1)
         for each in (ours.leader, ours.follower):
             assert each.page("/readyz?verbose") == (200, "[+]caches ok\n[+]webhook ok\nreadyz check passed\n")
 
@@ -108,7 +117,7 @@ def test_an_evicted_pod_comes_to_its_target_by_answers_of_the_replica_that_does_
         assert after["metadata"]["uid"] != before["metadata"]["uid"]
         assert prefers(after, target), "its answer is in the pod"
         assert ours.leader.asked() == asked[0], "the leader is never asked"
-        assert ours.follower.asked() > asked[1]
+        until("the other one has counted it", lambda: ours.follower.asked() > asked[1])
         nothing_is_left(space, ours.leader.controller)
 
 
@@ -122,22 +131,25 @@ def prefers(pod: Json, node: str) -> bool:
 def test_a_pod_that_a_dead_leader_has_held_back_runs_and_its_move_ends(
     space: Space, nodes: list[str], tmp_path: Path, next_leader: str
 ) -> None:
-    space.create(Misbehaviour(ends_in=2).of(stateful_set("db", 2, podManagementPolicy="Parallel")))
+    space.create(stateful_set("db", 2, podManagementPolicy="Parallel"))
     until("all are Ready", lambda: sum(map(is_ready, space.pods("db"))) == 2)
     before = space.get("Pod", "db-1")
-    lease = {"leaderElection": PATIENT_LEASE} if next_leader == "late" else {}
-    with pair(space, tmp_path, "nominate", **lease) as ours:
+    lease = PATIENT_LEASE if next_leader == "late" else HASTY_LEASE
+    with pair(space, tmp_path, "nominate", leaderElection=lease) as ours:
         path, follower = MIGRATIONS.format(space.name), ours.follower.controller
+        space.patch("Pod", "db-1", {"metadata": {"finalizers": [STAYS]}})
         order(space, path, "db-1", other_node(before, nodes))
         space.reaches("Pod", "db-1", "is evicted", lambda found: "deletionTimestamp" in found["metadata"])
         ours.leader.controller.kill()  # before the new one is there: nobody nominates it
+        space.patch("Pod", "db-1", {"metadata": {"finalizers": None}})
         held = space.reaches("Pod", "db-1", "is held back", lambda found: is_new(found, before))
         assert GATED in held["metadata"]["annotations"]
         assert held["spec"]["schedulingGates"]
         running = space.ready("db-1")
         assert running["metadata"]["uid"] == held["metadata"]["uid"], "it is the same pod, and was not made anew"
         if next_leader == "late":
-            assert "let a pod through that nobody else did" in [each["msg"] for each in follower.said()]
+            told = "let a pod through that nobody else did"
+            until("the other one tells it", lambda: told in [each["msg"] for each in follower.said()], [follower])
         found = until("the move is over", lambda: ended(space, f"{path}/m"), [follower])
         assert found["status"]["phase"] == "Completed", found["status"]
         nothing_is_left(space, follower)

@@ -16,9 +16,8 @@ from rescheduler.migration import commands
 from rescheduler.migration.commands import Verb
 from tests.support.api_server import Answer, ApiServer, api_server, status_answer
 from tests.support.kubeconfigs import RecordedWaits, connection
-from tests.testbed.processes import free_port
 
-POD = {"kind": "Pod", "metadata": {"name": "web", "namespace": "shop", "uid": "u"}}
+POD = {"kind": "Pod", "metadata": {"name": "web", "namespace": "shop", "uid": "u"}, "spec": {}}
 EVICTION = "/api/v1/namespaces/shop/pods/web/eviction"
 SPENT = "Cannot evict pod as it would violate the pod's disruption budget."
 
@@ -62,7 +61,7 @@ async def test_what_got_no_whole_answer_is_reported_with_the_reason(tmp_path: Pa
 
 
 async def test_a_server_that_is_not_there_is_reported(tmp_path: Path) -> None:
-    to = connection(tmp_path, {"server": f"http://127.0.0.1:{free_port()}"})
+    to = connection(tmp_path, {"server": "http://127.0.0.1:1"})
     async with ApiClient(to, backoff=RecordedWaits().backoff) as client:
         client.report = heard = Heard()
         with pytest.raises(ApiError):

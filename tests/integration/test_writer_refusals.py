@@ -13,7 +13,7 @@ from rescheduler.migration import commands
 from tests.support.api_server import api_server, status_answer
 from tests.support.kubeconfigs import RecordedWaits, connection
 
-POD = {"metadata": {"name": "web", "namespace": "shop", "uid": "u"}}
+POD = {"metadata": {"name": "web", "namespace": "shop", "uid": "u"}, "spec": {}}
 EVICTION = "/api/v1/namespaces/shop/pods/web/eviction"
 TWO = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 

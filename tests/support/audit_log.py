@@ -47,7 +47,8 @@ def entries(log: Path, user: str) -> list[Entry]:
 
 
 def _read(log: Path, user: str) -> Iterator[Entry]:
-    for line in log.read_text().splitlines():
+    whole, _, _ = log.read_text().rpartition("\n")  # the last line may be half written
+    for line in whole.splitlines():
         event = json.loads(line)
         about = event.get("objectRef")
         if event["user"].get("username") != user or about is None:

@@ -8,13 +8,16 @@ other. Nothing here knows which of them it talks to, and nothing here is product
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlencode
+from uuid import uuid4
 
 import pytest
 
+from tests.support.manifests import gated, on, pod, replica_set
 from tests.testbed.api import Api, ApiError, Json
 from tests.testbed.hollow import NodeShape
 from tests.testbed.processes import StateNotReached, until
@@ -28,6 +31,7 @@ GROUPS = {
 }
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 Items = list[Json]
+AGGREGATED = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"}
 PATHS = {kind: f"{group}/namespaces/{{}}/{kind.lower()}s" for group, kinds in GROUPS.items() for kind in kinds}
 
 
@@ -126,6 +130,50 @@ class Space:
 
         return until(f"{kind} {name} {what}", reached)
 
+    def observed(self, kind: str, name: str) -> Json:
+        """The object, as soon as its controller has seen it as it is."""
+
+        def is_observed(found: Json) -> bool:
+            seen = found.get("status", {}).get("observedGeneration")
+            return bool(seen == found["metadata"]["generation"])
+
+        return self.reaches(kind, name, "is observed", is_observed)
+
+    def pods_known(self) -> None:
+        """The controllers have seen all that was done to pods so far: a later pod is gone because no replica is wanted.
+
+        Each kind is watched on its own, so what is done to a workload may be seen before what was done to its pods.
+        """
+        name = f"later-{secrets.token_hex(4)}"
+        self.create(replica_set(name, 0))
+        self.create(gated(name))
+        self.gone("Pod", name)
+
+    def dependents_known(self, later: Json) -> None:
+        """The garbage collector has seen all objects of this one's kind: this one is gone because its owner is nobody.
+
+        It decides by what it has seen, and what it has not is neither waited for nor orphaned.
+        """
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": str(uuid4())}
+        later["metadata"] |= {"name": f"later-{secrets.token_hex(4)}", "ownerReferences": [owner]}
+        self.gone(later["kind"], name_of(self.create(later)))
+
+    def shunned(self, node: str) -> None:
+        """The scheduler has seen that a node is closed: it refuses it to a pod of the namespace `default`.
+
+        It watches nodes and pods apart, so a pod may come to it before a cordon or a taint that is older.
+        """
+        there = Space(self.cluster, "default", self.api)
+
+        def is_refused() -> bool:
+            probe = name_of(there.create(pod(f"probe-{secrets.token_hex(4)}", cpu="0", nodeSelector=on(node))))
+            found = there.reaches("Pod", probe, "is judged", lambda pod: condition(pod, "PodScheduled"))
+            there.delete("Pod", probe, gracePeriodSeconds=0)
+            said = condition(found, "PodScheduled").get("message", "")
+            return "were unschedulable" in said or "untolerated taint" in said
+
+        until(f"the scheduler keeps off {node}", is_refused)
+
     def bound(self, pod: str) -> str:
         """The node that the scheduler gives it."""
         found = self.reaches("Pod", pod, "is bound", lambda pod: pod["spec"].get("nodeName"))
@@ -208,6 +256,13 @@ def is_ready(pod: Json) -> bool:
 
 def is_tainted(node: Json, key: str) -> bool:
     return key in [taint["key"] for taint in node["spec"].get("taints", ())]
+
+
+def is_discovered(cluster: ClusterUnderTest, group: str) -> bool:
+    """Whether kubectl finds the kinds of a group, which is a moment after the first of them is served."""
+    found = cluster.api.get("/apis", AGGREGATED)
+    aggregated = {name_of(each) for each in found.get("items", ()) if any(one["resources"] for one in each["versions"])}
+    return group in aggregated | {each["name"] for each in found.get("groups", ())}
 
 
 def name_of(found: Json) -> str:

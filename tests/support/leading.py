@@ -39,9 +39,10 @@ from rescheduler.runtime.timing import Timetable
 from rescheduler.runtime.watching import Watching
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.builders import cluster, node
+from tests.support.migrations import undisturbed
 from tests.support.planning import planned
 
-SECONDS = 60.0
+SECONDS = 120.0
 STATE = "kube-rescheduler-state"
 QUICK = Manner(grace=1, first_pause=1.0, longest_pause=2.0)
 LENIENT = Policy(min_pod_age=0.0, cool_down=0.0)
@@ -112,8 +113,9 @@ async def client_of(cluster: ClusterUnderTest) -> AsyncIterator[ApiClient]:
 
 @asynccontextmanager
 async def leading(space: Space, wanted: Wanted | None = None) -> AsyncIterator[Leader]:
-    """A leader, until the end of the block; its state is in the test's namespace."""
+    """A leader, until the end of the block; its state is in the test's namespace, and it works for all of them."""
     given = wanted or Wanted()
+    await asyncio.to_thread(undisturbed, space.cluster)
     async with client_of(space.cluster) as client:
         watching, pauses = Watching(client, "test"), Pauses(Pausing(client, space.name, STATE))
         board, observer, now = watching.board, Observer(client), client.clock.now

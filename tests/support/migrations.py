@@ -29,8 +29,9 @@ from rescheduler.model import marks
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 from rescheduler.runtime.migrator import Admitted, Migrator
-from tests.support.both_clusters import ClusterUnderTest, Space, condition, is_ready, name_of
+from tests.support.both_clusters import PATHS, ClusterUnderTest, Space, condition, is_ready, name_of
 from tests.testbed.api import ApiError, Json
+from tests.testbed.namespaces import LOOKED_FOR, NOT_SERVED
 from tests.testbed.processes import until
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -42,7 +43,8 @@ TRACE = frozenset(
     | {marks.MIGRATION_TIME, marks.ORIGINAL_POD, marks.ORIGINAL_POD_NAME}
 )
 _ZONES = frozenset({"topology.kubernetes.io/zone", "topology.kubernetes.io/region"})
-_LONGEST = 60.0
+_LONGEST = 180.0
+_LEFT = (*LOOKED_FOR, PATHS["Pod"], PATHS["PodDisruptionBudget"])
 
 
 class Killed(BaseException):
@@ -135,7 +137,11 @@ class Moves:
         return asyncio.run(self._drive(name, drive or Drive()))
 
     def late(self, name: str) -> None:
-        """Look at it as the runtime does some time after its end, until there is nothing to do."""
+        """Look at it as the runtime does some time after its end, until there is nothing to do.
+
+        By then Deployments' controllers have copied what they copy: not before that is there nothing to come.
+        """
+        seen_by_controllers(self.space)
 
         async def look() -> None:
             async with ApiClient(self._connection) as client:
@@ -174,6 +180,34 @@ class Moves:
                 await asyncio.sleep(min(wait or 0.0, 0.05))
 
 
+def undisturbed(cluster: ClusterUnderTest) -> None:
+    """Wait until nothing is left of earlier tests: their namespaces take a while, and others act on what is in them.
+
+    For tests that count what is done in the whole cluster, or that stop somebody after so many writes.
+    """
+
+    def cleared() -> bool:
+        found = cluster.api.get("/api/v1/namespaces")["items"]
+        leaving = {name_of(each) for each in found if "deletionTimestamp" in each["metadata"]}
+        left = {(path, namespace) for path in _LEFT if leaving for namespace in leaving & _inhabited(cluster, path)}
+        for path, namespace in left:
+            cluster.api.delete(path.format(namespace))
+        return not left
+
+    until("what earlier tests left is gone", cleared, seconds=_LONGEST)
+
+
+def _inhabited(cluster: ClusterUnderTest, path: str) -> set[str]:
+    """The namespaces that have objects of a kind; none where the kind is not served."""
+    try:
+        found = cluster.api.get(path.replace("/namespaces/{}", ""))["items"]
+    except ApiError as error:
+        if error.code not in NOT_SERVED:
+            raise
+        return set()
+    return {str(each["metadata"]["namespace"]) for each in found}
+
+
 @contextlib.contextmanager
 def pod_migrations(cluster: ClusterUnderTest) -> Iterator[None]:
     """The kind PodMigration, served until the end of the block."""
@@ -186,7 +220,7 @@ def pod_migrations(cluster: ClusterUnderTest) -> Iterator[None]:
         try:
             cluster.api.get(MIGRATIONS.format("default"))
         except ApiError as error:
-            if error.code not in (404, 429, 503):
+            if error.code not in NOT_SERVED:
                 raise
             return False
         return True
@@ -237,12 +271,29 @@ def inventory(space: Space) -> Inventory:
     }
 
 
+def unseen(space: Space) -> list[str]:
+    """The Deployments whose controller has yet to see what they are now; their notes count as a new generation, too.
+
+    Until it has, it may write its own notes, and copy others to a ReplicaSet that are not on the Deployment any more.
+    """
+    return [
+        name_of(each)
+        for each in space.list("Deployment")
+        if each.get("status", {}).get("observedGeneration") != each["metadata"]["generation"]
+    ]
+
+
+def seen_by_controllers(space: Space) -> None:
+    until("controllers have seen all Deployments", lambda: not unseen(space))
+
+
 def settled(space: Space, pods: int) -> Inventory:
-    """The inventory, as soon as so many pods are there, all Ready, and none is leaving."""
+    """The inventory, as soon as so many pods are there, all Ready, none is leaving, and controllers know all of it."""
 
     def is_settled() -> Inventory | None:
         found = space.list("Pod")
-        return inventory(space) if len(found) == pods and all(is_ready(pod) for pod in found) else None
+        ready = len(found) == pods and all(is_ready(pod) for pod in found)
+        return inventory(space) if ready and not unseen(space) else None
 
     return until(f"{pods} pods are Ready and no other is there", is_settled)
 

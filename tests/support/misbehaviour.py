@@ -7,12 +7,14 @@ kubelet does to its node is a label of the node. See `rescheduler.embedded.simul
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 from urllib.parse import quote
 
-from tests.testbed.api import Api, Json
+from tests.support.both_clusters import Space, is_ready, name_of
+from tests.testbed.api import Api, ApiError, Json
 
 PREFIX = "simulate.rescheduler.io/"
 KUBELET = f"{PREFIX}kubelet"
@@ -61,6 +63,14 @@ def behaves(api: Api, pod: str) -> None:
     """A pod, by its path, is healthy again: all that was said about its ways is taken back."""
     found = api.get(pod)["metadata"].get("annotations", {})
     api.patch(pod, {"metadata": {"annotations": {key: None for key in found if key.startswith(PREFIX)}}})
+
+
+def let_start(space: Space, app: str) -> None:
+    """The app's pods that were told to take their time start now."""
+    for each in space.pods(app):
+        if not is_ready(each):
+            with contextlib.suppress(ApiError):  # it is gone by now
+                misbehaves(space.api, space.path("Pod", name_of(each)), Misbehaviour(starts_in=0))
 
 
 def kubelet_says_not_ready(api: Api, node: str) -> None:

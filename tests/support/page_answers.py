@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import urllib.error
 import urllib.request
 from typing import Any
 
@@ -18,5 +17,5 @@ def is_served(address: str, nodes: int) -> bool:
     """Whether the page is there and knows so many nodes: a controller serves it before it has read the cluster."""
     try:
         return bool(answer(address, "overview")["counts"]["nodes"] == nodes)
-    except urllib.error.URLError:
+    except OSError:
         return False

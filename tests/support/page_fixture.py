@@ -24,6 +24,7 @@ from rescheduler.web.answers import Refusal, answered
 from rescheduler.web.files import Files
 from tests.support import page_documents
 from tests.support.page_thread import InThread, pages_in_thread
+from tests.testbed.processes import until
 
 Json = dict[str, Any]
 EVERYTHING = {"pause": True, "approve": True, "migrate": True, "maintenance": True}
@@ -51,8 +52,11 @@ class Served:
     _running: InThread | None = None
 
     def publish(self, event: str, data: Json) -> None:
-        """To everybody who listens."""
+        """To everybody who listens; there has to be somebody, and a page may be shown before it listens."""
         assert self._running is not None
+        until("somebody listens", lambda: self._readers)
+        if event == "overview":
+            self.documents["overview"] = data  # it may be about to be asked for
         line = f"event: {event}\ndata: {json.dumps(data)}\n\n".encode()
         self._running.call(lambda: self._tell(line))
 

@@ -63,10 +63,12 @@ def settled(space: Space, app: str, count: int, without: str) -> list[Json]:
 @contextlib.contextmanager
 def only_open(space: Space, node: str, nodes: list[str]) -> Iterator[None]:
     """New pods go to this node alone, until the end of the block."""
+    others = [each for each in nodes if each != node]
     with contextlib.ExitStack() as cordons:
-        for other in nodes:
-            if other != node:
-                cordons.enter_context(space.cordoned(other))
+        for other in others:
+            cordons.enter_context(space.cordoned(other))
+        for last in others[-1:]:
+            space.shunned(last)
         yield
 
 
@@ -82,7 +84,7 @@ class Replica:
 
     def page(self, path: str) -> tuple[int, str]:
         """The status and the text of a page; 0 while nobody answers."""
-        line = http.client.HTTPConnection("127.0.0.1", self.web, timeout=10)
+        line = http.client.HTTPConnection("127.0.0.1", self.web, timeout=60)
         try:
             line.request("GET", path)
             answer = line.getresponse()

@@ -33,11 +33,11 @@ from rescheduler.runtime.recovery import Hands, Recovery
 from rescheduler.runtime.recovery_look import Known
 from rescheduler.runtime.watching import CRON_JOBS, WATCHED, Watching
 from tests.support.both_clusters import ClusterUnderTest, Space
-from tests.support.migrations import Fuse, Killed
+from tests.support.migrations import Fuse, Killed, undisturbed
 from tests.testbed.api import Json
 from tests.testbed.processes import until
 
-SECONDS = 60.0
+SECONDS = 120.0
 QUICK = Settings(
     crash_restarts=1, delay=0.0, same_node_delay=0.0, image_pull_timeout=1.0, start_timeout=600.0, node_not_ready=2.0
 )
@@ -85,7 +85,11 @@ class _FusedWriter:
 def recovering(
     cluster: ClusterUnderTest, settings: Settings = QUICK, policy: Policy | None = None, **others: Any
 ) -> Iterator[Recovering]:
-    """A loop that knows the cluster when the block begins, and is gone when it ends; `others` are of Recovering."""
+    """A loop that knows the cluster when the block begins, and is gone when it ends; `others` are of Recovering.
+
+    It looks after every namespace, also after those of earlier tests that are not gone yet.
+    """
+    undisturbed(cluster)
     found = Recovering(**others)
     ready, stop = threading.Event(), threading.Event()
 

@@ -147,7 +147,7 @@ def _registered(space: Space, authority: Authority, url: str) -> Iterator[None]:
         "reinvocationPolicy": "IfNeeded",
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
-        "timeoutSeconds": 5,
+        "timeoutSeconds": 30,
     }
     space.api.post(CONFIGURATIONS, {"metadata": {"name": name}, "webhooks": [webhook]})
     try:

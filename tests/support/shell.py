@@ -88,7 +88,7 @@ class Running:
     def interrupt(self) -> tuple[int, str]:
         """Ctrl-C; gives its exit code and what it says in the end."""
         self._process.send_signal(signal.SIGINT)
-        _, said = self._process.communicate(timeout=30)
+        _, said = self._process.communicate(timeout=120)
         return self._process.returncode, said
 
     def hang_up(self) -> None:
@@ -98,7 +98,7 @@ class Running:
 
     def ended(self) -> int:
         """Its exit code, when it has ended by itself."""
-        return self._process.wait(timeout=30)
+        return self._process.wait(timeout=120)
 
     def _read(self, stream: Any, text: str) -> str:
         lines = []

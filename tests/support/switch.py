@@ -16,7 +16,7 @@ from typing import Self
 from tests.support.cut_proxy import CutProxy
 
 NOWHERE = 0
-_SECONDS = 30.0
+_SECONDS = 120.0
 
 
 class Switch(CutProxy):

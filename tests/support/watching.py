@@ -16,7 +16,7 @@ from rescheduler.cluster.resources import RESOURCES
 from rescheduler.runtime.sweeping import WATCHED
 from tests.support.both_clusters import ClusterUnderTest
 
-SECONDS = 60.0
+SECONDS = 120.0
 
 
 @dataclass(frozen=True)

@@ -145,6 +145,7 @@ def settings_of(home: str, **fields: Any) -> WebhookSettings:
         "url": f"https://127.0.0.1:{port}",
         "bind": ("127.0.0.1", port),
         "excluded_namespaces": ("kube-system", "kube-public"),
+        "timeout": 30,  # a pod that we are late for would be made without us
     }
     return WebhookSettings(**(given | fields))
 

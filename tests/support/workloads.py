@@ -37,7 +37,7 @@ from rescheduler.embedded.refusals import Json, Refusal
 from rescheduler.embedded.store import Change, Key, Store
 
 SPACE = "default"
-PATIENCE = 20.0  # seconds until a state that does not come is given up; nothing waits for it to pass
+PATIENCE = 120.0  # seconds until a state that does not come is given up; nothing waits for it to pass
 _KINDS = {
     kind.name: kind for kind in (CLAIM, CONTROLLER_REVISION, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, CORE_EVENT)
 }

@@ -7,8 +7,6 @@ that runs such a test starts a control plane of its own, so tests marked `cluste
 
 import contextlib
 import os
-import re
-import secrets
 from collections.abc import Iterator
 
 import pytest
@@ -16,7 +14,7 @@ import pytest
 from tests.testbed import TestbedUnavailable
 from tests.testbed.binaries import Binaries, binaries
 from tests.testbed.cluster import ControlPlane
-from tests.testbed.processes import until
+from tests.testbed.namespaces import own_namespace
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
@@ -45,18 +43,8 @@ def control_plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
 @pytest.fixture
 def namespace(request: pytest.FixtureRequest, control_plane: ControlPlane) -> Iterator[str]:
     """A namespace of this test's own; its pods are gone from the nodes when the next test starts."""
-    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).removeprefix("test-")[:40].strip("-")
-    name = f"{words}-{secrets.token_hex(4)}"
-    api = control_plane.api
-    api.post("/api/v1/namespaces", {"metadata": {"name": name}})
-    accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
-    # Without its service account the API server refuses every pod.
-    until(f"{accounts} is filled", lambda: api.get(accounts)["items"])
-    yield name
-    pods = f"/api/v1/namespaces/{name}/pods"
-    api.delete(f"/api/v1/namespaces/{name}")  # from here on nothing new can be made in it
-    api.delete(pods, {"gracePeriodSeconds": 0})
-    until(f"{pods} is empty", lambda: not api.get(pods)["items"])
+    with own_namespace(control_plane.api, request.node.name) as name:
+        yield name
 
 
 def _binaries_or_why_not() -> Binaries | str:

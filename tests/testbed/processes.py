@@ -6,13 +6,15 @@ it asks for a state again and again, gives up at a deadline, and fails at once w
 on has ended.
 """
 
+import contextlib
+import itertools
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -22,6 +24,8 @@ from tests.testbed.toolchain import last_lines
 TETHER = Path(__file__).with_name("tether.py")
 PORT_TAKEN = "address already in use"
 TRIES = 5  # for a port that somebody else takes before a program does
+PORTS = range(15_000, 32_000)
+"""Those that no kernel deals out by itself: neither to connections nor to servers that ask for any port."""
 T = TypeVar("T")
 
 
@@ -67,7 +71,7 @@ class Child:
 
 
 def until(
-    what: str, ask: Callable[[], T | None], needs: Iterable[Child] = (), seconds: float = 60.0, every: float = 0.05
+    what: str, ask: Callable[[], T | None], needs: Iterable[Child] = (), seconds: float = 120.0, every: float = 0.05
 ) -> T:
     """The first answer that is not None (nor False, nor empty)."""
     needs = tuple(needs)
@@ -101,8 +105,21 @@ def listening(start: Callable[[int], Child], listens: Callable[[int], bool]) -> 
 
 
 def free_port() -> int:
-    """Free now. Someone may take it before it is used: see `listening`, or look at `ProgramEnded.port_was_taken`."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Free now. Someone may take it before it is used: see `listening`, or look at `ProgramEnded.port_was_taken`.
+
+    That is rare: of PORTS, each process takes one after the other from a place of its own.
+    """
+    for _ in PORTS:
+        port = next(_ports)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise OSError(f"every port from {PORTS[0]} to {PORTS[-1]} is taken")
+
+
+def _from(place: int) -> Iterator[int]:
+    """All of PORTS again and again, beginning there."""
+    return itertools.cycle([*PORTS[place:], *PORTS[:place]])
+
+
+_ports = _from(os.getpid() * 7919 % len(PORTS))  # workers have pids in a row, and are to be far apart

@@ -136,6 +136,9 @@ def kube_controller_manager(layout: Layout) -> list[str]:
         f"--service-account-private-key-file={layout.service_account_key}",
         f"--root-ca-file={layout.authority.certificate}",
         "--allocate-node-cidrs=false",
+        # One that cannot renew its Lease in time ends, and a busy machine may keep it from that for longer than 10 s.
+        "--leader-elect-lease-duration=900s",
+        "--leader-elect-renew-deadline=600s",
         # A kubelet that has missed four renewals of its Lease is given up, as ever, but they are 3 s apart (kwok.yaml),
         # so a dead node is noticed in seconds where a real cluster takes most of a minute.
         "--node-monitor-grace-period=12s",

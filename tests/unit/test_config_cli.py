@@ -1,4 +1,4 @@
-"""`rescheduler config check` and `show`: results on stdout, errors on stderr, exit code 2, never a traceback."""
+"""`rescheduler config check` and `show`: results on stdout, errors on stderr, exit codes, never a traceback."""
 
 from __future__ import annotations
 
@@ -77,13 +77,21 @@ def test_a_dash_is_standard_input() -> None:
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path, command: tuple[str, ...]) -> None:
     missing = str(tmp_path / "missing.yaml")
     cases = [
-        (missing, f"{missing}: cannot be read: No such file or directory\n"),
-        (str(tmp_path), f"{tmp_path}: cannot be read: Is a directory\n"),
-        (path := _file(tmp_path, b"a: \xff\n"), f"{path}: is not UTF-8 text: byte 3 is 0xff\n"),
+        (missing, 1, f"{missing}: cannot be read: No such file or directory\n"),
+        (str(tmp_path), 1, f"{tmp_path}: cannot be read: Is a directory\n"),
+        (path := _file(tmp_path, b"a: \xff\n"), 2, f"{path}: is not UTF-8 text: byte 3 is 0xff\n"),
     ]
-    for path, error in cases:
+    for path, code, error in cases:
         result = _run(*command, path)
-        assert (result.exit_code, result.stdout, result.stderr) == (2, "", error)
+        assert (result.exit_code, result.stdout, result.stderr) == (code, "", error)
+
+
+def test_of_a_wrong_file_and_one_that_cannot_be_read_the_wrong_one_decides(tmp_path: Path) -> None:
+    bad, missing = _file(tmp_path, native("cpuThreshold: 180")), str(tmp_path / "missing.yaml")
+    for files in ((bad, missing), (missing, bad)):
+        result = _run("check", *files)
+        assert result.exit_code == 2
+        assert len(result.stderr.splitlines()) == 2
 
 
 def test_standard_input_that_is_closed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

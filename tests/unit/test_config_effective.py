@@ -71,14 +71,14 @@ _files = _some(
     ),
     webhook=_some(
         enabled=st.booleans(),
-        port=st.integers(1, 65535),
+        port=st.integers(1, 32767),
         url=st.just("https://10.0.0.7:9443"),
         timeout=st.integers(1, 30).map("{}s".format),
         steering=st.sampled_from(["prefer", "nominate"]),
         certificates=st.just({"certificateFile": "a", "keyFile": "b"}),
     ),
     extender=_some(enabled=st.just(False), insecurePort=st.integers(0, 65535)),
-    web=_some(bindAddress=st.just("127.0.0.1"), port=st.integers(0, 65535)),
+    web=_some(bindAddress=st.just("127.0.0.1"), port=st.just(0) | st.integers(32768, 65535)),
     strategies=_some(
         LoadBalancing=_some(imbalanceThreshold=_percents, maxRounds=st.integers(1, 9)),
         ResourceOptimization=_some(cpuThreshold=_percents, order=st.lists(_texts)),

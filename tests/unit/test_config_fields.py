@@ -142,6 +142,22 @@ def test_the_default_policy_is_the_policy_of_the_model() -> None:
                 "give extender.insecurePort"
             ),
         ),
+        (
+            "web: {port: 8080}\nwebhook: {enabled: true, port: 8080}",
+            "webhook.port: 8080 is web.port as well: give one of them another port",
+        ),
+        (
+            "web: {port: 9443}\nwebhook: {enabled: true, bindAddress: 10.0.0.7}",
+            "webhook.port: 9443 is web.port as well: give one of them another port",
+        ),
+        (
+            "web: {port: 8080}\nextender: {enabled: true, insecurePort: 8080}",
+            "extender.insecurePort: 8080 is web.port as well: give one of them another port",
+        ),
+        (
+            "webhook: {enabled: true}\nextender: {enabled: true, insecurePort: 9443}",
+            "extender.insecurePort: 9443 is webhook.port as well: give one of them another port",
+        ),
         ("extender: {insecurePort: 70000}", "extender.insecurePort: 70000 is not between 0 and 65535"),
         ("web: {port: -1}", "web.port: -1 is not between 0 and 65535"),
         ("migration: {attempts: 0}", "migration.attempts: 0 is not between 1 and 100"),
@@ -252,6 +268,17 @@ def test_a_wrong_name_is_refused_with_a_hint_and_what_is_allowed(body: str, star
     (error,) = errors_of(native(body))
     assert error.startswith(start)
     assert error.endswith(end)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "web: {port: 9443}\nextender: {insecurePort: 9443}",  # of the three only the first listens
+        "web: {port: 9443, bindAddress: 127.0.0.1}\nwebhook: {enabled: true, bindAddress: 10.0.0.7}",
+    ],
+)
+def test_one_port_is_fine_where_only_one_server_listens_at_an_address(body: str) -> None:
+    assert loaded(native(body)).fields.web.port == 9443
 
 
 def test_every_error_is_reported_at_once_in_the_order_of_the_file() -> None:

@@ -11,6 +11,9 @@ from tests.support.configs import errors_of, native
 KNOWN = settings_by_name()
 LOW = "strategies.ResourceOptimization.lowThresholds"
 COUNTED = "give it one of the thresholds; those that count are cpu, memory"
+NOWHERE = (
+    "is none of cpu, memory, pods and ephemeral-storage: give it one of the thresholds, too (100 makes no node hot)"
+)
 
 
 def low(resources: str) -> str:
@@ -70,9 +73,9 @@ REFUSED: list[tuple[str, str, list[str]]] = [
         ["strategies.LoadBalancing.weights.cpu: -1 is not at least 0"],
     ),
     (
-        "a limit of nothing",
+        "a limit of what may be a slip",
         "strategies: {Consolidation: {maxUtilizationOf: {disk: 2}}}",
-        [f"strategies.Consolidation.maxUtilizationOf.disk: does not count: {COUNTED}"],
+        [f"strategies.Consolidation.maxUtilizationOf.disk: {NOWHERE}"],
     ),
 ]
 
@@ -94,6 +97,10 @@ SOUND: list[tuple[str, str]] = [
         + pools("cpuThreshold: 90, enabledStrategies: [ResourceOptimization]"),
     ),
     ("a pool with one of its own", low("cpu: 40") + pools(OWN % 20)),
+    (
+        "a limit of what has no threshold",
+        "strategies: {Consolidation: {maxUtilizationOf: {pods: 2, ephemeral-storage: 3}}}",
+    ),
     ("one weight left", "strategies: {LoadBalancing: {weights: {cpu: 0}}}"),
     (
         "one weight left of another resource",

@@ -52,7 +52,7 @@ def staged(control_plane: ControlPlane, world: World) -> Iterator[None]:
 
 
 def _make(api: Api, world: World) -> None:
-    until(f"an earlier {world.name} is gone", lambda: _gone(api, world, "Namespace", "PersistentVolume"))
+    until(f"an earlier {world.name} is gone", lambda: _gone(api, world, "Namespace", "PersistentVolume"), seconds=240)
     for made in world.of_kind("Namespace", "RuntimeClass", "Node", "CSINode", "StorageClass", "VolumeAttachment"):
         api.post(path_of(made), made)
     # Without its service account the API server refuses every pod of a namespace.

@@ -137,7 +137,7 @@ class Trial:
         for condition in found["status"].get("conditions", ()):
             if condition["type"] == "PodScheduled" and condition.get("reason") not in (None, "SchedulingGated"):
                 if condition["reason"] != "Unschedulable":
-                    raise AssertionError(f"{where}: {condition['reason']}: {condition.get('message')}")
+                    return None  # it has tripped over something, and tries again
                 held = HOLD in pod["metadata"]["annotations"] and self._keeper.held(pod)
                 return Answer(yes=held, said=condition.get("message", ""))
         return None

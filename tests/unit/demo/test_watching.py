@@ -32,13 +32,20 @@ FAST = Pace(50.0)
 async def test_what_is_shown_is_what_planning_reckons_with(tmp_path: Path) -> None:
     async with EmbeddedCluster() as cluster:
         scenery, hands = Scenery(cluster.api.store, Thresholds()), Hands(cluster.api)
+
+        def is_whole() -> bool:
+            """All pods that are wanted are there, and none that is on its way out."""
+            pods = scenery.pods()
+            staying = len(pods) == 17 + 3 and all(pod.ready and not pod.deleting for pod in pods)
+            return staying and not incomplete(cluster.api.store)
+
         await hands.namespaces(SPACE)
         await cluster.add_nodes(3)
         lasting = [body for body in Filling(20, 3, 70.0, FAST).workloads() if body["kind"] != "Job"]
         await hands.deploy([*lasting, agent(FAST)])
         await hands.scale("web", 3)
         async with asyncio.timeout(60):
-            while not (cluster.idle and all(pod.ready or pod.finished for pod in scenery.pods())):  # noqa: ASYNC110 - a state
+            while not (cluster.idle and is_whole()):  # noqa: ASYNC110 - a state
                 await asyncio.sleep(0.05)
         path = tmp_path / "kubeconfig"
         path.write_text(yaml.safe_dump(cluster.kubeconfig()))

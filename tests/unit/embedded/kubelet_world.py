@@ -134,8 +134,9 @@ class World:
         return self.api.get(Target(NODE, name=name))
 
     def events(self, about: str) -> list[tuple[str, str, str]]:
-        """Type, reason and message of the Events about an object."""
-        found = [entry.object() for entry in self.api.store.entries(CORE_EVENT)]
+        """Type, reason and message of the Events about an object, in the order of saying."""
+        entries = sorted(self.api.store.entries(CORE_EVENT), key=lambda entry: entry.version)
+        found = [entry.object() for entry in entries]
         return [(e["type"], e["reason"], e["message"]) for e in found if e["involvedObject"]["name"] == about]
 
 

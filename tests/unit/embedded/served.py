@@ -113,7 +113,7 @@ async def served() -> AsyncIterator[Client]:
     await server.start()
     try:
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        timeout = aiohttp.ClientTimeout(total=30)
+        timeout = aiohttp.ClientTimeout(total=120)
         async with aiohttp.ClientSession(headers=headers, timeout=timeout) as session:
             yield Client(server, api, session)
     finally:

@@ -82,8 +82,10 @@ async def test_its_status_is_taken_as_it_is_and_leaves_the_spec_alone(api: Api) 
     assert (seen["spec"]["schedule"], seen["status"]) == ("@daily", changed["status"])
 
 
-def test_its_row_says_when_it_ran_last_and_what_runs() -> None:
-    last = clock.stamp(clock.now() - timedelta(minutes=5))
+def test_its_row_says_when_it_ran_last_and_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now)
+    last = clock.stamp(now - timedelta(minutes=5))
     body = cron_job(schedule="0 3 * * *", suspend=True) | {"status": {"active": [{}, {}], "lastScheduleTime": last}}
     printer = printer_of(CRON_JOB)
     row = dict(zip([column.name for column in printer.columns], printer.row(body), strict=True))

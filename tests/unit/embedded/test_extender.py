@@ -6,8 +6,8 @@ import asyncio
 import json
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +71,12 @@ def _always(answer: Any) -> Answer:
     return lambda _: answer
 
 
-def nowhere() -> str:
-    """An address where nobody listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{free.getsockname()[1]}"
+@contextmanager
+def nowhere() -> Iterator[str]:
+    """An address where nobody listens, and nobody else can begin to."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
 
 
 async def test_one_that_knows_the_nodes_is_asked_by_name() -> None:
@@ -227,17 +228,17 @@ async def test_an_answer_that_makes_no_sense_is_an_error(answer: bytes) -> None:
 
 
 async def test_one_that_is_down_holds_pods_up() -> None:
-    url = nowhere()
-    async with staged(*THREE, pod("p"), extenders=[{"urlPrefix": url, "filterVerb": "filter"}]) as stage:
-        await stage.settled()
-        assert stage.condition("p")["reason"] == "SchedulerError"
-        assert stage.condition("p")["message"].startswith(f'Post "{url}/filter": ')
+    with nowhere() as url:
+        async with staged(*THREE, pod("p"), extenders=[{"urlPrefix": url, "filterVerb": "filter"}]) as stage:
+            assert stage.condition("p")["reason"] == "SchedulerError"
+            assert stage.condition("p")["message"].startswith(f'Post "{url}/filter": ')
 
 
 async def test_one_that_is_down_and_may_be_ignored_is_passed_over() -> None:
-    async with staged(*THREE, extenders=[{"urlPrefix": nowhere(), "filterVerb": "filter", "ignorable": True}]) as stage:
-        stage.put(there("one", "a", cpu="1"), there("two", "b", cpu="1"), pod("p"))
-        await stage.reaches("p", "c")
+    with nowhere() as url:
+        async with staged(*THREE, extenders=[{"urlPrefix": url, "filterVerb": "filter", "ignorable": True}]) as stage:
+            stage.put(there("one", "a", cpu="1"), there("two", "b", cpu="1"), pod("p"))
+            await stage.reaches("p", "c")
 
 
 async def test_one_that_does_not_answer_in_time_is_down() -> None:

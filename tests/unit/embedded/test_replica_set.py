@@ -283,8 +283,9 @@ async def test_the_status_tells_ready_from_unready_and_fully_labelled_from_other
 
 
 async def test_a_pod_is_available_after_min_ready_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: start)
     async with Workloads() as cluster:
-        start = clock.now()
         cluster.kubelet.starts = lambda _: False
         await cluster.create(replica_set("web", 2, minReadySeconds=100))
         await cluster.until("both are there", lambda: replicas(cluster, "web", "replicas") == 2)

@@ -7,6 +7,7 @@ at work on the embedded side: what is looked at are the server's answers.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 from collections.abc import AsyncIterator
@@ -49,7 +50,24 @@ class Kubectl:
 
     async def __call__(self, *arguments: str, stdin: str = "") -> str:
         """What it prints, complaints included."""
-        process = await asyncio.create_subprocess_exec(
+        process = await self._start(*arguments)
+        printed, _ = await process.communicate(stdin.encode())
+        return printed.decode()
+
+    @contextlib.asynccontextmanager
+    async def printing(self, *arguments: str) -> AsyncIterator[asyncio.StreamReader]:
+        """The lines that it prints until the block is left, which ends it."""
+        process = await self._start(*arguments)
+        assert process.stdout is not None
+        try:
+            yield process.stdout
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.communicate()
+
+    async def _start(self, *arguments: str) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
             str(binaries()["kubectl"]),
             *self._options,
             *arguments,
@@ -57,8 +75,6 @@ class Kubectl:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
-        printed, _ = await process.communicate(stdin.encode())
-        return printed.decode()
 
 
 @pytest_asyncio.fixture
@@ -132,7 +148,7 @@ async def test_a_node_is_cordoned_and_drained(kubectl: Kubectl) -> None:
     body = pod_in("leaving", {"phase": "Running"})
     body["spec"] |= {"nodeName": "n", "terminationGracePeriodSeconds": 0}
     await kubectl.client.post("/api/v1/namespaces/default/pods", body)
-    drained = await kubectl("drain", "n", "--force", "--timeout=20s")
+    drained = await kubectl("drain", "n", "--force", "--timeout=60s")
     assert "evicting pod default/leaving" in drained
     assert drained.endswith("node/n drained\n")
     assert await kubectl("uncordon", "n") == "node/n uncordoned\n"
@@ -142,26 +158,27 @@ async def test_a_node_is_cordoned_and_drained(kubectl: Kubectl) -> None:
 async def test_changes_are_waited_for_and_watched(kubectl: Kubectl) -> None:
     client = kubectl.client
     await client.make("a", data={"x": "1"})
-    watching = asyncio.create_task(kubectl("get", "configmaps", "--watch", "--request-timeout=3s"))
-    waiting = asyncio.create_task(kubectl("wait", "--for=jsonpath={.data.x}=2", "configmap/a", "--timeout=20s"))
-    gone = asyncio.create_task(kubectl("wait", "--for=delete", "configmap/b", "--timeout=20s"))
     await client.make("b")
-    tasks = (watching, waiting, gone)
-    while len(client.server._watches) < 3 and not any(task.done() for task in tasks):  # noqa: ASYNC110  nobody tells
-        await asyncio.sleep(0.02)
-    await client.change("a", data={"x": "2", "y": "3"})
-    await client.drop("b")
-    assert await waiting == "configmap/a condition met\n"
-    assert "error" not in await gone
-    rows = [line.split()[:2] for line in (await watching).splitlines()]
-    assert rows[:2] == [["NAME", "DATA"], ["a", "1"]]
-    assert ["a", "2"] in rows
+    async with kubectl.printing("get", "configmaps", "--watch") as printed:
+        waiting = asyncio.create_task(kubectl("wait", "--for=jsonpath={.data.x}=2", "configmap/a", "--timeout=60s"))
+        gone = asyncio.create_task(kubectl("wait", "--for=delete", "configmap/b", "--timeout=60s"))
+        while len(client.server._watches) < 3 and not (waiting.done() or gone.done() or printed.at_eof()):  # noqa: ASYNC110  nobody tells
+            await asyncio.sleep(0.02)
+        await client.change("a", data={"x": "2", "y": "3"})
+        await client.drop("b")
+        assert await waiting == "configmap/a condition met\n"
+        assert "error" not in await gone
+        rows: list[list[str]] = []
+        while ["a", "2"] not in rows and (line := await printed.readline()):
+            rows.append(line.decode().split()[:2])
+    assert rows[:3] == [["NAME", "DATA"], ["a", "1"], ["b", "0"]]
+    assert rows[-1] == ["a", "2"]
 
 
 async def test_custom_resources_are_as_good_as_others(kubectl: Kubectl) -> None:
     assert (await kubectl("apply", "-f", "-", stdin=yaml.safe_dump(DEFINITION))).endswith(" created\n")
     waited = await kubectl(
-        "wait", "--for=condition=Established", f"crd/{DEFINITION['metadata']['name']}", "--timeout=20s"
+        "wait", "--for=condition=Established", f"crd/{DEFINITION['metadata']['name']}", "--timeout=60s"
     )
     assert waited.endswith(" condition met\n")
     assert (await kubectl("apply", "-f", "-", stdin=yaml.safe_dump(thing("one")))).endswith("/one created\n")

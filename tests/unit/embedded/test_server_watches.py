@@ -9,11 +9,14 @@ from collections.abc import AsyncGenerator, Callable
 import aiohttp
 import pytest
 
-from rescheduler.embedded.api import Target
-from rescheduler.embedded.kinds import DEFINITION, POD, Kind
+from rescheduler.embedded.api import Api, Target
+from rescheduler.embedded.kinds import DEFINITION, NAMESPACE, POD, Kind
 from rescheduler.embedded.server import watching
+from rescheduler.embedded.server.options import ListOptions
+from rescheduler.embedded.server.selection import selection
 from rescheduler.embedded.server.watching import Watches
 from rescheduler.embedded.store import Subscriber
+from tests.support.virtual_time import VirtualLoop
 from tests.unit.embedded.served import (
     CONFIG_MAP,
     MAPS,
@@ -125,15 +128,19 @@ async def test_an_object_that_comes_to_match_is_new_and_one_that_ceases_to_is_go
 async def test_fields_namespaces_and_names_are_selected() -> None:
     async with (
         served() as client,
-        client.watch(f"{PODS}?fieldSelector=spec.nodeName%3Dn&timeoutSeconds=1") as bound,
-        client.watch("/api/v1/namespaces/other/pods?timeoutSeconds=1") as elsewhere,
-        client.watch("/api/v1/watch/namespaces/default/pods/b?timeoutSeconds=1") as one,
+        client.watch(f"{PODS}?fieldSelector=spec.nodeName%3Dn") as bound,
+        client.watch("/api/v1/namespaces/other/pods") as elsewhere,
+        client.watch("/api/v1/watch/namespaces/default/pods/b") as one,
     ):
+        await client.api.create(Target(NAMESPACE), {"metadata": {"name": "other"}})
         await client.post(PODS, pod("a"))
         await client.post(PODS, pod("b", spec={"nodeName": "n"}))
-        assert [each["object"]["metadata"]["name"] for each in await rest(bound)] == ["b"]
-        assert await rest(elsewhere) == []
-        assert [each["object"]["metadata"]["name"] for each in await rest(one)] == ["b"]
+        await client.post("/api/v1/namespaces/other/pods", pod("c"))
+        await client.patch(f"{PODS}/a", {"metadata": {"labels": {"last": "yes"}}})
+        await client.patch(f"{PODS}/b", {"metadata": {"labels": {"last": "yes"}}})
+        assert await take(bound, 2) == [("ADDED", "b", ""), ("MODIFIED", "b", "")]
+        assert await take(elsewhere, 1) == [("ADDED", "c", "")]
+        assert await take(one, 2) == [("ADDED", "b", ""), ("MODIFIED", "b", "")]
 
 
 async def test_a_forgotten_version_is_an_error_event() -> None:
@@ -173,10 +180,10 @@ async def test_a_streaming_list_ends_with_a_bookmark_that_says_so() -> None:
 async def test_a_watch_that_wants_no_initial_events_gets_none() -> None:
     async with served() as client:
         await client.make("a")
-        query = "sendInitialEvents=false&resourceVersionMatch=NotOlderThan&timeoutSeconds=1"
+        query = "sendInitialEvents=false&resourceVersionMatch=NotOlderThan"
         async with client.watch(f"{MAPS}?{query}") as events:
             await client.make("b")
-            assert [each["object"]["metadata"]["name"] for each in await rest(events)] == ["b"]
+            assert await take(events, 1) == [("ADDED", "b", "")]
 
 
 async def test_a_streaming_list_of_a_version_that_is_not_reached_is_an_error_event() -> None:
@@ -260,13 +267,32 @@ async def test_a_bookmark_never_comes_before_what_it_covers(monkeypatch: pytest.
             await writing
 
 
-async def test_a_last_bookmark_comes_before_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "_LAST_BOOKMARK_SECONDS", 0.5)
-    async with served() as client:
-        version = client.api.store.version
-        query = f"resourceVersion={version}&allowWatchBookmarks=true&timeoutSeconds=1"
-        async with client.watch(f"{MAPS}?{query}") as events:
-            assert [each["type"] for each in await rest(events)] == ["BOOKMARK"]
+class Bookmarks(watching._Stream):
+    """When a watch would have sent them to its client."""
+
+    def __init__(self) -> None:
+        self.writing_since = None
+        self.times: list[float] = []
+
+    async def open(self) -> None:
+        pass
+
+    async def bookmark(self, version: int, annotations: dict[str, str] | None = None) -> None:
+        self.times.append(asyncio.get_running_loop().time())
+
+
+def test_a_last_bookmark_comes_before_the_time_is_over() -> None:
+    told = Bookmarks()
+
+    async def watch() -> float:
+        api = Api()
+        options = ListOptions(version=api.store.version, bookmarks=True, seconds=100)
+        await watching._Watch(api, selection(CONFIG_MAP, "default", "", ""), options, told).run()
+        return asyncio.get_running_loop().time()
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        assert runner.run(watch()) == pytest.approx(100)
+    assert told.times == pytest.approx([60, 98])
 
 
 async def test_rows_and_metadata_can_be_watched() -> None:

@@ -320,8 +320,9 @@ async def test_only_so_many_old_revisions_are_kept() -> None:
 async def test_the_next_pod_waits_until_the_one_before_was_ready_for_long_enough(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    start = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: start)
     async with Workloads() as cluster:
-        start = clock.now()
         await cluster.create(stateful_set("db", 2, minReadySeconds=100))
         await cluster.until("one is ready", lambda: status(cluster).get("readyReplicas") == 1)
         await cluster.settled()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -60,9 +60,9 @@ async def test_a_service_account_is_known_and_may_do_nothing() -> None:
 
 
 async def test_a_token_holds_for_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = await accounts()
+    found, now = await accounts(), clock.now()
+    monkeypatch.setattr(clock, "now", lambda: now)
     token = granted(found, expirationSeconds=600)
-    now = datetime.now(UTC)
     monkeypatch.setattr(clock, "now", lambda: now + timedelta(seconds=590))
     assert reviewed(found, token)["authenticated"]
     monkeypatch.setattr(clock, "now", lambda: now + timedelta(seconds=601))
