@@ -158,7 +158,7 @@ class Recovering:
             "url": f"https://127.0.0.1:{self._port}",
             "port": self._port,
             "bindAddress": "127.0.0.1",
-            "timeout": "5s",
+            "timeout": "20s",
         } | fields.get("webhook", {})
         document["extender"] = {"enabled": self._extender, "insecurePort": self._plain if self._extender else 0}
         return write_config(path, self.home, **document)

@@ -21,7 +21,7 @@ from rescheduler.web.metrics import Metrics
 from tests.unit.web.scraped import scraped, total, value, values
 
 NOW = 1_800_000_000.0
-POD = {"kind": "Pod", "metadata": {"name": "web", "namespace": "shop", "uid": "u"}}
+POD = {"kind": "Pod", "metadata": {"name": "web", "namespace": "shop", "uid": "u"}, "spec": {}}
 LANDED, FAILED, RETRIED = (f"rescheduler_moves_{what}_total" for what in ("landed", "failed", "retried"))
 PROCESS = ("cpu_seconds_total", "virtual_memory_bytes", "resident_memory_bytes", "open_fds")
 WHOLE = "rescheduler_migration_duration_seconds"
