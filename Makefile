@@ -26,12 +26,12 @@ export TAG
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml demo/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; say which with PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable . --editable demo
 	@touch $@
 
 setup: $(READY) ## Install everything into .venv
@@ -121,7 +121,7 @@ cluster: $(READY) ## Start a real control plane to play with (NODES=20 PODS=100)
 lock: $(READY) ## Renew the pinned dependencies
 	$(BIN)/uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-annotate --upgrade -o requirements.lock
 	$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable . --editable demo
 	$(BIN)/python -m release.lock
 
 clean: ## Remove what was installed and cached here

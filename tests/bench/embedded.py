@@ -16,11 +16,11 @@ import time
 
 import msgspec
 
+from kubemini.api import Target
+from kubemini.cluster import EmbeddedCluster
+from kubemini.kinds import DEPLOYMENT, POD
 from rescheduler.cluster.client import ApiClient
 from rescheduler.cluster.connection import BearerToken, Connection, Credentials
-from rescheduler.embedded.api import Target
-from rescheduler.embedded.cluster import EmbeddedCluster
-from rescheduler.embedded.kinds import DEPLOYMENT, POD
 from tests.testbed.hollow import deployment
 
 PER_DEPLOYMENT = 100

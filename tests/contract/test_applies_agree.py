@@ -18,15 +18,15 @@ from typing import Any
 
 import pytest
 
-from rescheduler.embedded.api import Api as EmbeddedApi
-from rescheduler.embedded.api import Target
-from rescheduler.embedded.apply import ApplyOptions, apply
-from rescheduler.embedded.custom_kind import kinds_of
-from rescheduler.embedded.field_sets import Fields, from_tree
-from rescheduler.embedded.kinds import NAMESPACE, REPLICA_SET, Kind
-from rescheduler.embedded.managed_fields import BEFORE_FIRST_APPLY
-from rescheduler.embedded.patches import MERGE, patched
-from rescheduler.embedded.refusals import Refusal
+from kubemini.api import Api as EmbeddedApi
+from kubemini.api import Target
+from kubemini.apply import ApplyOptions, apply
+from kubemini.custom_kind import kinds_of
+from kubemini.field_sets import Fields, from_tree
+from kubemini.kinds import NAMESPACE, REPLICA_SET, Kind
+from kubemini.managed_fields import BEFORE_FIRST_APPLY
+from kubemini.patches import MERGE, patched
+from kubemini.refusals import Refusal
 from tests.support.random_applies import DEFINITION, RandomApplies, Step
 from tests.testbed.api import Api, ApiError, Json
 from tests.testbed.cluster import ControlPlane

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rescheduler.embedded.kinds import BUILT_IN
-from rescheduler.embedded.schema import shape_of
-from rescheduler.embedded.schemas.shapes import Anything, List, Map, Scalar, Shape, Struct
+from kubemini.kinds import BUILT_IN
+from kubemini.schema import shape_of
+from kubemini.schemas.shapes import Anything, List, Map, Scalar, Shape, Struct
 from tests.testbed.api import Json
 from tests.testbed.cluster import ControlPlane
 

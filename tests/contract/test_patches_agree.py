@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from rescheduler.embedded.kinds import DEPLOYMENT
-from rescheduler.embedded.patches import patched
-from rescheduler.embedded.refusals import Refusal
+from kubemini.kinds import DEPLOYMENT
+from kubemini.patches import patched
+from kubemini.refusals import Refusal
 from tests.support.random_patches import NAMES, RandomPatches, deployment
 from tests.testbed.api import PATCHES, Api, ApiError, Json
 from tests.testbed.cluster import ControlPlane

@@ -12,8 +12,8 @@ from functools import partial
 
 import pytest
 
-from rescheduler.embedded.rules.forms import Form
-from rescheduler.embedded.rules.typed import form_of
+from kubemini.rules.forms import Form
+from kubemini.rules.typed import form_of
 from tests.contract.rules_agree.both import KINDS, Embedded, Real
 from tests.contract.rules_agree.cases import Case, Update
 from tests.contract.rules_agree.cron_jobs import CRON_JOB_CASES, CRON_JOB_UPDATES

@@ -1,4 +1,4 @@
-"""`python -m rescheduler.embedded`: one line starts a cluster that our commands work with, and nothing of it stays."""
+"""`python -m kubemini`: one line starts a cluster that our commands work with, and nothing of it stays."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ import pytest
 from tests.support.cli import rescheduler
 from tests.testbed.processes import until
 
-COMMAND = [sys.executable, "-m", "rescheduler.embedded"]
+COMMAND = [sys.executable, "-m", "kubemini"]
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 A Misbehaviour becomes annotations of a pod or of a workload's template, so that every replica and every copy has them;
 KWOK's stages (`tests/testbed/stages`) obey them on the real cluster, the embedded kubelets on the embedded one. What a
-kubelet does to its node is a label of the node. See `rescheduler.embedded.simulation` for what each of them means.
+kubelet does to its node is a label of the node. See `kubemini.simulation` for what each of them means.
 """
 
 from __future__ import annotations

@@ -17,13 +17,13 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from rescheduler.embedded import clock
-from rescheduler.embedded.api import Admission, Api, Deletion, NoAdmission, Target
-from rescheduler.embedded.controllers.base import Controller, Runner
-from rescheduler.embedded.controllers.deployment import DeploymentController
-from rescheduler.embedded.controllers.replica_set import ReplicaSetController
-from rescheduler.embedded.controllers.stateful_set import StatefulSetController
-from rescheduler.embedded.kinds import (
+from kubemini import clock
+from kubemini.api import Admission, Api, Deletion, NoAdmission, Target
+from kubemini.controllers.base import Controller, Runner
+from kubemini.controllers.deployment import DeploymentController
+from kubemini.controllers.replica_set import ReplicaSetController
+from kubemini.controllers.stateful_set import StatefulSetController
+from kubemini.kinds import (
     CLAIM,
     CONTROLLER_REVISION,
     CORE_EVENT,
@@ -33,8 +33,8 @@ from rescheduler.embedded.kinds import (
     REPLICA_SET,
     STATEFUL_SET,
 )
-from rescheduler.embedded.refusals import Json, Refusal
-from rescheduler.embedded.store import Change, Key, Store
+from kubemini.refusals import Json, Refusal
+from kubemini.store import Change, Key, Store
 
 SPACE = "default"
 PATIENCE = 120.0  # seconds until a state that does not come is given up; nothing waits for it to pass
@@ -63,7 +63,7 @@ class Workloads:
 
     async def __aenter__(self) -> Self:
         await self.api.create(Target(NAMESPACE, name=SPACE), {"metadata": {"name": SPACE}})
-        logging.getLogger("rescheduler.embedded").addHandler(self._errors)
+        logging.getLogger("kubemini").addHandler(self._errors)
         group = await self._stack.enter_async_context(asyncio.TaskGroup())
         runs = [self.kubelet.run(), *(runner.run() for runner in self._runners)]
         self._tasks = [group.create_task(run) for run in runs]
@@ -75,7 +75,7 @@ class Workloads:
         for task in self._tasks:
             task.cancel()
         await self._stack.__aexit__(None, None, None)
-        logging.getLogger("rescheduler.embedded").removeHandler(self._errors)
+        logging.getLogger("kubemini").removeHandler(self._errors)
         assert not self._errors.texts, "\n".join(self._errors.texts)
 
     async def create(self, body: Json) -> Json:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from kubemini.server.ages import human
 from rescheduler.cli.output.ages import age
 from rescheduler.cli.output.migrations import Layout, Stream, migration_lines, row
 from rescheduler.cli.output.terminal import Terminal
-from rescheduler.embedded.server.ages import human
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 

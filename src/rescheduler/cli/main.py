@@ -19,9 +19,10 @@ from click.shell_completion import CompletionItem
 from rescheduler import __version__
 from rescheduler.cli import messages
 
+_PLUGIN = ""
 _COMMANDS = {
     "run": ("run:run", "Run the controller: watch the cluster, plan, and move pods."),
-    "demo": ("demo:demo", "Show rescheduling at work, without a cluster."),
+    "demo": (_PLUGIN, "Show rescheduling at work, without a cluster."),
     "plan": ("plan:plan", "Show which pods should move where, and why."),
     "explain": ("explain:explain", "Say why a pod is moved or isn't, and what each node says to it."),
     "snapshot": ("snapshot:snapshot", "Record what `plan -f` reads, without secrets."),
@@ -43,7 +44,9 @@ _COMMANDS = {
     "completion": ("completion:completion", "Print the completion script of a shell."),
     "version": ("version:version", "Print the version."),
 }
-"""Name → where it is in this package, and its line of help."""
+"""Name → where it is in this package, and its line of help. Plug-ins come with a distribution of their own."""
+
+_PLUGINS = "rescheduler.commands"
 
 _COMPLETE = "_RESCHEDULER_COMPLETE"
 _WIDTH_OF_NAMES = 11
@@ -60,7 +63,10 @@ class _Root(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module, _, name = _COMMANDS[cmd_name][0].partition(":")
+        place = _COMMANDS[cmd_name][0]
+        if place == _PLUGIN:
+            return _plugin(cmd_name)
+        module, _, name = place.partition(":")
         command = getattr(import_module(f"rescheduler.cli.{module}"), name)
         return command if isinstance(command, click.Command) else None
 
@@ -91,6 +97,20 @@ class _Root(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [*_as_click_has_it(args)])
+
+
+def _plugin(name: str) -> click.Command:
+    """A command that another distribution brings, as an entry point."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - only plug-ins need it
+
+    for found in entry_points(group=_PLUGINS, name=name):
+        command: click.Command = found.load()
+        return command
+    distribution = f"kube-rescheduler-{name}"
+    raise messages.Failure(
+        f"the command {name} is not installed: it comes with {distribution}; pip install {distribution}",
+        code=messages.USAGE,
+    )
 
 
 def _as_click_has_it(args: Sequence[str]) -> list[str]:

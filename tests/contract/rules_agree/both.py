@@ -16,13 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from rescheduler.embedded.admission import AdmissionChain
-from rescheduler.embedded.api import Api as EmbeddedApi
-from rescheduler.embedded.api import Target
-from rescheduler.embedded.kinds import BUILT_IN, NAMESPACE, PRIORITY_CLASS, Kind
-from rescheduler.embedded.patches import merge_patched
-from rescheduler.embedded.refusals import Refusal
-from rescheduler.embedded.store import Store
+from kubemini.admission import AdmissionChain
+from kubemini.api import Api as EmbeddedApi
+from kubemini.api import Target
+from kubemini.kinds import BUILT_IN, NAMESPACE, PRIORITY_CLASS, Kind
+from kubemini.patches import merge_patched
+from kubemini.refusals import Refusal
+from kubemini.store import Store
 from tests.contract.rules_agree.cases import HERE, Case, Update
 from tests.testbed.api import Api, ApiError, Json
 

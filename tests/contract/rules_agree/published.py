@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rescheduler.embedded.rules.forms import Form
+from kubemini.rules.forms import Form
 from tests.testbed.api import Api, Json
 
 # Fields that are behind feature gates which are off by default: the real server publishes them and drops them.

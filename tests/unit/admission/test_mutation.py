@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
+from kubemini.json_patch import json_patched
 from rescheduler.admission.errors import ReviewError
 from rescheduler.admission.knowledge import Knowledge
 from rescheduler.admission.mutation import Mutation
-from rescheduler.embedded.json_patch import json_patched
 from rescheduler.model import marks
 from rescheduler.model.advice import Advice, Newcomer
 from rescheduler.recovery.avoidance import avoided_by

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubemini.json_patch import json_patched
 from rescheduler.admission.patching import patch_for
-from rescheduler.embedded.json_patch import json_patched
 from rescheduler.migration.steering import prefers
 from rescheduler.model import marks
 from rescheduler.model.advice import Advice, Expected

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rescheduler.app.demo.scene import Coming, Moves, Scene
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method, NodeLoad, Picture, Spreading
 from rescheduler.model.policy import Thresholds
+from rescheduler_demo.scene import Coming, Moves, Scene
 
 
 def picture(cpu: Sequence[float], memory: float = 20.0) -> Picture:

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.app.demo.manifests import Json
-from rescheduler.app.demo.pace import Pace
-from rescheduler.app.demo.scenario import Scenario
-from rescheduler.app.demo.scenarios import SCENARIOS
-from rescheduler.app.demo.settings import PortTakenError, Wishes, check_port, configured, free_port
-from rescheduler.app.demo.workload import NODE_CPU, Filling, Size
 from rescheduler.model.quantity import amount
+from rescheduler_demo.manifests import Json
+from rescheduler_demo.pace import Pace
+from rescheduler_demo.scenario import Scenario
+from rescheduler_demo.scenarios import SCENARIOS
+from rescheduler_demo.settings import PortTakenError, Wishes, check_port, configured, free_port
+from rescheduler_demo.workload import NODE_CPU, Filling, Size
 from tests.support.cli import succeeded
 
 SCALED = ("Deployment", "StatefulSet")

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.app.demo.scene import Coming, Moves, Result
-from rescheduler.cli.output import demo_words
-from rescheduler.cli.output.demo_frame import Billing, Frame
-from rescheduler.cli.output.demo_plain import PlainView
 from rescheduler.cli.output.terminal import Terminal
 from rescheduler.model.migration import Phase
+from rescheduler_demo import words
+from rescheduler_demo.frame import Billing, Frame
+from rescheduler_demo.plain import PlainView
+from rescheduler_demo.scene import Coming, Moves, Result
 from tests.unit.demo.scenes import moving, scene
 
 BILLING = Billing("balance", "no node is hot", "http://127.0.0.1:1/", "/tmp/somewhere/kubeconfig")
@@ -104,22 +104,22 @@ def test_plain_lines_tell_everything_at_once_and_how_it_stands_now_and_then() ->
 
 
 def test_what_is_waited_for_has_no_seconds() -> None:
-    assert demo_words.coming(scene([1.0], [1.0], coming=Coming("node-1 is empty"))) == (
+    assert words.coming(scene([1.0], [1.0], coming=Coming("node-1 is empty"))) == (
         "next plan in 4 s; waited for: node-1 is empty"
     )
 
 
 def test_a_pause_is_told_instead_of_the_next_plan() -> None:
-    told = demo_words.coming(scene([1.0], [1.0], paused="rescheduling is paused by jane"))
+    told = words.coming(scene([1.0], [1.0], paused="rescheduling is paused by jane"))
     assert told == "rescheduling is paused by jane; in 8 s a kubelet dies"
 
 
 def test_the_result_says_whether_the_goal_was_reached_and_what_it_took() -> None:
     last = scene([95.0, 1.0], [50.0, 45.0], moves=Moves(completed=9))
     reached = Result("balance", "no node is hot", reached=True, why="", seconds=41.26, scene=last)
-    assert demo_words.ending(reached, "→") == (
+    assert words.ending(reached, "→") == (
         "balance: goal reached after 41.3 s: no node is hot; 9 moves done, 0 failed; cpu 1-95% → 45-50%; "
         "budgets: 3 times watched, 0 times broken"
     )
     missed = Result("balance", "no node is hot", reached=False, why="it", seconds=41.26, scene=last)
-    assert demo_words.ending(missed, "→").startswith("balance: ended before the goal was reached: no node is hot; ")
+    assert words.ending(missed, "→").startswith("balance: ended before the goal was reached: no node is hot; ")

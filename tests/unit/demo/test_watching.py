@@ -10,21 +10,21 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kubemini import clock
+from kubemini.api import Api, Deletion, Target
+from kubemini.cluster import EmbeddedCluster
+from kubemini.kinds import BUDGET, DEPLOYMENT, NODE, POD
+from kubemini.kubelet_node import NodeShape, node, reported
 from rescheduler import app
-from rescheduler.app.demo.hands import Hands
-from rescheduler.app.demo.hearing import Hearing
-from rescheduler.app.demo.invariants import Watch, incomplete, leftovers
-from rescheduler.app.demo.manifests import SPACE, Json, Template, budget, deployment
-from rescheduler.app.demo.pace import Pace
-from rescheduler.app.demo.scenery import Scenery, natural
-from rescheduler.app.demo.workload import Filling, agent
-from rescheduler.embedded import clock
-from rescheduler.embedded.api import Api, Deletion, Target
-from rescheduler.embedded.cluster import EmbeddedCluster
-from rescheduler.embedded.kinds import BUDGET, DEPLOYMENT, NODE, POD
-from rescheduler.embedded.kubelet_node import NodeShape, node, reported
 from rescheduler.model import marks
 from rescheduler.model.policy import Thresholds
+from rescheduler_demo.hands import Hands
+from rescheduler_demo.hearing import Hearing
+from rescheduler_demo.invariants import Watch, incomplete, leftovers
+from rescheduler_demo.manifests import SPACE, Json, Template, budget, deployment
+from rescheduler_demo.pace import Pace
+from rescheduler_demo.scenery import Scenery, natural
+from rescheduler_demo.workload import Filling, agent
 
 FAST = Pace(50.0)
 

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from kubemini.json_patch import json_patched
 from rescheduler.cluster.cache import Changed
 from rescheduler.cluster.errors import ApiError
-from rescheduler.embedded.json_patch import json_patched
 from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.observation import Refused
 from rescheduler.model import marks

@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from kubemini.cluster import EmbeddedCluster
 from rescheduler import app
 from rescheduler.app.controller import Running, run_controller
-from rescheduler.embedded.cluster import EmbeddedCluster
 from rescheduler.web import server
 from tests.support.raw_http import HOST, asked, resident
 

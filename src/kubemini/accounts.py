@@ -1,0 +1,175 @@
+"""Who is who, and may do what: the cluster's own token, those of service accounts, and reviews that ask about them.
+
+The server asks it for every request and for TokenReview, SubjectAccessReview and `serviceaccounts/token`, none of which
+is kept. There is no RBAC: the cluster's own token is a member of system:masters, who may do everything, and a service
+account may do nothing. Its token is a JSON Web Token, as a real one, signed with a key that ends with the cluster, and
+holds for as long as the account is there.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import msgspec
+
+from kubemini import clock
+from kubemini.api import Api, Target
+from kubemini.kinds import SUBJECT_REVIEW, TOKEN_REVIEW, Kind
+from kubemini.refusals import Fault, Json, bad_request, invalid
+from kubemini.rules.fields_pods import POD_FIELDS
+from kubemini.rules.forms import WrongType, forms_of
+
+_MASTERS = "system:masters"
+_ISSUER = "https://kubernetes.default.svc.cluster.local"
+_SHORTEST, _LONGEST, _USUAL = 600, 2**32, 3600  # seconds
+_TOKEN_REQUEST = Kind("authentication.k8s.io", "v1", "TokenRequest", "tokenrequests")
+_FORMS = forms_of(
+    POD_FIELDS,
+    """
+TokenReview = kind apiVersion metadata:ObjectMeta spec:TokenReviewSpec status:any;
+TokenReviewSpec = token audiences:[string];
+TokenRequest = kind apiVersion metadata:ObjectMeta spec:TokenRequestSpec status:any;
+TokenRequestSpec = audiences:[string] expirationSeconds:*int64 boundObjectRef:any;
+SubjectAccessReview = kind apiVersion metadata:ObjectMeta spec:SubjectAccessReviewSpec status:any;
+SubjectAccessReviewSpec = resourceAttributes:any nonResourceAttributes:any user groups:[string] extra:any uid;
+""",
+)
+
+
+class Accounts:
+    """The people of one cluster."""
+
+    def __init__(self, api: Api, token: str) -> None:
+        self._api = api
+        self._token = token.encode()
+        self._key = secrets.token_bytes(32)
+        account = api.kinds.named("v1", "ServiceAccount")
+        if account is None:
+            raise LookupError("the API serves no service accounts")
+        self._account = account
+        self.reviews: dict[Kind, Callable[[Json], Json]] = {
+            TOKEN_REVIEW: self._token_review,
+            SUBJECT_REVIEW: self._access_review,
+        }
+        """What is asked by creating it, and how it is answered."""
+
+    def user(self, token: str) -> Json | None:
+        """Whose token it is, in the words of a TokenReview; None if it is nobody's."""
+        if secrets.compare_digest(token.encode(errors="surrogateescape"), self._token):
+            return {"username": "kubernetes-admin", "groups": [_MASTERS, "system:authenticated"]}
+        claims = self._claims(token)
+        if claims is None or claims["exp"] <= clock.now().timestamp():
+            return None
+        namespace, named = claims["kubernetes.io"]["namespace"], claims["kubernetes.io"]["serviceaccount"]
+        found = self._api.find(self._account, (namespace, named["name"]))
+        if found is None or found["metadata"]["uid"] != named["uid"]:
+            return None
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
+        extra = {"authentication.kubernetes.io/credential-id": [f"JTI={claims['jti']}"]}
+        return {"username": claims["sub"], "uid": named["uid"], "groups": groups, "extra": extra}
+
+    def may_do_everything(self, user: Json) -> bool:
+        """Whether he is one of the masters; all others may do nothing."""
+        return _MASTERS in user["groups"]
+
+    def token_of(self, target: Target, body: Json) -> Json:
+        """A token for a service account, as a TokenRequest asks for it."""
+        body = _read("TokenRequest", body)
+        account = self._api.get(target)["metadata"]
+        seconds = body["spec"].get("expirationSeconds", _USUAL)
+        why = ""
+        if seconds < _SHORTEST:
+            why = "may not specify a duration less than 10 minutes"
+        elif seconds > _LONGEST:
+            why = "may not specify a duration larger than 2^32 seconds"
+        if why:
+            fault = Fault("spec.expirationSeconds", "Invalid value", why, seconds)
+            raise invalid(_TOKEN_REQUEST, target.name, [fault])
+        now = int(clock.now().timestamp())
+        claims = {
+            "aud": body["spec"].get("audiences") or [_ISSUER],
+            "exp": now + seconds,
+            "iat": now,
+            "iss": _ISSUER,
+            "jti": str(uuid.uuid4()),
+            "kubernetes.io": {
+                "namespace": target.namespace,
+                "serviceaccount": {"name": target.name, "uid": account["uid"]},
+            },
+            "sub": f"system:serviceaccount:{target.namespace}:{target.name}",
+        }
+        head = _packed(msgspec.json.encode({"alg": "HS256", "typ": "JWT"}))
+        signed = f"{head}.{_packed(msgspec.json.encode(claims))}"
+        token = f"{signed}.{_packed(self._signature(signed))}"
+        body["spec"] |= {"audiences": claims["aud"], "expirationSeconds": seconds}
+        expires = clock.stamp(datetime.fromtimestamp(now + seconds, UTC))
+        body["metadata"] = {
+            "name": target.name,
+            "namespace": target.namespace,
+            "creationTimestamp": clock.stamp(clock.now()),
+        }
+        return {**body, "status": {"token": token, "expirationTimestamp": expires}}
+
+    def _token_review(self, body: Json) -> Json:
+        body = _read("TokenReview", body)
+        token = body["spec"].get("token", "")
+        if not token:
+            raise bad_request("token is required for TokenReview in authentication")
+        user = self.user(token)
+        claims = self._claims(token) or {"aud": [_ISSUER]}
+        wanted = body["spec"].get("audiences") or [_ISSUER]
+        shared = [each for each in wanted if each in claims["aud"]]
+        if user is None or not shared:
+            return {**body, "status": {"user": {}, "error": "[invalid bearer token]"}}
+        return {**body, "status": {"authenticated": True, "user": user, "audiences": shared}}
+
+    def _access_review(self, body: Json) -> Json:
+        body = _read("SubjectAccessReview", body)
+        spec = body["spec"]
+        faults = []
+        one = spec.get("resourceAttributes") or {}
+        other = spec.get("nonResourceAttributes") or {}
+        if bool(one) == bool(other):
+            why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+            faults.append(Fault("spec.resourceAttributes", "Invalid value", why, None))
+        if not spec.get("user") and not spec.get("groups"):
+            faults.append(Fault("spec.user", "Invalid value", "at least one of user or group must be specified", ""))
+        if faults:
+            raise invalid(SUBJECT_REVIEW, "", faults)
+        return {**body, "status": {"allowed": self.may_do_everything({"groups": spec.get("groups") or []})}}
+
+    def _claims(self, token: str) -> Json | None:
+        """What a token of ours says; None if we did not sign it."""
+        signed, _, signature = token.rpartition(".")
+        if not secrets.compare_digest(
+            signature.encode(errors="surrogateescape"), _packed(self._signature(signed)).encode()
+        ):
+            return None
+        claims: Json = msgspec.json.decode(_unpacked(signed.partition(".")[2]))
+        return claims
+
+    def _signature(self, signed: str) -> bytes:
+        return hmac.digest(self._key, signed.encode(errors="surrogateescape"), hashlib.sha256)
+
+
+def _read(name: str, body: Json) -> Json:
+    try:
+        _FORMS[name].read(body)
+    except WrongType as wrong:
+        raise bad_request(f'{name} in version "v1" cannot be handled as a {name}: json: {wrong}') from None
+    body.setdefault("spec", {})
+    return body
+
+
+def _packed(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def _unpacked(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

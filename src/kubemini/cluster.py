@@ -1,0 +1,197 @@
+"""The embedded cluster as a whole: started and ended by one line, leaving nothing behind.
+
+    async with EmbeddedCluster() as cluster:
+        await cluster.add_nodes(3)
+        ...  # talk to cluster.url with cluster.token, or write cluster.kubeconfig() to a file for kubectl
+
+The demo and the fast tests run on it. Here the parts are put together: the API with its admission, the HTTP server,
+the controllers, the scheduler and the kubelets, all in the event loop that enters it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from kubemini.admission import AdmissionChain
+from kubemini.api import Api, Target
+from kubemini.controllers.accounts import AccountController
+from kubemini.controllers.base import Controller, Runner
+from kubemini.controllers.cron_job import CronJobController
+from kubemini.controllers.daemon_set import DaemonSetController
+from kubemini.controllers.deployment import DeploymentController
+from kubemini.controllers.disruption import DisruptionController
+from kubemini.controllers.expiry import ExpiryController
+from kubemini.controllers.garbage import GarbageController
+from kubemini.controllers.job import JobController
+from kubemini.controllers.namespaces import NamespaceController
+from kubemini.controllers.node_lifecycle import NodeLifecycleController
+from kubemini.controllers.pod_garbage import QUARANTINE, PodGarbageController
+from kubemini.controllers.replica_set import ReplicaSetController
+from kubemini.controllers.stateful_set import StatefulSetController
+from kubemini.controllers.taint_eviction import TaintEvictionController
+from kubemini.controllers.volumes import VolumeController
+from kubemini.definitions import Definitions
+from kubemini.kinds import NAMESPACE, NODE, NODE_METRICS, POD_METRICS, PRIORITY_CLASS
+from kubemini.kubelet import Kubelets
+from kubemini.kubelet_node import NodeShape, node
+from kubemini.quota import QuotaController
+from kubemini.scheduler import Scheduler
+from kubemini.server.app import Server
+from kubemini.store import Store
+
+_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_REST = 0.02  # seconds: a hundred pods that start at once are one change to their ReplicaSet
+_CONTROLLERS: tuple[type[Any], ...] = (
+    Definitions,
+    AccountController,
+    NamespaceController,
+    GarbageController,
+    DeploymentController,
+    ReplicaSetController,
+    StatefulSetController,
+    DaemonSetController,
+    JobController,
+    CronJobController,
+    DisruptionController,
+    TaintEvictionController,
+    VolumeController,
+    QuotaController,
+    ExpiryController,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """How kubelets show that they live, and how soon they are given up, in seconds.
+
+    One that died is noticed sooner than after the 40 s of a real cluster: nobody wants to wait for it here.
+    """
+
+    renewed_every: float = 3.0
+    grace: float = 12.0
+    """For how long one may be silent; several times as long as a renewal takes to come."""
+    lost_after: float = QUARANTINE
+    """For how long a node is gone before its pods are, too."""
+
+
+class Part(Protocol):
+    """What works until it is cancelled."""
+
+    async def run(self) -> None:
+        """Work."""
+
+
+class EmbeddedCluster:
+    """One running cluster."""
+
+    def __init__(self, port: int = 0, pulse: Pulse | None = None) -> None:
+        pulse = pulse or Pulse()
+        self._port = port
+        store = Store()
+        self._admission = AdmissionChain(store)
+        self.api = Api(store, admission=self._admission)
+        self.token = secrets.token_urlsafe(24)
+        self.scheduler = Scheduler(self.api)
+        self.kubelets = Kubelets(self.api, pulse.renewed_every)
+        self._server = Server(self.api, self.token)
+        nodes = NodeLifecycleController(self.api, pulse.grace)
+        garbage = PodGarbageController(self.api, pulse.lost_after)
+        controllers: list[Controller] = [nodes, garbage, *(make(self.api) for make in _CONTROLLERS)]
+        self._runners = [Runner(store, controller, _REST) for controller in controllers]
+        self._owner: asyncio.Task[Any] | None = None
+        self._work: asyncio.Task[None] | None = None
+        self._failed = False
+        self._stack = contextlib.AsyncExitStack()
+        self._numbered = 0
+
+    async def __aenter__(self) -> Self:
+        async with contextlib.AsyncExitStack() as stack:
+            await self._make_first_objects()
+            stack.push_async_callback(self._admission.close)
+            await self._server.start(self._port)
+            stack.push_async_callback(self._server.close)
+            self._owner = asyncio.current_task()
+            self._work = asyncio.create_task(self._run_parts(), name="embedded cluster")
+            self._work.add_done_callback(self._tell_owner)
+            stack.push_async_callback(self._end)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._stack.__aexit__(kind, error, trace)
+
+    @property
+    def url(self) -> str:
+        """Where the API is served."""
+        return self._server.url
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody has anything to do now; what waits for its time (a slow start, a heartbeat) does not count."""
+        return self.scheduler.idle and self.kubelets.idle and all(runner.idle for runner in self._runners)
+
+    def kubeconfig(self) -> dict[str, Any]:
+        """What kubectl, or we, need to talk to it; the token is in the address, because Go sends none without TLS."""
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "embedded", "cluster": {"server": self._server.private_url}}],
+            "users": [{"name": "embedded", "user": {}}],
+            "contexts": [{"name": "embedded", "context": {"cluster": "embedded", "user": "embedded"}}],
+            "current-context": "embedded",
+        }
+
+    async def add_nodes(self, count: int, shape: NodeShape | None = None, *, prefix: str = "node") -> list[str]:
+        """Have more kubelets register; they are numbered on, so that names never repeat."""
+        first, self._numbered = self._numbered, self._numbered + count
+        names = [f"{prefix}-{number}" for number in range(first, self._numbered)]
+        for name, number in zip(names, range(first, self._numbered), strict=True):
+            await self.api.create(Target(NODE, name=name), node(name, number, shape or NodeShape()))
+        return names
+
+    def serve_metrics(self) -> None:
+        """Serve metrics.k8s.io from now on, as a cluster with metrics-server does."""
+        for kind in (NODE_METRICS, POD_METRICS):
+            self.api.kinds.add(kind)
+
+    def end_metrics(self) -> None:
+        """Serve it no longer."""
+        for kind in (NODE_METRICS, POD_METRICS):
+            self.api.kinds.remove(kind)
+
+    async def _make_first_objects(self) -> None:
+        for name in _NAMESPACES:
+            await self.api.create(Target(NAMESPACE, name=name), {"metadata": {"name": name}})
+        for name, value in _PRIORITY_CLASSES.items():
+            body = {"metadata": {"name": name}, "value": value, "preemptionPolicy": "PreemptLowerPriority"}
+            await self.api.create(Target(PRIORITY_CLASS, name=name), body)
+
+    async def _run_parts(self) -> None:
+        """All parts at work; one that fails takes the others with it."""
+        parts: tuple[Part, ...] = (*self._runners, self.scheduler, self.kubelets)
+        async with asyncio.TaskGroup() as group:
+            for part in parts:
+                group.create_task(part.run(), name=type(part).__name__)
+
+    def _tell_owner(self, work: asyncio.Task[None]) -> None:
+        """Whoever uses the cluster need not wait for a cluster that has failed."""
+        if not work.cancelled() and work.exception() is not None and self._owner is not None:
+            self._failed = True
+            self._owner.cancel("the embedded cluster failed")
+
+    async def _end(self) -> None:
+        if self._work is None:
+            return
+        self._work.cancel()
+        await asyncio.wait([self._work])
+        if self._failed and self._owner is not None:
+            self._owner.uncancel()
+            await self._work  # it raises what went wrong

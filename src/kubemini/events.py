@@ -1,0 +1,83 @@
+"""Events that the embedded cluster's own parts emit, so that `kubectl describe` tells what happened.
+
+The scheduler, the kubelets and the controllers say what they did; the same thing said again counts up instead of
+filling the store, and so do many things of one sort, as client-go combines them. Events are kept in core form; `views`
+shows them as events.k8s.io.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import OrderedDict
+
+from kubemini import clock
+from kubemini.kinds import CORE_EVENT
+from kubemini.refusals import Json
+from kubemini.store import Key, Store
+
+_REMEMBERED = 4096
+_ALIKE = 10
+"""How many different messages one object gets for one reason, before they are combined into one event."""
+
+
+class EventRecorder:
+    """Writes events for one component."""
+
+    def __init__(self, store: Store, component: str) -> None:
+        self._store = store
+        self._component = component
+        self._said: OrderedDict[tuple[str, str, str], Key] = OrderedDict()
+        self._alike: OrderedDict[tuple[str, str], int] = OrderedDict()
+
+    def say(self, about: Json, reason: str, message: str, *, warning: bool = False) -> None:
+        """Tell what happened to an object."""
+        metadata = about["metadata"]
+        said = (metadata["uid"], reason, message)
+        now = clock.stamp(clock.now())
+        if said not in self._said and self._count_alike(said[:2]) > _ALIKE:
+            said, message = (*said[:2], ""), f"(combined from similar events): {message}"
+        entry = self._store.get(CORE_EVENT, self._said[said]) if said in self._said else None
+        if entry is not None:
+            event = entry.object()
+            event["count"] += 1
+            event |= {"lastTimestamp": now, "message": message}
+            self._store.replace(CORE_EVENT, event, entry.version)
+            return
+        namespace = metadata.get("namespace") or "default"
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "name": f"{metadata['name']}.{uuid.uuid4().hex[:16]}",
+                "namespace": namespace,
+                "uid": str(uuid.uuid4()),
+                "creationTimestamp": now,
+            },
+            "involvedObject": {
+                "apiVersion": about["apiVersion"],
+                "kind": about["kind"],
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+                "resourceVersion": metadata.get("resourceVersion", ""),
+            }
+            | ({"namespace": metadata["namespace"]} if metadata.get("namespace") else {}),
+            "reason": reason,
+            "message": message,
+            "type": "Warning" if warning else "Normal",
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": self._component,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "eventTime": None,
+            "count": 1,
+        }
+        self._said[said] = self._store.create(CORE_EVENT, event).key
+        if len(self._said) > _REMEMBERED:
+            self._said.popitem(last=False)
+
+    def _count_alike(self, sort: tuple[str, str]) -> int:
+        count = self._alike[sort] = self._alike.pop(sort, 0) + 1
+        if len(self._alike) > _REMEMBERED:
+            self._alike.popitem(last=False)
+        return count

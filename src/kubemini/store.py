@@ -1,0 +1,265 @@
+"""Where the embedded cluster keeps its objects: versions, history and subscribers. Its etcd, in this process.
+
+`api` alone writes; everyone may read. Like etcd it keeps bytes: whoever reads an object decodes a fresh one that he
+may change, lists and watches copy bytes, and thirty thousand pods fit into the memory of a laptop. What selectors and
+controllers look things up by (labels, owners, selectable fields) is kept beside the bytes.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from sys import intern
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kubemini.kinds import Kind
+from kubemini.refusals import Json, already_exists, conflict, expired, not_found
+
+Key = tuple[str, str]
+"""Namespace ("" for what has none) and name."""
+
+HISTORY = 10_000
+"""How many changes of one kind can be watched from; older ones are 410 Gone, as in a compacted etcd."""
+
+_ALIASES = {"source": "source.component"}
+_SWITCHES = frozenset({"spec.unschedulable", "spec.hostNetwork"})  # not set is the same as false
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+class Owner(NamedTuple):
+    """An owner reference, as far as others look things up by it."""
+
+    uid: str
+    kind: str
+    name: str
+    controller: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One version of one object."""
+
+    key: Key
+    version: int
+    raw: bytes
+    uid: str
+    labels: dict[str, str]
+    owners: tuple[Owner, ...]
+    fields: dict[str, str]
+    """The values of the kind's selectable fields; what is not set is the empty text."""
+    deleting: bool
+
+    def object(self) -> Json:
+        """The object, freshly decoded: the caller may change it."""
+        decoded: Json = _decode(self.raw)
+        return decoded
+
+    @property
+    def controller(self) -> Owner | None:
+        """The owner that manages it."""
+        return next((owner for owner in self.owners if owner.controller), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What happened to one object. `entry` is how it is now; a deleted one's last state, with a version of its own."""
+
+    type: str
+    """ADDED, MODIFIED or DELETED."""
+    kind: Kind
+    entry: Entry
+    before: Entry | None
+
+    @property
+    def version(self) -> int:
+        return self.entry.version
+
+
+Subscriber = Callable[[Change], None]
+
+
+@dataclass
+class _Table:
+    entries: dict[Key, Entry] = field(default_factory=dict)
+    keys: list[Key] = field(default_factory=list)
+    history: deque[Change] = field(default_factory=lambda: deque(maxlen=HISTORY))
+    forgotten: int = 0
+    """The version of the newest change that is no longer in the history."""
+    by_owner: dict[str, set[Key]] = field(default_factory=dict)
+    by_namespace: dict[str, set[Key]] = field(default_factory=dict)
+
+
+class Store:
+    """All objects, by kind."""
+
+    def __init__(self) -> None:
+        self.version = 1
+        self._tables: dict[str, _Table] = {}
+        self._subscribers: dict[str, list[Subscriber]] = {}
+        """By table; those who want to hear of everything are under the empty name, and hear it first."""
+
+    def get(self, kind: Kind, key: Key) -> Entry | None:
+        """The newest version of an object."""
+        return self._table(kind).entries.get(key)
+
+    def entries(self, kind: Kind, namespace: str = "") -> list[Entry]:
+        """All objects of a kind, or those of one namespace, in the order of their keys."""
+        table = self._table(kind)
+        if not namespace:
+            return [table.entries[key] for key in table.keys]
+        return [table.entries[key] for key in sorted(table.by_namespace.get(namespace, ()))]
+
+    def count(self, kind: Kind) -> int:
+        """How many objects of a kind there are."""
+        return len(self._table(kind).entries)
+
+    def owned(self, kind: Kind, uid: str) -> list[Entry]:
+        """The objects of a kind that name this owner, managing or not."""
+        table = self._table(kind)
+        return [table.entries[key] for key in sorted(table.by_owner.get(uid, ()))]
+
+    def since(self, kind: Kind, version: int) -> list[Change]:
+        """What has happened to a kind after a version, oldest first; refused when that is no longer known."""
+        table = self._table(kind)
+        if version < table.forgotten:
+            raise expired(f"too old resource version: {version} ({table.forgotten})")
+        changes: list[Change] = []
+        for change in reversed(table.history):
+            if change.version <= version:
+                break
+            changes.append(change)
+        changes.reverse()
+        return changes
+
+    def forget(self, kind: Kind) -> None:
+        """Compact the history of a kind: older versions can no longer be watched from."""
+        table = self._table(kind)
+        table.history.clear()
+        table.forgotten = self.version
+
+    def subscribe(self, subscriber: Subscriber, *kinds: Kind) -> Callable[[], None]:
+        """Have a function called, inside each write, with its change; the answer ends that. No kinds mean all."""
+        names = {kind.stored_as for kind in kinds} or {""}
+        for name in names:
+            self._subscribers[name] = [*self._subscribers.get(name, ()), subscriber]
+
+        def unsubscribe() -> None:
+            for name in names:
+                self._subscribers[name] = [each for each in self._subscribers[name] if each != subscriber]
+
+        return unsubscribe
+
+    def create(self, kind: Kind, body: Json) -> Entry:
+        """Keep a new object; it is given its version."""
+        key = key_of(body)
+        table = self._table(kind)
+        if key in table.entries:
+            raise already_exists(kind, key[1])
+        entry = self._entry(kind, body)
+        table.entries[key] = entry
+        bisect.insort(table.keys, key)
+        table.by_namespace.setdefault(key[0], set()).add(key)
+        self._own(table, entry, None)
+        self._publish(table, Change("ADDED", kind, entry, None))
+        return entry
+
+    def replace(self, kind: Kind, body: Json, expected: int) -> Entry:
+        """Keep a new version of an object, if the one that it replaces is still the newest."""
+        key = key_of(body)
+        table = self._table(kind)
+        before = self._expect(kind, key, expected)
+        entry = self._entry(kind, body)
+        table.entries[key] = entry
+        self._own(table, entry, before)
+        self._publish(table, Change("MODIFIED", kind, entry, before))
+        return entry
+
+    def delete(self, kind: Kind, body: Json, expected: int) -> Entry:
+        """Let go of an object, if this is still its newest version; `body` is how it looked at last."""
+        key = key_of(body)
+        table = self._table(kind)
+        before = self._expect(kind, key, expected)
+        entry = self._entry(kind, body)
+        del table.entries[key]
+        del table.keys[bisect.bisect_left(table.keys, key)]
+        table.by_namespace[key[0]].discard(key)
+        self._own(table, None, before)
+        self._publish(table, Change("DELETED", kind, entry, before))
+        return entry
+
+    def _table(self, kind: Kind) -> _Table:
+        name = kind.stored_as
+        if name not in self._tables:
+            self._tables[name] = _Table(forgotten=self.version)  # nobody knows what was before there was this kind
+        return self._tables[name]
+
+    def _expect(self, kind: Kind, key: Key, expected: int) -> Entry:
+        before = self._table(kind).entries.get(key)
+        if before is None:
+            raise not_found(kind, key[1])
+        if before.version != expected:
+            raise conflict(kind, key[1])
+        return before
+
+    def _entry(self, kind: Kind, body: Json) -> Entry:
+        self.version += 1
+        metadata = body["metadata"]
+        metadata["resourceVersion"] = str(self.version)
+        return Entry(
+            key_of(body),
+            self.version,
+            _encode(body),
+            metadata["uid"],
+            {intern(key): intern(value) for key, value in metadata.get("labels", {}).items()},
+            tuple(_owners(metadata)),
+            {path: intern(_field(body, path)) for path in kind.fields},
+            "deletionTimestamp" in metadata,
+        )
+
+    def _own(self, table: _Table, entry: Entry | None, before: Entry | None) -> None:
+        for owner in before.owners if before else ():
+            table.by_owner[owner.uid].discard(before.key if before else ("", ""))
+            if not table.by_owner[owner.uid]:
+                del table.by_owner[owner.uid]
+        for owner in entry.owners if entry else ():
+            table.by_owner.setdefault(owner.uid, set()).add(entry.key if entry else ("", ""))
+
+    def _publish(self, table: _Table, change: Change) -> None:
+        if len(table.history) == HISTORY:
+            table.forgotten = table.history[0].version
+        table.history.append(change)
+        for name in ("", change.kind.stored_as):  # ledgers that hear of everything first: others look things up in them
+            for subscriber in self._subscribers.get(name, ()):
+                subscriber(change)
+
+
+def key_of(body: Json) -> Key:
+    """Where an object is kept."""
+    metadata = body["metadata"]
+    return (intern(metadata.get("namespace") or ""), metadata["name"])
+
+
+def _owners(metadata: Json) -> Iterator[Owner]:
+    for owner in metadata.get("ownerReferences", ()):
+        yield Owner(owner["uid"], owner["kind"], owner["name"], bool(owner.get("controller")))
+
+
+@lru_cache
+def _steps(path: str) -> list[str]:
+    return _ALIASES.get(path, path).split(".")
+
+
+def _field(body: Json, path: str) -> str:
+    value: Any = body
+    for step in _steps(path):
+        value = value.get(step) if isinstance(value, dict) else None
+    if isinstance(value, bool) or path in _SWITCHES:
+        return str(bool(value)).lower()
+    return "" if value is None else str(value)

@@ -1,0 +1,285 @@
+"""Mutating webhooks: who is asked about a write, how, and what the answer does to the object.
+
+`admission` calls `admit` after its own steps, and once more if something has changed since. Webhooks are called in the
+order of their configurations' names, over TLS verified with their own CA, by URL; a webhook behind a Service can't be
+called, because nothing answers at a Service's address here, and fails as one that is down. What a failure does is for
+the webhook's failurePolicy to say. CEL match conditions are refused when a configuration is written.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import copy
+import json
+import logging
+import ssl
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import aiohttp
+
+from kubemini.api import Review
+from kubemini.json_patch import PatchFailed, json_patched
+from kubemini.kinds import MUTATING_WEBHOOKS, NAMESPACE
+from kubemini.refusals import Json, Refusal
+from kubemini.rules.selectors import is_empty, matcher
+from kubemini.rules.typed import read
+from kubemini.store import Store
+from rescheduler.cluster.tls import verifying_as_go
+
+_log = logging.getLogger(__name__)
+_USER = {"username": "system:admin", "groups": ["system:masters", "system:authenticated"]}
+_LONGEST_QUOTE = 200
+
+
+@dataclass
+class Round:
+    """What one write has been through: who was asked and may want to be again, who does, what the last one left."""
+
+    asked: set[str] = field(default_factory=set)
+    again: set[str] = field(default_factory=set)
+    left: Json | None = None
+
+
+class WebhookFailed(Exception):  # noqa: N818  an outcome, which a policy decides about
+    """A webhook could not be asked, or gave no answer that makes sense."""
+
+
+class Webhooks:
+    """All mutating webhooks of a cluster."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def concern(self, review: Review) -> bool:
+        """Whether anybody would be asked."""
+        return any(True for _ in self._asked(review, review.body))
+
+    async def admit(self, review: Review, body: Json, so_far: Round, *, again: bool = False) -> Json:
+        """The object as webhooks want it; a Refusal if one of them does not want it at all.
+
+        The second time only those are asked that were asked before, want to be, and have seen another object since.
+        """
+        for name, hook in self._asked(review, body):
+            if again and name not in so_far.again:
+                continue
+            before = copy.deepcopy(body)
+            try:
+                body = _answered(hook["name"], review, body, await self._ask(hook, review, body))
+            except WebhookFailed as failed:
+                why = f'failed calling webhook "{hook["name"]}": {failed}'
+                if hook["failurePolicy"] != "Ignore":
+                    raise _internal(why) from failed
+                _log.warning("%s; its failure policy lets the request through", why)
+            if body != before:
+                so_far.again |= so_far.asked
+            if hook["reinvocationPolicy"] == "IfNeeded":
+                so_far.asked.add(name)
+        so_far.left = copy.deepcopy(body)
+        return body
+
+    def _asked(self, review: Review, body: Json) -> Iterator[tuple[str, Json]]:
+        if review.target.kind.group == MUTATING_WEBHOOKS.group:
+            return  # else a broken webhook could not be taken away
+        for entry in self._store.entries(MUTATING_WEBHOOKS):
+            for number, hook in enumerate(entry.object().get("webhooks", ())):
+                if self._matches(hook, review, body):
+                    yield f"{entry.uid}/{number}", hook
+
+    def _matches(self, hook: Json, review: Review, body: Json) -> bool:
+        if not any(_rule_matches(rule, review) for rule in hook.get("rules", ())):
+            return False
+        wanted = hook["namespaceSelector"]
+        if not is_empty(wanted) and (review.target.kind.namespaced or review.target.kind == NAMESPACE):
+            selector = matcher(wanted)
+            if selector is None or not selector.matches(self._namespace_labels(review, body)):
+                return False
+        if is_empty(hook["objectSelector"]):
+            return True
+        selector = matcher(hook["objectSelector"])
+        candidates = [each for each in (body, review.before) if each is not None]
+        return selector is not None and any(selector.matches(each["metadata"].get("labels", {})) for each in candidates)
+
+    def _namespace_labels(self, review: Review, body: Json) -> dict[str, str]:
+        if review.target.kind == NAMESPACE and review.operation != "DELETE":
+            labels: dict[str, str] = body["metadata"].get("labels", {})
+            return labels
+        name = review.target.name if review.target.kind == NAMESPACE else body["metadata"].get("namespace", "")
+        entry = self._store.get(NAMESPACE, ("", name))
+        return entry.labels if entry else {}
+
+    async def _ask(self, hook: Json, review: Review, body: Json) -> Json:
+        """Call a webhook; the answer is the `response` of its AdmissionReview."""
+        client = hook["clientConfig"]
+        if "url" not in client:
+            service = client["service"]
+            where = f"{service['namespace']}/{service['name']}:{service['port']}"
+            raise WebhookFailed(f"failed to call webhook: the embedded cluster has no network for service {where}")
+        request = _request(review, body)
+        sent = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
+        seconds = hook["timeoutSeconds"]
+        try:
+            async with self._opened().post(
+                client["url"],
+                params={"timeout": f"{seconds}s"},
+                json=sent,
+                ssl=_trusting(client.get("caBundle", "")),
+                timeout=aiohttp.ClientTimeout(total=seconds),
+            ) as response:
+                text = await response.text()
+                if response.status >= 300:
+                    said = (
+                        f'an error on the server ("{text[:_LONGEST_QUOTE]}") has prevented the request from succeeding'
+                    )
+                    raise WebhookFailed(f"failed to call webhook: {said}")
+        except TimeoutError:
+            raise WebhookFailed(f'failed to call webhook: Post "{client["url"]}": context deadline exceeded') from None
+        except (aiohttp.ClientError, ssl.SSLError, UnicodeDecodeError) as error:
+            raise WebhookFailed(f'failed to call webhook: Post "{client["url"]}": {error}') from error
+        return _verified(text, request["uid"])
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            headers = {"User-Agent": "kube-apiserver-admission", "Accept": "application/json, */*"}
+            self._session = aiohttp.ClientSession(headers=headers)
+        return self._session
+
+
+def _rule_matches(rule: Json, review: Review) -> bool:
+    kind, subresource = review.target.kind, review.target.subresource
+    if rule["scope"] == "Namespaced" and not kind.namespaced:
+        return False
+    if rule["scope"] == "Cluster" and kind.namespaced:
+        return False
+    for key, wanted in (("operations", review.operation), ("apiGroups", kind.group), ("apiVersions", kind.version)):
+        if "*" not in rule[key] and wanted not in rule[key]:
+            return False
+    for each in rule["resources"]:
+        resource, _, sub = each.partition("/")
+        if resource in ("*", kind.plural) and sub in ("*", subresource):
+            return True
+    return False
+
+
+def _request(review: Review, body: Json) -> Json:
+    """What a webhook is told, as the real API server tells it."""
+    kind, target = review.target.kind, review.target
+    group, _, version = body["apiVersion"].rpartition("/")
+    shown = {"group": group, "version": version, "kind": body["kind"]}  # an Eviction, for `pods/eviction`
+    resource = {"group": kind.group, "version": kind.version, "resource": kind.plural}
+    deleting = review.operation == "DELETE"
+    options: Json = {"kind": f"{review.operation.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"}
+    request: Json = {
+        "uid": str(uuid.uuid4()),
+        "kind": shown,
+        "resource": resource,
+        "requestKind": shown,
+        "requestResource": resource,
+        "operation": review.operation,
+        "userInfo": _USER,
+        "object": None if deleting else body,
+        "oldObject": review.before,
+        "dryRun": review.dry_run,
+        "options": options | ({"dryRun": ["All"]} if review.dry_run else {}),
+    }
+    if target.subresource:
+        request["subResource"] = request["requestSubResource"] = target.subresource
+    if name := body["metadata"].get("name") or target.name:
+        request["name"] = name
+    if namespace := body["metadata"].get("namespace") or target.namespace:
+        request["namespace"] = namespace
+    return request
+
+
+def _verified(text: str, uid: str) -> Json:
+    """The answer, if it is one to what was asked."""
+    try:
+        review = json.loads(text)
+    except ValueError as error:
+        raise WebhookFailed(f"failed to call webhook: couldn't get version/kind; json parse error: {error}") from None
+    response = review.get("response") if isinstance(review, dict) else None
+    if not isinstance(response, dict):
+        raise WebhookFailed("received invalid webhook response: webhook response was absent")
+    bad = "received invalid webhook response:"
+    if response.get("uid") != uid:
+        raise WebhookFailed(f'{bad} expected response.uid="{uid}", got "{response.get("uid", "")}"')
+    if (review.get("apiVersion"), review.get("kind")) != ("admission.k8s.io/v1", "AdmissionReview"):
+        got = f"{review.get('apiVersion', '')}, Kind={review.get('kind', '')}"
+        raise WebhookFailed(f"{bad} expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {got}")
+    patch, sort = response.get("patch"), response.get("patchType")
+    if bool(patch) != bool(sort):
+        given, lacking = ("patch", "patchType") if patch else ("patchType", "patch")
+        raise WebhookFailed(f"{bad} webhook returned response.{given} but not response.{lacking}")
+    if sort and sort != "JSONPatch":
+        raise WebhookFailed(f'unsupported patch type "{sort}"')
+    return response
+
+
+def _answered(name: str, review: Review, body: Json, response: Json) -> Json:
+    """What an answer makes of an object."""
+    if response.get("allowed") is not True:
+        raise _denied(name, response.get("status") or {})
+    if not response.get("patch"):
+        return body
+    operations = _operations(response["patch"])
+    if not operations:
+        return body
+    if review.operation == "DELETE":
+        why = "attempted to modify the object, which is not supported for this operation"
+        raise _internal(f'admission webhook "{name}" {why}')
+    # No failure policy excuses a patch that does not fit the object.
+    try:
+        changed = json_patched(operations, copy.deepcopy(body))
+    except PatchFailed as failed:
+        raise _internal(str(failed)) from failed
+    if not isinstance(changed, dict) or not isinstance(changed.get("metadata"), dict):
+        raise _internal(f'admission webhook "{name}" has patched away the metadata of the object')
+    if review.target.subresource in ("", "status"):
+        try:
+            read(review.target.kind, changed)
+        except Refusal as refusal:
+            raise _internal(refusal.message) from refusal
+    return changed
+
+
+def _operations(patch: object) -> list[Json]:
+    """The operations of a patch, which comes as base64 text."""
+    try:
+        operations = json.loads(base64.b64decode(str(patch), validate=True))
+    except (binascii.Error, ValueError) as error:
+        raise WebhookFailed(f"received undecodable patch in webhook response: {error}") from None
+    if not isinstance(operations, list) or not all(isinstance(each, dict) for each in operations):
+        raise WebhookFailed("received undecodable patch in webhook response: it is no list of operations")
+    return operations
+
+
+def _denied(name: str, status: Json) -> Refusal:
+    by = f'admission webhook "{name}" denied the request'
+    why = status.get("message") or status.get("reason")
+    code = status.get("code") or 0
+    message = f"{by}: {why}" if why else f"{by} without explanation"
+    return Refusal(max(code, 400), status.get("reason", ""), message, status.get("details"))
+
+
+def _internal(why: str) -> Refusal:
+    return Refusal(500, "InternalError", f"Internal error occurred: {why}", {"causes": [{"message": why}]})
+
+
+@lru_cache(maxsize=64)  # so that connections, which belong to a context, are kept
+def _trusting(bundle: str) -> ssl.SSLContext:
+    """Trust the webhook's own authority and nobody else; the machine's, where it names none."""
+    try:
+        trusted = base64.b64decode(bundle).decode() if bundle else None
+        return verifying_as_go(ssl.create_default_context(cadata=trusted))
+    except (ssl.SSLError, ValueError) as error:
+        raise WebhookFailed(f"could not get REST client: unable to load root certificates: {error}") from None

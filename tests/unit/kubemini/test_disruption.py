@@ -1,0 +1,266 @@
+"""PodDisruptionBudget status in the embedded cluster: expected, desired, healthy and allowed pods."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kubemini import clock
+from kubemini.controllers.disruption import DisruptionController, Pods, reckoned
+from kubemini.kinds import BUDGET, DAEMON_SET, DEPLOYMENT, JOB, POD, REPLICA_SET
+from kubemini.refusals import Json
+from tests.unit.kubemini.controllers_at_work import Cluster, at_work, condition, custom
+
+WEB = {"app": "web"}
+WIDGET = custom("Widget", "scale", "status")
+BARE = custom("Bare")
+
+
+def workload(**spec: Any) -> Json:
+    template = {"metadata": {"labels": WEB}, "spec": {"containers": [{"name": "main", "image": "hollow:1"}]}}
+    return {"metadata": {"labels": WEB}, "spec": {"selector": {"matchLabels": WEB}, "template": template} | spec}
+
+
+def owner(of: Json) -> list[Json]:
+    head = {key: of[key] for key in ("apiVersion", "kind")}
+    return [head | {"name": of["metadata"]["name"], "uid": of["metadata"]["uid"], "controller": True}]
+
+
+async def replica_set(cluster: Cluster, name: str, replicas: int, pods: int, deployment: Json | None = None) -> Json:
+    """A ReplicaSet with some of its pods running."""
+    body = workload(replicas=replicas)
+    if deployment:
+        body["metadata"]["ownerReferences"] = owner(deployment)
+    made = await cluster.make(REPLICA_SET, name, body)
+    for number in range(pods):
+        await cluster.pod(f"{name}-{number}", node="a", owner=made, labels=WEB)
+        await cluster.runs(f"{name}-{number}")
+    return made
+
+
+async def budget(cluster: Cluster, name: str = "web", **spec: Any) -> Json:
+    return await cluster.make(BUDGET, name, {"spec": {"selector": {"matchLabels": WEB}} | spec})
+
+
+async def numbers(cluster: Cluster, name: str = "web") -> tuple[int, int, int, int]:
+    """Expected, desired, healthy, allowed."""
+    await cluster.settled()
+    status = cluster.get(BUDGET, name)["status"]
+    assert status["observedGeneration"] == cluster.get(BUDGET, name)["metadata"]["generation"]
+    keys = ("expectedPods", "desiredHealthy", "currentHealthy", "disruptionsAllowed")
+    expected, desired, healthy, allowed = (status[key] for key in keys)
+    return expected, desired, healthy, allowed
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected", "ready", "desired", "allowed"),
+    [
+        ({"maxUnavailable": 1}, 4, 4, 3, 1),
+        ({"maxUnavailable": 1}, 4, 3, 3, 0),
+        ({"maxUnavailable": 0}, 4, 4, 4, 0),
+        ({"maxUnavailable": 9}, 4, 4, 0, 4),
+        ({"maxUnavailable": "30%"}, 4, 4, 2, 2),
+        ({"maxUnavailable": "100%"}, 4, 1, 0, 1),
+        ({"minAvailable": 3}, 4, 4, 3, 1),
+        ({"minAvailable": 5}, 4, 4, 5, 0),
+        ({"minAvailable": "50%"}, 5, 5, 3, 2),
+        ({"minAvailable": "0%"}, 0, 0, 0, 0),
+        ({"maxUnavailable": 1}, 0, 1, 0, 0),
+        ({}, 4, 4, 0, 4),
+    ],
+)
+def test_the_arithmetic(spec: Json, expected: int, ready: int, desired: int, allowed: int) -> None:
+    names = tuple(f"pod-{number}" for number in range(ready))
+    result = reckoned({"spec": spec}, Pods(names, frozenset(names)), expected, clock.now())
+    assert (result.desired, result.healthy, result.allowed) == (desired, ready, allowed)
+
+
+@at_work(DisruptionController)
+async def test_a_deployments_pods_count_by_the_deployment_not_by_its_replica_sets(cluster: Cluster) -> None:
+    web = await cluster.make(DEPLOYMENT, "web", workload(replicas=5))
+    await replica_set(cluster, "old", 3, 2, web)
+    await replica_set(cluster, "new", 4, 2, web)
+    await budget(cluster, maxUnavailable=2)
+    assert await numbers(cluster) == (5, 3, 4, 1)
+    said = condition(cluster.get(BUDGET, "web"), "DisruptionAllowed")
+    assert (said["status"], said["reason"], said["observedGeneration"]) == ("True", "SufficientPods", 1)
+
+
+@at_work(DisruptionController)
+async def test_several_controllers_count_together(cluster: Cluster) -> None:
+    await replica_set(cluster, "one", 3, 3)
+    await replica_set(cluster, "two", 2, 1)
+    await budget(cluster, minAvailable="50%")
+    assert await numbers(cluster) == (5, 3, 4, 1)
+
+
+@at_work(DisruptionController)
+async def test_an_unmanaged_copy_is_healthy_but_not_expected_and_there_is_a_warning(cluster: Cluster) -> None:
+    await replica_set(cluster, "web", 4, 4)
+    await budget(cluster, maxUnavailable=1)
+    assert await numbers(cluster) == (4, 3, 4, 1)
+    await cluster.pod("copy", node="a", labels=WEB)
+    await cluster.runs("copy")
+    assert await numbers(cluster) == (4, 3, 5, 2)
+    assert cluster.events("web") == ["UnmanagedPods"]
+
+
+@at_work(DisruptionController)
+async def test_a_plain_number_counts_pods_whoever_manages_them(cluster: Cluster) -> None:
+    await replica_set(cluster, "web", 2, 2)
+    await budget(cluster, minAvailable=1)
+    await cluster.pod("copy", node="a", labels=WEB)
+    await cluster.runs("copy")
+    await cluster.pod("starting", node="a", labels=WEB)
+    assert await numbers(cluster) == (4, 1, 3, 2)
+    assert cluster.events("web") == []
+
+
+@at_work(DisruptionController)
+async def test_it_follows_pods_that_come_become_ready_and_go(cluster: Cluster) -> None:
+    await budget(cluster, minAvailable=1)
+    assert await numbers(cluster) == (0, 1, 0, 0)
+    assert cluster.events("web") == ["NoPods"]
+    web = await replica_set(cluster, "web", 2, 2)
+    assert await numbers(cluster) == (2, 1, 2, 1)
+    await cluster.runs("web-0", ready="False")
+    assert await numbers(cluster) == (2, 1, 1, 0)
+    await cluster.runs("web-0")
+    await cluster.delete(POD, "web-1")
+    assert await numbers(cluster) == (2, 1, 1, 0)
+    await cluster.ends("web-1")
+    assert await numbers(cluster) == (1, 1, 1, 0)
+    await cluster.pod("web-2", node="a", owner=web, labels=WEB)
+    await cluster.runs("web-2")
+    assert await numbers(cluster) == (2, 1, 2, 1)
+
+
+@at_work(DisruptionController)
+async def test_a_new_selector_selects_others(cluster: Cluster) -> None:
+    await replica_set(cluster, "web", 2, 2)
+    await cluster.pod("other", node="a", labels={"app": "other"})
+    await cluster.runs("other")
+    await budget(cluster, minAvailable=1)
+    assert (await numbers(cluster))[0] == 2
+    await cluster.edit(BUDGET, "web", lambda body: body["spec"].update(selector={"matchLabels": {"app": "other"}}))
+    assert (await numbers(cluster))[0] == 1
+    await cluster.edit(BUDGET, "web", lambda body: body["spec"].update(selector={}))
+    assert (await numbers(cluster))[0] == 3
+    rule = {"key": "app", "operator": "NotIn", "values": ["web"]}
+    await cluster.edit(BUDGET, "web", lambda body: body["spec"].update(selector={"matchExpressions": [rule]}))
+    assert (await numbers(cluster))[0] == 1
+
+
+@at_work(DisruptionController)
+async def test_a_pod_that_is_given_the_label_counts(cluster: Cluster) -> None:
+    await replica_set(cluster, "web", 1, 1)
+    await cluster.pod("copy", node="a")
+    await cluster.runs("copy")
+    await budget(cluster, minAvailable=1)
+    assert (await numbers(cluster))[0] == 1
+    await cluster.edit(POD, "copy", lambda body: body["metadata"].update(labels=WEB))
+    assert await numbers(cluster) == (2, 1, 2, 1)
+
+
+@at_work(DisruptionController)
+async def test_an_evicted_pod_does_not_count_until_it_is_gone_or_two_minutes_have_passed(cluster: Cluster) -> None:
+    await replica_set(cluster, "web", 3, 3)
+    await budget(cluster, maxUnavailable=2)
+    assert await numbers(cluster) == (3, 1, 3, 2)
+    evicted = {"web-0": clock.stamp(clock.now()), "unheard-of": clock.stamp(clock.now())}
+    await cluster.says(BUDGET, "web", disruptedPods=evicted)
+    assert await numbers(cluster) == (3, 1, 2, 1)
+    assert list(cluster.get(BUDGET, "web")["status"]["disruptedPods"]) == ["web-0"]
+    await asyncio.sleep(119)
+    assert await numbers(cluster) == (3, 1, 2, 1)
+    await asyncio.sleep(3)
+    assert await numbers(cluster) == (3, 1, 3, 2)
+    assert "disruptedPods" not in cluster.get(BUDGET, "web")["status"]
+
+
+@at_work(DisruptionController)
+async def test_an_evicted_pod_is_forgotten_when_it_is_being_deleted(cluster: Cluster) -> None:
+    await replica_set(cluster, "web", 3, 3)
+    await budget(cluster, maxUnavailable=2)
+    await cluster.settled()
+    await cluster.says(BUDGET, "web", disruptedPods={"web-0": clock.stamp(clock.now())})
+    await cluster.delete(POD, "web-0")
+    assert await numbers(cluster) == (3, 1, 2, 1)
+    assert "disruptedPods" not in cluster.get(BUDGET, "web")["status"]
+
+
+@at_work(DisruptionController)
+async def test_nothing_is_allowed_where_nobody_can_say_how_many_pods_there_should_be(cluster: Cluster) -> None:
+    cluster.api.kinds.add(BARE)
+    daemon = await cluster.make(DAEMON_SET, "web", workload())
+    job = workload(completions=1)
+    del job["spec"]["selector"]
+    job["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+    bare = await cluster.make(BARE, "web")
+    gone = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "gone", "uid": "1-2-3"}}
+    strange = {"apiVersion": "nowhere.io/v1", "kind": "Strange", "metadata": {"name": "x", "uid": "1-2-4"}}
+    for manager, why in (
+        (daemon, "daemonsets.apps does not implement the scale subresource"),
+        (await cluster.make(JOB, "web", job), "jobs.batch does not implement the scale subresource"),
+        (bare, "bares.example.com does not implement the scale subresource"),
+        (gone, 'found no controllers for pod "of-it"'),
+        (strange, 'no matches for kind "Strange" in version "nowhere.io/v1"'),
+    ):
+        await cluster.pod("of-it", node="a", owner=manager, labels=WEB)
+        await cluster.runs("of-it")
+        await budget(cluster, maxUnavailable=1)
+        await cluster.settled()
+        found = cluster.get(BUDGET, "web")
+        said = condition(found, "DisruptionAllowed")
+        assert (said["status"], said["reason"], said["message"]) == ("False", "SyncFailed", why)
+        assert found["status"]["disruptionsAllowed"] == 0
+        assert "CalculateExpectedPodCountFailed" in cluster.events("web")
+        await cluster.delete(BUDGET, "web")
+        await cluster.delete(POD, "of-it", grace=0)
+
+
+@at_work(DisruptionController)
+async def test_it_recovers_when_the_controller_can_be_asked_again(cluster: Cluster) -> None:
+    gone = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "gone", "uid": "1-2-3"}}
+    await cluster.pod("lost", node="a", owner=gone, labels=WEB)
+    await replica_set(cluster, "web", 2, 2)
+    await budget(cluster, maxUnavailable=1)
+    await cluster.settled()
+    assert condition(cluster.get(BUDGET, "web"), "DisruptionAllowed")["reason"] == "SyncFailed"
+    await cluster.delete(POD, "lost", grace=0)
+    assert await numbers(cluster) == (2, 1, 2, 1)
+    assert condition(cluster.get(BUDGET, "web"), "DisruptionAllowed")["reason"] == "SufficientPods"
+
+
+@at_work(DisruptionController)
+async def test_a_custom_kind_that_can_be_scaled_counts_by_its_scale(cluster: Cluster) -> None:
+    cluster.api.kinds.add(WIDGET)
+    widget = await cluster.make(WIDGET, "w", {"spec": {"replicas": 3}})
+    for number in range(3):
+        await cluster.pod(f"w-{number}", node="a", owner=widget, labels=WEB)
+        await cluster.runs(f"w-{number}")
+    await budget(cluster, maxUnavailable=1)
+    assert await numbers(cluster) == (3, 2, 3, 1)
+
+
+@at_work(DisruptionController)
+async def test_two_budgets_that_select_the_same_pod_are_both_kept(cluster: Cluster) -> None:
+    await replica_set(cluster, "web", 2, 2)
+    await budget(cluster, "one", minAvailable=1)
+    await budget(cluster, "two", minAvailable=2)
+    assert await numbers(cluster, "one") == (2, 1, 2, 1)
+    assert await numbers(cluster, "two") == (2, 2, 2, 0)
+    await cluster.runs("web-0", ready="False")
+    assert await numbers(cluster, "one") == (2, 1, 1, 0)
+    assert await numbers(cluster, "two") == (2, 2, 1, 0)
+
+
+@at_work(DisruptionController)
+async def test_nothing_is_written_when_nothing_is_new(cluster: Cluster) -> None:
+    await replica_set(cluster, "web", 2, 2)
+    await budget(cluster, minAvailable=1)
+    await numbers(cluster)
+    before = cluster.get(BUDGET, "web")
+    await cluster.edit(POD, "web-0", lambda body: body["metadata"].update(annotations={"note": "new"}))
+    await cluster.settled()
+    assert cluster.get(BUDGET, "web") == before

@@ -1,0 +1,110 @@
+"""metrics.k8s.io of the embedded cluster: what annotations or requests say, for who runs on a node that lives."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kubemini.api import Target
+from kubemini.cluster import EmbeddedCluster
+from kubemini.kinds import DEPLOYMENT, NODE, POD
+from rescheduler.cluster.client import ApiClient
+from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.cluster.metering import MetricsApi, MetricsMissingError
+from rescheduler.model.objects import Usage
+
+Json = dict[str, Any]
+CPU, MEMORY = "simulate.rescheduler.io/cpu-usage", "simulate.rescheduler.io/memory-usage"
+
+
+def workload(name: str, replicas: int, **annotations: str) -> Json:
+    labels = {"app": name}
+    resources = {"requests": {"cpu": "100m", "memory": "64Mi"}}
+    container = {"name": "main", "image": "hollow:1", "resources": resources}
+    metadata = {"labels": labels, "annotations": annotations}
+    template = {"metadata": metadata, "spec": {"containers": [container]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    return {"metadata": {"name": name, "labels": labels}, "spec": spec}
+
+
+async def running(cluster: EmbeddedCluster, count: int) -> None:
+    changed = asyncio.Event()
+    unsubscribe = cluster.api.store.subscribe(lambda change: changed.set(), POD)
+    while sum(entry.fields["status.phase"] == "Running" for entry in cluster.api.store.entries(POD)) < count:
+        changed.clear()
+        await changed.wait()
+    unsubscribe()
+
+
+def client_of(cluster: EmbeddedCluster, folder: Path) -> ApiClient:
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(cluster.kubeconfig()))
+    return ApiClient(load_connection(KubeconfigOptions(path), {}))
+
+
+async def rows_of(client: ApiClient) -> dict[str, dict[str, int]]:
+    rows: list[Usage] = []
+    assert await MetricsApi(client).read(rows.extend) == ()
+    return {row.name: dict(row.usage) for row in rows}
+
+
+async def test_it_is_served_when_asked_for_and_only_then(tmp_path: Path) -> None:
+    async with EmbeddedCluster() as cluster, client_of(cluster, tmp_path) as client:
+        with pytest.raises(MetricsMissingError):
+            await rows_of(client)
+        cluster.serve_metrics()
+        assert await rows_of(client) == {}
+        cluster.end_metrics()
+        with pytest.raises(MetricsMissingError):
+            await rows_of(client)
+
+
+async def test_pods_use_what_their_annotations_say_or_else_what_they_request(tmp_path: Path) -> None:
+    async with EmbeddedCluster() as cluster, client_of(cluster, tmp_path) as client:
+        cluster.serve_metrics()
+        await cluster.add_nodes(1)
+        await cluster.api.create(Target(DEPLOYMENT, "default"), workload("calm", 2))
+        await cluster.api.create(Target(DEPLOYMENT, "default"), workload("busy", 1, **{CPU: "1500m", MEMORY: "1Gi"}))
+        await cluster.api.create(Target(DEPLOYMENT, "default"), workload("odd", 1, **{CPU: "plenty"}))
+        await running(cluster, 4)
+        found = await rows_of(client)
+    used = {name.partition("-")[0]: amounts for name, amounts in found.items()}
+    assert used["calm"] == used["odd"] == {"cpu": 100, "memory": 64 * 2**20}
+    assert used["busy"] == {"cpu": 1500, "memory": 2**30}
+    assert used["node"] == {"cpu": 1800 + 10, "memory": 2**30 + 3 * 64 * 2**20 + 16 * 2**20}
+
+
+async def test_who_stands_on_a_dead_node_is_not_measured(tmp_path: Path) -> None:
+    async with EmbeddedCluster() as cluster, client_of(cluster, tmp_path) as client:
+        cluster.serve_metrics()
+        await cluster.add_nodes(1)
+        await cluster.api.create(Target(DEPLOYMENT, "default"), workload("calm", 1))
+        await running(cluster, 1)
+
+        def dead(body: Json) -> Json:
+            body["metadata"]["labels"]["simulate.rescheduler.io/kubelet"] = "Dead"
+            return body
+
+        await cluster.api.edit(Target(NODE, name="node-0"), dead)
+        assert await rows_of(client) == {}
+
+
+async def test_single_ones_and_selected_ones_can_be_asked_for(tmp_path: Path) -> None:
+    async with EmbeddedCluster() as cluster, client_of(cluster, tmp_path) as client:
+        cluster.serve_metrics()
+        await cluster.add_nodes(2)
+        await cluster.api.create(Target(DEPLOYMENT, "default"), workload("calm", 1))
+        await cluster.api.create(Target(DEPLOYMENT, "default"), workload("busy", 1))
+        await running(cluster, 2)
+        base = "/apis/metrics.k8s.io/v1beta1"
+        one = yaml.safe_load(await client.get(f"{base}/nodes/node-0"))
+        assert (one["kind"], one["metadata"]["name"]) == ("NodeMetrics", "node-0")
+        chosen = yaml.safe_load(await client.get(f"{base}/namespaces/default/pods", {"labelSelector": "app=busy"}))
+        assert [each["metadata"]["labels"]["app"] for each in chosen["items"]] == ["busy"]
+        assert await client.find(f"{base}/nodes/none") is None
+        served = yaml.safe_load(await client.get(base))
+        assert [each["name"] for each in served["resources"]] == ["nodes", "pods"]

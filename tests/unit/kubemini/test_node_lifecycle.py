@@ -1,0 +1,204 @@
+"""Nodes in trouble in the embedded cluster: silence noticed, taints put on and taken off, pods marked."""
+
+import asyncio
+
+from kubemini import clock
+from kubemini.api import Target
+from kubemini.controllers.node_lifecycle import NodeLifecycleController
+from kubemini.kinds import LEASE, NODE, POD
+from tests.unit.kubemini.controllers_at_work import Cluster, at_work, condition
+
+NOT_READY = "node.kubernetes.io/not-ready"
+
+
+def taints(cluster: Cluster, name: str) -> set[str]:
+    found = cluster.get(NODE, name)["spec"].get("taints", [])
+    assert all(taint.get("timeAdded") for taint in found if taint["key"].startswith("node.kubernetes.io/"))
+    return {f"{taint['key'].removeprefix('node.kubernetes.io/')}:{taint['effect']}" for taint in found}
+
+
+def both(key: str) -> set[str]:
+    return {f"{key}:NoSchedule", f"{key}:NoExecute"}
+
+
+async def renew(cluster: Cluster, name: str) -> None:
+    """The kubelet says that it is alive, and nothing else."""
+    spec = {"holderIdentity": name, "renewTime": clock.micro_stamp(clock.now())}
+    if cluster.find(LEASE, name, "kube-node-lease") is None:
+        await cluster.make(LEASE, name, {"spec": spec}, namespace="kube-node-lease")
+    else:
+        await cluster.api.edit(Target(LEASE, "kube-node-lease", name), lambda body: body | {"spec": spec})
+
+
+@at_work(NodeLifecycleController)
+async def test_a_node_that_says_it_is_not_ready_is_tainted_and_a_node_that_recovers_is_not(cluster: Cluster) -> None:
+    for name in ("a", "b"):
+        await cluster.node(name)
+    await cluster.heartbeat("a", "False")
+    await cluster.settled()
+    assert taints(cluster, "a") == both("not-ready")
+    assert taints(cluster, "b") == set()
+    await cluster.heartbeat("a")
+    await cluster.settled()
+    assert taints(cluster, "a") == set()
+    assert "taints" not in cluster.get(NODE, "a")["spec"]
+
+
+@at_work(NodeLifecycleController)
+async def test_pods_of_a_node_that_still_speaks_for_them_are_not_touched(cluster: Cluster) -> None:
+    for name in ("a", "b"):
+        await cluster.node(name)
+    await cluster.pod("web", node="a")
+    await cluster.runs("web")
+    await cluster.heartbeat("a", "False")
+    await cluster.settled()
+    assert condition(cluster.get(POD, "web"), "Ready")["status"] == "True"
+
+
+@at_work(NodeLifecycleController)
+async def test_a_silent_kubelet_is_given_up_and_its_pods_count_as_not_ready(cluster: Cluster) -> None:
+    for name in ("silent", "alive"):
+        await cluster.node(name)
+    for pod, node in (("lost", "silent"), ("fine", "alive")):
+        await cluster.pod(pod, node=node)
+        await cluster.runs(pod)
+    await asyncio.sleep(40)
+    await cluster.heartbeat("alive")
+    await asyncio.sleep(9)
+    assert condition(cluster.get(NODE, "silent"), "Ready")["status"] == "True"
+    await asyncio.sleep(2)
+    found = cluster.get(NODE, "silent")
+    for kind in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"):
+        assert condition(found, kind)["status"] == "Unknown"
+    assert condition(found, "Ready")["reason"] == "NodeStatusUnknown"
+    assert condition(found, "Ready")["message"] == "Kubelet stopped posting node status."
+    assert condition(found, "PIDPressure")["reason"] == "NodeStatusNeverUpdated"
+    assert taints(cluster, "silent") == both("unreachable")
+    assert taints(cluster, "alive") == set()
+    assert condition(cluster.get(POD, "lost"), "Ready")["status"] == "False"
+    assert condition(cluster.get(POD, "fine"), "Ready")["status"] == "True"
+    assert cluster.events("lost") == ["NodeNotReady"]
+    assert cluster.events("silent") == ["RegisteredNode", "NodeNotReady"]
+    await cluster.heartbeat("silent")
+    await cluster.settled()
+    assert taints(cluster, "silent") == set()
+
+
+@at_work(NodeLifecycleController)
+async def test_a_lease_that_is_renewed_is_a_sign_of_life(cluster: Cluster) -> None:
+    for name in ("a", "b"):
+        await cluster.node(name)
+    for _ in range(20):
+        await renew(cluster, "a")
+        await renew(cluster, "b")
+        await asyncio.sleep(10)
+    assert taints(cluster, "a") == set()
+    await renew(cluster, "b")
+    await asyncio.sleep(38)
+    await renew(cluster, "b")
+    assert taints(cluster, "a") == set()
+    await asyncio.sleep(3)
+    assert taints(cluster, "a") == both("unreachable")
+    assert taints(cluster, "b") == set()
+
+
+@at_work(NodeLifecycleController)
+async def test_a_kubelet_that_never_spoke_has_longer(cluster: Cluster) -> None:
+    await cluster.node("alive")
+    await cluster.make(NODE, "new")
+    await asyncio.sleep(45)
+    await cluster.heartbeat("alive")
+    await asyncio.sleep(14)
+    assert condition(cluster.get(NODE, "new"), "Ready") == {}
+    await asyncio.sleep(2)
+    said = condition(cluster.get(NODE, "new"), "Ready")
+    assert (said["status"], said["reason"]) == ("Unknown", "NodeStatusNeverUpdated")
+    assert taints(cluster, "new") == both("unreachable")
+
+
+@at_work(NodeLifecycleController)
+async def test_a_node_turns_from_not_ready_to_unreachable_and_back(cluster: Cluster) -> None:
+    for name in ("a", "b"):
+        await cluster.node(name)
+    await cluster.heartbeat("a", "False")
+    await cluster.settled()
+    await cluster.heartbeat("a", "Unknown")
+    await cluster.settled()
+    assert taints(cluster, "a") == both("unreachable")
+    await cluster.heartbeat("a", "False")
+    await cluster.settled()
+    assert taints(cluster, "a") == both("not-ready")
+
+
+@at_work(NodeLifecycleController)
+async def test_unschedulable_and_pressure_keep_new_pods_away(cluster: Cluster) -> None:
+    await cluster.node("a")
+    await cluster.edit(NODE, "a", lambda body: body["spec"].update(unschedulable=True))
+    await cluster.settled()
+    assert taints(cluster, "a") == {"unschedulable:NoSchedule"}
+    pressing = [{"type": kind, "status": "True"} for kind in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")]
+    await cluster.says(NODE, "a", conditions=[*pressing, {"type": "NetworkUnavailable", "status": "True"}])
+    await cluster.edit(NODE, "a", lambda body: body["spec"].pop("unschedulable"))
+    await cluster.settled()
+    expected = ("memory-pressure", "disk-pressure", "pid-pressure", "network-unavailable")
+    assert taints(cluster, "a") == {f"{key}:NoSchedule" for key in expected}
+
+
+@at_work(NodeLifecycleController)
+async def test_taints_of_people_stay(cluster: Cluster) -> None:
+    mine = {"key": "team", "value": "a", "effect": "NoExecute"}
+    await cluster.node("a", taints=[mine, {"key": NOT_READY, "effect": "NoSchedule"}])
+    await cluster.node("b")
+    await cluster.settled()
+    assert cluster.get(NODE, "a")["spec"]["taints"] == [mine]
+    await cluster.heartbeat("a", "False")
+    await cluster.settled()
+    assert taints(cluster, "a") == both("not-ready") | {"team:NoExecute"}
+
+
+@at_work(NodeLifecycleController)
+async def test_the_next_node_of_a_zone_is_driven_empty_ten_seconds_later(cluster: Cluster) -> None:
+    zone = {"topology.kubernetes.io/zone": "z"}
+    for name in ("a", "b", "c", "d"):
+        await cluster.node(name, labels=zone)
+    for name in ("a", "b"):
+        await cluster.heartbeat(name, "False")
+    await cluster.settled()
+    assert taints(cluster, "a") == both("not-ready")
+    assert taints(cluster, "b") == {"not-ready:NoSchedule"}
+    await asyncio.sleep(9)
+    assert taints(cluster, "b") == {"not-ready:NoSchedule"}
+    await asyncio.sleep(2)
+    assert taints(cluster, "b") == both("not-ready")
+
+
+@at_work(NodeLifecycleController)
+async def test_when_all_nodes_are_lost_nobody_is_driven_off(cluster: Cluster) -> None:
+    for name in ("a", "b"):
+        await cluster.node(name, labels={"topology.kubernetes.io/zone": name})
+    await cluster.heartbeat("a", "False")
+    await cluster.settled()
+    assert taints(cluster, "a") == both("not-ready")
+    await cluster.heartbeat("b", "False")
+    await cluster.settled()
+    assert taints(cluster, "a") == taints(cluster, "b") == {"not-ready:NoSchedule"}
+    await cluster.heartbeat("b")
+    await asyncio.sleep(11)
+    assert taints(cluster, "a") == both("not-ready")
+
+
+@at_work(NodeLifecycleController)
+async def test_labels_of_old_are_kept_beside_the_new_ones(cluster: Cluster) -> None:
+    await cluster.node("a", labels={"kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64"})
+    await cluster.settled()
+    labels = cluster.get(NODE, "a")["metadata"]["labels"]
+    assert (labels["beta.kubernetes.io/os"], labels["beta.kubernetes.io/arch"]) == ("linux", "arm64")
+
+
+@at_work(NodeLifecycleController)
+async def test_nodes_that_come_and_go_are_told_of(cluster: Cluster) -> None:
+    await cluster.node("a")
+    await cluster.settled()
+    await cluster.delete(NODE, "a")
+    await cluster.settled()
+    assert cluster.events("a") == ["RegisteredNode", "RemovingNode"]

@@ -1,0 +1,450 @@
+"""ReplicaSets of the embedded cluster: how many pods, whose pods, which go first, and what the status says."""
+
+import asyncio
+import copy
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kubemini import clock
+from kubemini.api import NoAdmission, Review
+from kubemini.controllers.pod_state import DELETION_COST, PodState
+from kubemini.controllers.replica_set import ReplicaSetController
+from kubemini.controllers.surplus import Candidate, first_to_go
+from kubemini.kinds import POD
+from kubemini.refusals import Json, forbidden
+from kubemini.store import Change, Entry
+from tests.support.manifests import deployment, pod, replica_set
+from tests.support.workloads import SPACE, Workloads, condition, ended, name_of, names, ready, unready
+
+NOW = 1_800_000_000.0
+HOLD = "test/hold"
+
+
+def replicas(cluster: Workloads, name: str, count: str = "readyReplicas") -> int:
+    status = cluster.get("ReplicaSet", name).get("status", {})
+    return int(status.get(count, 0))
+
+
+async def running(cluster: Workloads, body: Json) -> Json:
+    """The ReplicaSet, once all of its pods are ready."""
+    await cluster.create(body)
+    name, wanted = name_of(body), body["spec"]["replicas"]
+    await cluster.until("all are ready", lambda: replicas(cluster, name, "availableReplicas") == wanted)
+    await cluster.settled()
+    return cluster.get("ReplicaSet", name)
+
+
+def controllers(body: Json) -> list[str]:
+    return [each["name"] for each in body["metadata"].get("ownerReferences", ()) if each.get("controller")]
+
+
+def noted(body: Json, cost: str) -> None:
+    body["metadata"]["annotations"] = {DELETION_COST: cost}
+
+
+def placed(body: Json, node: str) -> None:
+    body["spec"]["nodeName"] = node
+
+
+async def test_missing_pods_are_made_from_the_template() -> None:
+    body = replica_set("web", 3)
+    body["spec"]["template"]["metadata"] |= {"annotations": {"note": "kept"}, "finalizers": [HOLD]}
+    async with Workloads() as cluster:
+        made = await running(cluster, body)
+        pods = cluster.pods("web")
+        assert len(pods) == 3
+        for each in pods:
+            metadata = each["metadata"]
+            assert metadata["generateName"] == "web-"
+            assert metadata["name"].startswith("web-")
+            assert metadata["annotations"] == {"note": "kept"}
+            assert metadata["finalizers"] == [HOLD]
+            assert metadata["ownerReferences"] == [
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "ReplicaSet",
+                    "name": "web",
+                    "uid": made["metadata"]["uid"],
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ]
+        assert made["status"] == {
+            "replicas": 3,
+            "fullyLabeledReplicas": 3,
+            "readyReplicas": 3,
+            "availableReplicas": 3,
+            "terminatingReplicas": 0,
+            "observedGeneration": 1,
+        }
+        said = cluster.events("web")
+        assert sorted(said) == sorted(("SuccessfulCreate", f"Created pod: {name}") for name in names(pods))
+
+
+async def test_the_status_first_tells_that_the_spec_was_seen() -> None:
+    seen: list[Json] = []
+    async with Workloads() as cluster:
+        cluster.watch("ReplicaSet", lambda change: seen.append(change.entry.object().get("status", {})))
+        await running(cluster, replica_set("web", 2))
+    assert seen[1] == {"replicas": 0, "terminatingReplicas": 0, "observedGeneration": 1}
+
+
+async def test_a_set_that_is_scaled_down_to_nothing_has_no_pods() -> None:
+    async with Workloads() as cluster:
+        await running(cluster, replica_set("web", 40))
+        await cluster.set("ReplicaSet", "web", replicas=0)
+        await cluster.until("none is left", lambda: not cluster.all("Pod"))
+        await cluster.settled()
+        status = cluster.get("ReplicaSet", "web")["status"]
+        assert status == {"replicas": 0, "terminatingReplicas": 0, "observedGeneration": 2}
+
+
+async def test_an_orphan_that_matches_is_adopted_and_counts() -> None:
+    async with Workloads() as cluster:
+        await running(cluster, replica_set("web", 2))
+        cluster.kubelet.starts = lambda _: False
+        await cluster.create(pod("other"))
+        await cluster.create(pod("lone", labels={"app": "web"}))
+        deleted = ("SuccessfulDelete", "Deleted pod: lone")  # it does least: it was not even started
+        await cluster.until("it is deleted", lambda: deleted in cluster.events("web"))
+        await cluster.settled()
+        assert len(cluster.pods("web")) == 2
+        assert controllers(cluster.get("Pod", "other")) == []
+
+
+async def test_orphans_that_were_there_before_are_adopted_instead_of_making_new_ones() -> None:
+    async with Workloads() as cluster:
+        for name in ("a", "b"):
+            await cluster.create(pod(name, labels={"app": "web"}))
+        await cluster.settled()
+        await running(cluster, replica_set("web", 2))
+        assert names(cluster.pods("web")) == ["a", "b"]
+        assert [controllers(each) for each in cluster.pods("web")] == [["web"], ["web"]]
+
+
+async def test_a_selector_without_any_fixed_label_adopts_and_releases_too() -> None:
+    body = replica_set("web", 2)
+    body["spec"]["selector"] = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "site"]}]}
+    async with Workloads() as cluster:
+        await cluster.create(pod("lone", labels={"app": "site"}))
+        await cluster.settled()
+        await running(cluster, body)
+        assert controllers(cluster.get("Pod", "lone")) == ["web"]
+        await cluster.edit("Pod", "lone", lambda body: body["metadata"]["labels"].update(app="else"))
+        await cluster.until("it is released", lambda: not controllers(cluster.get("Pod", "lone")))
+        await cluster.edit("Pod", "lone", lambda body: body["metadata"]["labels"].update(app="web"))
+        await cluster.until("one is deleted", lambda: [each for each in cluster.events("web") if "Deleted" in each[1]])
+        await cluster.settled()
+        assert len(cluster.owned("Pod", "web")) == 2
+
+
+async def test_an_owner_that_is_no_controller_becomes_one_by_adoption() -> None:
+    async with Workloads() as cluster:
+        made = await running(cluster, replica_set("web", 1))
+        reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": made["metadata"]["uid"]}
+        other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "1"}
+        await cluster.set("ReplicaSet", "web", replicas=2)
+        await cluster.until("there are two", lambda: replicas(cluster, "web") == 2)
+        lone = pod("lone", labels={"app": "web"})
+        lone["metadata"]["ownerReferences"] = [reference, other]
+        await cluster.set("ReplicaSet", "web", replicas=3)
+        await cluster.create(lone)
+        await cluster.until("it is adopted", lambda: controllers(cluster.get("Pod", "lone")) == ["web"])
+        assert len(cluster.get("Pod", "lone")["metadata"]["ownerReferences"]) == 2
+
+
+async def test_nobody_adopts_a_pod_that_is_being_deleted_or_has_ended_or_has_a_controller() -> None:
+    held, failed, owned = (pod(name, labels={"app": "web"}) for name in ("held", "failed", "owned"))
+    held["metadata"]["finalizers"] = [HOLD]
+    owner = {"apiVersion": "v1", "kind": "Thing", "name": "x", "uid": "1", "controller": True}
+    owned["metadata"]["ownerReferences"] = [owner]
+    async with Workloads() as cluster:
+        for each in (held, failed, owned):
+            await cluster.create(each)
+        await cluster.delete("Pod", "held")
+        cluster.kubelet.write("failed", ended)
+        await running(cluster, replica_set("web", 1))
+        found = {name: controllers(cluster.get("Pod", name)) for name in ("held", "failed", "owned")}
+        assert found == {"held": [], "failed": [], "owned": ["x"]}
+        assert len(cluster.owned("Pod", "web")) == 1
+
+
+async def test_a_set_that_is_being_deleted_adopts_and_creates_nothing() -> None:
+    body = replica_set("web", 1)
+    body["metadata"]["finalizers"] = [HOLD]
+    async with Workloads() as cluster:
+        await running(cluster, body)
+        await cluster.delete("ReplicaSet", "web")
+        (only,) = names(cluster.pods("web"))
+        await cluster.create(pod("lone", labels={"app": "web"}))
+        await cluster.delete("Pod", only)
+        await cluster.until("it is gone", lambda: cluster.find("Pod", only) is None)
+        await cluster.settled()
+        assert controllers(cluster.get("Pod", "lone")) == []
+        assert names(cluster.all("Pod")) == ["lone"]
+        assert replicas(cluster, "web", "replicas") == 0
+
+
+async def test_a_pod_whose_labels_no_longer_match_is_released_and_replaced() -> None:
+    async with Workloads() as cluster:
+        await running(cluster, replica_set("web", 2))
+        left, stays = names(cluster.pods("web"))
+        await cluster.edit("Pod", left, lambda body: body["metadata"]["labels"].update(app="debug"))
+        await cluster.until("it is replaced", lambda: len(cluster.pods("web")) == 2)
+        await cluster.settled()
+        assert "ownerReferences" not in cluster.get("Pod", left)["metadata"]
+        assert stays in names(cluster.pods("web"))
+
+
+async def test_a_pod_that_has_ended_is_replaced_and_left_alone() -> None:
+    async with Workloads() as cluster:
+        await running(cluster, replica_set("web", 2))
+        failed = names(cluster.pods("web"))[0]
+        cluster.kubelet.write(failed, ended)
+        await cluster.until("it is replaced", lambda: len(cluster.pods("web")) == 3)
+        await cluster.until("all are ready", lambda: replicas(cluster, "web") == 2)
+        await cluster.settled()
+        assert controllers(cluster.get("Pod", failed)) == ["web"]
+        assert replicas(cluster, "web", "replicas") == 2
+
+
+async def test_a_deleted_pod_is_replaced_at_once_and_counts_as_terminating_until_it_is_gone() -> None:
+    body = replica_set("web", 2)
+    body["spec"]["template"]["metadata"]["finalizers"] = [HOLD]
+    async with Workloads() as cluster:
+        await running(cluster, body)
+        first = names(cluster.pods("web"))[0]
+        await cluster.delete("Pod", first)
+        await cluster.until("it is replaced", lambda: replicas(cluster, "web", "availableReplicas") == 2)
+        await cluster.until("one ends", lambda: replicas(cluster, "web", "terminatingReplicas") == 1)
+        await cluster.edit("Pod", first, lambda body: body["metadata"].pop("finalizers"))
+        await cluster.until("none ends", lambda: replicas(cluster, "web", "terminatingReplicas") == 0)
+        assert cluster.find("Pod", first) is None
+        assert len(cluster.all("Pod")) == 2
+
+
+async def test_a_handoff_never_leaves_fewer_ready_pods_than_are_wanted() -> None:
+    """DESIGN §2, fact 3: a ready copy is adopted, and the original that is cheapest is deleted in its place."""
+    async with Workloads() as cluster:
+        await cluster.create(deployment("web", 3))
+        await cluster.rolled_out("web")
+        (owner,) = cluster.all("ReplicaSet")
+        original = names(cluster.pods("web"))[1]
+        copied = pod("copy", labels={"app": "web"})
+        copied["spec"] = copy.deepcopy(owner["spec"]["template"]["spec"])
+        await cluster.create(copied)
+        await cluster.settled()
+        assert len(cluster.owned("Pod", name_of(owner))) == 3
+
+        fewest = [3]
+        hashed = owner["spec"]["template"]["metadata"]["labels"]["pod-template-hash"]
+
+        def count(_: Change) -> None:
+            pods = cluster.pods("web")
+            fewest.append(sum(condition(each, "Ready").get("status") == "True" for each in pods))
+
+        cluster.watch("Pod", count)
+        cost = {DELETION_COST: "-2147483647"}
+        await cluster.edit("Pod", original, lambda body: body["metadata"].setdefault("annotations", {}).update(cost))
+        label = {"pod-template-hash": hashed}
+        await cluster.edit("Pod", "copy", lambda body: body["metadata"]["labels"].update(label))
+        await cluster.until("the original is gone", lambda: cluster.find("Pod", original) is None)
+        await cluster.settled()
+        assert min(fewest) == 3
+        assert names(cluster.owned("Pod", name_of(owner))).count("copy") == 1
+        assert len(cluster.pods("web")) == 3
+        after = cluster.get("Deployment", "web")
+        assert after["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "1"
+        assert after["status"]["availableReplicas"] == 3
+        assert len(cluster.all("ReplicaSet")) == 1
+
+
+async def test_the_status_tells_ready_from_unready_and_fully_labelled_from_others() -> None:
+    body = replica_set("web", 2)
+    body["spec"]["template"]["metadata"]["labels"]["tier"] = "front"
+    async with Workloads() as cluster:
+        await running(cluster, body)
+        first, second = names(cluster.pods("web"))
+        cluster.kubelet.write(first, unready)
+        await cluster.edit("Pod", second, lambda body: body["metadata"]["labels"].pop("tier"))
+        await cluster.until("it is told", lambda: replicas(cluster, "web") == 1)
+        await cluster.settled()
+        status = cluster.get("ReplicaSet", "web")["status"]
+        assert status == {
+            "replicas": 2,
+            "fullyLabeledReplicas": 1,
+            "readyReplicas": 1,
+            "availableReplicas": 1,
+            "terminatingReplicas": 0,
+            "observedGeneration": 1,
+        }
+
+
+async def test_a_pod_is_available_after_min_ready_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = clock.now()
+    monkeypatch.setattr(clock, "now", lambda: start)
+    async with Workloads() as cluster:
+        cluster.kubelet.starts = lambda _: False
+        await cluster.create(replica_set("web", 2, minReadySeconds=100))
+        await cluster.until("both are there", lambda: replicas(cluster, "web", "replicas") == 2)
+        first, second = names(cluster.pods("web"))
+        cluster.kubelet.write(first, ready, clock.stamp(start - timedelta(seconds=100)))
+        cluster.kubelet.write(second, ready, clock.stamp(start))
+        await cluster.until("one is available", lambda: replicas(cluster, "web", "availableReplicas") == 1)
+        assert replicas(cluster, "web") == 2
+
+        controller = ReplicaSetController(cluster.api)
+        wait = await controller.reconcile((SPACE, "web"))
+        assert wait is not None
+        assert 0 < wait <= 100
+        monkeypatch.setattr(clock, "now", lambda: start + timedelta(seconds=101))
+        assert await controller.reconcile((SPACE, "web")) is None
+        assert replicas(cluster, "web", "availableReplicas") == 2
+
+
+class _Refusing(NoAdmission):
+    """Lets so many pods be created and refuses the others, as a quota does; or takes its time over each."""
+
+    def __init__(self, allowed: int, *, slow: bool = False) -> None:
+        self.allowed = allowed
+        self.asked = 0
+        self.called = asyncio.Event()
+        self.gate = asyncio.Event()
+        if not slow:
+            self.gate.set()
+
+    async def admit(self, review: Review) -> Json:
+        if review.target.kind == POD and review.operation == "CREATE":
+            self.asked += 1
+            self.called.set()
+            await self.gate.wait()
+            if self.asked > self.allowed:
+                raise forbidden(POD, review.body["metadata"]["name"], "exceeded quota")
+        return review.body
+
+
+async def test_what_is_refused_is_told_and_tried_again_but_not_a_hundred_times() -> None:
+    quota = _Refusing(2)
+    async with Workloads(quota) as cluster:
+        await cluster.create(replica_set("web", 50))
+        await cluster.until("it is told", lambda: condition(cluster.get("ReplicaSet", "web"), "ReplicaFailure"))
+        assert quota.asked <= 1 + 2
+        failure = condition(cluster.get("ReplicaSet", "web"), "ReplicaFailure")
+        assert (failure["status"], failure["reason"]) == ("True", "FailedCreate")
+        assert failure["message"].endswith("is forbidden: exceeded quota")
+        assert replicas(cluster, "web", "observedGeneration") == 1
+        said = [message for reason, message in cluster.events("web") if reason == "FailedCreate"]
+        assert said[0].startswith('Error creating: pods "web-')
+
+        quota.allowed = 1000
+        await cluster.until("all are there", lambda: replicas(cluster, "web") == 50)
+        await cluster.settled()
+        assert not condition(cluster.get("ReplicaSet", "web"), "ReplicaFailure")
+
+
+async def test_a_set_that_is_scaled_down_while_a_webhook_is_asked_makes_no_more_pods() -> None:
+    webhook = _Refusing(1000, slow=True)
+    async with Workloads(webhook) as cluster:
+        await cluster.create(replica_set("web", 30))
+        await webhook.called.wait()
+        await cluster.set("ReplicaSet", "web", replicas=1)
+        webhook.gate.set()
+        await cluster.until("one is ready", lambda: replicas(cluster, "web") == 1)
+        await cluster.settled()
+        assert webhook.asked == 1
+        assert len(cluster.all("Pod")) == 1
+
+
+async def test_a_set_that_is_scaled_often_ends_up_at_the_last_number() -> None:
+    async with Workloads() as cluster:
+        await cluster.create(replica_set("web", 0))
+        for wanted in (7, 2, 90, 31, 64):
+            await cluster.set("ReplicaSet", "web", replicas=wanted)
+            for _ in range(wanted // 10):
+                await asyncio.sleep(0)
+        await cluster.until("all are ready", lambda: replicas(cluster, "web") == 64)
+        await cluster.settled()
+        assert len(cluster.all("Pod")) == 64
+
+
+def candidate(name: str, node: str = "n", uid: str = "", **facts: Any) -> Candidate:
+    plain: dict[str, Any] = {
+        "phase": "Running",
+        "deleting": False,
+        "ready_since": NOW - 5000,
+        "created": NOW - 5000,
+        "cost": 0,
+        "restarts": (0, 0),
+        "claims": (),
+    }
+    entry = Entry((SPACE, name), 1, b"", uid or name, {}, (), {"spec.nodeName": node}, deleting=False)
+    return Candidate(entry, PodState(**(plain | facts)))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param({"node": "", "phase": "Running"}, {"phase": "Pending"}, id="without a node"),
+        pytest.param({"phase": "Pending"}, {"phase": "Unknown", "ready_since": None}, id="Pending before Unknown"),
+        pytest.param({"phase": "Unknown"}, {"ready_since": None}, id="Unknown before Running"),
+        pytest.param({"ready_since": None, "cost": 9}, {"cost": -9}, id="not ready, whatever it costs"),
+        pytest.param({"cost": -(2**31)}, {"ready_since": NOW, "restarts": (9, 9)}, id="cheaper"),
+        pytest.param({"node": "full"}, {"ready_since": NOW}, id="doubled up"),
+        pytest.param({"ready_since": NOW - 100}, {"created": NOW, "restarts": (9, 0)}, id="ready more recently"),
+        pytest.param({"ready_since": 0.0}, {"ready_since": NOW}, id="ready since nobody knows when"),
+        pytest.param({"restarts": (2, 0)}, {"restarts": (1, 9), "created": NOW}, id="more restarts"),
+        pytest.param({"restarts": (1, 2)}, {"restarts": (1, 1), "created": NOW}, id="more restarts of a sidecar"),
+        pytest.param({"created": NOW - 100}, {}, id="created more recently"),
+        pytest.param({"created": 0.0}, {"created": NOW}, id="created nobody knows when"),
+        pytest.param(
+            {"ready_since": NOW - 5000, "uid": "a"}, {"ready_since": NOW - 4999, "uid": "b"}, id="about as old: by uid"
+        ),
+        pytest.param(
+            {"created": NOW - 5000, "uid": "a"}, {"created": NOW - 4999, "uid": "b"}, id="made at about the same time"
+        ),
+    ],
+)
+def test_the_surplus_goes_in_the_order_of_kubernetes(first: dict[str, Any], second: dict[str, Any]) -> None:
+    pods = [candidate("one", **first), candidate("two", **second)]
+    crowd = [candidate("c1", node="full"), candidate("c2", node="full"), candidate("c3")]
+    for given in (pods, pods[::-1]):
+        assert [each.entry.key[1] for each in first_to_go(given, crowd, NOW)] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("written", "cost"),
+    [
+        ("-5", -5),
+        ("7", 7),
+        ("0", 0),
+        ("+7", 0),
+        ("08", 0),
+        ("", 0),
+        ("x", 0),
+        ("2147483648", 0),
+        ("-2147483648", -(2**31)),
+    ],
+)
+async def test_a_deletion_cost_that_is_no_number_counts_as_none(written: str, cost: int) -> None:
+    async with Workloads() as cluster:
+        await running(cluster, replica_set("web", 3))
+        cheap, other, dear = names(cluster.pods("web"))
+        for name, value in ((cheap, written), (other, str(cost)), (dear, "2147483647")):
+            cluster.kubelet.write(name, noted, value)
+        await cluster.set("ReplicaSet", "web", replicas=1)
+        await cluster.until("one is left", lambda: len(cluster.all("Pod")) == 1)
+        assert names(cluster.all("Pod")) == [dear]
+
+
+async def test_pods_of_a_deployment_that_share_a_node_go_first() -> None:
+    async with Workloads() as cluster:
+        await cluster.create(deployment("web", 4))
+        await cluster.rolled_out("web")
+        pods = names(cluster.pods("web"))
+        for name, node in zip(pods, ("a", "b", "c", "b"), strict=True):
+            cluster.kubelet.write(name, placed, node)
+        await cluster.set("Deployment", "web", replicas=3)
+        await cluster.until("one is gone", lambda: len(cluster.pods("web")) == 3)
+        assert {pods[0], pods[2]} < set(names(cluster.pods("web")))

@@ -1,0 +1,373 @@
+"""Mutating webhooks: who is asked, what they are told, what their answers do, and what happens when none comes."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from kubemini.admission import AdmissionChain
+from kubemini.api import Api
+from kubemini.binding import bind
+from kubemini.eviction import evict
+from kubemini.kinds import DEPLOYMENT, MUTATING_WEBHOOKS, NAMESPACE, NODE, POD
+from kubemini.refusals import Json
+from tests.support.tls import strict_by_default
+from tests.testbed.pki import Authority
+from tests.unit.kubemini.rule_cases import CONTAINER, SPACE, at, cluster, create, pod, refused, running
+from tests.unit.kubemini.webhook_stage import Stage, allow, hook, labelling, patching, serving
+
+RULE = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[Api]:
+    api = await cluster(admission=True)
+    yield api
+    assert isinstance(api.admission, AdmissionChain)
+    await api.admission.close()
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("pki") / "pki")
+
+
+async def register(api: Api, name: str, *hooks: Json) -> None:
+    await create(api, MUTATING_WEBHOOKS, {"metadata": {"name": name}, "webhooks": list(hooks)})
+
+
+def denying(**status: Any) -> Any:
+    return lambda request: {"uid": request["uid"], "allowed": False, "status": status}
+
+
+async def test_a_patch_changes_the_object_that_is_kept(api: Api, authority: Authority) -> None:
+    async with serving(authority, root=labelling("touched")) as stage:
+        await register(api, "a", hook(stage))
+        made = await create(api, POD, pod())
+    assert made["metadata"]["labels"] == {"app": "a", "touched": "yes"}
+    assert api.get(at(POD, "a")) == made
+
+
+async def test_a_webhook_is_told_what_the_real_one_tells(api: Api, authority: Authority) -> None:
+    async with serving(authority, root=allow) as stage:
+        await register(api, "a", hook(stage, timeoutSeconds=7))
+        made = await create(api, POD, pod())
+    (request,) = stage.requests()
+    about = {"group": "", "version": "v1"}
+    assert request["kind"] == request["requestKind"] == about | {"kind": "Pod"}
+    assert request["resource"] == request["requestResource"] == about | {"resource": "pods"}
+    assert (request["name"], request["namespace"], request["operation"]) == ("a", SPACE, "CREATE")
+    assert (request["oldObject"], request["dryRun"]) == (None, False)
+    assert request["options"] == {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"}
+    assert request["userInfo"]["username"]
+    shown = request["object"]
+    assert (shown["apiVersion"], shown["kind"]) == ("v1", "Pod")
+    assert shown["metadata"] == {"name": "a", "namespace": SPACE, "labels": {"app": "a"}}  # no uid, no time
+    assert shown["status"] == {}
+    assert shown["spec"] == made["spec"]  # with all defaults, and what admission has added
+    assert stage.queries == [{"timeout": "7s"}]
+    assert stage.headers[0]["User-Agent"] == "kube-apiserver-admission"
+
+
+async def test_a_generated_name_is_not_known_yet(api: Api, authority: Authority) -> None:
+    async with serving(authority, root=allow) as stage:
+        await register(api, "a", hook(stage))
+        body = pod()
+        body["metadata"] = {"generateName": "web-"}
+        made = await create(api, POD, body)
+    (request,) = stage.requests()
+    assert "name" not in request
+    assert "name" not in request["object"]["metadata"]
+    assert made["metadata"]["name"].startswith("web-")
+    assert made["metadata"]["uid"]
+
+
+async def test_configurations_are_asked_in_the_order_of_their_names(api: Api, authority: Authority) -> None:
+    seconds = patching({"op": "add", "path": "/metadata/labels/touched", "value": "second"})
+    async with serving(authority, one=labelling("touched", "first"), two=seconds) as stage:
+        await register(api, "b", hook(stage, "/two"))
+        await register(api, "a", hook(stage, "/one"))
+        made = await create(api, POD, pod())
+    assert [path for path, _ in stage.asked] == ["/one", "/two"]
+    assert stage.requests("/two")[0]["object"]["metadata"]["labels"]["touched"] == "first"
+    assert made["metadata"]["labels"]["touched"] == "second"
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "message"),
+    [
+        ({"message": "no such luck", "code": 403, "reason": "Forbidden"}, 403, ": no such luck"),
+        ({"reason": "Because"}, 400, ": Because"),
+        ({}, 400, " without explanation"),
+        ({"message": "so", "code": 200}, 400, ": so"),
+    ],
+)
+async def test_a_denial_is_the_answer(api: Api, authority: Authority, status: Json, code: int, message: str) -> None:
+    async with serving(authority, root=denying(**status)) as stage:
+        await register(api, "a", hook(stage, failurePolicy="Ignore"))  # which is not about denials
+        refusal = await refused(create(api, POD, pod()))
+    assert refusal.code == code
+    assert refusal.message == f'admission webhook "hook.example.com" denied the request{message}'
+    assert api.find(POD, (SPACE, "a")) is None
+
+
+def _without_uid(request: Json) -> Json:
+    return {"allowed": True}
+
+
+def _half_a_patch(request: Json) -> Json:
+    return allow(request) | {"patch": base64.b64encode(b"[]").decode()}
+
+
+def _no_patch(request: Json) -> Json:
+    return allow(request) | {"patchType": "JSONPatch", "patch": "!!!"}
+
+
+def _unknown_patch(request: Json) -> Json:
+    return allow(request) | {"patchType": "Magic", "patch": base64.b64encode(b"[]").decode()}
+
+
+BROKEN = {
+    "answers with an error": lambda _: web.Response(status=500, text="boom"),
+    "answers with no JSON": lambda _: web.Response(text="{{{"),
+    "answers with no review": lambda _: web.json_response({"kind": "Pod"}),
+    "answers about something else": _without_uid,
+    "does not say what its patch is": _half_a_patch,
+    "has a patch that can't be decoded": _no_patch,
+    "has a patch of an unknown sort": _unknown_patch,
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+async def test_what_a_failure_does_is_for_the_policy_to_say(api: Api, authority: Authority, broken: str) -> None:
+    async with serving(authority, root=BROKEN[broken]) as stage:
+        await register(api, "a", hook(stage))
+        refusal = await refused(create(api, POD, pod()))
+        assert (refusal.code, refusal.reason) == (500, "InternalError")
+        assert refusal.message.startswith('Internal error occurred: failed calling webhook "hook.example.com": ')
+        await api.edit(
+            at(MUTATING_WEBHOOKS, "a"), lambda body: body | {"webhooks": [hook(stage, failurePolicy="Ignore")]}
+        )
+        await create(api, POD, pod())
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        [{"op": "remove", "path": "/nope/x"}],
+        [{"op": "add", "path": "/spec", "value": 5}],
+        [{"op": "remove", "path": "/metadata"}],
+    ],
+)
+async def test_a_patch_that_does_not_fit_is_an_error_whatever_the_policy(
+    api: Api, authority: Authority, patch: list[Json]
+) -> None:
+    async with serving(authority, root=patching(*patch)) as stage:
+        await register(api, "a", hook(stage, failurePolicy="Ignore"))
+        assert (await refused(create(api, POD, pod()))).code == 500
+
+
+async def test_a_patched_object_must_keep_the_rules(api: Api, authority: Authority) -> None:
+    async with serving(authority, root=labelling("touched", "a b")) as stage:
+        await register(api, "a", hook(stage))
+        assert (await refused(create(api, POD, pod()))).code == 422
+
+
+async def test_a_webhook_that_does_not_answer_in_time_has_failed(api: Api, authority: Authority) -> None:
+    given_up = asyncio.Event()
+
+    async def late(request: Json) -> Json:
+        await given_up.wait()
+        return allow(request)
+
+    async with serving(authority, root=late) as stage:
+        await register(api, "a", hook(stage, timeoutSeconds=1))
+        refusal = await refused(create(api, POD, pod()))
+        given_up.set()
+    assert "context deadline exceeded" in refusal.message
+
+
+async def test_a_webhook_that_is_down_has_failed(api: Api, authority: Authority) -> None:
+    async with serving(authority, root=allow) as stage:
+        pass
+    await register(api, "a", hook(stage))
+    assert "failed to call webhook" in (await refused(create(api, POD, pod()))).message
+
+
+async def test_the_authority_of_an_old_installer_is_trusted_on_every_python(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strict_by_default(monkeypatch)
+    async with serving(Authority(tmp_path / "pki", bare=True), root=allow) as stage:
+        await register(api, "a", hook(stage))
+        await create(api, POD, pod())
+    assert len(stage.asked) == 1
+
+
+async def test_a_certificate_of_another_authority_is_not_trusted(
+    api: Api, authority: Authority, tmp_path: Path
+) -> None:
+    stranger = base64.b64encode(Authority(tmp_path / "pki").certificate.read_bytes()).decode()
+    async with serving(authority, root=allow) as stage:
+        for number, bundle in enumerate((stranger, "")):
+            config = hook(stage)
+            config["clientConfig"]["caBundle"] = bundle
+            await register(api, f"config-{number}", config)
+            refusal = await refused(create(api, POD, pod()))
+            assert "certificate" in refusal.message.lower()
+            await api.delete(at(MUTATING_WEBHOOKS, f"config-{number}"))
+    assert stage.asked == []
+
+
+async def test_a_webhook_behind_a_service_fails_with_a_reason(api: Api) -> None:
+    config = hook(Stage("", ""), clientConfig={"service": {"name": "svc", "namespace": "ns"}})
+    await register(api, "a", config)
+    refusal = await refused(create(api, POD, pod()))
+    assert "the embedded cluster has no network for service ns/svc:443" in refusal.message
+
+
+@pytest.mark.parametrize(
+    ("fields", "asked"),
+    [
+        ({}, True),
+        ({"rules": [RULE | {"operations": ["UPDATE"]}]}, False),
+        ({"rules": [RULE | {"apiGroups": ["apps"]}]}, False),
+        ({"rules": [RULE | {"apiVersions": ["v2"]}]}, False),
+        ({"rules": [RULE | {"resources": ["services", "pods/status"]}]}, False),
+        ({"rules": [RULE | {"resources": ["*/*"]}]}, True),
+        ({"rules": [RULE | {"scope": "Cluster"}]}, False),
+        ({"rules": [RULE | {"scope": "Namespaced"}]}, True),
+        ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": SPACE}}}, True),
+        ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "other"}}}, False),
+        ({"objectSelector": {"matchLabels": {"app": "a"}}}, True),
+        ({"objectSelector": {"matchLabels": {"app": "b"}}}, False),
+        ({"objectSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}}, True),
+        ({"rules": []}, False),
+    ],
+)
+async def test_only_those_are_asked_whom_it_concerns(api: Api, authority: Authority, fields: Json, asked: bool) -> None:
+    async with serving(authority, root=allow) as stage:
+        await register(api, "a", hook(stage, **fields))
+        await create(api, POD, pod())
+    assert bool(stage.asked) == asked
+
+
+async def test_changes_and_deletions_are_told_with_the_object_as_it_was(api: Api, authority: Authority) -> None:
+    await running(api)
+    async with serving(authority, root=allow) as stage:
+        await register(api, "a", hook(stage, rules=[RULE | {"resources": ["pods", "pods/status"]}]))
+        await api.edit(at(POD, "a"), lambda body: body | {"metadata": body["metadata"] | {"labels": {"b": "c"}}})
+        await api.edit(at(POD, "a", "status"), lambda body: body | {"status": body["status"] | {"message": "x"}})
+        await api.delete(at(POD, "a"))
+    update, status, deletion = stage.requests()
+    assert (update["operation"], update["object"]["metadata"]["labels"]) == ("UPDATE", {"b": "c"})
+    assert update["oldObject"]["metadata"]["labels"] == {"app": "a"}
+    assert (status["subResource"], status["requestSubResource"]) == ("status", "status")
+    assert (deletion["operation"], deletion["object"]) == ("DELETE", None)
+    assert deletion["oldObject"]["metadata"]["name"] == "a"
+
+
+async def test_evictions_and_bindings_are_told_as_what_they_are(api: Api, authority: Authority) -> None:
+    await running(api, "b")
+    await create(api, POD, pod("a"))
+    async with serving(authority, root=denying(message="stay", code=403)) as stage:
+        await register(api, "a", hook(stage, rules=[RULE | {"resources": ["pods/eviction", "pods/binding"]}]))
+        refusal = await refused(evict(api, at(POD, "b"), {"metadata": {"name": "b"}}))
+        assert refusal.message.endswith("denied the request: stay")
+        target = {"kind": "Node", "name": "node-1"}
+        assert (await refused(bind(api, at(POD, "a"), {"metadata": {"name": "a"}, "target": target}))).code == 403
+    eviction, binding = stage.requests()
+    assert eviction["kind"] == {"group": "policy", "version": "v1", "kind": "Eviction"}
+    assert (eviction["subResource"], eviction["operation"], eviction["name"]) == ("eviction", "CREATE", "b")
+    assert (binding["kind"]["kind"], binding["object"]["target"]) == ("Binding", target)
+
+
+async def test_a_deletion_can_be_denied_and_not_changed(api: Api, authority: Authority) -> None:
+    await create(api, POD, pod())
+    rules = [RULE | {"operations": ["DELETE"], "resources": ["pods"]}]
+    async with serving(authority, deny=denying(message="stay"), patch=labelling("touched")) as stage:
+        await register(api, "a", hook(stage, "/deny", rules=rules))
+        assert "stay" in (await refused(api.delete(at(POD, "a")))).message
+        await api.edit(
+            at(MUTATING_WEBHOOKS, "a"), lambda body: body | {"webhooks": [hook(stage, "/patch", rules=rules)]}
+        )
+        assert "attempted to modify the object" in (await refused(api.delete(at(POD, "a")))).message
+
+
+async def test_a_dry_run_says_so(api: Api, authority: Authority) -> None:
+    async with serving(authority, root=allow) as stage:
+        await register(api, "a", hook(stage))
+        await api.create(at(POD), pod(), dry_run=True)
+    (request,) = stage.requests()
+    assert (request["dryRun"], request["options"]["dryRun"]) == (True, ["All"])
+
+
+async def test_a_container_that_is_injected_gets_defaults_and_the_token_too(api: Api, authority: Authority) -> None:
+    sidecar = {"op": "add", "path": "/spec/containers/-", "value": {"name": "side", "image": "side:1"}}
+    async with serving(authority, root=patching(sidecar)) as stage:
+        await register(api, "a", hook(stage))
+        made = await create(api, POD, pod())
+    main, side = made["spec"]["containers"]
+    assert side["imagePullPolicy"] == "IfNotPresent"
+    assert side["volumeMounts"] == main["volumeMounts"]
+    assert len(made["spec"]["volumes"]) == 1
+
+
+@pytest.mark.parametrize(("policy", "times"), [("Never", 1), ("IfNeeded", 2)])
+async def test_who_wants_it_is_asked_again_after_others_have_changed_something(
+    api: Api, authority: Authority, policy: str, times: int
+) -> None:
+    async with serving(authority, one=allow, two=labelling("touched")) as stage:
+        await register(api, "a", hook(stage, "/one", reinvocationPolicy=policy))
+        await register(api, "b", hook(stage, "/two"))
+        await create(api, POD, pod())
+    assert len(stage.requests("/one")) == times
+    assert stage.requests("/one")[-1]["object"]["metadata"]["labels"].get("touched") == ("yes" if times == 2 else None)
+    assert len(stage.requests("/two")) == 1
+
+
+async def test_nobody_is_asked_again_where_nothing_changed(api: Api, authority: Authority) -> None:
+    async with serving(authority, root=allow) as stage:
+        await register(api, "a", hook(stage, reinvocationPolicy="IfNeeded"))
+        await create(api, POD, pod())
+    assert len(stage.asked) == 1
+
+
+async def test_webhooks_are_not_asked_about_webhooks(api: Api, authority: Authority) -> None:
+    async with serving(authority, root=denying(message="stay")) as stage:
+        await register(api, "a", hook(stage, rules=[RULE | {"resources": ["*/*"]}]))
+        await api.delete(at(MUTATING_WEBHOOKS, "a"))
+    assert stage.asked == []
+
+
+async def test_what_belongs_to_no_namespace_is_not_exempted_by_one(api: Api, authority: Authority) -> None:
+    async with serving(authority, root=allow) as stage:
+        other = {"matchLabels": {"kubernetes.io/metadata.name": "other"}}
+        await register(api, "a", hook(stage, rules=[RULE], namespaceSelector=other))
+        await create(api, NODE, {"metadata": {"name": "n"}})
+        await create(api, NAMESPACE, {"metadata": {"name": "mine"}})
+        await create(api, NAMESPACE, {"metadata": {"name": "other"}})
+    assert [(request["resource"]["resource"], request["name"]) for request in stage.requests()] == [
+        ("nodes", "n"),
+        ("namespaces", "other"),
+    ]
+
+
+async def test_other_kinds_keep_their_first_status(api: Api, authority: Authority) -> None:
+    labels = {"app": "a"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [CONTAINER]}}
+    body = {
+        "metadata": {"name": "a", "labels": labels},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+    async with serving(authority, root=labelling("touched")) as stage:
+        await register(api, "a", hook(stage, rules=[RULE | {"resources": ["deployments"]}]))
+        made = await create(api, DEPLOYMENT, body)
+    assert made["metadata"]["labels"]["touched"] == "yes"
+    assert (made["status"], made["metadata"]["generation"]) == ({}, 1)
