@@ -30,7 +30,6 @@ _IMMORTAL = ("default", "kube-system", "kube-public")
 _NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 _SYSTEM_FIELDS = ("uid", "creationTimestamp", "generation")
-_SUFFIX = 5  # letters that the API server appends to a generateName
 
 
 class AdmissionChain:
@@ -136,8 +135,7 @@ def _as_sent(review: Review, body: Json) -> Json:
     metadata = shown["metadata"]
     for key in _SYSTEM_FIELDS:
         metadata.pop(key, None)
-    made_from = metadata.get("name", "")[:-_SUFFIX]
-    if made_from and metadata.get("generateName", "").startswith(made_from):  # a long one is cut before letters follow
+    if review.name_generated:
         del metadata["name"]
     if "status" in review.target.kind.subresources and review.target.kind != NODE:
         shown["status"] = {}

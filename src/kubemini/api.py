@@ -79,6 +79,8 @@ class Review:
     body: Json
     before: Json | None = None
     dry_run: bool = False
+    name_generated: bool = False
+    """Whether the API server made up the name; the real one does so after its webhooks, so they must not see it."""
 
 
 class Admission(Protocol):
@@ -138,7 +140,8 @@ class Api:
             metadata["generation"] = 1
         rules.prepare_create(body)
         rules.default(body)
-        body = await self.admission.admit(Review("CREATE", target, body, dry_run=dry_run))
+        review = Review("CREATE", target, body, dry_run=dry_run, name_generated=bool(generated))
+        body = await self.admission.admit(review)
         rules.default(body)
         if faults := [*metadata_faults(kind, body, None), *rules.faults(body, None, "")]:
             raise invalid(kind, body["metadata"].get("name", ""), faults)

@@ -18,7 +18,7 @@ import pytest
 
 from tests.support.both_clusters import Space, name_of, refusal
 from tests.support.loopback import Loopback, answering
-from tests.support.manifests import deployment, gated, lease, pod
+from tests.support.manifests import deployment, gated, lease, pod, stateful_set
 from tests.testbed.api import ApiError, Json
 from tests.testbed.pki import Authority
 from tests.testbed.processes import free_port, until
@@ -132,6 +132,30 @@ def test_the_pods_of_a_replica_set_pass_through_the_webhook(
             asked["object"]["metadata"]["generateName"]
             == asked["object"]["metadata"]["ownerReferences"][0]["name"] + "-"
         )
+
+
+def test_the_webhook_sees_the_names_of_a_stateful_sets_pods(
+    space: Space, authority: Authority, nodes: list[str]
+) -> None:
+    """Their controller gives them a name and a generateName, and they are recognised by the name."""
+    with webhook(space, authority, labelling("touched")) as server:
+        space.create(stateful_set("database", 2))
+        space.exactly("database", 2, "Running")
+    named = [(asked["name"], asked["object"]["metadata"]["name"]) for asked in requests(server)]
+    assert named == [("database-0", "database-0"), ("database-1", "database-1")]
+
+
+def test_a_name_that_the_api_server_makes_up_is_not_known_to_the_webhook_yet(
+    space: Space, authority: Authority
+) -> None:
+    body = gated("generated")
+    body["metadata"] = {"generateName": "generated-", "labels": {"app": "generated"}}
+    with webhook(space, authority, labelling("touched")) as server:
+        made = space.create(body)
+    assert name_of(made).startswith("generated-")
+    (asked,) = requests(server)
+    assert "name" not in asked["object"]["metadata"]
+    assert not asked.get("name")
 
 
 def test_a_preference_that_the_webhook_gives_steers_the_pod(
