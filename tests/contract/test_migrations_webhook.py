@@ -48,9 +48,9 @@ SAMPLED = 7  # on the real cluster: one place to die of so many
 WORKLOAD_KINDS = ("Deployment", "ReplicaSet", "StatefulSet")
 END = "contract.test/end"
 WORKLOADS = {
-    "Deployment": deployment("web", 2, strategy={"type": "Recreate"}),
-    "ReplicaSet": replica_set("web", 2),
-    "StatefulSet": stateful_set("web", 2),
+    "Deployment": deployment("storefront", 2, strategy={"type": "Recreate"}),
+    "ReplicaSet": replica_set("storefront", 2),
+    "StatefulSet": stateful_set("storefront", 2),
 }
 
 
@@ -137,7 +137,7 @@ def test_a_new_pod_is_led_to_its_target_and_its_workload_is_not_touched(
     space.create(WORKLOADS[workload])
     before = settled(space, 2)
     since = versions(space)
-    original = space.pods("web")[0]
+    original = space.pods("storefront")[0]
     target = other_node(trio, original)
     ordered(moves, original, target)
     with replica(space, authority, Wanted(gate=drive is NOMINATING)) as webhook:
@@ -167,7 +167,7 @@ def test_without_a_webhook_the_pod_lands_somewhere_and_that_is_told(
     """It died after we were told that it is asked."""
     space.create(WORKLOADS["StatefulSet"])
     before = settled(space, 2)
-    original = space.pods("web")[0]
+    original = space.pods("storefront")[0]
     target = other_node(trio, original)
     ordered(moves, original, target)
     with space.tainted(target):
@@ -185,8 +185,8 @@ def test_a_nominated_pod_gets_the_last_room_though_rivals_of_its_size_come(
     space: Space, moves: Moves, authority: Authority, trio: list[str]
 ) -> None:
     """The rivals are there before the new pod is, and can go nowhere else: only a reservation keeps them out."""
-    space.create(deployment("web", 1, cpu="1", strategy={"type": "Recreate"}))
-    (original,) = until("it runs", lambda: [each for each in space.pods("web") if _is_ready(each)])
+    space.create(deployment("storefront", 1, cpu="1", strategy={"type": "Recreate"}))
+    (original,) = until("it runs", lambda: [each for each in space.pods("storefront") if _is_ready(each)])
     target = other_node(trio, original)
     space.runs(pod("filler", cpu="2500m", nodeSelector=on(target)))
     before = settled(space, 2)
@@ -211,7 +211,7 @@ def test_where_no_room_can_be_held_the_move_goes_on_and_says_so(
     space.create(WORKLOADS["StatefulSet"])
     before = settled(space, 2)
     quota = {"metadata": {"name": "full"}, "spec": {"hard": {"pods": "2"}}}
-    original = space.pods("web")[0]
+    original = space.pods("storefront")[0]
     target = other_node(trio, original)
     ordered(moves, original, target)
     with replica(space, authority, Wanted(gate=True)) as webhook:
@@ -231,7 +231,7 @@ def test_a_leader_that_dies_with_a_pod_behind_the_gate_blocks_nobody(
     """Another replica lets it through after some seconds, and the next leader finds that in order."""
     space.create(WORKLOADS["Deployment"])
     before = settled(space, 2)
-    original = space.pods("web")[0]
+    original = space.pods("storefront")[0]
     ordered(moves, original, other_node(trio, original))
     since = space.version("Pod")
     with replica(space, authority, Wanted(gate=True, patience=2.0)) as webhook:
@@ -255,7 +255,7 @@ def test_a_move_that_is_cancelled_behind_the_gate_lets_the_pod_through(
 ) -> None:
     space.create(WORKLOADS["Deployment"])
     before = settled(space, 2)
-    original = space.pods("web")[0]
+    original = space.pods("storefront")[0]
     ordered(moves, original, other_node(trio, original))
     since = space.version("Pod")
     with replica(space, authority, Wanted(gate=True)) as webhook:
@@ -277,13 +277,13 @@ def test_a_scale_up_at_the_same_moment_is_told_from_the_replacement(
     """Its pods are marked and held back, too, until it is known which one takes the original's place."""
     space.create(WORKLOADS["ReplicaSet"])
     settled(space, 2)
-    original = space.pods("web")[0]
+    original = space.pods("storefront")[0]
     target = other_node(trio, original)
     ordered(moves, original, target)
     with replica(space, authority, Wanted(gate=True)) as webhook:
         evicts(moves, webhook, NOMINATING)
-        space.patch("ReplicaSet", "web", {"spec": {"replicas": 4}})
-        until("more pods are there", lambda: len(space.pods("web")) == 4)
+        space.patch("ReplicaSet", "storefront", {"spec": {"replicas": 4}})
+        until("more pods are there", lambda: len(space.pods("storefront")) == 4)
         done = moves.drive("m", NOMINATING)
     assert (done.progress.phase, replaced_by(space, done)["spec"]["nodeName"]) == (Phase.COMPLETED, target)
     moves.late("m")
@@ -299,7 +299,7 @@ def test_a_placeholder_is_let_into_a_restricted_namespace(
     """The pod itself would not be, so the move is taken back."""
     space.create(WORKLOADS["Deployment"])
     before = settled(space, 2)
-    original = space.pods("web")[0]
+    original = space.pods("storefront")[0]
     target = other_node(trio, original)
     ordered(moves, original, target)
     label = {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
@@ -319,10 +319,12 @@ def test_two_migrations_of_one_controller_take_turns(
 ) -> None:
     """A budget of its own lets both go; a temporary one would have them take turns already."""
     space.create(WORKLOADS["ReplicaSet"])
-    space.create(budget("web", "web", maxUnavailable=2))
+    space.create(budget("storefront", "storefront", maxUnavailable=2))
     settled(space, 2)
-    space.reaches("PodDisruptionBudget", "web", "counts", lambda pdb: pdb.get("status", {}).get("currentHealthy") == 2)
-    first, second = space.pods("web")
+    space.reaches(
+        "PodDisruptionBudget", "storefront", "counts", lambda pdb: pdb.get("status", {}).get("currentHealthy") == 2
+    )
+    first, second = space.pods("storefront")
     targets = [other_node(trio, first), other_node(trio, second)]
     ordered(moves, first, targets[0], "first")
     ordered(moves, second, targets[1], "second")
@@ -346,7 +348,7 @@ def test_cleanup_and_the_janitor_find_placeholders_and_gated_pods(
     """The migration is gone, and what it owned is its own no more: all there is are marks."""
     space.create(WORKLOADS["StatefulSet"])
     before = settled(space, 2)
-    original = space.pods("web")[0]
+    original = space.pods("storefront")[0]
     target = other_node(trio, original)
     ordered(moves, original, target)
     places = {
@@ -389,7 +391,7 @@ def test_whoever_comes_after_a_kill_leaves_nothing_behind(
     with replica(space, authority, Wanted(gate=True, patience=5.0)):
         while burnt:
             before, name, fuse = settled(space, 2), f"m{writes}", Fuse(writes)
-            original = space.pods("web")[0]
+            original = space.pods("storefront")[0]
             ordered(moves, original, other_node(trio, original), name)
             try:
                 moves.drive(name, replace(NOMINATING, fuse=fuse))

@@ -34,7 +34,7 @@ def full_node(space: Space, nodes: list[str]) -> str:
             daemon_set("agent"),
             deployment("web", 6),
             budget("web", "web", maxUnavailable=1),
-            stateful_set("db", 2, podManagementPolicy="Parallel"),
+            stateful_set("database", 2, podManagementPolicy="Parallel"),
             pod("bare"),
         ):
             space.create(body)

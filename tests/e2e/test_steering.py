@@ -86,12 +86,12 @@ def test_a_pod_of_a_deployment_comes_to_its_target_and_its_template_is_not_touch
 
 
 def test_a_pod_of_a_stateful_set_comes_to_its_target(space: Space, nodes: list[str], controller: Controller) -> None:
-    space.create(stateful_set("db", 3, podManagementPolicy="Parallel"))
-    until("all are Ready", lambda: sum(map(is_ready, space.pods("db"))) == 3)
-    pod = space.get("Pod", "db-1")
+    space.create(stateful_set("database", 3, podManagementPolicy="Parallel"))
+    until("all are Ready", lambda: sum(map(is_ready, space.pods("database"))) == 3)
+    pod = space.get("Pod", "database-1")
     target = other_node(pod, nodes)
-    status = moved(space, "db-1", target, controller)["status"]
+    status = moved(space, "database-1", target, controller)["status"]
     assert status["phase"] == "Completed", status
-    assert space.get("Pod", "db-1")["spec"]["nodeName"] == target
-    assert space.get("Pod", "db-1")["metadata"]["uid"] != pod["metadata"]["uid"]
+    assert space.get("Pod", "database-1")["spec"]["nodeName"] == target
+    assert space.get("Pod", "database-1")["metadata"]["uid"] != pod["metadata"]["uid"]
     nothing_is_left(space, controller)

@@ -104,15 +104,15 @@ def test_failed_pods_are_kept_off_their_node_by_the_replica_that_does_not_lead(
 def test_an_evicted_pod_comes_to_its_target_by_answers_of_the_replica_that_does_not_lead(
     space: Space, nodes: list[str], tmp_path: Path, steering: str
 ) -> None:
-    space.create(stateful_set("db", 3, podManagementPolicy="Parallel"))
-    until("all are Ready", lambda: sum(map(is_ready, space.pods("db"))) == 3)
-    before = space.get("Pod", "db-1")
+    space.create(stateful_set("database", 3, podManagementPolicy="Parallel"))
+    until("all are Ready", lambda: sum(map(is_ready, space.pods("database"))) == 3)
+    before = space.get("Pod", "database-1")
     target = other_node(before, nodes)
     with pair(space, tmp_path, steering) as ours:
         asked = ours.leader.asked(), ours.follower.asked()
-        status = moved(space, "db-1", target, ours.leader.controller)["status"]
+        status = moved(space, "database-1", target, ours.leader.controller)["status"]
         assert status["phase"] == "Completed", status
-        after = space.get("Pod", "db-1")
+        after = space.get("Pod", "database-1")
         assert (after["spec"]["nodeName"], is_ready(after)) == (target, True)
         assert after["metadata"]["uid"] != before["metadata"]["uid"]
         assert prefers(after, target), "its answer is in the pod"
@@ -131,21 +131,21 @@ def prefers(pod: Json, node: str) -> bool:
 def test_a_pod_that_a_dead_leader_has_held_back_runs_and_its_move_ends(
     space: Space, nodes: list[str], tmp_path: Path, next_leader: str
 ) -> None:
-    space.create(stateful_set("db", 2, podManagementPolicy="Parallel"))
-    until("all are Ready", lambda: sum(map(is_ready, space.pods("db"))) == 2)
-    before = space.get("Pod", "db-1")
+    space.create(stateful_set("database", 2, podManagementPolicy="Parallel"))
+    until("all are Ready", lambda: sum(map(is_ready, space.pods("database"))) == 2)
+    before = space.get("Pod", "database-1")
     lease = PATIENT_LEASE if next_leader == "late" else HASTY_LEASE
     with pair(space, tmp_path, "nominate", leaderElection=lease) as ours:
         path, follower = MIGRATIONS.format(space.name), ours.follower.controller
-        space.patch("Pod", "db-1", {"metadata": {"finalizers": [STAYS]}})
-        order(space, path, "db-1", other_node(before, nodes))
-        space.reaches("Pod", "db-1", "is evicted", lambda found: "deletionTimestamp" in found["metadata"])
+        space.patch("Pod", "database-1", {"metadata": {"finalizers": [STAYS]}})
+        order(space, path, "database-1", other_node(before, nodes))
+        space.reaches("Pod", "database-1", "is evicted", lambda found: "deletionTimestamp" in found["metadata"])
         ours.leader.controller.kill()  # before the new one is there: nobody nominates it
-        space.patch("Pod", "db-1", {"metadata": {"finalizers": None}})
-        held = space.reaches("Pod", "db-1", "is held back", lambda found: is_new(found, before))
+        space.patch("Pod", "database-1", {"metadata": {"finalizers": None}})
+        held = space.reaches("Pod", "database-1", "is held back", lambda found: is_new(found, before))
         assert GATED in held["metadata"]["annotations"]
         assert held["spec"]["schedulingGates"]
-        running = space.ready("db-1")
+        running = space.ready("database-1")
         assert running["metadata"]["uid"] == held["metadata"]["uid"], "it is the same pod, and was not made anew"
         if next_leader == "late":
             told = "let a pod through that nobody else did"
