@@ -11,10 +11,13 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.examples import default_examples
+
 pytest_plugins = ["tests.testbed.fixtures"]
 
 settings.register_profile(
     "project",
+    max_examples=default_examples(),
     deadline=None,
     database=None,
     derandomize=True,

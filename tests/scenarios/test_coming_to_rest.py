@@ -19,13 +19,15 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import make_plan
 from rescheduler.strategies import discover
 from tests.support.applied import applied
+from tests.support.examples import seeds
 from tests.support.generated import shuffled
 from tests.support.rolled import Case, rolled
 from tests.support.sample_settings import NARROW
 from tests.support.steps import by_name, check_budgets, mover, walk
 from tests.support.twin import World, refusals
 
-SEEDS = range(200)
+RARE = (129, 141, 175)  # in these even the strategies that seldom have something to do move pods
+SEEDS = sorted({*seeds(few=10, many=200), *RARE})
 NEVER_RESTED = (328, 1601, 2399, 2637, 3102, 3665, 4103, 201293, 501994)
 """Seeds of which strategies once went on for ever."""
 CYCLES = 20
@@ -75,11 +77,11 @@ def test_the_order_in_which_a_cluster_is_read_does_not_matter(seed: int) -> None
 
 def test_the_cases_are_worth_checking() -> None:
     """Were there no moves of every strategy, in pools and by use, the tests above would prove nothing."""
-    cases = [rolled(seed) for seed in SEEDS]
+    cases = [rolled(seed) for seed in (*SEEDS, *NEVER_RESTED)]
     moved = {move.strategy for case in cases for move in plan_of(case).moves}
     assert moved == {*discover()}
     assert {case.policy.utilization for case in cases} == {*Utilization}
-    assert Counter(bool(case.policy.pools) for case in cases)[True] > 40
+    assert Counter(bool(case.policy.pools) for case in cases)[True] > len(cases) / 5
 
 
 def check_responsible(case: Case, plan: Plan) -> None:

@@ -16,6 +16,7 @@ from rescheduler.cluster.dump import DumpError
 from rescheduler.model.snapshot import ClusterSnapshot
 from tests.support import dumps
 from tests.support.dumps import Object
+from tests.support.examples import examples
 from tests.support.planning import planned, read_bytes
 
 RICH_POD = dumps.pod(
@@ -166,7 +167,7 @@ def test_the_healthy_dump_has_nothing_to_warn_of() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(PLACES), JUNK), min_size=1, max_size=4), st.booleans())
-@settings(max_examples=500)
+@settings(max_examples=examples(few=50, many=500))
 def test_junk_anywhere_is_a_warning_or_a_proper_refusal(damage: list[tuple[Any, object]], as_yaml: bool) -> None:
     thing = copy.deepcopy(WHOLE)
     for place, junk in damage:
@@ -175,7 +176,7 @@ def test_junk_anywhere_is_a_warning_or_a_proper_refusal(damage: list[tuple[Any, 
 
 
 @given(st.sampled_from([place for place in PLACES if place[0] == "items" and len(place) > 2]), JUNK)
-@settings(max_examples=300)
+@settings(max_examples=examples(few=30, many=300))
 def test_damage_in_one_object_leaves_the_others_readable(place: tuple[Any, ...], junk: object) -> None:
     thing = copy.deepcopy(WHOLE)
     damaged(place, junk, thing)
@@ -192,7 +193,7 @@ TEXTS = {"json": RAW, "yaml": yaml.safe_dump_all(OBJECTS[:6]).encode(), "gzip": 
 
 @pytest.mark.parametrize("form", [*TEXTS])
 @given(st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(few=15, many=150))
 def test_a_cut_at_any_byte_is_survived(form: str, data: st.DataObject) -> None:
     whole = TEXTS[form]
     cut = data.draw(st.integers(0, len(whole) - 1))
@@ -202,7 +203,7 @@ def test_a_cut_at_any_byte_is_survived(form: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("form", [*TEXTS])
 @given(st.data())
-@settings(max_examples=300)
+@settings(max_examples=examples(few=30, many=300))
 def test_other_bytes_at_any_place_are_survived(form: str, data: st.DataObject) -> None:
     content = bytearray(TEXTS[form])
     for _ in range(data.draw(st.integers(1, 3))):
@@ -216,6 +217,6 @@ def test_other_bytes_at_any_place_are_survived(form: str, data: st.DataObject) -
 
 
 @given(st.binary(max_size=60))
-@settings(max_examples=300)
+@settings(max_examples=examples(few=30, many=300))
 def test_any_bytes_at_all_are_survived(content: bytes) -> None:
     survived(content)

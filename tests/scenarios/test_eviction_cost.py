@@ -31,6 +31,7 @@ from rescheduler.strategies import discover
 from tests.support.applied import applied
 from tests.support.builders import Row, away, cluster, deployment, node, pod, spread
 from tests.support.builders.rows import TemplateOptions
+from tests.support.examples import examples, seeds
 from tests.support.generated import random_cluster
 from tests.support.planning import PolicyOptions, moves_of, planned, rejected
 from tests.support.sample_settings import samples
@@ -201,7 +202,7 @@ ALIKE: dict[str, Callable[[list[Row]], tuple[ClusterSnapshot, PolicyOptions]]] =
 
 
 @pytest.mark.parametrize("strategy", ALIKE)
-@settings(max_examples=25)
+@settings(max_examples=examples(few=10, many=25))
 @given(costs=st.permutations(range(-3, 4)))
 def test_of_pods_that_are_alike_costs_say_who_goes_and_never_how_many(strategy: str, costs: list[int]) -> None:
     rules = [spread(1, "zone", WEB)] if strategy == "TopologySpread" else []
@@ -235,8 +236,8 @@ def test_nobody_sheds_a_dear_pod_where_all_cheaper_ones_would_have_done(
 @pytest.mark.parametrize("name", discover())
 def test_every_strategy_settles_whatever_pods_cost(name: str) -> None:
     policy = Policy(limits=Limits(total=None), thresholds=Thresholds(60, 60))
-    for seed in (*range(4), *range(60, 64)):
-        chance, crowded = Random(seed), seed < 60
+    for seed in seeds(few=2, many=8):
+        chance, crowded = Random(seed), seed % 2 == 0
         plain = random_cluster(seed, nodes=10, pods=70 if crowded else 15)
         costs = (str(chance.choice((-9, 0, 3, 7))) for _ in plain.pods)
         pods = [msgspec.structs.replace(row, annotations={OWN: next(costs)}) for row in plain.pods]

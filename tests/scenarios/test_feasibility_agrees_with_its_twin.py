@@ -9,6 +9,7 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.columns import Columns
 from rescheduler.planning.feasibility import Feasibility
 from rescheduler.planning.whatif import WhatIf
+from tests.support.examples import examples, seeds
 from tests.support.generated import clusters, random_cluster
 from tests.support.twin import World, keeps_rules, refusals
 
@@ -18,7 +19,7 @@ def feasibility_of(snapshot: ClusterSnapshot) -> Feasibility:
 
 
 @given(clusters(min_pods=1), st.data())
-@settings(max_examples=400)
+@settings(max_examples=examples(few=40, many=400))
 def test_each_predicate_refuses_exactly_where_the_twin_does(snapshot: ClusterSnapshot, data: st.DataObject) -> None:
     feasible = feasibility_of(snapshot)
     world = World(snapshot)
@@ -29,7 +30,7 @@ def test_each_predicate_refuses_exactly_where_the_twin_does(snapshot: ClusterSna
 
 
 @given(clusters(min_pods=1), st.data())
-@settings(max_examples=300)
+@settings(max_examples=examples(few=30, many=300))
 def test_an_eviction_is_judged_as_if_the_pod_had_gone(snapshot: ClusterSnapshot, data: st.DataObject) -> None:
     feasible = feasibility_of(snapshot)
     placed = [i for i in range(len(snapshot.pods)) if feasible.whatif.at[i] >= 0]
@@ -45,7 +46,7 @@ def test_an_eviction_is_judged_as_if_the_pod_had_gone(snapshot: ClusterSnapshot,
 
 
 @given(clusters(min_pods=2), st.data())
-@settings(max_examples=300)
+@settings(max_examples=examples(few=30, many=300))
 def test_after_any_moves_the_counts_are_those_of_a_fresh_look(snapshot: ClusterSnapshot, data: st.DataObject) -> None:
     """Counts are kept up to date move by move; a twin that reckons anew must see the same world."""
     feasible = feasibility_of(snapshot)
@@ -70,7 +71,7 @@ def test_after_any_moves_the_counts_are_those_of_a_fresh_look(snapshot: ClusterS
 
 
 @given(clusters(min_pods=2), st.data())
-@settings(max_examples=400)
+@settings(max_examples=examples(few=40, many=400))
 def test_a_move_that_we_call_safe_keeps_the_rules_once_the_original_has_gone(
     snapshot: ClusterSnapshot, data: st.DataObject
 ) -> None:
@@ -92,7 +93,7 @@ def test_a_move_that_we_call_safe_keeps_the_rules_once_the_original_has_gone(
 
 
 def test_an_undone_trial_leaves_everything_as_it_was() -> None:
-    for seed in range(20):
+    for seed in seeds(few=5, many=20):
         snapshot = random_cluster(seed, nodes=12, pods=60)
         feasible = feasibility_of(snapshot)
         before = [feasible.tally(pod, -1) for pod in range(len(snapshot.pods))]

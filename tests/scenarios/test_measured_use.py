@@ -17,6 +17,7 @@ from rescheduler.model.usage import Measured
 from rescheduler.planning.gain import Realised
 from rescheduler.planning.planner import Planner
 from tests.support.builders import cluster, deployment, node, pod
+from tests.support.examples import examples
 from tests.support.generated import clusters
 from tests.support.planning import carried_out, moves_of
 from tests.support.policies import planned_by, policy
@@ -169,7 +170,7 @@ def plan_of(snapshot: ClusterSnapshot, utilization: Utilization) -> tuple[Planne
 
 
 @given(clusters(min_pods=4), st.lists(st.integers(0, 4000), min_size=1, max_size=9), st.sampled_from([*Utilization]))
-@settings(max_examples=150)
+@settings(max_examples=examples(few=15, many=150))
 def test_what_follows_the_moves_one_by_one_is_what_the_end_amounts_to(
     snapshot: ClusterSnapshot, uses: list[int], utilization: Utilization
 ) -> None:
@@ -181,7 +182,7 @@ def test_what_follows_the_moves_one_by_one_is_what_the_end_amounts_to(
 
 
 @given(clusters(min_pods=4), st.lists(st.integers(0, 4000), min_size=1, max_size=9))
-@settings(max_examples=100)
+@settings(max_examples=examples(few=10, many=100))
 def test_a_gain_that_is_predicted_by_use_comes_true_by_use(snapshot: ClusterSnapshot, uses: list[int]) -> None:
     used = with_use(snapshot, uses)
     planner, plan = plan_of(used, Utilization.USAGE)

@@ -21,6 +21,7 @@ from rescheduler.planning.planner import Planner
 from rescheduler.planning.strategy import Proposal, Wish
 from rescheduler.strategies import discover
 from tests.support.builders import Row, cluster, deployment, node, pod, statefulset
+from tests.support.examples import seeds
 from tests.support.generated import random_cluster
 from tests.support.planning import MAINTENANCE, OPTIMIZATION, moves_of, planned, rejection_of
 from tests.support.sample_settings import samples
@@ -28,7 +29,7 @@ from tests.support.sample_settings import samples
 A, B, C = node("a", maintenance=True), node("b"), node("c")
 GANG = {POD_GROUP: "gang"}
 POLICY = Policy(limits=Limits(total=None), thresholds=Thresholds(60, 60))
-SEEDS = range(25)
+SEEDS = seeds(few=4, many=25)
 
 
 def gang(*on: str, cpu: int | str = 1) -> list[Row]:

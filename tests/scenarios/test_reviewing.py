@@ -9,12 +9,13 @@ from rescheduler.planning.cycle import make_plan
 from rescheduler.runtime.cycle import migration_of
 from rescheduler.runtime.reviewing import refusals
 from rescheduler.strategies import discover
+from tests.support.examples import seeds
 from tests.support.generated import random_cluster
 
 POLICY = Policy(limits=Limits(total=10), min_pod_age=0.0, cool_down=0.0)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(few=5, many=40))
 def test_nothing_of_a_fresh_plan_is_refused(seed: int) -> None:
     snapshot = random_cluster(seed, nodes=12, pods=80)
     plan = make_plan(snapshot, POLICY, [strategy(strategy.settings_type()) for strategy in discover().values()])

@@ -27,6 +27,7 @@ from tests.support.builders import (
     statefulset,
     uid_of,
 )
+from tests.support.examples import examples
 from tests.support.generated import random_cluster
 from tests.support.planning import PolicyOptions, policy_of
 from tests.support.twin import World, keeps_rules, refusals
@@ -233,7 +234,7 @@ def walked(snapshot: ClusterSnapshot, ruled: list[tuple[Wanted, Ruling]]) -> Non
 
 
 @given(data=st.data(), seed=st.integers(0, 10**6), size=st.tuples(st.integers(2, 8), st.integers(4, 40)))
-@settings(max_examples=60)
+@settings(max_examples=examples(few=10, many=60))
 def test_what_is_ruled_is_feasible_all_together(data: st.DataObject, seed: int, size: tuple[int, int]) -> None:
     snapshot = random_cluster(seed, *size)
     judged, ruled = Rulings(snapshot, Policy()), list[tuple[Wanted, Ruling]]()

@@ -20,6 +20,7 @@ from tests.support.builders import (
     pod_named,
     shape_of,
 )
+from tests.support.examples import examples
 from tests.support.generated import clusters
 from tests.support.planning import (
     BALANCING,
@@ -236,7 +237,7 @@ def weight(snapshot: ClusterSnapshot, row: Pod, name: str) -> int:
 
 
 @given(clusters(min_pods=4))
-@settings(max_examples=100)
+@settings(max_examples=examples(few=10, many=100))
 def test_every_preferred_move_weighs_more(snapshot: ClusterSnapshot) -> None:
     options: PolicyOptions = {**PREFERRED, "allow": ["jobs", "single_replica"], "min_pod_age": 0}
     for move in planned(snapshot, AFFINITY, **options).moves:

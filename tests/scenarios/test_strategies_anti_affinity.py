@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rescheduler.model.snapshot import ClusterSnapshot
 from tests.support.builders import Row, away, cluster, daemonset, deployment, node, pod, pod_named, replicaset
+from tests.support.examples import examples
 from tests.support.generated import clusters
 from tests.support.planning import PolicyOptions, carried_out, moves_of, planned, rejected
 from tests.support.twin import World, refusals
@@ -145,7 +146,7 @@ PAIRS = st.tuples(st.integers(0, 8), st.integers(0, 8)).filter(lambda pair: pair
 
 
 @given(st.lists(PAIRS, min_size=1, max_size=14, unique=True))
-@settings(max_examples=150)
+@settings(max_examples=examples(few=15, many=150))
 def test_hardly_ever_goes_one_pod_more_than_the_fewest(edges: list[tuple[int, int]]) -> None:
     plan = planned(knot(edges), APART)
     assert len(plan.moves) <= smallest_cover({frozenset(edge) for edge in edges}) + 1
@@ -230,7 +231,7 @@ def test_only_what_the_settings_mean_is_moved(said: dict[str, object], moved: li
 
 
 @given(clusters(min_pods=4))
-@settings(max_examples=100)
+@settings(max_examples=examples(few=10, many=100))
 def test_every_move_ends_a_conflict_that_the_twin_sees(snapshot: ClusterSnapshot) -> None:
     options: PolicyOptions = {"allow": ["jobs", "single_replica"], "min_pod_age": 0}
     world = World(snapshot)

@@ -14,6 +14,7 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.planner import Planner
 from rescheduler.strategies.load_balancing import LoadBalancing, LoadBalancingSettings
 from tests.support.builders import Row, cluster, daemonset, deployment, node, pod
+from tests.support.examples import examples, seeds
 from tests.support.planning import BALANCING, PolicyOptions, carried_out, moves_of, planned, policy_of, rejected
 
 A, B, C = node("a", cpu=10, memory="10Gi"), node("b", cpu=10, memory="10Gi"), node("c", cpu=10, memory="10Gi")
@@ -118,6 +119,9 @@ def weighted(snapshot: ClusterSnapshot, **weights: float) -> dict[str, str]:
     return moves_of(planned(snapshot, BALANCING, settings={BALANCING: {"weights": weights}}))
 
 
+SEEDS = seeds(few=10, many=60)
+
+
 class TestWeights:
     LEAN = (pod("lean", on="a", cpu=2, memory="0"), pod("lean2", on="a", cpu=2, memory="0"))
     BULKY = (pod("bulky", on="a", cpu=0, memory="2500Mi"), pod("bulky2", on="a", cpu=0, memory="2500Mi"))
@@ -134,7 +138,7 @@ class TestWeights:
         assert next(iter(weighted(snapshot, cpu=2))) == "lean"
 
     def test_only_their_ratio_matters(self) -> None:
-        for seed in range(20):
+        for seed in seeds(few=5, many=20):
             snapshot = rolled(seed)
             plain = weighted(snapshot)
             assert plain == weighted(snapshot, cpu=1, memory=1) == weighted(snapshot, cpu=1000, memory=1000)
@@ -155,16 +159,16 @@ class TestWeights:
     def test_planning_again_finds_nothing_left_to_do(self, weights: dict[str, float]) -> None:
         moved, unsettled = 0, []
         settings = {BALANCING: {"weights": weights}}
-        for seed in range(60):
+        for seed in SEEDS:
             snapshot = rolled(seed)
             plan = planned(snapshot, BALANCING, settings=settings)
             moved += len(plan.moves)
             if planned(carried_out(snapshot, plan), BALANCING, settings=settings).moves:
                 unsettled.append(seed)
         assert unsettled == []
-        assert moved > 20
+        assert moved > len(SEEDS) / 3
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(few=10, many=60))
     @given(seed=st.integers(0, 10_000), cpu=st.floats(0, 100), memory=st.floats(0, 100))
     def test_every_move_makes_the_weighted_sum_of_squares_smaller(self, seed: int, cpu: float, memory: float) -> None:
         """As the strategy proposes them; a rehearsal may lead to the same end by other steps."""
@@ -272,7 +276,7 @@ def test_no_move_is_made_that_planning_again_would_undo() -> None:
 
 def test_planning_again_finds_nothing_left_to_do() -> None:
     unsettled = []
-    for seed in range(150):
+    for seed in seeds(few=15, many=150):
         snapshot = rolled(seed)
         plan = planned(snapshot, BALANCING)
         if planned(carried_out(snapshot, plan), BALANCING).moves:

@@ -13,6 +13,7 @@ from rescheduler.model.plan import Plan
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.workloads import Workloads
 from tests.support.builders import Row, cluster, daemonset, deployment, job, node, pod, replicaset, spread, statefulset
+from tests.support.examples import examples
 from tests.support.generated import clusters
 from tests.support.planning import (
     BALANCING,
@@ -216,7 +217,7 @@ ALL: PolicyOptions = {"allow": ["jobs", "single_replica"], "min_pod_age": 0}
 
 
 @given(clusters(min_pods=4))
-@settings(max_examples=100)
+@settings(max_examples=examples(few=10, many=100))
 def test_each_move_makes_a_workload_more_even(snapshot: ClusterSnapshot) -> None:
     workloads = Workloads(snapshot)
     keys = {(each.namespace, each.name): workloads.key(each) for each in snapshot.pods}

@@ -15,6 +15,7 @@ from rescheduler.model import marks
 from rescheduler.model.objects import Node
 from rescheduler.model.snapshot import ClusterSnapshot
 from tests.support.builders import ZONE, Row, cluster, daemonset, deployment, node, pdb, pod, spread, statefulset
+from tests.support.examples import seeds
 from tests.support.planning import PolicyOptions, carried_out, moves_of, planned, rejected
 
 SPREAD = "TopologySpread"
@@ -407,8 +408,8 @@ def rolled(seed: int) -> Small:
 
 def test_nearly_all_pairs_of_constraints_that_can_be_restored_are_and_with_the_fewest_moves() -> None:
     """Move after move is chosen without looking ahead, so now and then one takes the room that another would need."""
-    broken = [small for small in map(rolled, range(300)) if any(small.over(small.pods))]
+    broken = [small for small in map(rolled, seeds(few=60, many=300)) if any(small.over(small.pods))]
     possible = [(small, best[1]) for small in broken if not (best := small.best())[0]]
     as_good = sum(small.ours() == (0, fewest) for small, fewest in possible)
-    assert len(possible) > 100
+    assert len(possible) > len(broken) / 2
     assert as_good >= 0.97 * len(possible)

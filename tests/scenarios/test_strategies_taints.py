@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.strategies.node_taints import NodeTaintsSettings
 from tests.support.builders import Row, cluster, daemonset, node, node_called, pod, pod_named
+from tests.support.examples import examples
 from tests.support.generated import clusters
 from tests.support.planning import (
     BALANCING,
@@ -196,7 +197,7 @@ class TestOtherStrategies:
 
 
 @given(clusters(min_pods=4))
-@settings(max_examples=100)
+@settings(max_examples=examples(few=10, many=100))
 def test_every_move_is_from_a_taint_that_is_not_tolerated_to_a_node_without_such(snapshot: ClusterSnapshot) -> None:
     options: PolicyOptions = {**SOFT, "allow": ["jobs", "single_replica"], "min_pod_age": 0}
     for move in planned(snapshot, TAINTS, **options).moves:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.strategies import discover
 from tests.support.builders import Row, cluster, deployment, node, pod
+from tests.support.examples import examples
 from tests.support.generated import clusters
 from tests.support.planning import (
     BALANCING,
@@ -92,7 +93,7 @@ def test_load_balancing_does_not_undo_what_resource_optimization_did() -> None:
 
 
 @given(clusters(min_pods=4), st.sampled_from([(), *((name,) for name in discover())]), st.booleans())
-@settings(max_examples=300)
+@settings(max_examples=examples(few=30, many=300))
 def test_every_plan_is_feasible_step_by_step(
     snapshot: ClusterSnapshot, strategies: tuple[str, ...], evict: bool
 ) -> None:
@@ -104,7 +105,7 @@ def test_every_plan_is_feasible_step_by_step(
 
 
 @given(clusters(min_pods=4))
-@settings(max_examples=150)
+@settings(max_examples=examples(few=15, many=150))
 def test_disruption_budgets_and_limits_hold_in_every_plan(snapshot: ClusterSnapshot) -> None:
     limits: PolicyOptions = {**ALL, "max_moves": 5, "per_node_in": 2, "per_node_out": 2, "per_workload": 2}
     check_budgets(snapshot, planned(snapshot, **limits), policy_of(limits).limits)

@@ -14,6 +14,7 @@ from rescheduler.model.objects import Pod
 from rescheduler.model.shape import HostPort, Shape, Toleration
 from rescheduler.model.snapshot import ClusterSnapshot
 from tests.support.builders import away, cluster, namespace, near, node, node_named, pod, pod_named
+from tests.support.examples import examples
 from tests.support.generated import clusters, pods_of, random_cluster
 from tests.support.twin import World, refusals
 
@@ -282,7 +283,7 @@ def test_a_moved_pod_holds_on_its_new_node_what_it_asks_for() -> None:
     assert refusals(moved, pod("new", cpu=2), "b") == {"NodeResourcesFit"}
 
 
-@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(few=10, many=50), suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_fewer_pods_never_take_room_ports_or_peace(data: st.DataObject) -> None:
     snapshot = data.draw(clusters(min_pods=1))

@@ -1,12 +1,11 @@
 """The real kube-scheduler binds pods exactly where our feasibility says that it would.
 
-`CASES=10000 pytest …` tries more than the 2,000 cases that it tries otherwise, `SEED=77` other ones. Each disagreement
-is written to a file, and the failure names the command that replays it.
+`make agree CASES=10000` tries more cases. Each disagreement is written to a file, and the failure names the command
+that replays it.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -15,12 +14,13 @@ from rescheduler.planning.predicates.ports import NodePorts
 from tests.contract.agreement.corners import a_port_is_taken_on_the_first_node, corner_world
 from tests.contract.agreement.rules import RULES
 from tests.contract.agreement.run import how_to_replay, replayed, rolled_worlds, told, tried
+from tests.support.examples import examples
 from tests.testbed.cluster import ControlPlane
 
 pytestmark = pytest.mark.cluster
 
-CASES = int(os.environ.get("CASES", "2000"))
-SEED = int(os.environ.get("SEED", "1"))
+CASES = examples(few=1000, many=2000)
+SEED = 1
 
 
 def test_the_scheduler_binds_a_pod_exactly_where_our_feasibility_says(

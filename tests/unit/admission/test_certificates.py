@@ -29,6 +29,7 @@ from rescheduler.admission.certificates import (
     split,
     valid_at,
 )
+from tests.support.examples import examples
 
 NOW = 1_800_000_000.0
 DAY = 86400.0
@@ -123,7 +124,7 @@ def test_garbage_is_refused_in_words(certificate: bytes, key: bytes) -> None:
         check(Pair(certificate, key))
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(few=50, many=500))
 @given(st.integers(0, 1000), st.integers(0, 255))
 def test_a_certificate_with_a_wrong_byte_is_refused_or_still_fits(at: int, byte: int) -> None:
     pair = PAIR

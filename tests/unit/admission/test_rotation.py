@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from rescheduler.admission.certificates import ends_at, is_due, is_signed_by, split
 from rescheduler.admission.rotation import PREVIOUS_KEPT, Holding, following
+from tests.support.examples import examples
 
 NOW = 1_800_000_000.0
 DAY = 86400.0
@@ -60,7 +61,7 @@ def test_an_authority_that_has_ended_is_not_trusted_any_more() -> None:
     assert following(None, NAMES, lost.bundle, ends_at(lost.authority.certificate) + 1).previous == b""
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(few=10, many=40))
 @given(st.lists(st.floats(0.01, 120.0), min_size=1, max_size=60))
 def test_over_the_years_each_certificate_is_valid_and_trusted(pauses: list[float]) -> None:
     """The pauses are days between two looks of a leader; longer than a month is a long outage."""

@@ -10,11 +10,12 @@ from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.conflicts import Clash, clashes
 from rescheduler.planning.planner import Planner
+from tests.support.examples import examples
 from tests.support.generated import clusters
 
 
 @given(clusters(min_pods=4))
-@settings(max_examples=150)
+@settings(max_examples=examples(few=15, many=150))
 def test_the_pods_in_clashes_are_those_that_could_not_come_where_they_are(snapshot: ClusterSnapshot) -> None:
     staying = tuple(pod for pod in snapshot.pods if not pod.deleting and not pod.nominated)
     view = Planner(replace(snapshot, pods=staying), Policy()).view

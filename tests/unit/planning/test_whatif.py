@@ -8,6 +8,7 @@ import pytest
 from rescheduler.planning.columns import Columns
 from rescheduler.planning.feasibility import Feasibility
 from rescheduler.planning.whatif import WhatIf
+from tests.support.examples import seeds
 from tests.support.generated import random_cluster, with_waiting_pods
 
 Seen = list[list[list[int]]]
@@ -20,7 +21,7 @@ def counted(feasibility: Feasibility) -> Seen:
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["counts-that-were-there", "counts-that-are-begun-meanwhile"])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(few=5, many=20))
 def test_without_expected_pods_all_is_as_if_they_had_not_been_laid_in(seed: int, known: bool) -> None:
     snapshot = with_waiting_pods(random_cluster(seed, 6, 30), seed)
     columns = Columns(snapshot)

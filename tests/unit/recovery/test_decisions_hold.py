@@ -14,6 +14,7 @@ from rescheduler.recovery.deciding import decide
 from rescheduler.recovery.record import WHOLE, Entry, Failure, read, written
 from rescheduler.recovery.retries import total
 from rescheduler.recovery.settings import Settings
+from tests.support.examples import examples
 from tests.unit.recovery.cases import (
     NODES,
     NOW,
@@ -130,7 +131,7 @@ def after(seen: Case) -> dict[str, Entry]:
 
 
 @given(cases())
-@settings(max_examples=60)
+@settings(max_examples=examples(few=10, many=60))
 def test_no_count_ever_exceeds_its_budget_or_goes_up_by_more_than_pods_are_pending(seen: Case) -> None:
     text = seen.holder["metadata"]["annotations"][marks.SCHEDULING_RETRIES]
     budget = total(int(text), seen.holder) if text != "x" else 0
@@ -141,7 +142,7 @@ def test_no_count_ever_exceeds_its_budget_or_goes_up_by_more_than_pods_are_pendi
 
 
 @given(cases())
-@settings(max_examples=60)
+@settings(max_examples=examples(few=10, many=60))
 def test_deciding_again_after_the_record_is_written_counts_and_tells_nothing_twice(seen: Case) -> None:
     first = decide(seen)
     written_once = recorded(seen, first.record)
@@ -156,7 +157,7 @@ def uids(bodies: Iterable[Json]) -> set[str]:
 
 
 @given(cases())
-@settings(max_examples=60)
+@settings(max_examples=examples(few=10, many=60))
 def test_nothing_that_is_ready_completed_leaving_or_guarded_is_deleted(seen: Case) -> None:
     for each in decide(seen).deletions:
         assert ready_for(each, seen.now) is None
@@ -167,21 +168,21 @@ def test_nothing_that_is_ready_completed_leaving_or_guarded_is_deleted(seen: Cas
 
 
 @given(cases())
-@settings(max_examples=60)
+@settings(max_examples=examples(few=10, many=60))
 def test_a_pod_that_nobody_manages_is_never_deleted_before_its_replacement_is_there(seen: Case) -> None:
     if seen.holder["kind"] == "Pod":
         assert decide(seen).deletions == ()
 
 
 @given(cases())
-@settings(max_examples=60)
+@settings(max_examples=examples(few=10, many=60))
 def test_whatever_is_deleted_is_recorded_as_pending(seen: Case) -> None:
     pending = {uid for entry in after(seen).values() for uid in entry.pending}
     assert {each["metadata"]["uid"] for each in decide(seen).deletions} <= pending
 
 
 @given(cases())
-@settings(max_examples=60)
+@settings(max_examples=examples(few=10, many=60))
 def test_entries_without_failing_or_recovered_pods_stay_untouched(seen: Case) -> None:
     names = {each["metadata"]["name"] for each in seen.pods} | {each["spec"].get("nodeName") for each in seen.pods}
     for name, entry in before(seen).items():
@@ -191,7 +192,7 @@ def test_entries_without_failing_or_recovered_pods_stay_untouched(seen: Case) ->
 
 
 @given(cases())
-@settings(max_examples=50)
+@settings(max_examples=examples(few=10, many=50))
 def test_deciding_changes_nothing_it_is_given_and_always_says_the_same(seen: Case) -> None:
     given_as = repr(seen)
     assert decide(seen) == decide(seen)

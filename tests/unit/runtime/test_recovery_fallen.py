@@ -24,6 +24,7 @@ from rescheduler.runtime.board import Board
 from rescheduler.runtime.fallen import Fallen
 from rescheduler.runtime.recovery import Hands, Recovery
 from rescheduler.runtime.recovery_look import Known
+from tests.support.examples import examples
 from tests.unit.runtime.failing_world import ASKS, SPACE, Json, beside, body, crashing, pod, told
 from tests.unit.runtime.migrations import NOW, clock
 
@@ -320,7 +321,7 @@ STEPS = st.tuples(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(few=15, many=150))
 @given(st.lists(STEPS, max_size=40))
 def test_whatever_comes_first_every_pod_that_failed_is_counted_once(steps: list[tuple[str, str, float]]) -> None:
     """It may be read, be leaving or be gone before the watch tells of it, or after."""

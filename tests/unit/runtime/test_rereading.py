@@ -22,6 +22,7 @@ from rescheduler.runtime.mandate import Mandate
 from rescheduler.runtime.rereading import Audience, Reread, Rereading
 from tests.support.config_volumes import ConfigVolume, replaced
 from tests.support.configs import KNOWN, native
+from tests.support.examples import examples
 
 NOW = 1_800_000_000.0
 OURSELVES = Subject("Pod", "kube-rescheduler", "rescheduler-0", "uid-0")
@@ -294,7 +295,7 @@ _TEXTS = {"good": AT_80, "other": AT_70, "bad": BAD, "empty": "", "gone": None}
 _SOUND = {"good": 80.0, "other": 70.0}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(few=10, many=60))
 @given(st.lists(st.tuples(st.sampled_from(sorted(_TEXTS)), st.integers(1, 3)), max_size=8))
 def test_what_holds_is_always_what_was_last_sound_and_still(steps: list[tuple[str, int]]) -> None:
     with tempfile.TemporaryDirectory() as directory:

@@ -14,6 +14,7 @@ from rescheduler.web.live import Hub, Reader
 from rescheduler.web.pulse import Pulse
 from rescheduler.web.views.migrations import migrations
 from rescheduler.web.views.nodes import columns
+from tests.support.examples import examples
 from tests.support.showing import Stage
 
 Json = dict[str, Any]
@@ -78,7 +79,7 @@ def act(stage: Stage, kind: str, *said: Any) -> None:
                 stage.watching.cache.drop(thing, name if thing == "Node" else ("shop", name))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(few=10, many=100))
 @given(acts)
 def test_whenever_it_looks_and_whatever_happens_it_ends_with_what_is_there(done: list[tuple[Any, ...]]) -> None:
     stage, hub = Stage(), Hub()

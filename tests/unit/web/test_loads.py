@@ -19,6 +19,7 @@ from rescheduler.planning.picture import others_of, over_of
 from rescheduler.planning.planner import Planner
 from rescheduler.web.loads import Loads
 from rescheduler.web.standing import COUNT, CPU, MEMORY
+from tests.support.examples import examples
 from tests.support.showing import NOW, node, pod
 
 POLICY = Policy(thresholds=Thresholds(cpu=70.0, memory=80.0))
@@ -163,7 +164,7 @@ def changed(cache: Cache, change: tuple[str, object, object]) -> None:
         cache.put(kind, msgspec.json.encode(body))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(few=30, many=300))
 @given(changes_of_a_cluster, st.integers(0, 40), some_policies)
 def test_after_any_changes_the_figures_are_those_of_plannings_own_picture(changes, first, policy) -> None:  # type: ignore[no-untyped-def] # hypothesis fills them in
     cache = Cache("test")
@@ -182,7 +183,7 @@ def test_after_any_changes_the_figures_are_those_of_plannings_own_picture(change
         assert {(p.namespace, p.name) for p in loads.pods_on(name)} == there
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(few=30, many=300))
 @given(changes_of_a_cluster, st.lists(some_measured, min_size=1, max_size=3), some_policies)
 def test_measured_use_is_that_of_plannings_own_picture_too_however_it_changes(changes, told, policy) -> None:  # type: ignore[no-untyped-def] # as above
     async def live() -> None:
@@ -202,7 +203,7 @@ def test_measured_use_is_that_of_plannings_own_picture_too_however_it_changes(ch
     asyncio.run(live())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(few=15, many=150))
 @given(changes_of_a_cluster, st.lists(some_policies, min_size=2, max_size=3), some_measured)
 def test_another_policy_counts_from_the_moment_on_and_measured_use_from_the_next_measurement(  # type: ignore[no-untyped-def] # as above
     changes, policies, measured

@@ -18,6 +18,7 @@ from rescheduler.model.plan import Method
 from rescheduler.recovery.case import OUTCOMES
 from rescheduler.strategies import discover
 from rescheduler.web.metrics import Metrics
+from tests.support.examples import examples
 from tests.unit.web.scraped import scraped, total, value, values
 
 NOW = 1_800_000_000.0
@@ -112,7 +113,7 @@ def test_every_step_of_every_method_has_its_name() -> None:
 words = st.text(min_size=1, max_size=60)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(few=10, many=25))
 @given(st.lists(st.tuples(words, words, words), min_size=1, max_size=40))
 def test_whatever_people_write_into_objects_the_series_stay_few(texts: list[tuple[str, str, str]]) -> None:
     metrics = Metrics()

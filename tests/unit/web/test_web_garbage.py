@@ -22,9 +22,10 @@ from kubemini.cluster import EmbeddedCluster
 from rescheduler import app
 from rescheduler.app.controller import Running, run_controller
 from rescheduler.web import server
+from tests.support.examples import examples
 from tests.support.raw_http import HOST, asked, resident
 
-REQUESTS = 4000
+REQUESTS = examples(few=500, many=4000)
 CALLERS = 8
 LARGEST = 256 * 1024
 BODIES = {
