@@ -29,7 +29,7 @@ def _refused(path: Path, content: bytes) -> str:
     return ran.said
 
 
-@pytest.mark.parametrize("share", [0.01, 0.3, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.999])
 def test_a_truncated_file_is_an_error_that_names_it(tmp_path: Path, share: float) -> None:
     whole = json.dumps(dumps.dump(dumps.hot_cluster())).encode()
     said = _refused(tmp_path, whole[: int(len(whole) * share)])
@@ -42,11 +42,8 @@ def test_a_truncated_file_is_an_error_that_names_it(tmp_path: Path, share: float
     ("content", "said"),
     [
         (b"", "is empty"),
-        (b"   \n", "is empty"),
         (b"Error from server (Forbidden)", "not usable as YAML or JSON"),
-        (b"\x00\x01\x02\x03", "not usable as YAML or JSON"),
         (b"\x1f\x8bbroken", "cannot be read"),
-        (b"{]", "not usable as JSON"),
         (b'{"kind":"Status","message":"pods is forbidden"}', "pods is forbidden"),
         ("kind: Pod".encode("utf-16"), "UTF-16"),
         (b"[" * 100_000, "nested too deeply"),
@@ -59,9 +56,7 @@ def test_what_is_no_dump_is_an_error_that_says_what_it_is(tmp_path: Path, conten
 @pytest.mark.parametrize(
     "content",
     [
-        {"apiVersion": "v1", "kind": "ConfigMapList", "items": [{"metadata": {"name": "x"}}]},
         {"apiVersion": "v1", "kind": "List", "items": []},
-        {"apiVersion": "v1", "kind": "List", "items": None},
         {"apiVersion": "example.com/v1", "kind": "Node", "metadata": {"name": "not-ours"}},
         {"apiVersion": "v1", "kind": "PodList", "items": [dumps.pod("p", "a")]},
         {"hello": "world"},
@@ -157,40 +152,20 @@ def _damaged(junk: Any) -> Iterator[Any]:
             yield damaged
 
 
-@pytest.mark.parametrize("junk", [None, 7, "text", [], [1], {"a": 1}, True, 1.5])
+@pytest.mark.parametrize("junk", [None, "text", [1], {"a": 1}, 1.5])
 def test_null_or_a_wrong_type_anywhere_is_at_most_a_warning_that_names_the_object(tmp_path: Path, junk: Any) -> None:
     ran = _planned(tmp_path, dumps.node("a"), dumps.node("b"), dumps.pod("p", "a"), list(_damaged(junk)))
     for line in ran.data["warnings"]:
         assert "c.json" in line or line.startswith("the input") or "on nodes that" in line, line
 
 
-@pytest.mark.parametrize("quantity", ["-1", "-100m", "abc", "1e", "", "0x10", "1 Gi", "٣"])
+@pytest.mark.parametrize("quantity", ["-1", "1e", ""])
 def test_a_pod_with_a_senseless_quantity_is_named_and_left_alone(tmp_path: Path, quantity: str) -> None:
     ran = _planned(
         tmp_path, dumps.node("a"), dumps.node("b"), dumps.pod("odd", "a", quantity), dumps.pod("p", "a", "3.9")
     )
     assert f"{tmp_path / 'c.json'}: Pod default/odd: spec.containers[0].resources.requests" in ran.said
     assert all(move["pod"] != "odd" and move["to"] != "a" for move in ran.data["moves"])
-
-
-@pytest.mark.parametrize("quantity", ["1e30", "99999999999999999999", "1E", "9e99999", "1e-30"])
-def test_absurd_quantities_do_no_harm(tmp_path: Path, quantity: str) -> None:
-    ran = _planned(
-        tmp_path,
-        dumps.node("a"),
-        dumps.node("b", quantity, quantity),
-        dumps.pod("odd", "a", quantity),
-        dumps.pod("p", "a"),
-    )
-    assert "inf" not in ran.out.lower()
-    assert "nan" not in ran.out.lower()
-    succeeded("plan", "-f", str(tmp_path / "c.json"), *NOW)
-
-
-def test_a_node_with_a_negative_capacity_is_named_and_never_a_target(tmp_path: Path) -> None:
-    ran = _planned(tmp_path, dumps.node("a"), dumps.node("bad", "-4"), dumps.pod("p", "a", "3900m"))
-    assert f"{tmp_path / 'c.json'}: Node bad: status.allocatable" in ran.said
-    assert all(move["to"] != "bad" for move in ran.data["moves"])
 
 
 def test_of_objects_with_one_name_the_newest_counts_and_a_warning_says_so(tmp_path: Path) -> None:
