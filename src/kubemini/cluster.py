@@ -40,7 +40,7 @@ from kubemini.kinds import NAMESPACE, NODE, NODE_METRICS, POD_METRICS, PRIORITY_
 from kubemini.kubelet import Kubelets
 from kubemini.kubelet_node import NodeShape, node
 from kubemini.quota import QuotaController
-from kubemini.scheduler import Scheduler
+from kubemini.scheduler.scheduler import Scheduler
 from kubemini.server.app import Server
 from kubemini.store import Store
 

@@ -30,13 +30,6 @@ class Carrier(NamedTuple):
     pods: Indexes
 
 
-class Growth(NamedTuple):
-    """What is new among the pods of growing columns: groups, and pairs of shape and group."""
-
-    groups: list[int]
-    carriers: list[Carrier]
-
-
 def carriers(columns: Columns, carries: Callable[[Shape], bool]) -> Iterator[Carrier]:
     """The pods whose shape carries something, by shape and group, in the snapshot's order."""
     wanted = np.array([carries(shape) for shape in columns.shapes], np.bool_)

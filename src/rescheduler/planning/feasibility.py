@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rescheduler.planning.carriers import Growth
 from rescheduler.planning.columns import Columns, Ints, Mask
 from rescheduler.planning.matching import Matching
 from rescheduler.planning.predicates.affinity import PodAffinity, PodAntiAffinity
@@ -51,7 +50,6 @@ class Feasibility:
         self.node_masks = NodeMasks(whatif.columns)
         self.fit = NodeResourcesFit(whatif)
         self._affinity = PodAffinity(whatif, matching)
-        self._anti_affinity = PodAntiAffinity(whatif, matching)
         self.spread = PodTopologySpread(whatif, matching, self.node_masks)
         # What depends on nothing that moves: one mask per shape, since thousands of pods share it.
         self._fixed: list[Predicate] = [
@@ -62,7 +60,7 @@ class Feasibility:
         # What depends on where other pods are. Each says at once if it doesn't concern a pod.
         self._moving: list[Predicate] = [
             NodePorts(whatif),
-            self._anti_affinity,
+            PodAntiAffinity(whatif, matching),
             self._affinity,
             self.spread,
             VolumeBinding(whatif.columns, self.node_masks),
@@ -71,12 +69,6 @@ class Feasibility:
             NodeVolumeLimits(whatif),
         ]
         self._fixed_masks: dict[int, Mask] = {}
-
-    def grown(self, growth: Growth) -> None:
-        """The columns have taken in more pods. What a move would break is not followed: `try_move` is not for these."""
-        self.whatif.grown()
-        self.matching.grown(growth.groups)
-        self._anti_affinity.grown(growth.carriers)
 
     @property
     def predicates(self) -> list[Predicate]:

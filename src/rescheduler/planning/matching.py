@@ -82,8 +82,6 @@ class Matching:
         self._by_group: dict[int, list[DomainCounts]] = {}
         self._of_staying: dict[int, list[DomainCounts]] = {}
         """The same, of counts that leave out pods that are being deleted."""
-        self._counted_by: RuleIndex[tuple[Hashable, bool]] = RuleIndex(self)
-        """The same counts, found by the pods that they mean, and whether pods that are being deleted count."""
         whatif.count(self)
 
     def changed(self, pod: int, node: int, delta: int) -> None:
@@ -98,17 +96,6 @@ class Matching:
     def follows(self, shape: int, group: int) -> bool:
         """Whether anything counts pods of this group by now."""
         return group in self._by_group or group in self._of_staying
-
-    def grown(self, groups: Iterable[int]) -> None:
-        """The columns have taken in more pods, with these groups that were not there before."""
-        self.__dict__.pop("_leaving", None)
-        indexed = "_groups_by_label" in self.__dict__  # else it will be built with them
-        for group in groups:
-            for pair in self._columns.groups[group][1].items() if indexed else ():
-                self._groups_by_label.setdefault(pair, []).append(group)
-            for identity, leaving in self._counted_by.meaning(*self._columns.groups[group]):
-                followers = self._by_group if leaving else self._of_staying
-                followers.setdefault(group, []).append(self._counts[identity])
 
     def means(self, subjects: Subjects, namespace: str, labels: Labels) -> bool:
         """Whether a pod with this namespace and these labels is meant."""
@@ -140,7 +127,6 @@ class Matching:
         if known is not None:
             return known
         self._counts[identity] = fresh
-        self._counted_by.add(wanted, (identity, leaving))
         for group in self._groups_meant(wanted):
             pods = self._columns.pods_of_group(group)
             if not leaving:

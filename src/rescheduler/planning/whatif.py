@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Protocol
 
-import numpy as np
-
 from rescheduler.planning.columns import Columns, Indexes, Mask
 
 _Kinds = dict[tuple[int, int], dict[int, int]]
@@ -49,11 +47,6 @@ class WhatIf:
         """Pending pods that were laid in, and the nodes that they are expected on: the scheduler may choose others."""
         self._unsure: _Kinds = {}
         self._log: list[tuple[int, int, int]] | None = None
-
-    def grown(self) -> None:
-        """The columns have taken in more pods: they are nowhere yet."""
-        if len(self.at) < len(self.columns.pod_at):
-            self.at = np.concatenate([self.at, self.columns.pod_at[len(self.at) :]])
 
     def listen(self, listener: Listener) -> None:
         """Be told of changes from now on."""

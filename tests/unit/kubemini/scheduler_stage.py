@@ -1,7 +1,4 @@
-"""A cluster that has a scheduler and nothing else: objects are put into the store as controllers and kubelets would.
-
-Tests of the scheduler use it. Nothing runs but the scheduler, so whatever changes besides is what a test does.
-"""
+"""A cluster that has a scheduler and nothing else, and the objects that tests of the scheduler put into it."""
 
 from __future__ import annotations
 
@@ -10,15 +7,66 @@ import copy
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 from kubemini import clock
 from kubemini.api import Api, Deletion, Target
 from kubemini.kinds import CORE_EVENT, NAMESPACE, POD, Kinds
 from kubemini.refusals import Json
-from kubemini.scheduler import Scheduler
+from kubemini.scheduler.scheduler import Scheduler
 from kubemini.store import Entry
 
+HOSTNAME = "kubernetes.io/hostname"
+GATES = [{"name": "example.com/wait"}]
 _KINDS = Kinds()
+
+
+def node(name: str, *, cpu: str = "4", pods: int = 110, labels: Json | None = None, **spec: Any) -> Json:
+    """A node of 4 CPUs and 16Gi; what is left over goes into its spec."""
+    resources = {"cpu": cpu, "memory": "16Gi", "pods": str(pods)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {HOSTNAME: name} | (labels or {})},
+        "spec": spec,
+        "status": {"capacity": resources, "allocatable": resources},
+    }
+
+
+def pod(name: str, *, cpu: str = "100m", app: str = "", owner: str = "", **spec: Any) -> Json:
+    """A pod; what is left over goes into its spec."""
+    container: Json = {"name": "main", "image": "hollow:1", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}
+    if port := spec.pop("port", 0):
+        container["ports"] = [{"containerPort": port, "hostPort": port, "protocol": "TCP"}]
+    metadata: Json = {"name": name, "namespace": "default", "labels": {"app": app} if app else {}}
+    if owner:
+        reference = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": owner, "uid": owner, "controller": True}
+        metadata["ownerReferences"] = [reference]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]} | spec}
+
+
+def bound(name: str, at: str, **more: Any) -> Json:
+    """A pod that is on its node already."""
+    return pod(name, nodeName=at, **more)
+
+
+def nominated(body: Json, to: str) -> Json:
+    """The pod with a nomination."""
+    return body | {"status": {"phase": "Pending", "nominatedNodeName": to}}
+
+
+def near(app: str) -> Json:
+    """A required affinity to pods of an app, node by node."""
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_term(app)]}}
+
+
+def away(app: str) -> Json:
+    """The opposite."""
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_term(app)]}}
+
+
+def _term(app: str) -> Json:
+    return {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": HOSTNAME}
 
 
 class Stage:
@@ -36,11 +84,6 @@ class Stage:
             made = _whole(copy.deepcopy(body))
             kind = _KINDS.named(made["apiVersion"], made["kind"])
             assert kind is not None
-            for reference in made["metadata"].get("ownerReferences", ()):
-                owner = _KINDS.named(reference["apiVersion"], reference["kind"])
-                assert owner is not None
-                entry = self.store.get(owner, ("default", reference["name"]))
-                reference["uid"] = entry.uid if entry else ""
             self.store.create(kind, made)
 
     def pod(self, name: str) -> Json:
@@ -89,7 +132,7 @@ class Stage:
 
     async def _until(self, true: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
-        while not true():  # noqa: ASYNC110  the scheduler tells nobody when it is done
+        while not true():  # noqa: ASYNC110  there is no event to wait for
             await asyncio.sleep(0)
 
 
@@ -122,8 +165,6 @@ def _whole(body: Json) -> Json:
         metadata.setdefault("generation", 1)
         body["spec"] = {"schedulerName": "default-scheduler", "priority": 0, "restartPolicy": "Always"} | body["spec"]
         body.setdefault("status", {"phase": "Running" if body["spec"].get("nodeName") else "Pending"})
-        if nominated := metadata.get("annotations", {}).get("nominate"):
-            body["status"]["nominatedNodeName"] = nominated
     return body
 
 

@@ -12,7 +12,7 @@ from kubemini.api import Target
 from kubemini.cluster import EmbeddedCluster
 from kubemini.controllers.deployment import DeploymentController
 from kubemini.kinds import DEPLOYMENT, NODE, POD, Kind
-from kubemini.scheduler import Scheduler
+from kubemini.scheduler.scheduler import Scheduler
 from kubemini.store import Entry
 from tests.testbed.hollow import deployment
 

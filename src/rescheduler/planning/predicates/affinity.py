@@ -7,7 +7,6 @@ were placed by.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cached_property
 from typing import NamedTuple
 
@@ -54,14 +53,7 @@ class PodAntiAffinity:
             if rule not in self._carried:
                 self._carried[rule] = DomainCounts(self._columns, term.topology_key)
                 index.add(frozenset({subjects}), rule)
-                self._against.clear()
             self._following.count(carrier, self._carried[rule])
-
-    def grown(self, new: Iterable[Carrier]) -> None:
-        """The columns have taken in more pods, which may carry terms too."""
-        if "_index" in self.__dict__:  # else it will be built with them
-            for carrier in new:
-                self._follow(carrier, self._index)
 
     def _kept_away_by(self, pod: int) -> list[DomainCounts]:
         """Where pods stand that keep away from this one."""

@@ -1,0 +1,1 @@
+"""The embedded cluster's scheduler: the queue, the cache, scores, extenders, and the loop over them."""

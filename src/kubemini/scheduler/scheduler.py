@@ -1,0 +1,259 @@
+"""The embedded cluster's scheduler: gives pods a node, as the stock kube-scheduler would.
+
+It follows the store through a cache and tries one pod after the other on a view of the cluster. The result is a
+binding, or a condition and an event that say why not. Pods of other schedulers are left alone. It does not preempt,
+and it does not choose volumes: the volume controller binds claims.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+
+from kubemini import clock
+from kubemini.api import Api, Target
+from kubemini.binding import bind
+from kubemini.controllers.conditions import set_condition
+from kubemini.events import EventRecorder
+from kubemini.kinds import POD
+from kubemini.refusals import Json, Refusal
+from kubemini.scheduler.cache import SCHEDULER, Cache, CachedPod, Changes, PodChange
+from kubemini.scheduler.extender import ExtenderError, Extenders
+from kubemini.scheduler.queue import SchedulingQueue
+from kubemini.scheduler.view import View
+from kubemini.store import Key
+from rescheduler.model.objects import Pod
+
+_log = logging.getLogger(__name__)
+_SLICE = 200  # objects decoded before other tasks have their turn: a few milliseconds
+_LONGEST_MESSAGE = 1024  # of an event
+
+
+class UnschedulableError(Exception):
+    """No node lets a pod in; the message says why."""
+
+
+class Scheduler:
+    """`default-scheduler`. It runs once."""
+
+    def __init__(self, api: Api) -> None:
+        self._wake = asyncio.Event()
+        self._cache = Cache(api.store, self._wake.set)
+        self._queue = SchedulingQueue()
+        self._extenders = Extenders(api.store)
+        self._reporter = _Reporter(api)
+        self._view: View | None = None
+        self._assumed: dict[Key, str] = {}
+        """Pods that were given a node, until the cache shows them there."""
+        self._busy = True
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to do now; pods that wait for something to change don't count."""
+        return not self._busy and not self._wake.is_set()
+
+    def configure(self, extenders: list[Json]) -> None:
+        """Ask these extenders from now on: the `extenders` list of a KubeSchedulerConfiguration."""
+        self._extenders.configure(extenders)
+        self._queue.retry_refused()
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        close = self._cache.open()
+        try:
+            while True:
+                self._wake.clear()
+                await self._work()
+                await self._pause()
+        finally:
+            close()
+            await self._extenders.close()
+
+    async def _work(self) -> None:
+        """Do all that can be done now, yielding to other tasks in between."""
+        while True:
+            while self._cache.behind:
+                self._follow(self._cache.read(_SLICE))
+                await asyncio.sleep(0)
+            key = self._queue.pop(_now())
+            if key is not None:
+                await self._attempt(key)
+                await asyncio.sleep(0)
+            elif not self._cache.behind:
+                return
+
+    async def _pause(self) -> None:
+        """Wait until something happens, or a back-off ends."""
+        due = self._queue.next_due
+        self._busy = False
+        try:
+            async with asyncio.timeout_at(due if due < _now() + 3600 else None):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._busy = True
+
+    def _follow(self, changes: Changes) -> None:
+        counts = changes.others
+        if changes.others:
+            self._view = None
+        for change in changes.pods:
+            counts |= self._follow_pod(change)
+        if counts:
+            self._queue.retry_refused()
+
+    def _follow_pod(self, change: PodChange) -> bool:
+        """Bring the queue and the view up to date; whether the change may help pods that were refused."""
+        key, before, after = change
+        if after is None or not after.schedulable:
+            self._queue.drop(key)
+            self._reporter.forget(key)
+        elif before is None or not before.schedulable or _differ(before.row, after.row):
+            self._queue.add(key, after.row.priority)
+        moved = (before and before.footprint) != (after and after.footprint)
+        assumed = self._assumed.get(key, "")
+        if assumed and after is not None and after.row.node == assumed:
+            del self._assumed[key]  # our own binding: the view has the pod there already
+        elif moved or (before is not None and (after is None or _differ(before.row, after.row))):
+            self._assumed.pop(key, None)
+            self._view = None
+        return moved
+
+    async def _attempt(self, key: Key) -> None:
+        pod = self._cache.pods.get(key)
+        if pod is None or not pod.schedulable or key in self._assumed:
+            return
+        if pod.row.problem:
+            await self._fail(key, pod, pod.row.problem)
+            return
+        try:
+            node = await self._schedule(key, pod)
+            self._assumed[key] = node
+            if self._view is not None:
+                self._view.place(key, node)
+            await self._reporter.bind(pod.row, node)
+        except UnschedulableError as refusal:
+            self._queue.refuse(key, _now())
+            await self._reporter.refuse(pod, "Unschedulable", str(refusal))
+        except (ExtenderError, Refusal) as error:
+            await self._fail(key, pod, str(error))
+        except Exception as error:  # noqa: BLE001  one pod that trips the scheduler must not stop it for the others
+            _log.exception("pod %s could not be scheduled; tried again", pod.row.full_name)
+            await self._fail(key, pod, repr(error))
+
+    async def _fail(self, key: Key, pod: CachedPod, message: str) -> None:
+        """Try a pod again soon: not that it fits nowhere, but something went wrong."""
+        if self._assumed.pop(key, None) is not None:
+            self._view = None
+        self._queue.refuse(key, _now(), retry=True)
+        await self._reporter.refuse(pod, "SchedulerError", message)
+
+    async def _schedule(self, key: Key, pod: CachedPod) -> str:
+        """Choose a node: the one that the pod is nominated to, else the best of those that let it in."""
+        if self._view is None or key not in self._view:
+            self._view = View(self._cache.snapshot(), self._cache.pods, self._assumed)
+        view = self._view
+        if not view.nodes:
+            raise UnschedulableError("no nodes available to schedule pods")
+        feasible = view.feasible(key, pod.row.priority)
+        if pod.nominated in feasible and await self._extenders_accept(key, pod.nominated):
+            return pod.nominated
+        struck: Counter[str] = Counter()
+        if self._extenders and feasible:
+            filtered = await self._extenders.filter(key, feasible)
+            feasible, struck = filtered.nodes, Counter(filtered.failed.values())
+        if not feasible:
+            reasons = view.reasons(key, pod.row.priority) + struck
+            listed = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
+            raise UnschedulableError(f"0/{len(view.nodes)} nodes are available: {listed or 'an extender refuses all'}.")
+        if len(feasible) == 1:
+            return feasible[0]
+        extra: dict[str, int] = {}
+        if self._extenders:
+            extra = await self._extenders.scores(key, feasible)
+        return view.best(key, feasible, extra)
+
+    async def _extenders_accept(self, key: Key, node: str) -> bool:
+        """Whether extenders let a pod have its nominated node; one that cannot be asked does not."""
+        if not self._extenders:
+            return True
+        try:
+            return bool((await self._extenders.filter(key, [node])).nodes)
+        except ExtenderError as error:
+            _log.info("pod %s: nominated node %s: %s", "/".join(key), node, error)
+            return False
+
+
+class _Reporter:
+    """What the scheduler writes: bindings, the PodScheduled condition, and events.
+
+    A refusal that says nothing new is not written again, so pods that wait for long cost no writes.
+    """
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._events = EventRecorder(api.store, SCHEDULER)
+        self._reported: dict[Key, tuple[str, str, str]] = {}
+
+    def forget(self, key: Key) -> None:
+        """Drop what was reported about a pod."""
+        self._reported.pop(key, None)
+
+    async def bind(self, pod: Pod, node: str) -> None:
+        """Bind a pod to its node; a Refusal says why that was not possible."""
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        await bind(self._api, Target(POD, pod.namespace, pod.name, "binding"), binding)
+        self._events.say(_reference(pod), "Scheduled", f"Successfully assigned {pod.full_name} to {node}")
+
+    async def refuse(self, pod: CachedPod, reason: str, message: str) -> None:
+        """Report why a pod has no node, and withdraw its nomination."""
+        row = pod.row
+        key, report = (row.namespace, row.name), (row.uid, reason, message)
+        if self._reported.get(key) == report and not pod.nominated:
+            return
+        if self._reported.get(key) != report:
+            self._reported[key] = report
+            self._events.say(_reference(row), "FailedScheduling", message[:_LONGEST_MESSAGE], warning=True)
+
+        def edit(body: Json) -> Json:
+            if body["metadata"]["uid"] == row.uid and not body["spec"].get("nodeName"):
+                status = body.setdefault("status", {})
+                status.pop("nominatedNodeName", None)
+                condition = {
+                    "type": "PodScheduled",
+                    "observedGeneration": body["metadata"].get("generation", 0),
+                    "status": "False",
+                    "lastProbeTime": None,
+                    "reason": reason,
+                    "message": message,
+                }
+                set_condition(status, condition, clock.now())
+            return body
+
+        try:
+            await self._api.edit(Target(POD, row.namespace, row.name, "status"), edit)
+        except Refusal as refusal:
+            if refusal.code != 404:  # deleted meanwhile
+                _log.warning("the status of pod %s could not be written: %s", row.full_name, refusal)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _differ(before: Pod, after: Pod) -> bool:
+    """Whether a pod is another one, or asks for something else; its status doesn't count."""
+    return before.uid != after.uid or before.shape is not after.shape or before.labels is not after.labels
+
+
+def _reference(pod: Pod) -> Json:
+    metadata = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+    return {"apiVersion": POD.api_version, "kind": POD.name, "metadata": metadata}
