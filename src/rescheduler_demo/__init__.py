@@ -1,5 +1,5 @@
-"""`rescheduler demo`, put together: an embedded cluster with a lively workload, and the real controller on it.
+"""`rescheduler demo`: the real controller at work on an embedded cluster, in this process.
 
-`stage` puts the parts together in one event loop; one module a scenario says what the cluster looks like, what happens
-when, and how it is known that its goal is reached. `cli.demo` shows what comes of it; nothing here knows of terminals.
+`command` is the click command. `runner` starts the cluster, fills it, runs the controller, and one of `scenarios`;
+`plain` and `live` show what happens.
 """

@@ -1,53 +1,150 @@
-"""The demo without a terminal: a line for everything that happens, and every few seconds one for how things stand.
+"""The demo in words: the lines that both views show, and the view for output that is no terminal.
 
-An Audience of `app.demo`; `cli.demo` chooses between it and `demo_live`. Lines go to stdout and are never torn: each is
-written whole.
+`PlainView` prints a line for everything that happens, and every few seconds one with the state of things.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+
+import click
 
 from rescheduler.cli.output.terminal import plain
-from rescheduler_demo import words
-from rescheduler_demo.scene import Scene
+from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.plan import Spreading
+from rescheduler_demo.runner import Result, Status
 
-_EVERY = 5.0  # seconds
-Write = Callable[[str], None]
+_STATUS_INTERVAL = 5.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What a view calls."""
+
+    log: Callable[[str], None]
+    """Takes what is logged."""
+    browse: Callable[[str], None]
+    """Opens the page."""
+    stop: Callable[[], None]
+    """Ends the demo, because the output is gone."""
 
 
 class PlainView:
-    """Writes lines; `log` is told what is logged, `browse` where the page is."""
+    """Prints lines to stdout."""
 
-    def __init__(self, write: Write, log: Callable[[int, str], None], browse: Callable[[str], None]) -> None:
-        self._write = write
-        self._log = log
-        self._browse = browse
+    def __init__(self, hooks: Hooks) -> None:
+        self._hooks = hooks
         self._due = 0.0
         self._last = ""
+        self._closed = False
 
-    def show(self, scene: Scene) -> None:
-        """How things stand, if it is time for that and something has changed."""
-        if scene.elapsed < self._due:
+    def show(self, status: Status) -> None:
+        """Print how things stand, if it is time for that and something has changed."""
+        if status.elapsed < self._due:
             return
-        self._due = scene.elapsed + _EVERY
-        if (told := words.state(scene)) != self._last:
-            self._last = told
-            self.tell(scene.elapsed, f"{told}; {words.coming(scene)}")
+        self._due = status.elapsed + _STATUS_INTERVAL
+        if (line := format_status(status)) != self._last:
+            self._last = line
+            self.tell(status.elapsed, f"{line}; {format_next(status)}")
 
     def tell(self, elapsed: float, line: str) -> None:
-        """Something has happened."""
+        """Print what has happened."""
         self._write(f"{elapsed:6.1f}s  {plain(line)}\n")
 
-    def log(self, level: int, line: str) -> None:
-        """Something was logged."""
-        self._log(level, line)
-
-    def opened(self, address: str) -> None:
-        """Where the page is."""
-        self._write(f"page: {address}\n")
-        self._browse(address)
-
-    def connected(self, kubeconfig: str) -> None:
-        """How to talk to the cluster."""
+    def connect(self, kubeconfig: str) -> None:
+        """Print how kubectl reaches the cluster."""
         self._write(f"kubectl: export KUBECONFIG={kubeconfig}\n")
+
+    def open(self, page: str) -> None:
+        """Print where the page is, and open it."""
+        self._write(f"page: {page}\n")
+        self._hooks.browse(page)
+
+    def log(self, line: str) -> None:
+        """Pass on what was logged."""
+        self._hooks.log(line)
+
+    def _write(self, text: str) -> None:
+        """Print a line; when the reader has gone away, nothing more is printed, and the demo ends."""
+        if self._closed:
+            return
+        try:
+            click.echo(text, nl=False)
+            sys.stdout.flush()
+        except OSError:
+            self._closed = True
+            self._hooks.stop()
+
+
+def format_status(status: Status) -> str:
+    """The state of things, in one line."""
+    now = status.now
+    return (
+        f"cpu {_range(now.cpu)} (gap {_gap(now.cpu)}), memory {_range(now.memory)}, {now.hot_nodes} hot nodes; "
+        f"{status.pods} pods, {status.pending} without a node; moves: {format_moves(status)}; {format_budgets(status)}"
+    )
+
+
+def format_result(scenario: str, goal: str, result: Result, arrow: str) -> str:
+    """The result, in one line."""
+    status = result.status
+    before = f"{_range(status.before.cpu)} {arrow} " if status.before is not None else ""
+    how = f"goal reached after {result.seconds:.1f} s" if result.reached else "ended before the goal was reached"
+    return plain(
+        f"{scenario}: {how}: {goal}; {status.completed} moves done, {status.failed} failed; "
+        f"cpu {before}{_range(status.now.cpu)}; {format_budgets(status)}"
+    )
+
+
+def format_spread(before: Spreading | None, now: Spreading, arrow: str) -> str:
+    """How a resource was used across nodes in the beginning, and is now."""
+    if before is None:
+        return f"{_range(now)}, mean {now.mean:.0f}%, gap {_gap(now)}"
+    return f"{_range(before)} {arrow} {_range(now)}, mean {now.mean:.0f}%, gap {_gap(before)} {arrow} {_gap(now)}"
+
+
+def format_moves(status: Status) -> str:
+    """How many pods move, and have moved."""
+    running = sum(each.progress.phase is Phase.IN_PROGRESS for each in status.active)
+    waiting = len(status.active) - running
+    return f"{running} under way, {waiting} waiting, {status.completed} done, {status.failed} failed"
+
+
+def format_move(migration: Migration, arrow: str) -> str:
+    """One move, in one line."""
+    progress, order = migration.progress, migration.order
+    target = progress.target or order.target  # a pod that is removed has none
+    way = f"{progress.source} {arrow} {target}".strip() if target else progress.source  # a pending move has no source
+    at = progress.phase.value if progress.over else progress.step or progress.phase.value
+    method = f" by {progress.method.value}" if progress.method else ""
+    return plain(f"{order.pod}  {way}{method}: {at}")
+
+
+def format_next(status: Status) -> str:
+    """What happens next."""
+    plan = "" if status.next_plan is None else f"next plan in {status.next_plan:.0f} s; "
+    if status.paused:
+        plan = f"{plain(status.paused)}; "
+    if status.next_step_in is not None:
+        return f"{plan}in {status.next_step_in:.0f} s {status.next_step}"
+    return f"{plan}waited for: {status.next_step}"
+
+
+def format_budgets(status: Status) -> str:
+    """Whether disruption budgets have held."""
+    return f"budgets: {status.budgets_checked} times watched, {status.budgets_broken} times broken"
+
+
+def format_clock(seconds: float) -> str:
+    """`1:05`."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def _range(spreading: Spreading) -> str:
+    return f"{spreading.min:.0f}-{spreading.max:.0f}%"
+
+
+def _gap(spreading: Spreading) -> str:
+    return f"{spreading.max - spreading.min:.0f}"

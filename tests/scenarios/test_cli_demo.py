@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import signal
 import socket
+import tempfile
 import urllib.request
 from pathlib import Path
 
 import pytest
 
 from tests.support.cli import rescheduler, succeeded
-from tests.support.demo_process import COLUMNS, ROWS, SMALL, listened, on_terminal, piped, ran
+from tests.support.demo_process import COLUMNS, ROWS, SLOW, SMALL, listened, on_terminal, piped, ran
 from tests.testbed.processes import until
 
 LIVE_SCREEN, FIRST_SCREEN, CURSOR = "\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h"
@@ -21,7 +22,16 @@ def left(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir())
 
 
-@pytest.mark.parametrize("scenario", ["balance", "hotspot", "maintenance", "failing-node", "chaos"])
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        "balance",
+        "chaos",
+        pytest.param("hotspot", marks=pytest.mark.release),
+        pytest.param("maintenance", marks=pytest.mark.release),
+        pytest.param("failing-node", marks=pytest.mark.release),
+    ],
+)
 def test_a_scenario_reaches_its_goal_and_ends_by_itself(scenario: str, tmp_path: Path) -> None:
     folder, log = tmp_path / "temporary", tmp_path / "demo.log"
     folder.mkdir()
@@ -37,10 +47,7 @@ def test_a_scenario_reaches_its_goal_and_ends_by_itself(scenario: str, tmp_path:
     assert left(folder) == []
 
 
-@pytest.mark.parametrize("signalled", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_it_is_a_cluster_and_a_page_until_a_signal_ends_it_and_nothing_is_left(
-    signalled: signal.Signals, tmp_path: Path
-) -> None:
+def test_it_is_a_cluster_and_a_page_until_a_signal_ends_it_and_nothing_is_left(tmp_path: Path) -> None:
     with piped(tmp_path, *SMALL) as demo:
         demo.says("page: ")
         assert demo.kubeconfig.stat().st_mode & 0o077 == 0
@@ -50,7 +57,7 @@ def test_it_is_a_cluster_and_a_page_until_a_signal_ends_it_and_nothing_is_left(
             assert answer.status == 200
         ports = demo.ports()
         assert all(map(listened, ports))
-        code, rest = demo.ended(signalled)
+        code, rest = demo.ended(signal.SIGTERM)
     assert code == 0, rest
     assert rest.splitlines()[-1].startswith("balance: "), rest
     assert left(tmp_path) == []
@@ -58,7 +65,7 @@ def test_it_is_a_cluster_and_a_page_until_a_signal_ends_it_and_nothing_is_left(
 
 
 def test_interrupted_before_its_goal_once_ends_as_interrupted_commands_do(tmp_path: Path) -> None:
-    with piped(tmp_path, "--once", "--nodes", "3", "--pods", "12", "--speed", "0.1") as demo:
+    with piped(tmp_path, "--once", *SLOW) as demo:
         demo.says("kubectl: ")
         code, rest = demo.ended(signal.SIGINT)
     assert code == 130, rest
@@ -66,11 +73,15 @@ def test_interrupted_before_its_goal_once_ends_as_interrupted_commands_do(tmp_pa
     assert left(tmp_path) == []
 
 
-def test_a_goal_that_is_not_reached_in_time_is_told_with_what_was_waited_for(tmp_path: Path) -> None:
-    done = ran(tmp_path, "--once", "--timeout", "2s", "--nodes", "3", "--pods", "12", "--speed", "0.1")
-    assert done.returncode == 6, done.stdout + done.stderr
-    assert "the goal was not reached within 2 s" in done.stderr
-    assert "--timeout" in done.stderr
+def test_a_goal_that_is_not_reached_in_time_is_told_with_what_was_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    done = rescheduler("demo", "--once", "--timeout", "1s", *SLOW)
+    assert done.code == 6, done.out + done.said
+    assert (
+        "the goal was not reached within 1 s: it ended at: all pods run; give it more time with --timeout" in done.said
+    )
     assert left(tmp_path) == []
 
 
@@ -101,6 +112,7 @@ def test_on_a_terminal_a_picture_changes_in_place_and_ctrl_c_brings_the_terminal
 
 
 def test_a_terminal_that_is_closed_ends_it(tmp_path: Path) -> None:
+    """By SIGHUP."""
     with on_terminal(tmp_path, *SMALL) as demo:
         demo.shows("kubectl")
         demo.close()
@@ -137,11 +149,11 @@ def test_bad_input_is_told_with_the_flag_and_the_cure(args: list[str], told: str
     assert told in found.said
 
 
-def test_a_port_that_is_taken_is_told_before_anything_is_begun(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_told_before_anything_is_begun() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = ran(tmp_path, "--once", "--port", str(port))
-    assert done.returncode == 1
-    assert len(done.stdout.splitlines()) == 1, "only that it starts"
-    assert f"--port {port}: cannot be listened on" in done.stderr
-    assert "leave --port out" in done.stderr
+        done = rescheduler("demo", "--once", "--port", str(port))
+    assert done.code == 1
+    assert len(done.out.splitlines()) == 1, "only that it starts"
+    assert f"--port {port}: cannot be listened on" in done.said
+    assert "leave --port out" in done.said

@@ -29,7 +29,7 @@ from rescheduler.planning.recheck import recheck
 from rescheduler.planning.rulings import Ruling, Rulings, Wanted
 from rescheduler.runtime.cycle import migration_of
 from rescheduler.strategies.failed_pods import FailedPods, FailedPodsSettings
-from rescheduler_demo import words
+from rescheduler_demo.plain import format_move
 from tests.support import builders as b
 from tests.support.cli import rescheduler
 from tests.support.planning import moves_of, planned, rejected
@@ -204,7 +204,7 @@ def test_other_pods_are_explained_beside_a_removal() -> None:
 
 
 def test_the_demo_has_words_for_it() -> None:
-    assert words.move(under_way(step="Remove"), "→") == f"{POD}  a by remove: Remove"
+    assert format_move(under_way(step="Remove"), "→") == f"{POD}  a by remove: Remove"
 
 
 def test_nobody_moves_a_pod_by_removing_it() -> None:

@@ -25,7 +25,9 @@ import yaml
 from tests.support.controller_process import PROGRAM
 
 LONGEST = 120.0
-SMALL = ("--nodes", "6", "--pods", "30", "--speed", "10")
+SMALL = ("--nodes", "6", "--pods", "30", "--speed", "50")
+SLOW = ("--nodes", "3", "--pods", "12", "--speed", "0.1")
+"""Far from its goal for minutes."""
 ROWS, COLUMNS = 24, 80
 _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 

@@ -8,17 +8,16 @@ from hypothesis import strategies as st
 
 from rescheduler.cli.output.terminal import Terminal
 from rescheduler.model.migration import Phase
-from rescheduler_demo import words
-from rescheduler_demo.frame import Billing, Frame
-from rescheduler_demo.plain import PlainView
-from rescheduler_demo.scene import Coming, Moves, Result
-from tests.unit.demo.scenes import moving, scene
+from rescheduler_demo.live import Frame, Heading
+from rescheduler_demo.plain import Hooks, PlainView, format_next, format_result
+from rescheduler_demo.runner import Result
+from tests.unit.demo.statuses import make_migration, make_status
 
-BILLING = Billing("balance", "no node is hot", "http://127.0.0.1:1/", "/tmp/somewhere/kubeconfig")
+HEADING = Heading("balance", "no node is hot", "http://127.0.0.1:1/", "/tmp/somewhere/kubeconfig")
 SCREEN = Terminal(80)
 
 
-def drawn(frame: Frame, width: int = 80, height: int = 24, terminal: Terminal = SCREEN) -> list[str]:
+def draw(frame: Frame, width: int = 80, height: int = 24, terminal: Terminal = SCREEN) -> list[str]:
     return [line.plain.rstrip() for line in frame.lines(terminal, width, height)]
 
 
@@ -31,7 +30,9 @@ def drawn(frame: Frame, width: int = 80, height: int = 24, terminal: Terminal = 
 )
 def test_every_picture_fits_its_window(nodes: int, width: int, height: int, unicode: bool, known: bool) -> None:
     now = [float(number * 7 % 103) for number in range(nodes)]
-    shown = Frame(BILLING, scene(now if known else None, now, states={"node-1": "not ready"}), [(1.0, "x" * 300)])
+    shown = Frame(
+        HEADING, make_status(now if known else None, now, node_states={"node-1": "not ready"}), [(1.0, "x" * 300)]
+    )
     lines = shown.lines(Terminal(width, unicode=unicode), width, height)
     assert len(lines) <= height
     assert all(line.cell_len <= width for line in lines)
@@ -41,12 +42,12 @@ def test_every_picture_fits_its_window(nodes: int, width: int, height: int, unic
 
 def test_a_narrow_window_cuts_the_goal_and_not_that_it_is_reached() -> None:
     goal = "no node is hot, and all are within 20 points of each other"
-    shown = drawn(Frame(Billing("balance", goal, "", ""), scene([95.0], [50.0], reached=True)))
+    shown = draw(Frame(Heading("balance", goal, "", ""), make_status([95.0], [50.0], reached=True)))
     assert shown[0] == "rescheduler demo: balance  1:05  goal reached: no node is hot, and all are with…"
 
 
 def test_few_nodes_have_a_bar_before_and_a_bar_now() -> None:
-    shown = drawn(Frame(BILLING, scene([95.0, 1.0], [50.0, 45.0], states={"node-1": "maintenance"})))
+    shown = draw(Frame(HEADING, make_status([95.0, 1.0], [50.0, 45.0], node_states={"node-1": "maintenance"})))
     (first,) = [line for line in shown if line.startswith("node-0")]
     (second,) = [line for line in shown if line.startswith("node-1")]
     assert first.split() == ["node-0", "█" * 22 + "▊", "95%", "→", "█" * 12, "50%"]
@@ -55,7 +56,7 @@ def test_few_nodes_have_a_bar_before_and_a_bar_now() -> None:
 
 @pytest.mark.parametrize(("nodes", "of_each"), [(100, 1), (1000, 0)])
 def test_many_nodes_are_cells_and_very_many_a_histogram(nodes: int, of_each: int) -> None:
-    shown = drawn(Frame(BILLING, scene([85.0] * nodes, [35.0] * nodes)))
+    shown = draw(Frame(HEADING, make_status([85.0] * nodes, [35.0] * nodes)))
     assert sum(line.startswith("before") for line in shown) == of_each
     assert sum(line.startswith("now") for line in shown) == of_each
     if not of_each:
@@ -66,8 +67,9 @@ def test_many_nodes_are_cells_and_very_many_a_histogram(nodes: int, of_each: int
 
 
 def test_moves_in_flight_and_done_and_what_comes_next_are_shown() -> None:
-    moves = Moves((moving("web-1"),), (moving("web-0", Phase.COMPLETED),), completed=7, failed=1)
-    text = "\n".join(drawn(Frame(BILLING, scene([90.0], [40.0], moves=moves), [(61.0, "somebody scales web")])))
+    active, recent = (make_migration("web-1"),), (make_migration("web-0", Phase.COMPLETED),)
+    status = make_status([90.0], [40.0], active=active, recent=recent, completed=7, failed=1)
+    text = "\n".join(draw(Frame(HEADING, status, [(61.0, "somebody scales web")])))
     assert "1 under way, 0 waiting, 7 done, 1 failed" in text
     assert "web-1  node-0 → node-1 by handoff: AwaitReady" in text
     assert "web-0  node-0 → node-1 by handoff: Completed" in text
@@ -75,51 +77,48 @@ def test_moves_in_flight_and_done_and_what_comes_next_are_shown() -> None:
     assert "1:01  somebody scales web" in text
     assert "hot nodes 1 → 0" in text
     assert "budgets: 3 times watched, 0 times broken" in text
-    assert BILLING.page in text
-    assert f"export KUBECONFIG={BILLING.kubeconfig}" in text
+    assert HEADING.page in text
+    assert f"export KUBECONFIG={HEADING.kubeconfig}" in text
 
 
 def test_the_log_has_a_pane_only_where_it_is_wanted() -> None:
-    assert "planned moves=3" in "\n".join(drawn(Frame(BILLING, scene([9.0], [9.0]), logged=["planned moves=3"])))
+    assert "planned moves=3" in "\n".join(draw(Frame(HEADING, make_status([9.0], [9.0]), logged=["planned moves=3"])))
 
 
-def test_plain_lines_tell_everything_at_once_and_how_it_stands_now_and_then() -> None:
-    lines: list[str] = []
-    view = PlainView(lines.append, lambda level, line: None, lines.append)
-    view.connected("/tmp/kubeconfig")
-    view.opened("http://127.0.0.1:1/")
-    view.show(scene([90.0, 1.0], [90.0, 1.0], elapsed=0.0))
-    view.show(scene([90.0, 1.0], [80.0, 9.0], elapsed=0.5))
+def test_plain_lines_tell_everything_at_once_and_how_it_stands_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    opened: list[str] = []
+    view = PlainView(Hooks(opened.append, opened.append, lambda: None))
+    view.connect("/tmp/kubeconfig")
+    view.open("http://127.0.0.1:1/")
+    view.show(make_status([90.0, 1.0], [90.0, 1.0], elapsed=0.0))
+    view.show(make_status([90.0, 1.0], [80.0, 9.0], elapsed=0.5))
     view.tell(1.0, "somebody scales \x1b[31mweb")
-    view.show(scene([90.0, 1.0], [60.0, 30.0], elapsed=6.0))
-    view.show(scene([90.0, 1.0], [60.0, 30.0], elapsed=12.0))
-    assert lines[:3] == [
-        "kubectl: export KUBECONFIG=/tmp/kubeconfig\n",
-        "page: http://127.0.0.1:1/\n",
-        "http://127.0.0.1:1/",
-    ]
-    assert [line.split()[0] for line in lines[3:]] == ["0.0s", "1.0s", "6.0s"], "not twice the same"
-    assert "cpu 1-90% (gap 89)" in lines[3]
-    assert lines[4] == "   1.0s  somebody scales \\x1b[31mweb\n"
+    view.show(make_status([90.0, 1.0], [60.0, 30.0], elapsed=6.0))
+    view.show(make_status([90.0, 1.0], [60.0, 30.0], elapsed=12.0))
+    assert opened == ["http://127.0.0.1:1/"]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["kubectl: export KUBECONFIG=/tmp/kubeconfig", "page: http://127.0.0.1:1/"]
+    assert [line.split()[0] for line in lines[2:]] == ["0.0s", "1.0s", "6.0s"], "not twice the same"
+    assert "cpu 1-90% (gap 89)" in lines[2]
+    assert lines[3] == "   1.0s  somebody scales \\x1b[31mweb"
 
 
 def test_what_is_waited_for_has_no_seconds() -> None:
-    assert words.coming(scene([1.0], [1.0], coming=Coming("node-1 is empty"))) == (
-        "next plan in 4 s; waited for: node-1 is empty"
-    )
+    status = make_status([1.0], [1.0], next_step="node-1 is empty", next_step_in=None)
+    assert format_next(status) == "next plan in 4 s; waited for: node-1 is empty"
 
 
 def test_a_pause_is_told_instead_of_the_next_plan() -> None:
-    told = words.coming(scene([1.0], [1.0], paused="rescheduling is paused by jane"))
+    told = format_next(make_status([1.0], [1.0], paused="rescheduling is paused by jane"))
     assert told == "rescheduling is paused by jane; in 8 s a kubelet dies"
 
 
 def test_the_result_says_whether_the_goal_was_reached_and_what_it_took() -> None:
-    last = scene([95.0, 1.0], [50.0, 45.0], moves=Moves(completed=9))
-    reached = Result("balance", "no node is hot", reached=True, why="", seconds=41.26, scene=last)
-    assert words.ending(reached, "→") == (
+    last = make_status([95.0, 1.0], [50.0, 45.0], completed=9)
+    reached = format_result("balance", "no node is hot", Result(last, 41.26, reached=True), "→")
+    assert reached == (
         "balance: goal reached after 41.3 s: no node is hot; 9 moves done, 0 failed; cpu 1-95% → 45-50%; "
         "budgets: 3 times watched, 0 times broken"
     )
-    missed = Result("balance", "no node is hot", reached=False, why="it", seconds=41.26, scene=last)
-    assert words.ending(missed, "→").startswith("balance: ended before the goal was reached: no node is hot; ")
+    missed = format_result("balance", "no node is hot", Result(last, 41.26, reached=False), "→")
+    assert missed.startswith("balance: ended before the goal was reached: no node is hot; ")

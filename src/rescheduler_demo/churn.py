@@ -1,0 +1,144 @@
+"""Changes to the demo's cluster: what scenarios do to it, and the churn of everyday work beside them.
+
+Everything goes straight to the embedded API, as kubectl would over HTTP. An object that has gone meanwhile is no error:
+in the demo anything may go at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from kubemini.api import Api, Deletion, Target
+from kubemini.kinds import DEPLOYMENT, NODE, POD, Kind
+from kubemini.kinds import JOB as JOB_KIND
+from kubemini.kinds import NAMESPACE as NAMESPACE_KIND
+from kubemini.patches import merge_patched
+from kubemini.refusals import Refusal
+from kubemini.simulation import KUBELET_LABEL, Kubelet
+from kubemini.store import Entry, Store
+from rescheduler_demo.workloads import JOB, NAMESPACE, Json, Pace, Template, job
+
+_NOT_FOUND = 404
+_EVERY, _LEAST = 7.0, 2.0  # seconds
+_SEED = 7
+
+
+class Actions:
+    """What a user can do to the cluster."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    async def create_namespace(self, name: str) -> None:
+        """Create a namespace."""
+        await self._api.create(Target(NAMESPACE_KIND, name=name), {"metadata": {"name": name}})
+
+    async def create(self, bodies: Iterable[Json]) -> None:
+        """Create objects in the namespace of the workloads."""
+        for body in bodies:
+            kind = self._api.kinds.named(body["apiVersion"], body["kind"])
+            if kind is None:
+                raise LookupError(f"the embedded cluster does not know {body['apiVersion']} {body['kind']}")
+            await self._api.create(Target(kind, NAMESPACE), body)
+
+    async def scale(self, app: str, replicas: int) -> None:
+        """Scale a Deployment."""
+        await self._patch(Target(DEPLOYMENT, NAMESPACE, app), {"spec": {"replicas": replicas}})
+
+    async def roll_out(self, app: str, version: str) -> None:
+        """Roll a Deployment out again, as `kubectl rollout restart` does."""
+        template = {"metadata": {"annotations": {"shop.example/version": version}}}
+        await self._patch(Target(DEPLOYMENT, NAMESPACE, app), {"spec": {"template": template}})
+
+    async def label_node(self, node: str, label: str, value: str | None) -> None:
+        """Set a label of a node, or remove it (None)."""
+        await self._patch(Target(NODE, name=node), {"metadata": {"labels": {label: value}}})
+
+    async def set_kubelet(self, node: str, state: Kubelet) -> None:
+        """Make the kubelet of a node die, or come back."""
+        await self.label_node(node, KUBELET_LABEL, state.value or None)
+
+    async def delete(self, kind: Kind, name: str) -> None:
+        """Delete an object and its dependents."""
+        with _ignore_not_found():
+            await self._api.delete(Target(kind, NAMESPACE if kind.namespaced else "", name), Deletion())
+
+    async def _patch(self, target: Target, patch: Json) -> None:
+        with _ignore_not_found():
+            await self._api.edit(target, lambda body: merge_patched(patch, body))
+
+
+@contextmanager
+def _ignore_not_found() -> Iterator[None]:
+    try:
+        yield
+    except Refusal as refusal:
+        if refusal.code != _NOT_FOUND:
+            raise
+
+
+@dataclass
+class Churn:
+    """Rollouts, scaling, deleted pods and Jobs, one every few seconds, in the same order each time.
+
+    It runs beside every scenario, so that moves happen in a cluster that changes.
+    """
+
+    store: Store
+    actions: Actions
+    pace: Pace
+    tell: Callable[[str], None]
+    spared: frozenset[str] = frozenset()
+    """Deployments that only the scenario changes."""
+    paused: bool = False
+    _count: int = 0
+
+    async def run(self) -> None:
+        """Change something every few seconds, until cancelled."""
+        chance = random.Random(_SEED)  # noqa: S311 - nothing secret: the same order each time is wanted
+        changes = (self._scale, self._roll_out, self._delete_pod)
+        while True:
+            await asyncio.sleep(self.pace.seconds(_EVERY, _LEAST))
+            if self.paused:
+                continue
+            which = self._count % (len(changes) + 1)
+            if which == len(changes):
+                await self._renew_job()
+            elif found := [
+                each for each in self.store.entries(DEPLOYMENT, NAMESPACE) if each.key[1] not in self.spared
+            ]:
+                await changes[which](chance.choice(found), chance)
+            self._count += 1
+
+    async def _scale(self, deployment: Entry, chance: random.Random) -> None:
+        """One pod more, or one less: never far from where it was."""
+        name, replicas = deployment.key[1], int(deployment.object()["spec"].get("replicas", 1))
+        wanted = max(2, replicas + (1 if replicas % 2 == 0 else -1))
+        self.tell(f"somebody scales {name} from {replicas} to {wanted}")
+        await self.actions.scale(name, wanted)
+
+    async def _roll_out(self, deployment: Entry, chance: random.Random) -> None:
+        name = deployment.key[1]
+        self.tell(f"somebody rolls {name} out anew")
+        await self.actions.roll_out(name, f"v{self._count}")
+
+    async def _delete_pod(self, deployment: Entry, chance: random.Random) -> None:
+        pods = [each for each in self.store.entries(POD, NAMESPACE) if each.labels.get("app") == deployment.key[1]]
+        if staying := [each for each in pods if not each.deleting]:
+            name = chance.choice(staying).key[1]
+            self.tell(f"somebody deletes pod {name}")
+            await self.actions.delete(POD, name)
+
+    async def _renew_job(self) -> None:
+        """Delete the Job if it has ended, and start the next one."""
+        for entry in self.store.entries(JOB_KIND, NAMESPACE):
+            if entry.object().get("status", {}).get("completionTime"):
+                await self.actions.delete(JOB_KIND, entry.key[1])
+        if not self.store.entries(JOB_KIND, NAMESPACE):
+            name = f"{JOB}-{self._count}"
+            self.tell(f"somebody starts Job {name}")
+            await self.actions.create([job(name, Template(100, 128, self.pace))])

@@ -1,0 +1,286 @@
+"""Runs the demo: embedded cluster, workloads, churn, real controller and scenario, together in one event loop.
+
+`run_demo` is all that the command calls. Everything that it starts ends with it, however it ends: the cluster is in
+memory, the kubeconfig is in a folder of its own that goes with it, and no port stays open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import yaml
+
+from kubemini.cluster import EmbeddedCluster, Pulse
+from rescheduler.model.migration import Migration
+from rescheduler.model.objects import Node
+from rescheduler.model.plan import Picture
+from rescheduler.model.policy import Thresholds
+from rescheduler_demo.churn import Actions, Churn
+from rescheduler_demo.controller import (
+    CONTROLLER_NAMESPACE,
+    LogTap,
+    Supervisor,
+    check_port,
+    describe_pause,
+    make_configuration,
+    run_until_first,
+)
+from rescheduler_demo.scenarios import Demo, Scenario
+from rescheduler_demo.state import BudgetWatch, ClusterState
+from rescheduler_demo.workloads import NAMESPACE, Pace, Size, agent, make_workloads
+
+_SHOW_INTERVAL = 0.25  # seconds
+_BETWEEN_ROUNDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What to run."""
+
+    scenario: Scenario
+    size: Size
+    pace: Pace
+    once: bool = False
+    """End when the goal is reached."""
+    timeout: float | None = None
+    """With `once`: how many seconds to wait for the goal at most."""
+    port: int = 0
+    """The page's port; 0 is a free one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One moment of the demo."""
+
+    elapsed: float
+    now: Picture
+    before: Picture | None
+    """How nodes were used when the controller started; None until then."""
+    thresholds: Thresholds
+    node_states: Mapping[str, str]
+    """What is unusual about nodes, by their name."""
+    pods: int
+    pending: int
+    """Pods without a node."""
+    active: tuple[Migration, ...]
+    """Those in progress first."""
+    recent: tuple[Migration, ...]
+    """Those that ended last, the newest first."""
+    completed: int
+    failed: int
+    next_plan: float | None
+    """Seconds until the next plan; None before the first one."""
+    paused: str
+    """What is said of a pause of rescheduling; empty if there is none."""
+    next_step: str
+    next_step_in: float | None
+    """Seconds; None where a state is waited for."""
+    budgets_checked: int
+    """How often one of our moves took a pod that has a disruption budget."""
+    budgets_broken: int
+    """How often the budget needed that pod."""
+    reached: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How the demo ended."""
+
+    status: Status
+    seconds: float
+    reached: bool
+    missing: str = ""
+    """What was waited for, if the goal was not reached."""
+    broken: tuple[str, ...] = ()
+    """Disruption budgets that were broken."""
+    interrupted: bool = False
+
+
+class View(Protocol):
+    """Shows the demo."""
+
+    def show(self, status: Status) -> None:
+        """Show the current moment; called several times a second."""
+
+    def tell(self, elapsed: float, line: str) -> None:
+        """Show that something has happened."""
+
+    def log(self, line: str) -> None:
+        """Take what the controller, or another part, has logged."""
+
+    def connect(self, kubeconfig: str) -> None:
+        """Show how kubectl reaches the cluster."""
+
+    def open(self, page: str) -> None:
+        """Show where the page is."""
+
+
+async def run_demo(settings: Settings, view: View, stop: asyncio.Event) -> Result:
+    """Run until stopped, or with `once` until the goal is reached or the time is over.
+
+    PortTakenError says that the page's port cannot be listened on.
+    """
+    await check_port(settings.port)
+    pace, scenario = settings.pace, settings.scenario
+    config = await make_configuration(settings.size.pods, pace, scenario.config())
+    started = time.monotonic()
+
+    def tell(line: str) -> None:
+        view.tell(time.monotonic() - started, line)
+
+    def log(level: int, line: str) -> None:
+        view.log(line)
+        if level >= logging.ERROR:  # it must not go unnoticed
+            tell(line.partition("\n")[0])
+
+    pulse = Pulse(pace.seconds(3.0, 1.0), pace.seconds(12.0, 5.0), pace.seconds(15.0, 3.0))
+    async with EmbeddedCluster(pulse=pulse) as cluster:
+        with ExitStack() as stack:
+            kubeconfig = str(stack.enter_context(_kubeconfig_file(cluster)))
+            view.connect(kubeconfig)
+            store = cluster.api.store
+            state = ClusterState(store, config.policy())
+            stack.callback(state.close)
+            budgets = BudgetWatch(store, state)
+            stack.callback(budgets.close)
+            log_tap = LogTap(config.fields.rescheduling_interval, log)
+            stack.enter_context(log_tap.installed())
+            actions = Actions(cluster.api)
+            churn = Churn(store, actions, pace, tell, scenario.spared)
+            supervisor = Supervisor(kubeconfig, config, settings.port, view.open)
+            demo = Demo(cluster, state, actions, churn, supervisor, pace, tell)
+            runner = _Runner(settings, demo, log_tap, budgets, view, started)
+            return await runner.run(stop)
+
+
+@dataclass
+class _Runner:
+    """One run of the demo."""
+
+    settings: Settings
+    demo: Demo
+    log_tap: LogTap
+    budgets: BudgetWatch
+    view: View
+    started: float
+    reached_after: float | None = None
+    """Seconds until the goal was reached first."""
+
+    async def run(self, stop: asyncio.Event) -> Result:
+        """Run to the end; a part that fails ends it with its error."""
+        limit = self.settings.timeout if self.settings.once else None
+        await run_until_first(self._show(), self._work(), stop.wait(), limit=limit)
+        status, broken = self._status(), tuple(self.budgets.broken)
+        self.view.show(status)
+        return Result(
+            status,
+            self.reached_after or status.elapsed,
+            reached=self.reached_after is not None and not broken,
+            missing=self.demo.next_step,
+            broken=broken,
+            interrupted=stop.is_set(),
+        )
+
+    def _status(self) -> Status:
+        demo, state = self.demo, self.demo.state
+        pods = [pod for pod in state.pods() if not pod.finished]
+        return Status(
+            elapsed=time.monotonic() - self.started,
+            now=state.picture(),
+            before=state.before,
+            thresholds=state.policy.thresholds,
+            node_states={node.name: unusual for node in state.nodes() if (unusual := _describe(node))},
+            pods=len(pods),
+            pending=sum(not pod.node for pod in pods),
+            active=tuple(state.active_migrations()),
+            recent=tuple(state.recent),
+            completed=len(state.completed),
+            failed=len(state.failed),
+            next_plan=self.log_tap.next_plan,
+            paused=describe_pause(demo.cluster.api),
+            next_step=demo.next_step if state.before is not None else "the controller starts",
+            next_step_in=demo.next_step_in,
+            budgets_checked=self.budgets.checked,
+            budgets_broken=len(self.budgets.broken),
+            reached=self.reached_after is not None,
+        )
+
+    async def _show(self) -> None:
+        while True:
+            started = time.monotonic()
+            self.view.show(self._status())
+            # In a large cluster this takes a while: the other tasks need most of the time.
+            await asyncio.sleep(max(_SHOW_INTERVAL, 4 * (time.monotonic() - started)))
+
+    async def _work(self) -> None:
+        """Fill the cluster, then run controller, churn and scenario; returns when there is nothing more to show."""
+        demo = self.demo
+        await self._fill()
+        demo.state.before = demo.state.picture()
+        await run_until_first(demo.supervisor.run(), demo.churn.run(), self._run_scenario())
+
+    async def _fill(self) -> None:
+        """Add nodes and workloads; returns when every pod runs, or has found no room."""
+        demo, pace, size, scenario = self.demo, self.settings.pace, self.settings.size, self.settings.scenario
+        layout = scenario.layout(size)
+        for namespace in (NAMESPACE, CONTROLLER_NAMESPACE):
+            await demo.actions.create_namespace(namespace)
+        await demo.cluster.add_nodes(layout.first)
+        await demo.actions.create(make_workloads(Size(layout.first, size.pods), layout.percent, pace))
+        await demo.actions.create(scenario.workloads(size, pace))
+        await self._settle(size.pods)
+        if layout.late:
+            demo.tell(f"{size.pods} pods run on {layout.first} of the nodes; the other {layout.late} join")
+            await demo.cluster.add_nodes(layout.late)
+        await demo.actions.create([agent(pace)])
+        await self._settle(size.pods + layout.first + layout.late)
+        nodes, pods = len(demo.state.nodes()), len(demo.state.pods())
+        demo.tell(f"all is in its place: {nodes} nodes, {pods} pods; the controller starts")
+
+    async def _settle(self, pods: int) -> None:
+        def settled() -> bool:
+            found = self.demo.state.pods()
+            placed = [pod for pod in found if pod.node and not pod.finished]
+            return self.demo.cluster.idle and len(found) >= pods and all(pod.ready for pod in placed)
+
+        await self.demo.wait_until("all pods run", settled)
+
+    async def _run_scenario(self) -> None:
+        demo, scenario = self.demo, self.settings.scenario
+        while True:
+            await scenario.run(demo)
+            if self.reached_after is None:
+                self.reached_after = time.monotonic() - self.started
+                demo.tell(f"the goal is reached: {scenario.goal}")
+            if self.settings.once:
+                return
+            if not scenario.repeats:
+                await demo.wait_until("nothing special any more; Ctrl-C ends it", lambda: False)
+            await demo.pause("it begins anew", _BETWEEN_ROUNDS)
+
+
+@contextmanager
+def _kubeconfig_file(cluster: EmbeddedCluster) -> Iterator[Path]:
+    """A kubeconfig that only this user may read, for the block."""
+    with tempfile.TemporaryDirectory(prefix="rescheduler-demo-") as folder:
+        path = Path(folder) / "kubeconfig"
+        path.touch(mode=0o600)
+        path.write_text(yaml.safe_dump(cluster.kubeconfig()))
+        yield path
+
+
+def _describe(node: Node) -> str:
+    """What is unusual about a node."""
+    if not node.ready:
+        return "not ready"
+    if node.maintenance:
+        return "maintenance"
+    return "cordoned" if node.unschedulable else ""

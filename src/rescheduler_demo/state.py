@@ -1,0 +1,214 @@
+"""The state of the demo's cluster: how nodes are used, what moves, and whether what must hold has held.
+
+`ClusterState` follows the embedded store and reads it with the product's own reader, so that it shows what planning
+computes. `BudgetWatch` counts broken disruption budgets. `find_leftovers` and `find_incomplete` look at the objects
+alone, and know nothing of how moves are made.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from kubemini.kinds import BUDGET, DEPLOYMENT, NODE, POD, REPLICA_SET, STATEFUL_SET, Kind
+from kubemini.store import Change, Entry, Store
+from rescheduler.cluster.cache import Cache
+from rescheduler.cluster.journal_format import JournalError, decoded
+from rescheduler.model import marks
+from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.objects import Node, Pod
+from rescheduler.model.plan import Picture
+from rescheduler.model.policy import Policy
+from rescheduler.planning.columns import Columns
+from rescheduler.planning.levels import Levels, counted
+from rescheduler.planning.load import Load
+from rescheduler.planning.picture import picture
+from rescheduler.planning.whatif import WhatIf
+
+_MIGRATIONS = "podmigrations.rescheduler.io"
+_RECENT = 5
+_OUR_NOTES = frozenset(
+    {
+        *(marks.WITHHELD, marks.COST_BEFORE, marks.MARKS_BEFORE, marks.PAUSED_BY, marks.AFFINITY_BEFORE, marks.GATED),
+        marks.PLACEHOLDER,
+    }
+)
+_OUR_GATES = frozenset({marks.GATE, marks.NOMINATE_GATE})
+_WITH_OUR_NOTES = (POD, NODE, DEPLOYMENT, REPLICA_SET, STATEFUL_SET, BUDGET)
+_SCALED = (DEPLOYMENT, STATEFUL_SET)
+
+
+class ClusterState:
+    """Follows one store, until `close`."""
+
+    def __init__(self, store: Store, policy: Policy) -> None:
+        self.policy = policy
+        self.before: Picture | None = None
+        """How nodes were used when the controller started; None until then."""
+        self.completed: set[str] = set()
+        """All migrations that completed, by UID: the objects themselves are deleted after a while."""
+        self.failed: set[str] = set()
+        self.recent: deque[Migration] = deque(maxlen=_RECENT)
+        """The migrations that ended last, the newest first."""
+        self._migrations: dict[tuple[str, str], Migration] = {}
+        self._cache = Cache("the demo")
+        self.close: Callable[[], None] = store.subscribe(self._on_change)
+
+    def nodes(self) -> list[Node]:
+        """All nodes, in the order of their numbers."""
+        return sorted(self._cache.rows("Node"), key=lambda node: by_number(node.name))
+
+    def node(self, name: str) -> Node | None:
+        """One node."""
+        found: Node | None = self._cache.row("Node", name)
+        return found
+
+    def is_ready(self, name: str) -> bool:
+        """Whether there is such a node, and it is ready."""
+        node = self.node(name)
+        return node is not None and node.ready
+
+    def pods(self) -> list[Pod]:
+        """All pods."""
+        return self._cache.rows("Pod")
+
+    def pods_on(self, node: str) -> list[Pod]:
+        """The pods on a node that have not ended."""
+        return [pod for pod in self.pods() if pod.node == node and not pod.finished]
+
+    def active_migrations(self) -> list[Migration]:
+        """The migrations that have not ended, those in progress first."""
+        found = [each for each in self._migrations.values() if not each.progress.over]
+        return sorted(found, key=lambda each: (each.progress.phase is Phase.PENDING, each.created or 0.0, each.name))
+
+    def picture(self) -> Picture:
+        """How nodes are used now, as planning computes it."""
+        columns = Columns(self._cache.snapshot(time.time()))
+        load = Load(WhatIf(columns), self.policy.utilization, counted(self.policy))
+        found = picture(columns, Levels(columns, self.policy, load), load.first, columns.used)
+        return replace(found, loads=tuple(sorted(found.loads, key=lambda load: by_number(load.node))))
+
+    def gap(self) -> float:
+        """Percentage points between the most and the least used open node: the wider of CPU and memory."""
+        open_nodes = {node.name for node in self.nodes() if node.ready and not node.unschedulable}
+        loads = [load for load in self.picture().loads if load.node in open_nodes]
+        shares = ([load.cpu for load in loads], [load.memory for load in loads])
+        return max((max(each) - min(each) for each in shares if each), default=0.0)
+
+    def _on_change(self, change: Change) -> None:
+        if change.kind.resource == POD.resource:
+            self._update("Pod", change.entry.key, change)
+        elif change.kind.resource == NODE.resource:
+            self._update("Node", change.entry.key[1], change)
+        elif change.kind.stored_as == _MIGRATIONS:
+            self._update_migration(change)
+
+    def _update(self, kind: str, key: object, change: Change) -> None:
+        if change.type == "DELETED":
+            self._cache.drop(kind, key)
+        else:
+            self._cache.put(kind, change.entry.raw)
+
+    def _update_migration(self, change: Change) -> None:
+        key = change.entry.key
+        if change.type == "DELETED":
+            self._migrations.pop(key, None)
+            return
+        try:
+            migration = decoded(change.entry.object())
+        except JournalError:  # a user's own, which is malformed; the controller reports it
+            return
+        before = self._migrations.get(key)
+        self._migrations[key] = migration
+        if migration.progress.over and (before is None or not before.progress.over):
+            completed = migration.progress.phase is Phase.COMPLETED
+            (self.completed if completed else self.failed).add(migration.uid)
+            self.recent.appendleft(migration)
+
+
+class BudgetWatch:
+    """Counts how often one of our moves took a pod that its disruption budget needed."""
+
+    def __init__(self, store: Store, state: ClusterState) -> None:
+        self._store = store
+        self._state = state
+        self.broken: list[str] = []
+        self.checked = 0
+        """How often a pod that was taken had a budget at all."""
+        self.close: Callable[[], None] = store.subscribe(self._on_change, POD)
+
+    def _on_change(self, change: Change) -> None:
+        entry, before = change.entry, change.before
+        if before is None or before.deleting or not (entry.deleting or change.type == "DELETED"):
+            return
+        if before.labels.get(marks.MIGRATION_STATUS) not in marks.RUNNING_MIGRATIONS:
+            return  # it goes for another reason: a rollout, a scaling, a lost node
+        body = before.object()
+        conditions = body.get("status", {}).get("conditions", ())
+        ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+        if not ready or not self._state.is_ready(body.get("spec", {}).get("nodeName", "")):
+            return  # it did not serve
+        for budget in self._store.entries(BUDGET, entry.key[0]):
+            self._check(budget, entry)
+
+    def _check(self, budget: Entry, gone: Entry) -> None:
+        body = budget.object()
+        selected = body["spec"].get("selector", {}).get("matchLabels", {})
+        if not selected or not selected.items() <= gone.labels.items():
+            return
+        self.checked += 1
+        namespace, name = gone.key
+        others = [pod for pod in self._state.pods() if pod.namespace == namespace and pod.name != name]
+        serving = [pod for pod in others if pod.ready and not pod.deleting and not pod.finished]
+        healthy = sum(selected.items() <= dict(pod.labels).items() for pod in serving)
+        least = body.get("status", {}).get("desiredHealthy", 0)
+        if healthy < least:
+            self.broken.append(f"budget {budget.key[1]}: {healthy} of {least} when {name} went")
+
+
+def find_leftovers(store: Store) -> list[str]:
+    """What moves have left behind; meaningful when none is in progress."""
+    return [
+        f"{kind.name} {entry.key[1]}: {what}" for kind in _WITH_OUR_NOTES for entry, what in _leftovers(store, kind)
+    ]
+
+
+def _leftovers(store: Store, kind: Kind) -> Iterator[tuple[Entry, str]]:
+    for entry in store.entries(kind):
+        body = entry.object()
+        annotations = body["metadata"].get("annotations") or {}
+        notes = {*annotations, *entry.labels}
+        yield from ((entry, key) for key in sorted(notes & _OUR_NOTES))
+        if kind is BUDGET and entry.labels.get(marks.MANAGED_BY) == marks.OURSELVES:
+            yield entry, "a temporary budget"
+        if kind in _SCALED and marks.MIGRATION_ID in annotations:
+            yield entry, marks.MIGRATION_ID
+        if kind is POD and entry.labels.get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS:
+            yield entry, marks.MIGRATION_STATUS
+        if kind is POD and _OUR_GATES & {each["name"] for each in body["spec"].get("schedulingGates", ())}:
+            yield entry, "a scheduling gate"
+        if kind is NODE and marks.CORDONED in notes and entry.labels.get(marks.MAINTENANCE) != "true":
+            yield entry, "our cordon"
+
+
+def find_incomplete(store: Store) -> list[str]:
+    """Workloads that have other pods than they want, and pods on nodes that are gone."""
+    nodes = {entry.key[1] for entry in store.entries(NODE)}
+    placed = [(entry.key[1], entry.object()["spec"].get("nodeName")) for entry in store.entries(POD)]
+    found = [f"Pod {name} is on {node}, which is gone" for name, node in placed if node and node not in nodes]
+    for kind in _SCALED:
+        for entry in store.entries(kind):
+            body = entry.object()
+            wanted, status = body["spec"].get("replicas", 1), body.get("status", {})
+            counts = [status.get(name, 0) for name in ("replicas", "readyReplicas", "updatedReplicas")]
+            if any(each != wanted for each in counts):
+                found.append(f"{kind.name} {entry.key[1]} has {counts[1]} of {wanted} pods ready")
+    return found
+
+
+def by_number(name: str) -> tuple[str, int]:
+    """Sort `node-10` after `node-9`."""
+    stem, _, number = name.rpartition("-")
+    return (stem, int(number)) if number.isdecimal() else (name, -1)
