@@ -35,28 +35,16 @@ SUFFIXES = {
     ("text", "exact"),
     [
         ("0", 0),
-        ("1", 1),
-        ("+1", 1),
         ("-0", 0),
         ("007", 7),
-        ("0.1", Fraction(1, 10)),
         (".5", Fraction(1, 2)),
         ("1.", 1),
         ("1.G", 10**9),
         ("1.5Gi", 3 * 2**29),
-        ("100m", Fraction(1, 10)),
-        ("1e3", 1000),
         ("1E3", 1000),
         ("1E", 10**18),
         ("1e+3", 1000),
-        ("1e-3", Fraction(1, 1000)),
         ("12.5e1", 125),
-        ("1Ki", 1024),
-        ("1k", 1000),
-        ("1G", 10**9),
-        ("1Ei", 2**60),
-        ("1n", Fraction(1, 10**9)),
-        (2, 2),
         (0.1, Fraction(1, 10)),
         (1e22, 10**22),
         (1e-7, Fraction(1, 10**7)),
@@ -79,7 +67,7 @@ def test_what_is_no_quantity_is_refused_and_named(text: str | float) -> None:
         parse_quantity(text)
 
 
-@pytest.mark.parametrize("text", ["-1", "-100m", "-.5", "-1Ki", "-1e3", -1, -0.5])
+@pytest.mark.parametrize("text", ["-1", "-100m", "-1e3", -0.5])
 def test_a_negative_quantity_is_refused_as_such(text: str | float) -> None:
     with pytest.raises(QuantityError, match="is negative"):
         parse_quantity(text)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import pytest
 import yaml
 
 from rescheduler.cli.main import root
@@ -42,9 +41,6 @@ def shown() -> Iterator[tuple[str, str]]:
 
 
 EXPRESSIONS = [*((rule.get("alert") or rule["record"], rule["expr"]) for rule in RULES), *shown()]
-every_expression = pytest.mark.parametrize(
-    "expression", [each for _, each in EXPRESSIONS], ids=[name for name, _ in EXPRESSIONS]
-)
 
 
 def labels_of(name: str) -> set[str]:
@@ -56,14 +52,14 @@ def labels_of(name: str) -> set[str]:
     return {*DESCRIBED[name].labels} | EVERYWHERE | bound
 
 
-@every_expression
-def test_reads_only_metrics_and_labels_that_exist(expression: str) -> None:
-    read = list(asked(expression))
-    assert read
-    assert {each.name for each in read} <= {*DESCRIBED, *RECORDED, *OF_THE_PROCESS}
-    for each in read:
-        assert each.labels <= labels_of(each.name), each
-    assert grouped(expression) <= {label for each in read for label in labels_of(each.name)}
+def test_every_expression_reads_only_metrics_and_labels_that_exist() -> None:
+    for title, expression in EXPRESSIONS:
+        read = list(asked(expression))
+        assert read, title
+        assert {each.name for each in read} <= {*DESCRIBED, *RECORDED, *OF_THE_PROCESS}, title
+        for each in read:
+            assert each.labels <= labels_of(each.name), (title, each)
+        assert grouped(expression) <= {label for each in read for label in labels_of(each.name)}, title
 
 
 def test_a_name_that_does_not_exist_is_found() -> None:
@@ -78,11 +74,11 @@ def test_every_metric_is_on_the_dashboard_or_in_a_rule() -> None:
     assert unread == set()
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
-def test_an_alert_says_what_is_wrong_how_bad_it_is_and_what_to_do(alert: dict[str, Any]) -> None:
-    assert alert["labels"]["severity"] in ("critical", "warning", "info")
-    assert set(alert["annotations"]) == {"summary", "description", "runbook"}
-    assert all(text.strip().endswith(".") for text in alert["annotations"].values())
+def test_every_alert_says_what_is_wrong_how_bad_it_is_and_what_to_do() -> None:
+    for alert in ALERTS:
+        assert alert["labels"]["severity"] in ("critical", "warning", "info"), alert
+        assert set(alert["annotations"]) == {"summary", "description", "runbook"}, alert
+        assert all(text.strip().endswith(".") for text in alert["annotations"].values()), alert
 
 
 def test_alerts_name_only_commands_settings_and_pages_that_exist() -> None:

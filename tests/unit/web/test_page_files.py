@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
-import pytest
-
 from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.model.migration import OutcomeVerdict, Phase
 from rescheduler.model.plan import Method
@@ -77,50 +75,42 @@ def words_for() -> Iterator[tuple[str, set[str]]]:
     yield "state.of", set(WORDS.values())
 
 
-@pytest.mark.parametrize(("family", "names"), list(words_for()), ids=lambda each: each if isinstance(each, str) else "")
-def test_everything_that_the_server_names_has_a_word(family: str, names: set[str]) -> None:
-    assert names
-    assert {f"{family}.{name}" for name in names} - messages(PAGE / "en.js").keys() == set()
+def test_everything_that_the_server_names_has_a_word() -> None:
+    said = messages(PAGE / "en.js").keys()
+    for family, names in words_for():
+        assert names, family
+        assert {f"{family}.{name}" for name in names} - said == set()
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
-def test_a_module_makes_no_markup_from_text(module: Path) -> None:
-    text = module.read_text()
+def test_no_module_makes_markup_from_text() -> None:
     forbidden = (
-        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser|srcdoc|javascript:"
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser|srcdoc|javascript:",
+        r"setAttribute\(\s*[\"'`](?:on\w+|style)[\"'`]",
+        r"\bel\([^)]*\bon\w+\s*:",
     )
-    assert not re.findall(forbidden, text)
-    assert not re.findall(r"setAttribute\(\s*[\"'`](?:on\w+|style)[\"'`]", text)
-    assert not re.findall(r"\bel\([^)]*\bon\w+\s*:", text)
+    for module in MODULES:
+        assert [found for each in forbidden for found in re.findall(each, module.read_text())] == [], module.name
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
-def test_a_module_opens_with_what_it_is_and_stays_small(module: Path) -> None:
-    lines = module.read_text().splitlines()
-    assert lines[0].startswith("// ")
-    if module.name not in ("en.js", "zh.js"):  # tables of words
-        assert len(lines) <= 250
+def test_every_module_opens_with_what_it_is_and_stays_small() -> None:
+    for module in MODULES:
+        lines = module.read_text().splitlines()
+        assert lines[0].startswith("// "), module.name
+        if module.name not in ("en.js", "zh.js"):  # tables of words
+            assert len(lines) <= 250, module.name
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
-def test_what_a_module_imports_exists(module: Path) -> None:
-    for name, path in re.findall(r"^import (.+?) from \"(.+?)\";", module.read_text(), re.MULTILINE):
-        assert path.startswith("./")
-        target = module.parent / path
-        assert target.is_file(), path
-        for each in re.findall(r"\b(\w+)\b(?: as \w+)?", name.strip("{} ")) if name.startswith("{") else []:
-            exported = rf"export (?:async )?(?:function|class|const) {each}\b"
-            assert re.search(exported, target.read_text()), f"{each} of {path}"
-
-
-@pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
-def test_what_a_module_imports_it_uses(module: Path) -> None:
-    text = module.read_text()
-    body = re.sub(r"^import .+?;$", "", text, flags=re.MULTILINE)
-    for name in re.findall(r"^import \{(.+?)\} from", text, re.MULTILINE):
-        for each in name.split(","):
-            local = each.split(" as ")[-1].strip()
-            assert re.search(rf"\b{local}\b", body), local
+def test_what_a_module_imports_exists_and_is_used() -> None:
+    for module in MODULES:
+        text = module.read_text()
+        body = re.sub(r"^import .+?;$", "", text, flags=re.MULTILINE)
+        for imported, path in re.findall(r"^import (.+?) from \"(.+?)\";", text, re.MULTILINE):
+            assert path.startswith("./")
+            target = (module.parent / path).read_text()
+            for each in imported.strip("{} ").split(",") if imported.startswith("{") else []:
+                name, _, local = each.strip().partition(" as ")
+                assert re.search(rf"export (?:async )?(?:function|class|const) {name}\b", target), f"{name} of {path}"
+                assert re.search(rf"\b{local or name}\b", body), f"{local or name} in {module.name}"
 
 
 def test_what_a_module_exports_somebody_imports() -> None:
