@@ -73,19 +73,6 @@ def test_a_dash_is_standard_input() -> None:
     assert _run("show", "--config", "-", stdin=native("cpuThreshold: 70")).stdout.count("cpuThreshold: 70.0") == 1
 
 
-@pytest.mark.parametrize("command", [("check",), ("show", "--config")])
-def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path, command: tuple[str, ...]) -> None:
-    missing = str(tmp_path / "missing.yaml")
-    cases = [
-        (missing, 1, f"{missing}: cannot be read: No such file or directory\n"),
-        (str(tmp_path), 1, f"{tmp_path}: cannot be read: Is a directory\n"),
-        (path := _file(tmp_path, b"a: \xff\n"), 2, f"{path}: is not UTF-8 text: byte 3 is 0xff\n"),
-    ]
-    for path, code, error in cases:
-        result = _run(*command, path)
-        assert (result.exit_code, result.stdout, result.stderr) == (code, "", error)
-
-
 def test_of_a_wrong_file_and_one_that_cannot_be_read_the_wrong_one_decides(tmp_path: Path) -> None:
     bad, missing = _file(tmp_path, native("cpuThreshold: 180")), str(tmp_path / "missing.yaml")
     for files in ((bad, missing), (missing, bad)):
@@ -114,13 +101,3 @@ def test_show_prints_the_effective_configuration_as_yaml_or_json(tmp_path: Path)
     assert _run("show", "--config", path).stdout == expected.effective_yaml()
     for output in (("-o", "json"), ("-ojson",), ("--output=json",)):
         assert json.loads(_run("show", "--config", path, *output).stdout) == expected.effective()
-
-
-def test_show_refuses_a_wrong_file_and_prints_nothing_of_it(tmp_path: Path) -> None:
-    result = _run("show", "--config", _file(tmp_path, native("cpuThreshold: 180")))
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "cpuThreshold: 180 is not between 0 and 100" in result.stderr
-
-
-def test_check_without_a_file_is_a_usage_error() -> None:
-    assert _run("check").exit_code == 2

@@ -49,30 +49,22 @@ def test_the_default_policy_is_the_policy_of_the_model() -> None:
     ("body", "error"),
     [
         ("cpuThreshold: 180", "cpuThreshold: 180 is not between 0 and 100"),
-        ("cpuThreshold: 100.5", "cpuThreshold: 100.5 is not between 0 and 100"),
         ("memoryThreshold: -1", "memoryThreshold: -1 is not between 0 and 100"),
         ("imbalanceThreshold: 0", "imbalanceThreshold: 0 is not between 0 and 100 (0 itself excluded)"),
         ("cpuThreshold: true", "cpuThreshold: true is a boolean, expected a number"),
         ('cpuThreshold: "80"', 'cpuThreshold: "80" is a string, expected a number: write 80, without quotes'),
         ("cpuThreshold: 80%", 'cpuThreshold: "80%" is a string, expected a number'),
         ("cpuThreshold: [80]", "cpuThreshold: is a list, expected a number"),
-        ("cpuThreshold: {a: 1}", "cpuThreshold: is a mapping, expected a number"),
         ("cpuThreshold: .nan", "cpuThreshold: nan is not a finite number"),
-        ("cpuThreshold: -.inf", "cpuThreshold: -inf is not a finite number"),
         (
             "reschedulingInterval: 30",
             "reschedulingInterval: 30 is a number, expected a duration such as 30s: write 30s for seconds",
         ),
         ("reschedulingInterval: 0s", "reschedulingInterval: 0s is not at least 1s"),
-        ("reschedulingInterval: -1m", "reschedulingInterval: -1m is not at least 1s"),
         ("reschedulingInterval: 1d", "reschedulingInterval: '1d' has the unknown unit 'd': use h, m, s, ms, us or ns"),
-        ("coolDown: '30'", "coolDown: '30' lacks a unit: write h, m, s, ms, us or ns after each number"),
-        ("minPodAge: [1m]", "minPodAge: is a list, expected a duration such as 30s"),
         ("maxReschedulePods: -1", f"maxReschedulePods: -1 is not {_COUNT}"),
-        ("maxReschedulePods: 2.5", f"maxReschedulePods: 2.5 is not {_COUNT}"),
         ("maxReschedulePods: 10.0", f"maxReschedulePods: 10.0 is not {_COUNT}: write 10"),
         ("maxReschedulePods: many", f'maxReschedulePods: "many" is not {_COUNT}'),
-        ("maxReschedulePods: false", f"maxReschedulePods: false is a boolean, expected {_COUNT}"),
         (
             "maxReschedulePods: '10'",
             f'maxReschedulePods: "10" is a string, expected {_COUNT}: write 10, without quotes',
@@ -94,39 +86,19 @@ def test_the_default_policy_is_the_policy_of_the_model() -> None:
             "enabledStrategies: [LoadBalancing, LoadBalancing]",
             'enabledStrategies[1]: "LoadBalancing" is listed already, at enabledStrategies[0]',
         ),
-        ("enabledStrategies: {a: 1}", "enabledStrategies: is a mapping, expected a list"),
-        ("enabledStrategies: [1]", f"enabledStrategies[0]: 1 is a number, {_QUOTES}"),
         ("allow: {jobs: 'yes'}", 'allow.jobs: "yes" is a string, expected true or false'),
-        ("allow: {jobs: 1}", "allow.jobs: 1 is a number, expected true or false"),
         ("migrationMethod: evcit", 'migrationMethod: "evcit" is not one of auto, handoff, evict, did you mean evict?'),
-        ("migrationMethod: 3", "migrationMethod: 3 is not one of auto, handoff, evict"),
-        ("migration: {timeout: 0s}", "migration.timeout: 0s is not at least 1s"),
         ("recovery: {crashRestarts: 0}", "recovery.crashRestarts: 0 is not between 1 and 1000"),
-        ("recovery: {faultNodes: 1}", "recovery.faultNodes: 1 is not between 2 and 1000"),
         (
             "recovery: {failedReasons: [Evicted, Out Of]}",
             'recovery.failedReasons[1]: "Out Of" is not a reason such as Evicted or OutOf*',
         ),
-        (
-            "recovery: {clearAfter: 5}",
-            "recovery.clearAfter: 5 is a number, expected a duration such as 30s: write 5s for seconds",
-        ),
-        ("webhook: {port: 0}", "webhook.port: 0 is not between 1 and 65535"),
         ("webhook: {timeout: 31s}", "webhook.timeout: 31s is not at most 30s"),
         ("webhook: {timeout: 1500ms}", "webhook.timeout: 1.5s is not a whole number of seconds"),
-        (
-            "webhook: {steering: nominat}",
-            'webhook.steering: "nominat" is not one of prefer, nominate, did you mean nominate?',
-        ),
-        (
-            "webhook: {url: 'http://10.0.0.7'}",
-            'webhook.url: "http://10.0.0.7" is not an address such as https://10.0.0.7:9443',
-        ),
         *(
             (f"webhook: {{url: '{url}'}}", f'webhook.url: "{url}" is not an address such as https://10.0.0.7:9443')
             for url in ("https://a..b:443", "https://ex ample:1", "https://h:9443/some/path")
         ),
-        ("webhook: {url: 'https://a:b'}", 'webhook.url: "https://a:b" is not an address such as https://10.0.0.7:9443'),
         (
             "webhook: {certificates: {certificateFile: a.pem}}",
             "webhook.certificates.keyFile: is needed too: a certificate and its key belong together",
@@ -158,29 +130,16 @@ def test_the_default_policy_is_the_policy_of_the_model() -> None:
             "webhook: {enabled: true}\nextender: {enabled: true, insecurePort: 9443}",
             "extender.insecurePort: 9443 is webhook.port as well: give one of them another port",
         ),
-        ("extender: {insecurePort: 70000}", "extender.insecurePort: 70000 is not between 0 and 65535"),
-        ("web: {port: -1}", "web.port: -1 is not between 0 and 65535"),
         ("migration: {attempts: 0}", "migration.attempts: 0 is not between 1 and 100"),
-        ("migration: {attempts: 2.0}", "migration.attempts: 2.0 is not an integer: write 2"),
         ("migration: {retryDelay: 10m}", "migration.maxRetryDelay: 5m0s is shorter than retryDelay (10m0s)"),
-        (
-            "migration: {evictionGracePeriod: 1500ms}",
-            "migration.evictionGracePeriod: 1.5s is not a whole number of seconds",
-        ),
-        ("migration: {evictionGracePeriod: -1s}", "migration.evictionGracePeriod: -1s is not at least 0s"),
         ("migration: {keepFinished: -1s}", "migration.keepFinished: -1s is not at least 0s"),
-        ("migration: {concurrency: {perNode: 0}}", f"migration.concurrency.perNode: 0 is not {_POSITIVE}"),
         *(
             (f"migration: {{temporaryBudget: {value}}}", f"migration.temporaryBudget{error}")
             for value, error in (
-                ("1", ": 1 is a number, expected a mapping"),
                 ("[]", ": is a list, expected a mapping"),
                 ("{minAvailable: 101%}", '.minAvailable: "101%" is not between 0% and 100%'),
-                ("{minAvailable: 2.5}", f".minAvailable: 2.5 is not {_SHARE}"),
-                ("{minAvailable: -1}", f".minAvailable: -1 is not {_SHARE}"),
                 ("{minAvailable: half}", f'.minAvailable: "half" is not {_SHARE}'),
                 ("{minAvailable: '1'}", f'.minAvailable: "1" is a string, expected {_SHARE}: write 1, without quotes'),
-                ("{maxUnavailable: true}", f".maxUnavailable: true is a boolean, expected {_SHARE}"),
                 ("{maxUnavailable: 2147483648}", ".maxUnavailable: 2147483648 is not at most 2147483647"),
                 (
                     "{maxUnavailable: 1, minAvailable: 1}",
@@ -196,24 +155,11 @@ def test_the_default_policy_is_the_policy_of_the_model() -> None:
             "leaderElection: {retryPeriod: 1m}",
             "leaderElection.retryPeriod: 1m0s is not shorter than renewDeadline (10s)",
         ),
-        ("leaderElection: {retryPeriod: 0s}", "leaderElection.retryPeriod: 0s is not at least 100ms"),
         ("clientConnection: {qps: 0}", "clientConnection.qps: 0 is not above 0"),
-        ("clientConnection: {burst: 1.5}", "clientConnection.burst: 1.5 is not an integer"),
-        ("clientConnection: {burst: 0}", "clientConnection.burst: 0 is not at least 1"),
-        ("clientConnection: {kubeconfig: 3}", f"clientConnection.kubeconfig: 3 is a number, {_QUOTES}"),
         ("strategies: [a]", "strategies: is a list, expected a mapping of strategies to settings"),
-        ("strategies: {LoadBalancing: 3}", "strategies.LoadBalancing: 3 is a number, expected a mapping"),
         (
             "strategies: {LoadBalancing: {maxRounds: 10}}",
             "strategies.LoadBalancing.maxRounds: 10 is not between 1 and 9",
-        ),
-        (
-            "strategies: {LoadBalancing: {maxRounds: 2.0}}",
-            "strategies.LoadBalancing.maxRounds: 2.0 is not an integer: write 2",
-        ),
-        (
-            "strategies: {ResourceOptimization: {order: [1]}}",
-            f"strategies.ResourceOptimization.order[0]: 1 is a number, {_QUOTES}",
         ),
         (
             "strategies: {ResourceOptimization: {order: [.inf]}}",
@@ -233,7 +179,6 @@ def test_a_wrong_value_is_refused_with_its_path_and_the_cure(body: str, error: s
             f"cpuTreshold: {_UNKNOWN}, did you mean cpuThreshold? allowed here: resch",
             ", clientConnection",
         ),
-        ("CPUTHRESHOLD: 1", f"CPUTHRESHOLD: {_UNKNOWN}, did you mean cpuThreshold?", ""),
         ("cpu_threshold: 1", f"cpu_threshold: {_UNKNOWN}, did you mean cpuThreshold?", ""),
         ("zzz: null", f"zzz: {_UNKNOWN}; allowed here: resch", ""),
         ("a.b: 1", f'["a.b"]: {_UNKNOWN}', ""),
@@ -242,11 +187,6 @@ def test_a_wrong_value_is_refused_with_its_path_and_the_cure(body: str, error: s
             "strategies: {LoadBalancing: {max_rounds: 1}}",
             f"strategies.LoadBalancing.max_rounds: {_UNKNOWN}, did you mean maxRounds?",
             "allowed here: imbalanceThreshold, maxRounds",
-        ),
-        (
-            "strategies: {NodeMaintenance: {x: 1}}",
-            f"strategies.NodeMaintenance.x: {_UNKNOWN};",
-            "no fields are allowed here",
         ),
         (
             "strategies: {LoadBalancer: {}}",
@@ -259,9 +199,7 @@ def test_a_wrong_value_is_refused_with_its_path_and_the_cure(body: str, error: s
             _STRATEGIES,
         ),
         ("excludedNamespaces: [Kube_1]", 'excludedNamespaces[0]: "Kube_1" is not a namespace', "first and last"),
-        (f"excludedNamespaces: [{'a' * 64}]", "excludedNamespaces[0]: ", "first and last"),
         ("excludedPodSelector: a in b", 'excludedPodSelector: "a in b" is not a label selector: ', ""),
-        ("leaderElection: {resourceName: A}", 'leaderElection.resourceName: "A" is not an object name', ""),
     ],
 )
 def test_a_wrong_name_is_refused_with_a_hint_and_what_is_allowed(body: str, start: str, end: str) -> None:
@@ -305,7 +243,6 @@ def test_control_characters_of_a_file_never_reach_the_terminal() -> None:
     ("body", "limits"),
     [
         ("maxReschedulePods: unlimited", Limits(total=None)),
-        ("maxReschedulePods: 0", Limits(total=0)),
         ("limits: {perNodeIn: 1, perNodeOut: 2, perNamespace: 3, perWorkload: unlimited}", Limits(10, 1, 2, 3, None)),
     ],
 )
@@ -375,12 +312,8 @@ def test_of_one_workload_so_many_or_such_a_share_move_at_once(text: str, limit: 
     ("text", "error"),
     [
         ("0", "0 is not an integer of at least 1, a percentage such as 10% or the word unlimited"),
-        ("0%", '"0%" is not between 1% and 100%'),
         ("101%", '"101%" is not between 1% and 100%'),
-        ("1.5", "1.5 is not an integer of at least 1, a percentage such as 10% or the word unlimited"),
-        ("some", '"some" is not an integer of at least 1, a percentage such as 10% or the word unlimited'),
         ("'10 %'", '"10 %" is not an integer of at least 1, a percentage such as 10% or the word unlimited'),
-        ("true", "is a boolean, expected an integer of at least 1, a percentage such as 10% or the word unlimited"),
     ],
 )
 def test_what_is_no_number_and_no_share_of_a_workload_is_refused(text: str, error: str) -> None:
@@ -393,7 +326,6 @@ def test_what_is_no_number_and_no_share_of_a_workload_is_refused(text: str, erro
     ("text", "budget"),
     [
         ("{}", {"minAvailable": 1}),
-        ("{minAvailable: null}", {"minAvailable": 1}),
         ("{minAvailable: 0}", {"minAvailable": 0}),
         ("{minAvailable: 050%}", {"minAvailable": "50%"}),
         ("{maxUnavailable: 25%}", {"maxUnavailable": "25%"}),

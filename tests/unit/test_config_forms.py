@@ -99,14 +99,6 @@ def test_the_schedulers_own_lease_is_never_taken() -> None:
     ("text", "errors"),
     [
         (seed("cpuThreshold: 180"), [f"{_ARGS}.cpuThreshold: 180 is not between 0 and 100"]),
-        (
-            seed("limits: {perNodeIn: x}"),
-            [f'{_ARGS}.limits.perNodeIn: "x" is not an integer of at least 1 or the word unlimited'],
-        ),
-        (
-            seed("strategies: {NodeMaintenance: 3}"),
-            [f"{_ARGS}.strategies.NodeMaintenance: 3 is a number, expected a mapping"],
-        ),
         (seed("leaderElection: {}"), [f"{_ARGS}.leaderElection: belongs at the top of the file, not in args"]),
         (seed("[a]"), [f"{_ARGS}: is a list, expected a mapping"]),
         (
@@ -114,7 +106,6 @@ def test_the_schedulers_own_lease_is_never_taken() -> None:
             ["leaderElection.leaderElect: 1 is a number, expected true or false"],
         ),
         (seed(top="leaderElection: yes"), ["leaderElection: true is a boolean, expected a mapping"]),
-        (seed(top="clientConnection: [a]"), ["clientConnection: is a list, expected a mapping"]),
         (SEED_HEADER, [f"profiles: {_NONE}: add one, with its args, to profiles[0].pluginConfig"]),
         (SEED_HEADER + "profiles: 3", ["profiles: 3 is a number, expected a list: put it in [ ]"]),
         (SEED_HEADER + "profiles: [{pluginConfig: {}}]", ["profiles[0].pluginConfig: is a mapping, expected a list"]),

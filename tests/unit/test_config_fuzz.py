@@ -37,46 +37,8 @@ _values = st.recursive(
     max_leaves=20,
 )
 _fields = st.dictionaries(st.sampled_from(_NAMES), _values, max_size=8)
-_SYNTAX = [
-    ": ",
-    ":",
-    "- ",
-    "\n",
-    "  ",
-    "\t",
-    "[",
-    "]",
-    "{",
-    "}",
-    ",",
-    "&a ",
-    "*a",
-    "!!int ",
-    "!x ",
-    "<<",
-    "'",
-    '"',
-    "|",
-    ">",
-]
-_SCALARS = [
-    "---\n",
-    "...",
-    "?",
-    "%YAML 1.1",
-    "@",
-    "\\x",
-    "0x",
-    "0b_",
-    "1:30",
-    ".nan",
-    "~",
-    "on",
-    "2024-01-01",
-    "é",
-    "\0",
-    "#",
-]
+_SYNTAX = [*":\n\t[]{},'\"|>?@#~\0é", ": ", "- ", "  ", "&a ", "*a", "!!int ", "!x ", "<<", "---\n", "..."]
+_SCALARS = ["%YAML 1.1", "\\x", "0x", "0b_", "1:30", ".nan", "on", "2024-01-01"]
 _STARTS = [NATIVE_HEADER, SEED_HEADER, "profiles: [{pluginConfig: [{name: Rescheduler, args: "]
 _pieces = st.sampled_from([*_NAMES, *_SYNTAX, *_SCALARS, *_STARTS])
 
@@ -127,9 +89,3 @@ def test_any_structure_in_the_seeds_form_is_loaded_or_refused(top: dict[str, obj
     header = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     profiles = [{"pluginConfig": [{"name": "Rescheduler", "args": args}]}]
     _check(json.dumps(top | header | {"profiles": profiles}))
-
-
-@settings(deadline=None)
-@given(_values)
-def test_any_value_at_all_is_loaded_or_refused(value: object) -> None:
-    _check(json.dumps(value))

@@ -78,31 +78,21 @@ def test_what_is_printed_means_the_same(body: str) -> None:
 @pytest.mark.parametrize(
     ("body", "error"),
     [
-        ("when: {windows: [Mon-Fri 22-05]}", "when.windows[0]: 'Mon-Fri 22-05' is not a time window: write it as"),
         ("when: {windows: [Sat, Foo]}", "when.windows[1]: 'Foo': Foo is not a day of the week"),
-        ("when: {windows: Sat}", "when.windows: "),
         (
             "when: {timeZone: Berlin}",
             "when.timeZone: 'Berlin' is not a time zone such as Europe/Berlin or UTC; did you",
         ),
         ("when: {movesPerHour: 0}", "when.movesPerHour: 0 is not an integer of at least 1 or the word unlimited"),
         (
-            "when: {movesPerHourPerNamespace: 0}",
-            "when.movesPerHourPerNamespace: 0 is not an integer of at least 1 or the word unlimited",
-        ),
-        (
             "when: {movesPerHourInNamespace: 1}",
             "when.movesPerHourInNamespace: is not a known field, did you mean movesPerHourPerNamespace?",
         ),
         ("when: {restAfterScaling: -5s}", "when.restAfterScaling: "),
-        ("when: {window: []}", "when.window: is not a known field, did you mean windows?"),
         ("filters: {namespaces: [Shop]}", 'filters.namespaces[0]: "Shop" is not a namespace'),
-        ("filters: {podSelector: 'a in'}", "filters.podSelector: "),
         ("filters: {priorityThreshold: 1.5}", "filters.priorityThreshold: 1.5 is not a"),
         ("filters: {priorityThreshold: High!}", 'filters.priorityThreshold: "High!" is not an object name'),
         ("filters: {priorityThreshold: 4294967296}", "filters.priorityThreshold: 4294967296 is not a priority"),
-        ("filters: {priorityThreshold: true}", "filters.priorityThreshold: "),
-        ("filters: {minReplicas: -1}", "filters.minReplicas: -1 is not at least 0"),
         ("filters: {noEvictionPolicy: never}", 'filters.noEvictionPolicy: "never" is not one of preferred, mandatory'),
         (
             "filters: {protectedStorageClasses: [fast]}",
