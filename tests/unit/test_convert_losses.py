@@ -8,18 +8,12 @@ from rescheduler.config.conversion.draft import Sort
 from tests.support.conversions import HIGH, LOAD, LOW, koordinator, policy, remarks, result
 
 LOST = [
-    (
-        policy("HighNodeUtilization", "{thresholds: {cpu: 20}, evictionModes: [OnlyThresholdingResources]}"),
-        "evictionModes",
-    ),
     (policy(evictor="{nodeFit: false}"), "nodeFit"),
     (policy(evictor="{nodeSelector: a=b}"), "nodeSelector"),
     (policy(evictor="{evictSystemCriticalPods: true}"), "evictSystemCriticalPods"),
     (policy(evictor="{podProtections: {defaultDisabled: [DaemonSetPods]}}"), "defaultDisabled[0]"),
     (policy(metricsProviders=[{"prometheus": {"authToken": {"secretReference": {"name": "x"}}}}]), "authToken"),
     (koordinator(LOAD, f"{{{HIGH}, prodHighThresholds: {{cpu: 50}}}}"), "prodHighThresholds"),
-    (koordinator(LOAD, f"{{{HIGH}, resourceWeights: {{cpu: 2}}}}"), "resourceWeights"),
-    (koordinator(LOAD, f"{{{HIGH}, dryRun: true}}"), "dryRun"),
     (koordinator("FragmentationAware"), "pluginConfig[1].args"),
     (koordinator(migration="{evictionPolicy: Delete}"), "evictionPolicy"),
 ]
@@ -45,10 +39,6 @@ class TestWhatIsNotUnderstood:
     def test_a_filter_that_is_not_understood_has_its_strategy_switched_off(self) -> None:
         text = policy("PodLifeTime", "{maxPodLifeTimeSeconds: 5, labelSelector: {matchLabels: {'a b': c}}}")
         assert result(text)["enabledStrategies"] == []
-
-    def test_an_evictor_that_is_not_understood_has_nothing_moved(self) -> None:
-        text = policy("PodLifeTime", "{maxPodLifeTimeSeconds: 5}", evictor="{labelSelector: 5}")
-        assert result(text)["maxReschedulePods"] == 0
 
     def test_what_our_checks_refuse_is_taken_out_and_told(self) -> None:
         text = policy("RemovePodsViolatingNodeTaints", "{includedTaints: ['a:NoSchedule']}")

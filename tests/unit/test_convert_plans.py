@@ -38,23 +38,9 @@ def test_low_node_utilization_takes_pods_off_the_hot_node_alone_and_to_the_under
     assert {*found.values()} == {("worker-1", "worker-3")}
 
 
-def test_nothing_is_done_where_too_few_nodes_are_underused_as_there(tmp_path: Path) -> None:
-    args = "{thresholds: {cpu: 20, memory: 20}, targetThresholds: {cpu: 70, memory: 70}, numberOfNodes: 1}"
-    assert moved(policy(LOW, args), CLUSTER, tmp_path) == {}
-
-
 def test_failed_pods_go_when_they_are_an_hour_old_and_those_that_nobody_manages_stay(tmp_path: Path) -> None:
     young, old = "2027-01-01T11:50:00Z", "2027-01-01T10:00:00Z"
     pods = [failed("young", young), failed("old", old), failed("bare", old, managed=False)]
     cluster = tmp_path / "cluster.yaml"
     cluster.write_text(CLUSTER.read_text(encoding="utf-8") + "---\n" + yaml.safe_dump_all(pods), encoding="utf-8")
     assert {*moved(policy("RemoveFailedPods"), cluster, tmp_path)} == {"old"}
-
-
-def test_failed_pods_that_nobody_manages_go_if_the_evictor_lets_them(tmp_path: Path) -> None:
-    old = "2027-01-01T10:00:00Z"
-    cluster = tmp_path / "cluster.yaml"
-    pods = yaml.safe_dump_all([failed("old", old), failed("bare", old, managed=False)])
-    cluster.write_text(CLUSTER.read_text(encoding="utf-8") + "---\n" + pods, encoding="utf-8")
-    text = policy("RemoveFailedPods", evictor="{evictFailedBarePods: true}")
-    assert {*moved(text, cluster, tmp_path)} == {"old", "bare"}
