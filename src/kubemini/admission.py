@@ -1,35 +1,33 @@
-"""What happens to an object between a client's request and the rules of its kind: the admission of the real cluster.
+"""Admission: what the API server does to an object between a client's request and validation.
 
-`api` calls `admit` for every write. First come the API server's own steps, in its order: namespaces that must stay,
-accounts, priorities, tolerations, taints of new nodes, storage classes, addresses of Services; then mutating webhooks,
-and what they changed goes through all of it once more; quotas have the last word, because everything else is known by
-then, and nothing waits between their yes and the write.
+`api` calls `admit` for every write. First come the API server's own plug-ins: system namespaces, service accounts,
+priorities, tolerations, taints of new nodes, storage classes, addresses of Services. Then mutating webhooks; what they
+changed goes through the plug-ins once more.
 """
 
 from __future__ import annotations
 
 import copy
+import ipaddress
+import secrets
 
-from kubemini.api import Review
-from kubemini.kinds import CLAIM, NAMESPACE, NODE, POD, PRIORITY_CLASS, SERVICE, STORAGE_CLASS
-from kubemini.quota import QuotaLedger
+from kubemini.api import SUFFIX_LETTERS, Review
+from kubemini.defaults import set_defaults
+from kubemini.kinds import CLAIM, NAMESPACE, NODE, POD, PRIORITY_CLASS, SERVICE, SERVICE_ACCOUNT, STORAGE_CLASS
+from kubemini.pods import all_containers
 from kubemini.refusals import Json, forbidden
-from kubemini.rules.pod_admission import (
-    admit_account,
-    admit_priority,
-    admit_runtime,
-    admit_tolerations,
-    keep_priority,
-)
-from kubemini.rules.service_addresses import admit_addresses
-from kubemini.rules.table import rules_of
 from kubemini.store import Store
 from kubemini.webhooks import Round, Webhooks
 
 _IMMORTAL = ("default", "kube-system", "kube-public")
 _NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
-_DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+_LOST_NODE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_LOST_NODE_SECONDS = 300
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _SYSTEM_FIELDS = ("uid", "creationTimestamp", "generation")
+_TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105  a path, not a token
+_TOKEN_VOLUME = "kube-api-access-"  # noqa: S105  a name
+_SERVICE_ADDRESSES = ipaddress.ip_network("10.96.0.0/16")
 
 
 class AdmissionChain:
@@ -37,106 +35,151 @@ class AdmissionChain:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._quotas = QuotaLedger(store)
         self._webhooks = Webhooks(store)
 
     async def close(self) -> None:
-        """Let go of connections to webhooks."""
+        """Close the connections to webhooks."""
         await self._webhooks.close()
 
     async def admit(self, review: Review) -> Json:
-        """The object as it shall be; a Refusal if it shall not."""
+        """The object to store; a Refusal if it is refused."""
         body = review.body
         if not review.target.subresource:
-            self._own_steps(review, body)
-        if self._webhooks.concern(review):
-            body = await self._ask(review, body)
-        if not review.target.subresource and review.operation != "DELETE":
-            self._quotas.check(review.target.kind, body, review.before)
-        return body
+            self._plug_ins(review, body)
+        return await self._call_webhooks(review, body) if self._webhooks.concern(review) else body
 
-    async def _ask(self, review: Review, body: Json) -> Json:
-        """Have webhooks change the object; afterwards it has again what only the API server gives."""
+    async def _call_webhooks(self, review: Review, body: Json) -> Json:
+        """Have webhooks change the object; afterwards it has again what only the API server sets."""
         shown = _as_sent(review, body)
         so_far = Round()
         changed = await self._webhooks.admit(review, shown, so_far)
         if review.operation == "DELETE":
             return body
         if changed != shown and not review.target.subresource:
-            rules_of(review.target.kind).default(changed)
-            self._own_steps(review, changed)
+            set_defaults(review.target.kind, changed)
+            self._plug_ins(review, changed)
             if changed != so_far.left:
                 so_far.again |= so_far.asked
             if so_far.again:
                 changed = await self._webhooks.admit(review, changed, so_far, again=True)
         return _restored(review, changed, body)
 
-    def _own_steps(self, review: Review, body: Json) -> None:
+    def _plug_ins(self, review: Review, body: Json) -> None:
         kind, creating, deleting = review.target.kind, review.operation == "CREATE", review.operation == "DELETE"
         if deleting:
             if kind == NAMESPACE and review.target.name in _IMMORTAL:
                 raise forbidden(kind, review.target.name, "this namespace may not be deleted")
         elif kind == POD:
-            self._admit_pod(review, body)
-        elif kind == PRIORITY_CLASS:
-            self._only_default(body)
+            if creating:
+                self._set_account(body)
+                self._set_priority(body)
+            elif review.before is not None:
+                for key in ("priority", "preemptionPolicy"):
+                    if key in review.before["spec"]:
+                        body["spec"].setdefault(key, review.before["spec"][key])
+            _add_tolerations(body)
         elif kind == SERVICE:
-            admit_addresses(self._store, body)
+            self._set_address(body)
         elif creating and kind == NODE:
-            _taint(body)
+            _add_taint(body)
         elif creating and kind == CLAIM:
-            self._choose_class(body)
+            self._set_storage_class(body)
 
-    def _admit_pod(self, review: Review, pod: Json) -> None:
-        if review.operation == "CREATE":
-            admit_account(self._store, pod)
-            admit_priority(self._store, pod)
-            admit_runtime(pod)
-        elif review.before is not None:
-            keep_priority(pod, review.before)
-        admit_tolerations(pod)
+    def _set_account(self, pod: Json) -> None:
+        """Give a pod its service account, which must exist, and its containers the account's token."""
+        spec, metadata = pod["spec"], pod["metadata"]
+        name = spec.setdefault("serviceAccountName", "default")
+        spec["serviceAccount"] = name
+        namespace = metadata.get("namespace", "")
+        account = self._store.get(SERVICE_ACCOUNT, (namespace, name))
+        if account is None:
+            why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+            raise forbidden(POD, metadata.get("name", ""), why)
+        if spec.get("automountServiceAccountToken", account.object().get("automountServiceAccountToken", True)):
+            _mount_token(spec)
 
-    def _only_default(self, body: Json) -> None:
-        """There is at most one class of priority for pods that name none."""
-        name = body["metadata"].get("name", "")
-        if not body.get("globalDefault"):
-            return
-        for entry in self._store.entries(PRIORITY_CLASS):
-            if entry.key[1] != name and entry.object().get("globalDefault"):
-                why = f"PriorityClass {entry.key[1]} is already marked as default. Only one default can exist"
-                raise forbidden(PRIORITY_CLASS, name, why)
+    def _set_priority(self, pod: Json) -> None:
+        """Turn the name of a pod's PriorityClass into its priority."""
+        spec, pod_name = pod["spec"], pod["metadata"].get("name", "")
+        wanted = spec.get("priorityClassName", "")
+        classes = [entry.object() for entry in self._store.entries(PRIORITY_CLASS)]
+        if wanted:
+            chosen = next((each for each in classes if each["metadata"]["name"] == wanted), None)
+            if chosen is None:
+                raise forbidden(POD, pod_name, f"no PriorityClass with name {wanted} was found")
+        else:
+            chosen = next((each for each in classes if each.get("globalDefault")), None)
+        priority, policy = 0, "PreemptLowerPriority"
+        if chosen is not None:
+            spec["priorityClassName"] = chosen["metadata"]["name"]
+            priority, policy = chosen["value"], chosen["preemptionPolicy"]
+        if spec.setdefault("priority", priority) != priority:
+            why = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec"
+            raise forbidden(POD, pod_name, f"{why}; priority admission controller computed {priority}")
+        spec.setdefault("preemptionPolicy", policy)
 
-    def _choose_class(self, claim: Json) -> None:
-        """A claim that names no class of storage gets the default one; the newest, if there are several."""
+    def _set_storage_class(self, claim: Json) -> None:
+        """Give a claim that names no StorageClass the default one."""
         if "storageClassName" in claim["spec"]:
             return
-        defaults = [
-            each
-            for each in (entry.object() for entry in self._store.entries(STORAGE_CLASS))
-            if any(each["metadata"].get("annotations", {}).get(key) == "true" for key in _DEFAULT_CLASS)
-        ]
-        if defaults:
-            newest = max(defaults, key=lambda each: (each["metadata"]["creationTimestamp"], each["metadata"]["name"]))
-            claim["spec"]["storageClassName"] = newest["metadata"]["name"]
+        for entry in self._store.entries(STORAGE_CLASS):
+            if entry.object()["metadata"].get("annotations", {}).get(_DEFAULT_CLASS) == "true":
+                claim["spec"]["storageClassName"] = entry.key[1]
+
+    def _set_address(self, service: Json) -> None:
+        """Give a Service an address that no other has."""
+        spec = service["spec"]
+        if spec.get("clusterIP") or spec["type"] == "ExternalName":
+            return
+        taken = {entry.object()["spec"].get("clusterIP") for entry in self._store.entries(SERVICE)}
+        spec["clusterIP"] = next(each for each in map(str, _SERVICE_ADDRESSES.hosts()) if each not in taken)
+        spec["clusterIPs"] = [spec["clusterIP"]]
 
 
-def _taint(node: Json) -> None:
-    """Nothing is scheduled to a new node before it is known to be ready."""
+def _add_tolerations(pod: Json) -> None:
+    """Let a pod stay for five minutes on a node that is lost, unless it says something else about that."""
+    tolerations = pod["spec"].get("tolerations", [])
+    added = [
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _LOST_NODE_SECONDS}
+        for key in _LOST_NODE
+        if not any(
+            each.get("key", key) == key and each.get("effect", "NoExecute") == "NoExecute" for each in tolerations
+        )
+    ]
+    if added:
+        pod["spec"]["tolerations"] = [*tolerations, *added]
+
+
+def _add_taint(node: Json) -> None:
+    """Keep pods from a new node until it is known to be ready."""
     taints = node["spec"].get("taints", [])
     if all((taint["key"], taint["effect"]) != (_NOT_READY["key"], _NOT_READY["effect"]) for taint in taints):
         node["spec"]["taints"] = [*taints, dict(_NOT_READY)]
 
 
+def _mount_token(spec: Json) -> None:
+    """Mount the token of the service account, as every real pod has it: copies of pods must leave it out."""
+    volumes = spec.setdefault("volumes", [])
+    name = next((volume["name"] for volume in volumes if volume["name"].startswith(_TOKEN_VOLUME)), "")
+    if not name:
+        name = _TOKEN_VOLUME + "".join(secrets.choice(SUFFIX_LETTERS) for _ in range(5))
+        sources = [{"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}}]
+        volumes.append({"name": name, "projected": {"sources": sources, "defaultMode": 0o644}})
+    for container in all_containers(spec):
+        mounts = container.setdefault("volumeMounts", [])
+        if all(mount["mountPath"] != _TOKEN_PATH for mount in mounts):
+            mounts.append({"name": name, "readOnly": True, "mountPath": _TOKEN_PATH})
+
+
 def _as_sent(review: Review, body: Json) -> Json:
-    """The object as a webhook sees it: a new one has no uid yet, no name that the API server makes up, no status."""
+    """The object as a webhook sees it: a new one has no uid yet, no generated name, no status."""
     shown = copy.deepcopy(body)
     if review.operation != "CREATE" or review.target.subresource:
         return shown
-    metadata = shown["metadata"]
     for key in _SYSTEM_FIELDS:
-        metadata.pop(key, None)
+        shown["metadata"].pop(key, None)
     if review.name_generated:
-        del metadata["name"]
+        del shown["metadata"]["name"]
     if "status" in review.target.kind.subresources and review.target.kind != NODE:
         shown["status"] = {}
     return shown

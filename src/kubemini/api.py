@@ -1,23 +1,25 @@
-"""What the embedded API server does with a request, once HTTP is peeled off: read, create, replace, patch, delete.
+"""The API of the embedded cluster, without HTTP: get, create, replace, edit and delete.
 
-The HTTP server and the embedded controllers call the same functions. Writing goes the way of the real one: what the
-client may not set is put right, webhooks may change the object, open fields are filled in, faults are refused, and
-the store takes it only if nobody was faster. Nothing here waits unless a webhook is asked, so a write that no webhook
-is told of happens in one step.
+The HTTP server and the controllers call the same functions. A write goes the way of the real API server: reset what
+the client may not set, fill in defaults, call admission, validate, and store if no other writer was faster. Nothing
+here waits unless a webhook is called, so all other writes happen in one step.
 """
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol
 
 from kubemini import clock
-from kubemini.kinds import NAMESPACE, Kind, Kinds
-from kubemini.ownership import noted
+from kubemini.custom import CustomKind
+from kubemini.defaults import mark_deleted, prepare_create, prepare_update, set_defaults
+from kubemini.kinds import DEFINITION, DEPLOYMENT, NAMESPACE, POD, Kind, Kinds
+from kubemini.pods import TERMINAL
 from kubemini.refusals import (
     Fault,
     Json,
@@ -29,13 +31,13 @@ from kubemini.refusals import (
     invalid,
     not_found,
 )
-from kubemini.rules.metadata import metadata_faults
-from kubemini.rules.table import rules_of
 from kubemini.store import Entry, Key, Store, key_of
+from kubemini.validation import DEFINITION_CLEANUP, check_metadata_types, find_faults
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, so that no words come about
 _LONGEST_PREFIX = 58  # with the five letters of the suffix a generated name is a DNS label
 _ATTEMPTS = 10
+_SET_BY_SERVER = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 _FINALIZERS_OF = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 
 Edit = Callable[[Json], Json]
@@ -44,24 +46,22 @@ Edit = Callable[[Json], Json]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a request is about."""
+    """The object, or the part of an object, that a request is about."""
 
     kind: Kind
     namespace: str = ""
     name: str = ""
     subresource: str = ""
-    manager: str = ""
-    """Who writes, as managedFields name him; the embedded controllers have no name."""
 
     @property
     def key(self) -> Key:
-        """Where the store keeps it."""
+        """Its key in the store."""
         return (self.namespace, self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """How an object is to be deleted."""
+    """The options of a deletion."""
 
     grace: int | None = None
     uid: str = ""
@@ -72,7 +72,7 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """A write that admission is asked about."""
+    """A write that admission decides about."""
 
     operation: str
     target: Target
@@ -84,17 +84,17 @@ class Review:
 
 
 class Admission(Protocol):
-    """Whoever may change or refuse what is written."""
+    """Changes or refuses what is written."""
 
     async def admit(self, review: Review) -> Json:
-        """The object as it shall be; a Refusal if it shall not."""
+        """The object to store; a Refusal if it is refused."""
 
 
 class NoAdmission:
-    """Everything may be written as it is."""
+    """Admits everything unchanged."""
 
     async def admit(self, review: Review) -> Json:
-        """Nothing to say."""
+        """The object as it is."""
         return review.body
 
 
@@ -107,7 +107,7 @@ class Api:
     admission: Admission = field(default_factory=NoAdmission)
 
     def find(self, kind: Kind, key: Key) -> Json | None:
-        """An object, if it is there; the caller may change it."""
+        """An object, if it exists; the caller may change it."""
         entry = self.store.get(kind, key)
         return entry.object() if entry else None
 
@@ -116,36 +116,34 @@ class Api:
         return self._entry(target).object()
 
     async def create(self, target: Target, body: Json, *, dry_run: bool = False) -> Json:
-        """Make an object; `body` is used up."""
-        kind, rules = target.kind, rules_of(target.kind)
+        """Create an object; `body` is used up."""
+        kind = target.kind
         body = {"apiVersion": kind.api_version, "kind": kind.name, **body}
         metadata = self._checked_head(target, body)
         if metadata.get("resourceVersion"):
             raise bad_request("resourceVersion should not be set on objects to be created")
         self._check_namespace(kind, metadata)
-        generated = not metadata.get("name") and metadata.get("generateName")
-        for attempt in range(_ATTEMPTS):
-            if generated:
-                metadata["name"] = generated[:_LONGEST_PREFIX] + "".join(
-                    secrets.choice(SUFFIX_LETTERS) for _ in range(5)
-                )
-            taken = self.store.get(kind, (metadata.get("namespace", ""), metadata.get("name", "")))
-            if not (generated and taken and attempt < _ATTEMPTS - 1):
-                break
-        for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
+        if isinstance(kind, CustomKind) and kind.terminating:
+            why = "create not allowed while custom resource definition is terminating"
+            raise forbidden(kind, metadata.get("name", ""), why)
+        generated = self._generate_name(kind, metadata)
+        for key in (*_SET_BY_SERVER, "selfLink"):
             metadata.pop(key, None)
         metadata["uid"] = str(uuid.uuid4())
         metadata["creationTimestamp"] = clock.stamp(clock.now())
         if kind.generations:
             metadata["generation"] = 1
-        rules.prepare_create(body)
-        rules.default(body)
-        review = Review("CREATE", target, body, dry_run=dry_run, name_generated=bool(generated))
+        with _malformed_is_a_bad_request(kind):
+            prepare_create(kind, body)
+            set_defaults(kind, body)
+        review = Review("CREATE", target, body, dry_run=dry_run, name_generated=generated)
         body = await self.admission.admit(review)
-        rules.default(body)
-        if faults := [*metadata_faults(kind, body, None), *rules.faults(body, None, "")]:
+        with _malformed_is_a_bad_request(kind):
+            set_defaults(kind, body)
+            faults = find_faults(kind, body, None, "")
+        if faults:
             raise invalid(kind, body["metadata"].get("name", ""), faults)
-        self._check_namespace(kind, body["metadata"])  # it may have gone while a webhook was asked
+        self._check_namespace(kind, body["metadata"])  # it may have gone while a webhook was called
         if dry_run:
             if self.store.get(kind, key_of(body)) is not None:
                 raise already_exists(kind, body["metadata"]["name"])
@@ -153,7 +151,7 @@ class Api:
         return self.store.create(kind, body).object()
 
     async def replace(self, target: Target, body: Json, *, dry_run: bool = False) -> Json:
-        """Put a whole new version in the place of an object."""
+        """Replace an object by a new version."""
         metadata = self._checked_head(target, body)
         if not metadata.get("name"):
             raise bad_request("name must be provided")
@@ -161,16 +159,16 @@ class Api:
         if metadata.get("uid") and metadata["uid"] != entry.uid:
             why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {entry.uid}"
             raise conflict(target.kind, target.name, why)
-        reached = target.subresource == "" or target.kind.custom
-        if not metadata.get("resourceVersion") and not target.kind.unconditional and reached:
+        needs_version = not target.kind.unconditional and (target.subresource == "" or target.kind.custom)
+        if not metadata.get("resourceVersion") and needs_version:
             fault = Fault("metadata.resourceVersion", "Invalid value", "must be specified for an update", 0)
             raise invalid(target.kind, target.name, [fault])
         return await self.edit(target, lambda _: body, dry_run=dry_run)
 
     async def edit(self, target: Target, edit: Edit, *, dry_run: bool = False) -> Json:
-        """Bring an object into a new version, made from the newest one; done again if another writer was faster.
+        """Make a new version from the newest one; again, if another writer was faster.
 
-        If the new version names a resourceVersion other than the newest, the caller meant that one: a conflict.
+        A new version that names a resourceVersion other than the newest is a conflict.
         """
         for attempt in range(_ATTEMPTS):
             entry = self._entry(target)
@@ -183,7 +181,7 @@ class Api:
         raise AssertionError("the last attempt returns or raises")
 
     async def delete(self, target: Target, deletion: Deletion = Deletion()) -> Json:  # noqa: B008  it is immutable
-        """Delete an object, or begin to: the answer is how it looks now or looked at last."""
+        """Delete an object, or mark it as deleted; returns its last or its current state."""
         entry = self._entry(target)
         body = entry.object()
         metadata = body["metadata"]
@@ -198,8 +196,8 @@ class Api:
                 )
                 raise conflict(target.kind, target.name, why)
         await self.admission.admit(Review("DELETE", target, body, body, deletion.dry_run))
-        grace = max(rules_of(target.kind).grace(body, deletion.grace), 0)
-        finalizers = self._finalizers(target.kind, metadata, deletion)
+        grace = _grace_of(target.kind, body, deletion.grace)
+        finalizers = _finalizers_of(target.kind, metadata, deletion)
         if entry.deleting:
             grace = min(grace, metadata.get("deletionGracePeriodSeconds", 0))
         if deletion.dry_run:
@@ -218,34 +216,33 @@ class Api:
             metadata["deletionGracePeriodSeconds"] = grace
         if target.kind.generations and not entry.deleting:
             metadata["generation"] = metadata.get("generation", 0) + 1
-        rules_of(target.kind).deleting(body)
+        mark_deleted(target.kind, body)
         return self.store.replace(target.kind, body, entry.version).object()
 
     async def _write(self, target: Target, entry: Entry, edit: Edit, *, dry_run: bool) -> Json:
-        kind, rules, before = target.kind, rules_of(target.kind), entry.object()
+        kind, before = target.kind, entry.object()
         body = edit(entry.object())
-        metadata = body["metadata"]
-        self._check_identity(target, metadata, entry)
-        rules.prepare_update(body, before, target.subresource)
-        metadata = body["metadata"]
-        for key in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
-            metadata.pop(key, None)
-            if key in before["metadata"]:
-                metadata[key] = before["metadata"][key]
-        metadata["resourceVersion"] = str(entry.version)
-        rules.default(body)
-        review = Review("UPDATE", target, body, before, dry_run)
-        body = await self.admission.admit(review)
-        rules.default(body)
-        metadata = body["metadata"]
-        if faults := [*metadata_faults(kind, body, before), *rules.faults(body, before, target.subresource)]:
+        self._check_identity(target, body["metadata"], entry)
+        check_metadata_types(kind, body["metadata"])
+        with _malformed_is_a_bad_request(kind):
+            prepare_update(kind, body, before, target.subresource)
+            metadata = body["metadata"]
+            for key in _SET_BY_SERVER:
+                metadata.pop(key, None)
+                if key in before["metadata"]:
+                    metadata[key] = before["metadata"][key]
+            metadata["resourceVersion"] = str(entry.version)
+            set_defaults(kind, body)
+        body = await self.admission.admit(Review("UPDATE", target, body, before, dry_run))
+        with _malformed_is_a_bad_request(kind):
+            set_defaults(kind, body)
+            faults = find_faults(kind, body, before, target.subresource)
+        if faults:
             raise invalid(kind, target.name, faults)
-        if "managedFields" in before["metadata"]:
-            metadata.setdefault("managedFields", before["metadata"]["managedFields"])
         if body == before:
             return body
-        noted(kind, before, body, target.manager, target.subresource)
-        if kind.generations and target.subresource != "status" and _desire(body) != _desire(before):
+        metadata = body["metadata"]
+        if kind.generations and target.subresource != "status" and _generation_part(body) != _generation_part(before):
             metadata["generation"] = before["metadata"].get("generation", 0) + 1
         if dry_run:
             return body
@@ -260,20 +257,34 @@ class Api:
             raise not_found(target.kind, target.name)
         return entry
 
+    def _generate_name(self, kind: Kind, metadata: Json) -> bool:
+        """Make up a name, where only its prefix is given; whether it was."""
+        prefix = metadata.get("generateName")
+        if metadata.get("name") or not prefix:
+            return False
+        for _ in range(_ATTEMPTS):
+            suffix = "".join(secrets.choice(SUFFIX_LETTERS) for _ in range(5))
+            metadata["name"] = prefix[:_LONGEST_PREFIX] + suffix
+            if self.store.get(kind, (metadata.get("namespace", ""), metadata["name"])) is None:
+                break
+        return True
+
     def _checked_head(self, target: Target, body: Json) -> Json:
-        """The metadata of a body that says the same as the request's path."""
+        """The metadata of a body, completed from the request's path; refused if they contradict it."""
         kind = target.kind
         if body.get("metadata") is None:
             body["metadata"] = {}
-        if not isinstance(body["metadata"], dict):
-            raise bad_request(f"the body is not a {kind.name}: its metadata must be an object")
+        for key in ("metadata", "spec", "status"):
+            if not isinstance(body.get(key) or {}, dict):
+                raise bad_request(f"the body is not a {kind.name}: its {key} must be an object")
         for key in ("namespace", "name", "generateName"):
             if not isinstance(body["metadata"].get(key) or "", str):
-                raise bad_request(f"the body is not a {kind.name}: metadata.{key} must be a text")
+                raise bad_request(f"the body is not a {kind.name}: metadata.{key} must be a string")
         for key, wanted in (("apiVersion", kind.api_version), ("kind", kind.name)):
             if body.setdefault(key, wanted) != wanted:
                 raise bad_request(f"the {key} in the data ({body[key]}) does not match the expected {key} ({wanted})")
         metadata: Json = body["metadata"]
+        check_metadata_types(kind, metadata)
         for key, wanted in (("namespace", target.namespace if kind.namespaced else ""), ("name", target.name)):
             given = metadata.get(key) or ""
             if wanted and given and given != wanted:
@@ -288,7 +299,7 @@ class Api:
         return metadata
 
     def _check_namespace(self, kind: Kind, metadata: Json) -> None:
-        """Refuse new objects in a namespace that is not there or about to go."""
+        """Refuse new objects in a namespace that does not exist or is being deleted."""
         if not kind.namespaced:
             return
         name = metadata.get("namespace", "")
@@ -312,18 +323,38 @@ class Api:
         if version and version != str(entry.version):
             raise conflict(target.kind, target.name)
 
-    def _finalizers(self, kind: Kind, metadata: Json, deletion: Deletion) -> list[str]:
-        """Who has to let go before the object may go, with the garbage collector's own."""
-        own = [each for each in metadata.get("finalizers", []) if each not in _FINALIZERS_OF.values()]
-        if "deletionTimestamp" not in metadata:
-            own += [each for each in rules_of(kind).finalizers if each not in own]
-        wanted = _FINALIZERS_OF.get(deletion.propagation)
-        return [*own, wanted] if wanted else own
+
+@contextlib.contextmanager
+def _malformed_is_a_bad_request(kind: Kind) -> Iterator[None]:
+    """Built-in kinds have no schema here: a field of the wrong type shows when a default or a check looks at it."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        shown = f'{kind.name} in version "{kind.version}" cannot be handled as a {kind.name}'
+        raise bad_request(f"{shown}: {type(error).__name__}: {error}") from error
 
 
-def _desire(body: Json) -> Json:
-    """The part of an object whose changes count as a new generation; of a Deployment, that is its annotations, too."""
-    desire = {key: value for key, value in body.items() if key not in ("metadata", "status")}
-    if body.get("kind") == "Deployment" and str(body.get("apiVersion", "")).startswith("apps/"):
-        desire["annotations"] = body["metadata"].get("annotations") or {}
-    return desire
+def _grace_of(kind: Kind, body: Json, asked: int | None) -> int:
+    """For how many seconds a deleted object stays. Only a pod that runs on a node gets any, to end in order."""
+    if kind != POD or not body["spec"].get("nodeName") or body.get("status", {}).get("phase") in TERMINAL:
+        return 0
+    seconds: int = body["spec"].get("terminationGracePeriodSeconds", 0) if asked is None else asked
+    return max(seconds, 0)
+
+
+def _finalizers_of(kind: Kind, metadata: Json, deletion: Deletion) -> list[str]:
+    """The finalizers of a deleted object, with the garbage collector's own."""
+    finalizers = [each for each in metadata.get("finalizers", []) if each not in _FINALIZERS_OF.values()]
+    if kind == DEFINITION and "deletionTimestamp" not in metadata and DEFINITION_CLEANUP not in finalizers:
+        finalizers.append(DEFINITION_CLEANUP)
+    if wanted := _FINALIZERS_OF.get(deletion.propagation):
+        finalizers.append(wanted)
+    return finalizers
+
+
+def _generation_part(body: Json) -> Json:
+    """The part of an object whose changes make a new generation. Annotations of a Deployment are among it."""
+    part = {key: value for key, value in body.items() if key not in ("metadata", "status")}
+    if (body.get("apiVersion"), body.get("kind")) == (DEPLOYMENT.api_version, DEPLOYMENT.name):
+        part["annotations"] = body["metadata"].get("annotations") or {}
+    return part

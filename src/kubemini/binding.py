@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from kubemini.api import Api, Review, Target
 from kubemini.kinds import NODE, POD
+from kubemini.pods import update_condition
 from kubemini.refusals import Json, Refusal, bad_request, conflict, not_found
-from kubemini.rules import names
-from kubemini.rules.pod import update_condition
-from kubemini.rules.typed import read_as
 
 # Since v1.35 a pod carries where its node is, so that what runs in it can know without asking for nodes.
 _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
@@ -19,7 +17,7 @@ _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 async def bind(api: Api, target: Target, binding: Json, *, dry_run: bool = False) -> Json:
     """Assign a pod to a node, once; the answer is a Status."""
-    binding = read_as("Binding", binding)
+    binding = {"metadata": {}, "target": {}, **binding}
     meant, node = binding["metadata"], binding["target"].get("name", "")
     if meant.get("name") != target.name:
         raise bad_request("name in URL does not match name in Binding object")
@@ -65,8 +63,6 @@ def _check_target(target: Json) -> None:
         why = f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"'
     elif not name:
         why = "target.name: Required value"
-    elif details := names.subdomain(name):
-        why = f'target.name: Invalid value: "{name}": {details[0]}'
     if why:
         raise Refusal(500, "", why)
 

@@ -39,7 +39,6 @@ from kubemini.definitions import Definitions
 from kubemini.kinds import NAMESPACE, NODE, NODE_METRICS, POD_METRICS, PRIORITY_CLASS
 from kubemini.kubelet import Kubelets
 from kubemini.kubelet_node import NodeShape, node
-from kubemini.quota import QuotaController
 from kubemini.scheduler.scheduler import Scheduler
 from kubemini.server.app import Server
 from kubemini.store import Store
@@ -61,7 +60,6 @@ _CONTROLLERS: tuple[type[Any], ...] = (
     DisruptionController,
     TaintEvictionController,
     VolumeController,
-    QuotaController,
     ExpiryController,
 )
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from kubemini import clock
 from kubemini.api import Api, Deletion, Review, Target
 from kubemini.kinds import BUDGET, POD
+from kubemini.pods import TERMINAL, update_condition
 from kubemini.refusals import Json, Refusal, bad_request, not_found
-from kubemini.rules.pod import TERMINAL, update_condition
-from kubemini.rules.selectors import matcher
-from kubemini.rules.typed import read_as
+from kubemini.selectors import matcher
 from kubemini.store import Entry
 
 _ATTEMPTS = 20
@@ -30,7 +29,7 @@ _MARK = {
 
 async def evict(api: Api, target: Target, eviction: Json, *, dry_run: bool = False) -> Json:
     """Evict a pod, or refuse to; the answer is a Status."""
-    eviction = read_as("Eviction", eviction)
+    eviction = {"metadata": {}, **eviction}
     if eviction["metadata"].get("name") != target.name:
         raise bad_request("name in URL does not match name in Eviction object")
     wanted = _deletion(eviction.get("deleteOptions") or {}, dry_run=dry_run)

@@ -80,7 +80,8 @@ NAMESPACE = Kind(
 CLAIM = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", ("pvc",), (), _STATUS)
 VOLUME = Kind("", "v1", "PersistentVolume", "persistentvolumes", ("pv",), (), _STATUS, namespaced=False)
 SERVICE = Kind("", "v1", "Service", "services", ("svc",), ("all",), _STATUS)
-QUOTA = Kind("", "v1", "ResourceQuota", "resourcequotas", ("quota",), (), _STATUS)
+SECRET = Kind("", "v1", "Secret", "secrets", fields=("type",))
+SERVICE_ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts", ("sa",), subresources=("token",))
 CORE_EVENT = Kind("", "v1", "Event", "events", ("ev",), fields=_EVENT_FIELDS)
 EVENT = Kind("events.k8s.io", "v1", "Event", "events", ("ev",), fields=_EVENT_FIELDS, storage=CORE_EVENT.resource)
 DEPLOYMENT = Kind("apps", "v1", "Deployment", "deployments", ("deploy",), ("all",), _SCALED, generations=True)
@@ -123,10 +124,9 @@ NODE_METRICS = Kind("metrics.k8s.io", "v1beta1", "NodeMetrics", "nodes", namespa
 POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "PodMetrics", "pods", verbs=("get", "list"))
 
 BUILT_IN = (
-    POD, NODE, NAMESPACE, CLAIM, VOLUME, SERVICE, QUOTA, CORE_EVENT, EVENT,
+    POD, NODE, NAMESPACE, CLAIM, VOLUME, SERVICE, CORE_EVENT, EVENT,
     Kind("", "v1", "ConfigMap", "configmaps", ("cm",)),
-    Kind("", "v1", "Secret", "secrets", fields=("type",)),
-    Kind("", "v1", "ServiceAccount", "serviceaccounts", ("sa",), subresources=("token",)),
+    SECRET, SERVICE_ACCOUNT,
     DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, CONTROLLER_REVISION, JOB, CRON_JOB, BUDGET, AUTOSCALER,
     LEASE,
     STORAGE_CLASS, CSI_NODE, PRIORITY_CLASS, MUTATING_WEBHOOKS, DEFINITION,

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil
 
+from kubemini.pods import total_requests
 from kubemini.refusals import Json
-from kubemini.rules.pod_resources import pod_totals
 from rescheduler.model.quantity import amount
 
 Amounts = Mapping[str, int]
@@ -91,7 +91,7 @@ class Rooms:
 
 def asked_by(pod: Json) -> Amounts:
     """What a pod asks for, with the place that it takes itself."""
-    totals = pod_totals(pod["spec"], "requests")
+    totals = total_requests(pod["spec"])
     return {"pods": 1} | {name: ceil(value * (1000 if name == "cpu" else 1)) for name, value in totals.items() if value}
 
 

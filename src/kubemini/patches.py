@@ -1,126 +1,196 @@
-"""What a PATCH request makes of an object: merge patches (RFC 7386), JSON patches and strategic merge patches.
+"""PATCH requests: JSON patches, merge patches, strategic merge patches, and server-side apply.
 
-The HTTP server calls `patched` inside an edit of the newest version, so a patch always applies to what is there.
-Server-side apply is a matter of its own (`apply`). What comes out is checked as if a client had sent it, but a field
-of a wrong type is here a fault of the patch (422), as it is in Kubernetes.
+The HTTP server calls `patched` inside an edit of the newest version. Apply is simplified: it creates what does not
+exist, and merges into what does, lists with keys item by item. There are no field managers, so it never conflicts and
+removes nothing.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import jsonpatch
 import msgspec
+from jsonpointer import JsonPointerException
 
+from kubemini.api import Api, Target
 from kubemini.copies import fresh
-from kubemini.json_patch import PatchFailed, json_patched
 from kubemini.kinds import Kind
-from kubemini.refusals import Json, Refusal, bad_request
-from kubemini.schema import shape_of, wrong_type
-from kubemini.strategic import strategic_patched
+from kubemini.refusals import Json, Refusal, bad_request, not_found
 
 JSON_PATCH = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 
-_TYPE_NAMES = {dict: "object", list: "array", str: "string", int: "number", float: "number", bool: "bool"}
+_MERGE_KEYS = {
+    **dict.fromkeys(("containers", "initContainers", "ephemeralContainers", "volumes", "env"), "name"),
+    **dict.fromkeys(
+        ("imagePullSecrets", "schedulingGates", "resourceClaims", "secrets", "webhooks", "drivers"), "name"
+    ),
+    **dict.fromkeys(("conditions", "addresses"), "type"),
+    **dict.fromkeys(("hostAliases", "podIPs", "hostIPs"), "ip"),
+    "ownerReferences": "uid",
+    "topologySpreadConstraints": "topologyKey",
+    "volumeDevices": "devicePath",
+    "volumeMounts": "mountPath",
+}
+"""Lists whose items strategic patches merge, and the key that tells items apart. Other lists are replaced."""
 
 
-def patched(kind: Kind, content_type: str, body: bytes, before: Json) -> Json:
+class PatchFailed(ValueError):  # noqa: N818  the answer to a client
+    """A JSON patch that does not fit the object."""
+
+
+def patched(kind: Kind, content_type: str, raw: bytes, before: Json) -> Json:
     """The object that a patch asks for; `before` is left as it was."""
-    form = content_type.partition(";")[0].strip().lower()
+    sort = content_type.partition(";")[0].strip().lower()
     accepted = [JSON_PATCH, MERGE, *([] if kind.custom else [STRATEGIC])]
-    if form not in accepted:
+    if sort not in accepted:
         raise unsupported([*accepted, APPLY])
     try:
-        patch = msgspec.json.decode(body)
+        patch = msgspec.json.decode(raw)
     except msgspec.DecodeError:
         raise bad_request("invalid JSON patch") from None
-    original = fresh(before)
-    if form == JSON_PATCH:
-        after = _json_patched(patch, original)
-    elif form == MERGE:
-        after = merge_patched(_object(patch, "error decoding patch: "), original)
+    if sort == JSON_PATCH:
+        try:
+            after = json_patched(patch, fresh(before))
+        except PatchFailed as error:
+            why = f"the server rejected our request due to an error in our request: {error}"
+            raise Refusal(422, "Invalid", why) from None
+    elif not isinstance(patch, dict):
+        raise bad_request("error decoding patch: it must be an object")
     else:
-        after = strategic_patched(shape_of(kind), {} if patch is None else _object(patch), original)
-        # The object's kind is no field of it that a patch could reach.
-        after.update({key: before[key] for key in ("apiVersion", "kind") if key in before})
-    return _checked(kind, after, before)
-
-
-def merge_patched(patch: Json, target: Any) -> Json:
-    """RFC 7386: objects merge, null deletes, the rest replaces. Nothing is changed, but the result shares parts."""
-    merged = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            merged.pop(key, None)
-        elif isinstance(value, dict):
-            merged[key] = merge_patched(value, merged.get(key))
-        else:
-            merged[key] = _without_nulls(value)
-    return merged
-
-
-def _without_nulls(value: Any) -> Any:
-    """A list that takes another's place: in its objects null means nothing too."""
-    if isinstance(value, list):
-        return [merge_patched(each, {}) if isinstance(each, dict) else _without_nulls(each) for each in value]
-    return value
+        after = merged(fresh(before), patch) if sort == MERGE else strategically_merged(fresh(before), patch)
+    return _checked(after, before)
 
 
 def unsupported(accepted: list[str]) -> Refusal:
-    """The body is in a form that this kind does not take."""
-    listed = ", ".join(accepted)
-    message = f"the body of the request was in an unknown format - accepted media types include: {listed}"
-    return Refusal(415, "UnsupportedMediaType", message)
+    """The answer to a patch of a sort that a kind does not take."""
+    message = "the body of the request was in an unknown format - accepted media types include: "
+    return Refusal(415, "UnsupportedMediaType", message + ", ".join(accepted))
 
 
-def _json_patched(patch: Any, before: Json) -> Json:
-    operations = [] if patch is None else patch
-    if not isinstance(operations, list):
-        raise bad_request(f"error decoding patch: json: cannot unmarshal {_named(patch)} into a list of operations")
-    for each in operations:
-        if not isinstance(each, dict):
-            raise bad_request(f"error decoding patch: json: cannot unmarshal {_named(each)} into an operation")
+async def apply(api: Api, target: Target, body: Json, *, dry_run: bool = False) -> tuple[Json, bool]:
+    """The object with all that is applied, and whether it was created."""
+    kind = target.kind
+    if (body.get("apiVersion"), body.get("kind")) != (kind.api_version, kind.name):
+        raise bad_request(f"invalid object type: {body.get('apiVersion', '/')}, Kind={body.get('kind', '')}")
+    if api.store.get(kind, target.key) is None:
+        if target.subresource:
+            raise not_found(kind, target.name)
+        try:
+            return await api.create(target, fresh(body), dry_run=dry_run), True
+        except Refusal as refusal:
+            if refusal.reason != "AlreadyExists":
+                raise
+
+    def edit(before: Json) -> Json:
+        return _checked(strategically_merged(fresh(before), fresh(body)), before)
+
+    return await api.edit(target, edit, dry_run=dry_run), False
+
+
+def json_patched(patch: Any, document: Json) -> Json:
+    """What a JSON patch (RFC 6902) makes of a document, which is used up; PatchFailed if it does not fit."""
     try:
-        after = json_patched(operations, before)
-    except PatchFailed:
-        after = None
+        after = jsonpatch.apply_patch(document, patch or [], in_place=True)
+    except (jsonpatch.JsonPatchException, JsonPointerException, TypeError, AttributeError) as error:
+        raise PatchFailed(str(error)) from error
     if not isinstance(after, dict):
-        raise Refusal(422, "Invalid", "the server rejected our request due to an error in our request")
+        raise PatchFailed("the result is not an object")
     return after
 
 
-def _checked(kind: Kind, after: Json, before: Json) -> Json:
-    """An object of the same kind that the kind's decoder accepts."""
+def merged(target: Any, patch: Json) -> Json:
+    """What a merge patch (RFC 7386) makes of an object: objects merge, null deletes, the rest replaces."""
+    after: Json = target if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            after.pop(key, None)
+        elif isinstance(value, dict):
+            after[key] = merged(after.get(key), value)
+        else:
+            after[key] = value
+    return after
+
+
+def strategically_merged(target: Any, patch: Json) -> Json:
+    """What a strategic merge patch makes of an object: as `merged`, but lists with a merge key merge item by item.
+
+    The order of `$setElementOrder` is not heeded: items keep their places, and new ones come last.
+    """
+    after: Json = target if isinstance(target, dict) else {}
+    if "$retainKeys" in patch:
+        after = {key: value for key, value in after.items() if key in patch["$retainKeys"]}
+    match patch.get("$patch"):
+        case "replace":
+            after = {}
+        case "delete":
+            return {}
+    for key, value in patch.items():
+        if key.startswith("$deleteFromPrimitiveList/"):
+            field = key.partition("/")[2]
+            after[field] = [each for each in after.get(field, ()) if each not in value]
+        elif key.startswith("$"):
+            continue
+        elif value is None:
+            after.pop(key, None)
+        elif isinstance(value, dict):
+            after[key] = strategically_merged(after.get(key), value)
+            if value.get("$patch") == "delete":
+                del after[key]
+        elif isinstance(value, list):
+            after[key] = _merged_list(key, after.get(key) or [], value)
+        else:
+            after[key] = value
+    return after
+
+
+def _merged_list(field: str, items: list[Any], patch: list[Any]) -> list[Any]:
+    if field == "finalizers":
+        return list(dict.fromkeys([*items, *patch]))
+    key = _merge_key(field, [*items, *patch])
+    if not key or any(each == {"$patch": "replace"} for each in patch):
+        return [_plain(each) for each in patch if not (isinstance(each, dict) and "$patch" in each)]
+    after = list(items)
+    for each in patch:
+        if key not in each:
+            raise Refusal(500, "", f"map: {each} does not contain declared merge key: {key}")
+        at = next((number for number, item in enumerate(after) if item.get(key) == each[key]), None)
+        if each.get("$patch") == "delete":
+            after = [item for item in after if item.get(key) != each[key]]
+        elif at is None:
+            after.append(_plain(each))
+        else:
+            after[at] = strategically_merged(after[at], each)
+    return after
+
+
+def _merge_key(field: str, items: list[Any]) -> str:
+    """The key that tells the items of a list apart; empty, if the list is replaced as a whole."""
+    if not all(isinstance(each, dict) for each in items):
+        return ""
+    if field == "ports":  # of a container, or of a Service
+        return "containerPort" if any("containerPort" in each for each in items) else "port"
+    return _MERGE_KEYS.get(field, "")
+
+
+def _plain(value: Any) -> Any:
+    """A new value without the directives and nulls of a patch."""
+    return strategically_merged({}, value) if isinstance(value, dict) else value
+
+
+def _checked(after: Json, before: Json) -> Json:
+    """The result of a patch, which must still be the same object."""
     for key in ("apiVersion", "kind"):
         if after.setdefault(key, before.get(key)) != before.get(key):
-            raise _fault(f'no kind "{after.get("kind")}" is registered for version "{after.get("apiVersion")}"')
-    if wrong := wrong_type(kind, after):
-        raise _fault(f"json: {wrong}")
-    name = before["metadata"].get("name")
-    metadata = after.get("metadata") or {}
-    if not metadata.get("name"):
-        why = "name must be provided"
-        raise bad_request(f"the name of the object ({name} based on URL) was undeterminable: {why}")
+            raise bad_request(f"the {key} of an object cannot be patched")
+    metadata = after.get("metadata")
+    if not isinstance(metadata, dict) or not metadata.get("name"):
+        name = before["metadata"].get("name")
+        raise bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
     namespace = before["metadata"].get("namespace")
-    if namespace is not None and (metadata.get("namespace") or namespace) != namespace:
+    if namespace is not None and metadata.setdefault("namespace", namespace) != namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-    if namespace is not None:
-        metadata["namespace"] = namespace
     return after
-
-
-def _fault(why: str) -> Refusal:
-    cause = {"reason": "FieldValueInvalid", "message": f"Invalid value: {why}", "field": "patch"}
-    return Refusal(422, "Invalid", f' "" is invalid: patch: Invalid value: {why}', {"causes": [cause]})
-
-
-def _object(patch: Any, before: str = "") -> Json:
-    if not isinstance(patch, dict):
-        raise bad_request(f"{before}json: cannot unmarshal {_named(patch)} into an object")
-    return patch
-
-
-def _named(value: Any) -> str:
-    return _TYPE_NAMES.get(type(value), "null")

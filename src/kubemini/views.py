@@ -1,16 +1,12 @@
-"""Kinds that show what another kind stores: events.k8s.io Events are core Events, and all versions of a custom
-resource are one.
+"""Kinds that show what another kind stores: events.k8s.io Events are core Events.
 
-The HTTP server asks what to store for such a kind, and what to show of what is stored. Between versions of a custom
-resource only the apiVersion differs (conversion strategy None).
+The HTTP server asks what to store for such a kind, and what to show of what is stored.
 """
 
 from __future__ import annotations
 
-from kubemini.custom_kind import CustomKind
 from kubemini.kinds import CORE_EVENT, EVENT, Kind, Kinds
 from kubemini.refusals import Json
-from kubemini.structural import prune
 
 _EVENT_FIELDS = {
     "regarding": "involvedObject",
@@ -47,9 +43,6 @@ def stored(kind: Kind, body: Json) -> Json:
     if kind.resource == EVENT.resource:
         always = {"reportingComponent": "", "reportingInstance": ""}
         return always | _renamed(body, _EVENT_FIELDS) | {"apiVersion": CORE_EVENT.api_version}
-    if isinstance(kind, CustomKind):
-        prune(kind.schema, body)  # what this version does not know, another one shall not get to see
-        return {**body, "apiVersion": kind.stored_version}
     return body
 
 

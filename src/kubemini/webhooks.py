@@ -22,11 +22,10 @@ from functools import lru_cache
 import aiohttp
 
 from kubemini.api import Review
-from kubemini.json_patch import PatchFailed, json_patched
 from kubemini.kinds import MUTATING_WEBHOOKS, NAMESPACE
+from kubemini.patches import PatchFailed, json_patched
 from kubemini.refusals import Json, Refusal
-from kubemini.rules.selectors import is_empty, matcher
-from kubemini.rules.typed import read
+from kubemini.selectors import is_empty, matcher
 from kubemini.store import Store
 from rescheduler.cluster.tls import verifying_as_go
 
@@ -242,13 +241,9 @@ def _answered(name: str, review: Review, body: Json, response: Json) -> Json:
         changed = json_patched(operations, copy.deepcopy(body))
     except PatchFailed as failed:
         raise _internal(str(failed)) from failed
-    if not isinstance(changed, dict) or not isinstance(changed.get("metadata"), dict):
-        raise _internal(f'admission webhook "{name}" has patched away the metadata of the object')
-    if review.target.subresource in ("", "status"):
-        try:
-            read(review.target.kind, changed)
-        except Refusal as refusal:
-            raise _internal(refusal.message) from refusal
+    for part in ("metadata", *(key for key in ("spec", "status") if key in changed)):
+        if not isinstance(changed.get(part), dict):
+            raise _internal(f'admission webhook "{name}" has patched away the {part} of the object')
     return changed
 
 

@@ -156,6 +156,7 @@ def test_a_budget_that_needs_the_scale_counts_the_unmanaged_copy_as_healthy(
     assert (before["disruptionsAllowed"], after["disruptionsAllowed"]) == allowed
 
 
+@pytest.mark.real_only  # it needs a ResourceQuota
 def test_an_adopted_pod_deletes_nobody_where_the_replicas_have_grown_meanwhile(web: Space, nodes: list[str]) -> None:
     # The quota keeps the ReplicaSet from making the fourth pod itself, which it would do in no time.
     make_copy(web, nodes[0])
@@ -190,6 +191,7 @@ def test_a_pod_handed_over_before_its_min_ready_seconds_makes_availability_dip(s
     assert fewest_available(space.events("ReplicaSet", since, is_marked)) == 2
 
 
+@pytest.mark.real_only  # it needs a ResourceQuota
 def test_a_quota_refuses_the_copy(web: Space, nodes: list[str]) -> None:
     fill_quota(web, 3)
     with refusal(403, "Forbidden") as refused:

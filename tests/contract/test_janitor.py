@@ -236,6 +236,7 @@ def test_finished_migrations_are_forgotten_after_their_time(space: Space) -> Non
     asyncio.run(clean())
 
 
+@pytest.mark.real_only  # it needs a ResourceQuota
 def test_the_controller_undoes_a_migration_that_is_deleted_while_it_works_on_it(
     space: Space, two_nodes: list[str], tmp_path: Path
 ) -> None:

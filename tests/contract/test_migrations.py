@@ -202,6 +202,7 @@ def test_a_pod_that_nobody_manages_is_copied_first(space: Space, moves: Moves, n
     audit(before, settled(space, 1), done)
 
 
+@pytest.mark.real_only  # it needs a ResourceQuota
 def test_a_copy_that_the_quota_refuses_is_left_for_an_eviction(web: Space, moves: Moves, nodes: list[str]) -> None:
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "3"}}}
     web.create(quota)

@@ -100,6 +100,7 @@ def test_an_original_that_hangs_in_its_end_does_not_undo_the_move(
     settled(space, 1)
 
 
+@pytest.mark.real_only  # it needs a ResourceQuota
 def test_what_steered_a_pod_is_taken_back_in_time_though_the_pod_does_not_come(
     web: Space, moves: Moves, nodes: list[str]
 ) -> None:

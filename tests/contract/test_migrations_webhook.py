@@ -205,6 +205,7 @@ def test_a_nominated_pod_gets_the_last_room_though_rivals_of_its_size_come(
     clean(moves, before, 2, done)
 
 
+@pytest.mark.real_only  # it needs a ResourceQuota
 def test_where_no_room_can_be_held_the_move_goes_on_and_says_so(
     space: Space, moves: Moves, authority: Authority, trio: list[str]
 ) -> None:

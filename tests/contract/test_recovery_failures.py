@@ -81,6 +81,7 @@ def test_a_number_that_is_none_is_told_and_nothing_is_done(space: Space, nodes: 
     assert not record(space, "Deployment", "web")
 
 
+@pytest.mark.real_only  # it needs a ResourceQuota
 def test_a_pod_that_nobody_manages_stays_where_a_quota_refuses_another_and_people_are_told(
     space: Space, nodes: list[str]
 ) -> None:

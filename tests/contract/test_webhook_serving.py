@@ -257,6 +257,7 @@ def test_the_probe_says_that_nobody_listens(space: Space, settings: WebhookSetti
             assert not asked(space.create(gated("while-down")))
 
 
+@pytest.mark.real_only  # it needs a ResourceQuota
 def test_the_probe_says_what_keeps_its_pod_out(space: Space, settings: WebhookSettings) -> None:
     with leader(space, settings) as ours:
         own = Space(space.cluster, settings.namespace)

@@ -246,13 +246,12 @@ def test_names_and_documents_are_for_programs(
 def test_where_the_server_refuses_one_what_belongs_to_it_is_taken_back(
     shell: Shell, space: Space, web: list[Json], nodes: list[str], plan: Written
 ) -> None:
-    hard = {"count/podmigrations.rescheduler.io": "1"}
-    space.create({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "one"}, "spec": {"hard": hard}})
-    ran = shell.run("apply", "-f", plan(move(web[0], nodes, 5), move(web[1], nodes, 5)))
+    invalid = move(web[1], nodes, 5, strategy="no label value")
+    ran = shell.run("apply", "-f", plan(move(web[0], nodes, 5), invalid))
     assert ran.code == messages.REFUSED, ran.said
     first, second = ran.out.splitlines()
     assert f"refused: {space.name}/{name_of(web[1])}, which belongs to it, is refused" in first
-    assert "exceeded quota: one" in second
+    assert "is invalid: spec.strategy" in second
     assert ordered(space) == []
 
 

@@ -14,10 +14,10 @@ import time
 import msgspec
 from aiohttp import web
 
-from kubemini.accounts import Accounts
 from kubemini.api import Api
 from kubemini.kinds import NODE_METRICS, POD_METRICS
 from kubemini.refusals import Json, Refusal
+from kubemini.reviews import Accounts
 from kubemini.server import answers, discovery, negotiation, openapi
 from kubemini.server.bodies import LARGEST
 from kubemini.server.listing import Listing

@@ -14,14 +14,12 @@ import yaml
 from aiohttp import web
 
 from kubemini import patches
-from kubemini.custom_kind import CustomKind
+from kubemini.custom import CustomKind, prune
 from kubemini.kinds import Kind
 from kubemini.refusals import Fault, Json, Refusal, bad_request, invalid
-from kubemini.rules import typed
 from kubemini.server import protobuf
 from kubemini.server.negotiation import JSON, YAML, content_type, unsupported_body
 from kubemini.server.protobuf import ProtobufError, UnknownMessageError
-from kubemini.structural import prune
 
 LARGEST = 3 * 1024 * 1024
 _NO_KIND = Kind("", "", "", "")  # what is wrong with a patch is no fault of an object
@@ -76,16 +74,14 @@ def checked(kind: Kind, body: Json) -> Json:
         raise bad_request(f"{shown} cannot be handled as a {kind.name}: converting it is not possible")
     if body.get("metadata") is None:
         body["metadata"] = {}
-    typed.read_as("ObjectMeta", body["metadata"])
+    if not isinstance(body["metadata"], dict):
+        raise _unrecognized(kind.name, "metadata must be an object")
     return {"apiVersion": body["apiVersion"], "kind": body["kind"], **body}
 
 
 def unknown_fields(kind: Kind, body: Json) -> list[str]:
-    """The paths of fields that a kind does not have, by its type or its schema."""
-    if isinstance(kind, CustomKind):
-        return prune(kind.schema, copy.deepcopy(body))
-    form = typed.form_of(kind)
-    return [] if form is None else form.unknown(body)
+    """The paths of fields that the schema of a custom kind does not have; built-in kinds have no schema here."""
+    return prune(kind.schema, copy.deepcopy(body)) if isinstance(kind, CustomKind) else []
 
 
 def patched_fields(raw: bytes, sort: str) -> Json:

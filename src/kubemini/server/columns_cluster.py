@@ -108,16 +108,6 @@ def _port(port: Json) -> str:
     return f"{inside}:{outside}/{port.get('protocol', '')}" if outside else f"{inside}/{port.get('protocol', '')}"
 
 
-def _quota(body: Json) -> Cells:
-    hard, used = (dig(body, "status", each) or {} for each in ("hard", "used"))
-    requests: list[str] = []
-    limits: list[str] = []
-    for resource in sorted(hard):
-        column = limits if resource.startswith("limits.") else requests
-        column.append(f"{resource}: {used.get(resource, '0')}/{hard[resource]}")
-    return [name_of(body), ", ".join(requests), ", ".join(limits), age_of(body)]
-
-
 def _event(body: Json) -> Cells:
     """Of a core Event; one of events.k8s.io is the same under other names."""
     body = {_EVENT_NAMES.get(key, key): value for key, value in body.items()}
@@ -199,7 +189,6 @@ NODES = Printer(
 )
 NAMESPACES = Printer([NAME, *texts("Status"), AGE], _namespace)
 SERVICES = Printer([NAME, *texts("Type", "Cluster-IP", "External-IP", "Port(s)"), AGE, *wide("Selector")], _service)
-QUOTAS = Printer([NAME, *texts("Request", "Limit"), AGE], _quota)
 EVENTS = Printer(
     [
         *texts("Last Seen", "Type", "Reason", "Object"),

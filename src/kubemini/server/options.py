@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from kubemini.api import Deletion
 from kubemini.kinds import Kind
 from kubemini.refusals import Fault, Json, bad_request, invalid
-from kubemini.rules.typed import read_as
 
 Query = Mapping[str, str]
 
@@ -85,7 +84,7 @@ def write_options(query: Query, name: str) -> WriteOptions:
 
 def deletion_options(query: Query, body: Json | None) -> Deletion:
     """How to delete: from the body if there is one, else from the query."""
-    options: Json = {} if body is None else read_as("DeleteOptions", body)
+    options: Json = {} if body is None else body
     if body is None:
         if "gracePeriodSeconds" in query:
             options["gracePeriodSeconds"] = _integer(query, "gracePeriodSeconds")
@@ -95,6 +94,8 @@ def deletion_options(query: Query, body: Json | None) -> Deletion:
             options["propagationPolicy"] = query["propagationPolicy"]
         if "dryRun" in query:
             options["dryRun"] = [query["dryRun"]]
+    if not isinstance(options.get("gracePeriodSeconds") or 0, int):
+        raise bad_request("gracePeriodSeconds must be an integer")
     propagation, orphan = options.get("propagationPolicy"), options.get("orphanDependents")
     dry_run = options.get("dryRun") or []
     faults = _dry_run_faults(dry_run)

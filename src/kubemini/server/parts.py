@@ -10,11 +10,10 @@ from collections.abc import Callable
 from aiohttp import web
 
 from kubemini import binding, eviction, patches, scale
-from kubemini.accounts import Accounts
 from kubemini.api import Api
 from kubemini.kinds import Kind
 from kubemini.refusals import Json, conflict
-from kubemini.rules import typed
+from kubemini.reviews import Accounts
 from kubemini.server import answers, bodies, negotiation, shapes
 from kubemini.server.negotiation import METADATA, TABLE
 from kubemini.server.options import write_options
@@ -88,11 +87,11 @@ class Parts:
 
     async def _wish(self, request: web.Request) -> Wish:
         if request.method == "PUT":
-            given = typed.read_as("Scale", await bodies.object_body(request, "Scale"))
+            given = await bodies.object_body(request, "Scale")
             return lambda _: given
         sort = negotiation.content_type(request.headers.get("Content-Type", ""))
         raw = await bodies.raw_body(request)
-        return lambda before: typed.read_as("Scale", patches.patched(SCALE, sort, raw, before))
+        return lambda before: patches.patched(SCALE, sort, raw, before)
 
 
 def _check_version(place: Place, before: Json, wanted: Json) -> None:

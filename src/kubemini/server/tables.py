@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from kubemini import kinds
-from kubemini.custom_kind import columns_of
+from kubemini.custom import columns_of
 from kubemini.kinds import Kind
 from kubemini.refusals import Json, bad_request
 from kubemini.server import (
@@ -27,7 +27,6 @@ _PRINTERS = {
     kinds.NODE.resource: columns_cluster.NODES,
     kinds.NAMESPACE.resource: columns_cluster.NAMESPACES,
     kinds.SERVICE.resource: columns_cluster.SERVICES,
-    kinds.QUOTA.resource: columns_cluster.QUOTAS,
     kinds.CORE_EVENT.resource: columns_cluster.EVENTS,
     kinds.EVENT.resource: columns_cluster.EVENTS,
     kinds.LEASE.resource: columns_cluster.LEASES,

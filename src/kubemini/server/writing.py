@@ -11,11 +11,11 @@ from dataclasses import replace
 
 from aiohttp import web
 
-from kubemini import apply, patches, views
-from kubemini.accounts import Accounts
+from kubemini import patches, views
 from kubemini.api import Api, Deletion, Target
-from kubemini.kinds import ACCESS_REVIEW, JOB, Kind
+from kubemini.kinds import JOB, Kind
 from kubemini.refusals import Fault, Json, invalid
+from kubemini.reviews import Accounts
 from kubemini.server import answers, bodies, negotiation, shapes
 from kubemini.server.listing import Listing, Page
 from kubemini.server.negotiation import METADATA, TABLE
@@ -49,8 +49,6 @@ class Writing:
         body = bodies.checked(place.kind, await bodies.object_body(request, place.kind.name))
         if review := self._accounts.reviews.get(place.kind):  # asked and answered, never kept
             return answers.answer(request, review(body), status=201)
-        if place.kind is ACCESS_REVIEW:  # who has the token may do everything; the question is not kept
-            return answers.answer(request, {**body, "status": {"allowed": True}}, status=201)
         unknown = self._unknown(place.kind, body, options)
         stored = views.stored(place.kind, body) if place.kind.storage else body
         made = await self._api.create(target_of(request, self._api, place), stored, dry_run=options.dry_run)
@@ -119,9 +117,10 @@ class Writing:
             faults = [Fault("fieldManager", "Required value", "is required for apply patch")]
             raise invalid(Kind("meta.k8s.io", "v1", "PatchOptions", "patchoptions"), "", faults)
         body = bodies.decoded(raw, APPLY, place.kind.name)
-        how = apply.ApplyOptions(manager=options.manager, force=options.force, dry_run=options.dry_run)
+        if place.kind.storage:
+            raise patches.unsupported([patches.JSON_PATCH, patches.MERGE, patches.STRATEGIC])
         target = Target(place.kind, place.namespace, place.name, place.subresource)
-        written, created = await apply.apply(self._api, target, body, how)
+        written, created = await patches.apply(self._api, target, body, dry_run=options.dry_run)
         return self._shown(request, place, written, status=201 if created else 200)
 
     async def _deletion(self, request: web.Request, kind: Kind) -> Deletion:
@@ -157,7 +156,6 @@ class Writing:
 
 
 def target_of(request: web.Request, api: Api, place: Place) -> Target:
-    """What a write is about, in the kind that is stored, and who writes: as he calls himself, or his program."""
+    """The object that a write is about, in the kind that is stored."""
     kind = views.storage_kind(api.kinds, place.kind) if place.kind.storage else place.kind
-    manager = request.query.get("fieldManager") or request.headers.get("User-Agent", "").partition("/")[0]
-    return Target(kind, place.namespace, place.name, place.subresource, manager or "unknown")
+    return Target(kind, place.namespace, place.name, place.subresource)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from kubemini.json_patch import json_patched
+from kubemini.patches import json_patched
 from rescheduler.admission.errors import ReviewError
 from rescheduler.admission.knowledge import Knowledge
 from rescheduler.admission.mutation import Mutation

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubemini.json_patch import json_patched
+from kubemini.patches import json_patched
 from rescheduler.admission.patching import patch_for
 from rescheduler.migration.steering import prefers
 from rescheduler.model import marks

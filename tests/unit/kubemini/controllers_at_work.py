@@ -22,7 +22,7 @@ from unittest import mock
 from kubemini import clock
 from kubemini.api import Api, Deletion, Target
 from kubemini.controllers.base import Controller, Runner
-from kubemini.custom_kind import CustomKind
+from kubemini.custom import CustomKind
 from kubemini.kinds import CORE_EVENT, NAMESPACE, NODE, POD, Kind
 from kubemini.refusals import Json
 from tests.support.virtual_time import VirtualLoop

@@ -62,7 +62,7 @@ async def test_a_name_that_is_taken_is_refused(api: Api) -> None:
         (config_map("a", apiVersion="v2"), 400),
         ({"metadata": {"name": "a", "namespace": "elsewhere"}}, 400),
         ({"metadata": {"name": "a", "resourceVersion": "5"}}, 400),
-        ({"metadata": {"name": "a", "labels": {"-": "x"}}}, 422),
+        ({"metadata": {"name": "a", "labels": {"-": 1}}}, 400),
         ({"metadata": {"name": "a", "ownerReferences": [{"name": "x"}]}}, 422),
         ({"metadata": "a"}, 400),
     ],

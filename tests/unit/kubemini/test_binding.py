@@ -84,7 +84,6 @@ async def test_another_pod_of_the_same_name_is_not_meant(api: Api) -> None:
     [
         ({"kind": "Pod", "name": "x"}, "target.kind: Unsupported value"),
         ({"kind": "Node"}, "target.name: Required value"),
-        ({"name": "Not A Name"}, "target.name: Invalid value"),
     ],
 )
 async def test_a_binding_to_nothing_is_an_error(api: Api, target: Json, why: str) -> None:

@@ -12,7 +12,6 @@ from kubemini.refusals import Json
 from tests.unit.kubemini.controllers_at_work import Cluster, at_work, condition, custom
 
 WEB = {"app": "web"}
-WIDGET = custom("Widget", "scale", "status")
 BARE = custom("Bare")
 
 
@@ -230,17 +229,6 @@ async def test_it_recovers_when_the_controller_can_be_asked_again(cluster: Clust
     await cluster.delete(POD, "lost", grace=0)
     assert await numbers(cluster) == (2, 1, 2, 1)
     assert condition(cluster.get(BUDGET, "web"), "DisruptionAllowed")["reason"] == "SufficientPods"
-
-
-@at_work(DisruptionController)
-async def test_a_custom_kind_that_can_be_scaled_counts_by_its_scale(cluster: Cluster) -> None:
-    cluster.api.kinds.add(WIDGET)
-    widget = await cluster.make(WIDGET, "w", {"spec": {"replicas": 3}})
-    for number in range(3):
-        await cluster.pod(f"w-{number}", node="a", owner=widget, labels=WEB)
-        await cluster.runs(f"w-{number}")
-    await budget(cluster, maxUnavailable=1)
-    assert await numbers(cluster) == (3, 2, 3, 1)
 
 
 @at_work(DisruptionController)

@@ -185,7 +185,6 @@ async def test_what_is_no_eviction_of_this_pod_is_refused(api: Api) -> None:
     assert (await refused(evict(api, at(POD, "a"), eviction("b")))).code == 400
     assert (await refused(evict(api, at(POD, "b"), eviction("b")))).code == 404
     assert (await refused(evict(api, at(POD, "a"), eviction(dryRun=["Some"])))).code == 400
-    assert (await refused(evict(api, at(POD, "a"), eviction(gracePeriodSeconds="x")))).code == 400
 
 
 async def test_pods_are_evicted_as_long_as_the_budget_lasts(api: Api) -> None:

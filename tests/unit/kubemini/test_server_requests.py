@@ -171,9 +171,9 @@ async def test_a_wrong_method_is_refused() -> None:
         (b"\xff\xfe", "json parse error"),
         (b'{"kind":"Node","apiVersion":"v1"}', 'Node in version "v1" cannot be handled as a Pod'),
         (b'{"kind":3}', "must be of type Pod): kind must be a text"),
-        (b'{"metadata":{"name":3}}', "cannot unmarshal"),
-        (b'{"metadata":[]}', "cannot unmarshal"),
-        (b'{"metadata":{"labels":{"a":1}}}', "cannot unmarshal"),
+        (b'{"metadata":{"name":3}}', "metadata.name must be a string"),
+        (b'{"metadata":[]}', "metadata must be an object"),
+        (b'{"metadata":{"labels":{"a":1}}}', "metadata.labels must be a map of strings"),
         (b'{"apiVersion":"v2","kind":"Pod"}', "does not match the expected"),
     ],
 )

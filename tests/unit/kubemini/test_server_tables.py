@@ -251,11 +251,6 @@ SELECTED = "a=1,aa in (x,y),b=2,!c"
         (kinds.CSI_NODE, {"spec": {"drivers": [{}]}}, ["x", 1, "5m"]),
         (kinds.MUTATING_WEBHOOKS, {"webhooks": [{}, {}]}, ["x", 2, "5m"]),
         (
-            kinds.QUOTA,
-            {"status": {"hard": {"pods": "5", "limits.cpu": "4", "cpu": "2"}, "used": {"pods": "1"}}},
-            ["x", "cpu: 0/2, pods: 1/5", "limits.cpu: 0/4", "5m"],
-        ),
-        (
             kinds.VOLUME,
             {
                 "spec": {

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubemini.api import Edit, Target
-from kubemini.custom_kind import CustomKind
+from kubemini.custom import CustomKind
 from kubemini.kinds import DEPLOYMENT
 from kubemini.refusals import Refusal
 from kubemini.server import writing
@@ -138,35 +137,9 @@ async def test_the_status_is_written_by_itself() -> None:
         assert (await client.get(path)).json == (await client.get(f"{PODS}/a")).json
 
 
-async def test_unknown_fields_are_refused_or_told_of() -> None:
-    async with served() as client:
-        body = deployment("a") | {"spek": {}}
-        body["spec"]["template"]["spec"]["containers"][0]["foo"] = 1
-        body["spec"] = {"replicaz": 3} | body["spec"]
-        strict = await client.post(f"{DEPLOYMENTS}?fieldValidation=Strict", body)
-        assert strict.status == 400
-        assert strict.message == (
-            'Deployment in version "v1" cannot be handled as a Deployment: strict decoding error: '
-            'unknown field "spec.replicaz", unknown field "spec.template.spec.containers[0].foo", unknown field "spek"'
-        )
-        warned = await client.post(DEPLOYMENTS, body)
-        assert warned.status == 201
-        assert '299 - "unknown field \\"spec.replicaz\\""' in warned.headers.getall("Warning")  # type: ignore[attr-defined]
-        ignored = await client.post(f"{DEPLOYMENTS}?fieldValidation=Ignore", body | {"metadata": {"name": "b"}})
-        assert ignored.status == 201
-        assert "Warning" not in ignored.headers
-        strategic = {"$retainKeys": ["replicas"]}
-        for sort, directives in (("merge-patch", {}), ("strategic-merge-patch", strategic)):
-            patch = {"spec": {"replicaz": 3, **directives}}
-            patched = await client.patch(f"{DEPLOYMENTS}/a?fieldValidation=Strict", patch, sort)
-            assert (patched.status, patched.json["reason"]) == (422, "Invalid")
-            assert patched.message.startswith(' "" is invalid: patch: Invalid value: ')
-            assert patched.message.endswith('strict decoding error: unknown field "spec.replicaz"')
-
-
 async def test_unknown_fields_of_custom_objects_are_those_that_their_schema_does_not_know() -> None:
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
-    kind = CustomKind("example.io", "v1", "Thing", "things", custom=True, schema=schema, stored_version="example.io/v1")
+    kind = CustomKind("example.io", "v1", "Thing", "things", custom=True, schema=schema)
     async with served() as client:
         client.api.kinds.add(kind)
         things = "/apis/example.io/v1/namespaces/default/things"
@@ -178,23 +151,6 @@ async def test_unknown_fields_of_custom_objects_are_those_that_their_schema_does
         assert (made.status, made.headers["Warning"]) == (201, '299 - "unknown field \\"spec.sice\\""')
         patched = await client.patch(f"{things}/a?fieldValidation=Strict", {"spec": {"sice": 5}})
         assert patched.status == 422
-
-
-async def test_who_writes_is_known_by_name_or_by_his_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with served() as client:
-        written: list[tuple[str, str]] = []
-        edit = client.api.edit
-
-        async def noted(target: Target, change: Edit, *, dry_run: bool = False) -> Json:
-            written.append((target.manager, target.subresource))
-            return await edit(target, change, dry_run=dry_run)
-
-        await client.post(DEPLOYMENTS, deployment("d"))
-        monkeypatch.setattr(client.api, "edit", noted)
-        agent = {"User-Agent": "tool/1.0 (linux)", "Content-Type": "application/merge-patch+json"}
-        await client.send("PATCH", f"{DEPLOYMENTS}/d?fieldManager=me", {"spec": {"replicas": 3}}, agent)
-        await client.send("PATCH", f"{DEPLOYMENTS}/d/scale", {"spec": {"replicas": 4}}, agent)
-        assert written == [("me", ""), ("tool", "scale")]
 
 
 async def test_a_deleted_object_is_a_success_with_details() -> None:

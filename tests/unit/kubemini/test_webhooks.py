@@ -174,7 +174,7 @@ async def test_a_patch_that_does_not_fit_is_an_error_whatever_the_policy(
 
 
 async def test_a_patched_object_must_keep_the_rules(api: Api, authority: Authority) -> None:
-    async with serving(authority, root=labelling("touched", "a b")) as stage:
+    async with serving(authority, root=patching({"op": "remove", "path": "/spec/containers/0"})) as stage:
         await register(api, "a", hook(stage))
         assert (await refused(create(api, POD, pod()))).code == 422
 

@@ -10,7 +10,7 @@ import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kubemini.json_patch import json_patched
+from kubemini.patches import json_patched
 from rescheduler.migration.commands import Command, Json, Verb
 from rescheduler.migration.lifecycle import Lifecycle, Manner
 from rescheduler.migration.observation import Observation, Part, Refused, Scene, Steered, is_leaving, labels_of

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubemini.json_patch import json_patched
+from kubemini.patches import json_patched
 from rescheduler.cluster.cache import Changed
 from rescheduler.cluster.errors import ApiError
 from rescheduler.migration.commands import Command, Json

@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 from kubemini import clock
-from kubemini.accounts import Accounts
 from kubemini.api import Api, Target
 from kubemini.kinds import NAMESPACE, SUBJECT_REVIEW, TOKEN_REVIEW, Kind
 from kubemini.refusals import Json, Refusal
+from kubemini.reviews import Accounts
 
 ACCOUNT = Kind("", "v1", "ServiceAccount", "serviceaccounts")
 JANE = Target(ACCOUNT, "shop", "jane")
@@ -102,7 +102,7 @@ async def test_whatever_we_did_not_sign_is_nobodys(token: str) -> None:
         (SUBJECT_REVIEW, {}, 422),
         (SUBJECT_REVIEW, {"spec": {"user": "jane"}}, 422),
         (SUBJECT_REVIEW, {"spec": {"resourceAttributes": {"verb": "get"}}}, 422),
-        (SUBJECT_REVIEW, {"spec": {"user": []}}, 400),
+        (SUBJECT_REVIEW, {"spec": {"user": ["jane"]}}, 400),
     ],
 )
 async def test_questions_without_sense_are_refused(kind: Kind, body: Json, code: int) -> None:

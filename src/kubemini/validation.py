@@ -1,0 +1,187 @@
+"""The few checks that the API server makes before it stores an object.
+
+Names and the types of metadata are checked for all kinds. Built-in kinds are not validated any further than others
+depend on: a pod needs containers and keeps its spec, the pods of a workload match its selector. Custom objects are
+checked by their schema.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kubemini import custom
+from kubemini.custom import CustomKind
+from kubemini.kinds import (
+    CORE_EVENT,
+    DAEMON_SET,
+    DEFINITION,
+    DEPLOYMENT,
+    NAMESPACE,
+    POD,
+    REPLICA_SET,
+    SERVICE,
+    STATEFUL_SET,
+    Kind,
+)
+from kubemini.refusals import Fault, Json, bad_request
+from kubemini.selectors import is_empty, matcher
+
+DEFINITION_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+"""The finalizer that holds a definition until its objects are gone."""
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_SUBDOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
+    f"and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
+_LABEL_RULE = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
+    f"with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
+)
+_is_label = re.compile(_LABEL, re.ASCII).fullmatch
+_is_subdomain = re.compile(_SUBDOMAIN, re.ASCII).fullmatch
+_NAMED_BY_LABEL = (NAMESPACE, SERVICE, STATEFUL_SET)
+
+_WORKLOADS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET)
+_CHANGEABLE = ("activeDeadlineSeconds", "schedulingGates", "tolerations")
+_CHANGEABLE_WHILE_GATED = ("nodeSelector", "affinity")
+_UNCHANGEABLE = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations)"
+)
+
+
+def check_metadata_types(kind: Kind, metadata: Json) -> None:
+    """Refuse metadata that the store could not index."""
+    for key in ("labels", "annotations"):
+        values = metadata.get(key) or {}
+        if not isinstance(values, dict) or not all(isinstance(each, str) for each in values.values()):
+            raise _malformed(kind, f"metadata.{key} must be a map of strings")
+    for key in ("finalizers", "ownerReferences"):
+        if not isinstance(metadata.get(key) or [], list):
+            raise _malformed(kind, f"metadata.{key} must be a list")
+
+
+def find_faults(kind: Kind, body: Json, before: Json | None, subresource: str) -> list[Fault]:
+    """What is wrong with an object; `before` is the version that it replaces."""
+    found = list(_metadata_faults(kind, body["metadata"], before))
+    if isinstance(kind, CustomKind):
+        found += custom.check(kind, body, before)
+    elif subresource == "":
+        found += _spec_faults(kind, body, before)
+    return found
+
+
+def name_fault(kind: Kind, name: str, path: str = "metadata.name") -> Fault | None:
+    """What is wrong with the name of an object."""
+    if kind == CORE_EVENT:
+        return None
+    if kind in _NAMED_BY_LABEL and (len(name) > 63 or not _is_label(name)):
+        return Fault(path, "Invalid value", _LABEL_RULE, name)
+    if len(name) > 253 or not _is_subdomain(name):
+        return Fault(path, "Invalid value", _SUBDOMAIN_RULE, name)
+    return None
+
+
+def _malformed(kind: Kind, why: str) -> Exception:
+    return bad_request(f'{kind.name} in version "{kind.version}" cannot be handled as a {kind.name}: {why}')
+
+
+def _metadata_faults(kind: Kind, metadata: Json, before: Json | None) -> Iterator[Fault]:
+    name = metadata.get("name", "")
+    if not name:
+        yield Fault("metadata.name", "Required value", "name or generateName is required")
+    elif before is None and (fault := name_fault(kind, name)):
+        yield fault
+    for number, owner in enumerate(metadata.get("ownerReferences") or ()):
+        for key in ("apiVersion", "kind", "name", "uid"):
+            if not owner.get(key):
+                yield Fault(f"metadata.ownerReferences[{number}].{key}", "Required value", "must not be empty")
+    if before is not None and before["metadata"].get("deletionTimestamp"):
+        new = set(metadata.get("finalizers") or ()) - set(before["metadata"].get("finalizers") or ())
+        if new:
+            why = f"no new finalizers can be added if the object is being deleted, found {sorted(new)}"
+            yield Fault("metadata.finalizers", "Forbidden", why)
+
+
+def _spec_faults(kind: Kind, body: Json, before: Json | None) -> Iterator[Fault]:
+    if kind == POD:
+        if not body["spec"]["containers"]:
+            yield Fault("spec.containers", "Required value")
+        if before is not None and body["spec"] != before["spec"]:
+            yield from _pod_changes(body["spec"], before["spec"])
+    elif kind in _WORKLOADS:
+        yield from _workload_faults(body["spec"])
+    elif kind == DEFINITION:
+        yield from _definition_faults(body)
+
+
+def _workload_faults(spec: Json) -> Iterator[Fault]:
+    replicas = spec.get("replicas", 0)
+    if not isinstance(replicas, int) or replicas < 0:
+        yield Fault("spec.replicas", "Invalid value", "must be greater than or equal to 0", replicas)
+    if not spec["template"]["spec"]["containers"]:
+        yield Fault("spec.template.spec.containers", "Required value")
+    selector, labels = spec.get("selector"), spec["template"]["metadata"].get("labels", {})
+    if not selector or is_empty(selector):
+        yield Fault("spec.selector", "Required value")
+        return
+    matching = matcher(selector)
+    if matching is None or not matching.matches(labels):
+        why = "`selector` does not match template `labels`"
+        yield Fault("spec.template.metadata.labels", "Invalid value", why, labels)
+
+
+def _pod_changes(spec: Json, before: Json) -> Iterator[Fault]:
+    """Changes of a pod's spec that are not allowed. A gated pod may still be told where it belongs."""
+    gates = {gate["name"] for gate in before.get("schedulingGates", ())}
+    for number, gate in enumerate(spec.get("schedulingGates", ())):
+        if gate["name"] not in gates:
+            why = f"only deletion is allowed, but found new scheduling gate '{gate['name']}'"
+            yield Fault(f"spec.schedulingGates[{number}].name", "Forbidden", why)
+    tolerated = [_without_seconds(each) for each in spec.get("tolerations", ())]
+    if not all(_without_seconds(each) in tolerated for each in before.get("tolerations", ())):
+        why = "existing toleration can not be modified except its tolerationSeconds"
+        yield Fault("spec.tolerations", "Forbidden", why)
+    changeable = (*_CHANGEABLE, *(_CHANGEABLE_WHILE_GATED if gates else ()))
+    fixed, fixed_before = _fixed_part(spec, changeable), _fixed_part(before, changeable)
+    if fixed != fixed_before:
+        changed = sorted(key for key in {*fixed, *fixed_before} if fixed.get(key) != fixed_before.get(key))
+        yield Fault("spec", "Forbidden", f"{_UNCHANGEABLE}\nchanged: {', '.join(changed)}")
+
+
+def _fixed_part(spec: Json, changeable: tuple[str, ...]) -> Json:
+    fixed = {key: value for key, value in spec.items() if key not in changeable}
+    for key in ("containers", "initContainers"):
+        if key in fixed:
+            fixed[key] = [{name: value for name, value in each.items() if name != "image"} for each in fixed[key]]
+    return fixed
+
+
+def _without_seconds(toleration: Json) -> Json:
+    return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+
+
+def _definition_faults(body: Json) -> Iterator[Fault]:
+    spec, name = body["spec"], body["metadata"].get("name", "")
+    for key in ("group", "scope"):
+        if not spec.get(key):
+            yield Fault(f"spec.{key}", "Required value")
+    for key in ("plural", "kind"):
+        if not spec["names"].get(key):
+            yield Fault(f"spec.names.{key}", "Required value")
+    if name != f"{spec['names'].get('plural')}.{spec.get('group')}":
+        yield Fault("metadata.name", "Invalid value", 'must be spec.names.plural+"."+spec.group', name)
+    try:
+        version = custom.storage_version(body)
+    except LookupError:
+        yield Fault("spec.versions", "Invalid value", "must have one version that is served and stored", None)
+        return
+    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    path = "spec.versions[*].schema.openAPIV3Schema"
+    if not schema:
+        yield Fault(path, "Required value")
+    elif why := custom.schema_error(schema):
+        yield Fault(path, "Invalid value", why, None)

@@ -1,1 +1,0 @@
-"""Objects, good and bad, that the real API server and the embedded one must judge alike."""
