@@ -1,6 +1,6 @@
 """PATCH requests: JSON patches, merge patches, strategic merge patches, and server-side apply.
 
-The HTTP server calls `patched` inside an edit of the newest version. Apply is simplified: it creates what does not
+The HTTP server calls `apply_patch` inside an edit of the newest version. Apply is simplified: it creates what does not
 exist, and merges into what does, lists with keys item by item. There are no field managers, so it never conflicts and
 removes nothing.
 """
@@ -42,7 +42,7 @@ class PatchFailed(ValueError):  # noqa: N818  the answer to a client
     """A JSON patch that does not fit the object."""
 
 
-def patched(kind: Kind, content_type: str, raw: bytes, before: Json) -> Json:
+def apply_patch(kind: Kind, content_type: str, raw: bytes, before: Json) -> Json:
     """The object that a patch asks for; `before` is left as it was."""
     sort = content_type.partition(";")[0].strip().lower()
     accepted = [JSON_PATCH, MERGE, *([] if kind.custom else [STRATEGIC])]
@@ -54,14 +54,16 @@ def patched(kind: Kind, content_type: str, raw: bytes, before: Json) -> Json:
         raise bad_request("invalid JSON patch") from None
     if sort == JSON_PATCH:
         try:
-            after = json_patched(patch, fresh(before))
+            after = apply_json_patch(patch, fresh(before))
         except PatchFailed as error:
             why = f"the server rejected our request due to an error in our request: {error}"
             raise Refusal(422, "Invalid", why) from None
     elif not isinstance(patch, dict):
         raise bad_request("error decoding patch: it must be an object")
     else:
-        after = merged(fresh(before), patch) if sort == MERGE else strategically_merged(fresh(before), patch)
+        after = (
+            apply_merge_patch(patch, fresh(before)) if sort == MERGE else apply_strategic_patch(patch, fresh(before))
+        )
     return _checked(after, before)
 
 
@@ -71,7 +73,7 @@ def unsupported(accepted: list[str]) -> Refusal:
     return Refusal(415, "UnsupportedMediaType", message + ", ".join(accepted))
 
 
-async def apply(api: Api, target: Target, body: Json, *, dry_run: bool = False) -> tuple[Json, bool]:
+async def apply_server_side(api: Api, target: Target, body: Json, *, dry_run: bool = False) -> tuple[Json, bool]:
     """The object with all that is applied, and whether it was created."""
     kind = target.kind
     if (body.get("apiVersion"), body.get("kind")) != (kind.api_version, kind.name):
@@ -86,12 +88,12 @@ async def apply(api: Api, target: Target, body: Json, *, dry_run: bool = False) 
                 raise
 
     def edit(before: Json) -> Json:
-        return _checked(strategically_merged(fresh(before), fresh(body)), before)
+        return _checked(apply_strategic_patch(fresh(body), fresh(before)), before)
 
     return await api.edit(target, edit, dry_run=dry_run), False
 
 
-def json_patched(patch: Any, document: Json) -> Json:
+def apply_json_patch(patch: Any, document: Json) -> Json:
     """What a JSON patch (RFC 6902) makes of a document, which is used up; PatchFailed if it does not fit."""
     try:
         after = jsonpatch.apply_patch(document, patch or [], in_place=True)
@@ -102,21 +104,21 @@ def json_patched(patch: Any, document: Json) -> Json:
     return after
 
 
-def merged(target: Any, patch: Json) -> Json:
+def apply_merge_patch(patch: Json, target: Any) -> Json:
     """What a merge patch (RFC 7386) makes of an object: objects merge, null deletes, the rest replaces."""
     after: Json = target if isinstance(target, dict) else {}
     for key, value in patch.items():
         if value is None:
             after.pop(key, None)
         elif isinstance(value, dict):
-            after[key] = merged(after.get(key), value)
+            after[key] = apply_merge_patch(value, after.get(key))
         else:
             after[key] = value
     return after
 
 
-def strategically_merged(target: Any, patch: Json) -> Json:
-    """What a strategic merge patch makes of an object: as `merged`, but lists with a merge key merge item by item.
+def apply_strategic_patch(patch: Json, target: Any) -> Json:
+    """What a strategic merge patch makes of an object: a merge patch that merges lists with keys item by item.
 
     The order of `$setElementOrder` is not heeded: items keep their places, and new ones come last.
     """
@@ -137,7 +139,7 @@ def strategically_merged(target: Any, patch: Json) -> Json:
         elif value is None:
             after.pop(key, None)
         elif isinstance(value, dict):
-            after[key] = strategically_merged(after.get(key), value)
+            after[key] = apply_strategic_patch(value, after.get(key))
             if value.get("$patch") == "delete":
                 del after[key]
         elif isinstance(value, list):
@@ -163,7 +165,7 @@ def _merged_list(field: str, items: list[Any], patch: list[Any]) -> list[Any]:
         elif at is None:
             after.append(_plain(each))
         else:
-            after[at] = strategically_merged(after[at], each)
+            after[at] = apply_strategic_patch(each, after[at])
     return after
 
 
@@ -178,7 +180,7 @@ def _merge_key(field: str, items: list[Any]) -> str:
 
 def _plain(value: Any) -> Any:
     """A new value without the directives and nulls of a patch."""
-    return strategically_merged({}, value) if isinstance(value, dict) else value
+    return apply_strategic_patch(value, {}) if isinstance(value, dict) else value
 
 
 def _checked(after: Json, before: Json) -> Json:

@@ -23,7 +23,7 @@ import aiohttp
 
 from kubemini.api import Review
 from kubemini.kinds import MUTATING_WEBHOOKS, NAMESPACE
-from kubemini.patches import PatchFailed, json_patched
+from kubemini.patches import PatchFailed, apply_json_patch
 from kubemini.refusals import Json, Refusal
 from kubemini.selectors import is_empty, matcher
 from kubemini.store import Store
@@ -238,7 +238,7 @@ def _answered(name: str, review: Review, body: Json, response: Json) -> Json:
         raise _internal(f'admission webhook "{name}" {why}')
     # No failure policy excuses a patch that does not fit the object.
     try:
-        changed = json_patched(operations, copy.deepcopy(body))
+        changed = apply_json_patch(operations, copy.deepcopy(body))
     except PatchFailed as failed:
         raise _internal(str(failed)) from failed
     for part in ("metadata", *(key for key in ("spec", "status") if key in changed)):

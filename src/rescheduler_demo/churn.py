@@ -16,7 +16,7 @@ from kubemini.api import Api, Deletion, Target
 from kubemini.kinds import DEPLOYMENT, NODE, POD, Kind
 from kubemini.kinds import JOB as JOB_KIND
 from kubemini.kinds import NAMESPACE as NAMESPACE_KIND
-from kubemini.patches import merge_patched
+from kubemini.patches import apply_merge_patch
 from kubemini.refusals import Refusal
 from kubemini.simulation import KUBELET_LABEL, Kubelet
 from kubemini.store import Entry, Store
@@ -69,7 +69,7 @@ class Actions:
 
     async def _patch(self, target: Target, patch: Json) -> None:
         with _ignore_not_found():
-            await self._api.edit(target, lambda body: merge_patched(patch, body))
+            await self._api.edit(target, lambda body: apply_merge_patch(patch, body))
 
 
 @contextmanager

@@ -91,7 +91,7 @@ class Parts:
             return lambda _: given
         sort = negotiation.content_type(request.headers.get("Content-Type", ""))
         raw = await bodies.raw_body(request)
-        return lambda before: patches.patched(SCALE, sort, raw, before)
+        return lambda before: patches.apply_patch(SCALE, sort, raw, before)
 
 
 def _check_version(place: Place, before: Json, wanted: Json) -> None:

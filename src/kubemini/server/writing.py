@@ -75,7 +75,7 @@ class Writing:
 
         def edit(before: Json) -> Json:
             shown = views.shown(kind, before) if kind.storage else before
-            body = bodies.checked(kind, patches.patched(kind, sort, raw, shown))
+            body = bodies.checked(kind, patches.apply_patch(kind, sort, raw, shown))
             return views.stored(kind, body) if kind.storage else body
 
         written = await self._api.edit(target_of(request, self._api, place), edit, dry_run=options.dry_run)
@@ -120,7 +120,7 @@ class Writing:
         if place.kind.storage:
             raise patches.unsupported([patches.JSON_PATCH, patches.MERGE, patches.STRATEGIC])
         target = Target(place.kind, place.namespace, place.name, place.subresource)
-        written, created = await patches.apply(self._api, target, body, dry_run=options.dry_run)
+        written, created = await patches.apply_server_side(self._api, target, body, dry_run=options.dry_run)
         return self._shown(request, place, written, status=201 if created else 200)
 
     async def _deletion(self, request: web.Request, kind: Kind) -> Deletion:

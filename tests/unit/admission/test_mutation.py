@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from kubemini.patches import json_patched
+from kubemini.patches import apply_json_patch
 from rescheduler.admission.errors import ReviewError
 from rescheduler.admission.knowledge import Knowledge
 from rescheduler.admission.mutation import Mutation
@@ -54,7 +54,7 @@ def test_a_pod_that_is_expected_gets_its_patch() -> None:
     assert found["allowed"] is True
     assert found["patchType"] == "JSONPatch"
     assert "warnings" not in found
-    after = json_patched(patch_of(found), pod_json())
+    after = apply_json_patch(patch_of(found), pod_json())
     assert after["metadata"]["labels"][marks.MIGRATION_ID] == "m"
     assert avoided_by(after["spec"]["affinity"]) == {"three"}
 
@@ -67,12 +67,12 @@ def test_a_pod_that_could_go_nowhere_else_is_kept_off_no_node() -> None:
     by = mutation(world)
     assert response(review(pod_json(spec=picky)), by) == ALLOWED
     world.node("two", labels={"disk": "fast"})
-    after = json_patched(patch_of(response(review(pod_json(spec=picky)), by)), pod_json(spec=picky))
+    after = apply_json_patch(patch_of(response(review(pod_json(spec=picky)), by)), pod_json(spec=picky))
     assert avoided_by(after["spec"]["affinity"]) == {"three"}
 
 
 def test_asked_again_with_the_patch_applied_it_has_nothing_to_add() -> None:
-    after = json_patched(patch_of(response(review(pod_json()))), pod_json())
+    after = apply_json_patch(patch_of(response(review(pod_json()))), pod_json())
     assert response(review(after)) == ALLOWED
 
 
@@ -230,7 +230,7 @@ def test_a_pod_with_junk_in_it_is_allowed_and_its_patch_fits(field: str, junk: A
     assert found["allowed"] is True
     assert not [each for each in logs if each["log_level"] == "error"]
     if "patch" in found:
-        json_patched(patch_of(found), json.loads(json.dumps(pod)))
+        apply_json_patch(patch_of(found), json.loads(json.dumps(pod)))
 
 
 @given(st.data())

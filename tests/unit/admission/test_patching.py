@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubemini.patches import json_patched
+from kubemini.patches import apply_json_patch
 from rescheduler.admission.patching import patch_for
 from rescheduler.migration.steering import prefers
 from rescheduler.model import marks
@@ -51,7 +51,7 @@ def patched(pod: Json, advice: Advice, now: float = NOW) -> Json:
     before = copy.deepcopy(pod)
     patch = patch_for(pod, advice, now)
     assert pod == before, "the pod itself is left alone"
-    after: Json = json_patched(patch, copy.deepcopy(pod))
+    after: Json = apply_json_patch(patch, copy.deepcopy(pod))
     assert patch_for(after, advice, now + 7) == []
     return after
 

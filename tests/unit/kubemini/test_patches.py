@@ -10,14 +10,14 @@ import pytest
 from kubemini.api import Api, Target
 from kubemini.custom import CustomKind
 from kubemini.kinds import DEPLOYMENT, MUTATING_WEBHOOKS, SERVICE, Kind
-from kubemini.patches import JSON_PATCH, MERGE, STRATEGIC, apply, patched
+from kubemini.patches import JSON_PATCH, MERGE, STRATEGIC, apply_patch, apply_server_side
 from kubemini.refusals import Json, Refusal
 
 
 def patch(sort: str, change: Any, kind: Kind = DEPLOYMENT, **fields: Any) -> Json:
     """What a patch makes of an object with these fields, without its head."""
     before = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": "a", "namespace": "n"}, **fields}
-    after = patched(kind, sort, json.dumps(change).encode(), before)
+    after = apply_patch(kind, sort, json.dumps(change).encode(), before)
     return {key: value for key, value in after.items() if key in fields or key in change}
 
 
@@ -98,9 +98,9 @@ async def test_apply_creates_and_then_merges_webhooks_by_name() -> None:
     api, target = Api(), Target(MUTATING_WEBHOOKS, name="ours")
     head = {"apiVersion": MUTATING_WEBHOOKS.api_version, "kind": MUTATING_WEBHOOKS.name, "metadata": {"name": "ours"}}
     hooks = [{"name": name, "clientConfig": {"url": "https://old", "caBundle": "eA=="}} for name in ("a", "b")]
-    assert (await apply(api, target, {**head, "webhooks": hooks}))[1]
+    assert (await apply_server_side(api, target, {**head, "webhooks": hooks}))[1]
     changed = {**head, "webhooks": [{"name": "a", "clientConfig": {"url": "https://new"}}]}
-    after, created = await apply(api, target, changed)
+    after, created = await apply_server_side(api, target, changed)
     assert not created
     assert [each["clientConfig"] for each in after["webhooks"]] == [
         {"url": "https://new", "caBundle": "eA=="},

@@ -10,7 +10,7 @@ import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kubemini.patches import json_patched
+from kubemini.patches import apply_json_patch
 from rescheduler.migration.commands import Command, Json, Verb
 from rescheduler.migration.lifecycle import Lifecycle, Manner
 from rescheduler.migration.observation import Observation, Part, Refused, Scene, Steered, is_leaving, labels_of
@@ -116,7 +116,7 @@ class World:
         if command.verb is Verb.PATCH:
             body = copy.deepcopy(self.objects[key])
             self.objects[key] = (
-                json_patched(command.body, body) if isinstance(command.body, list) else _merged(body, command.body)
+                apply_json_patch(command.body, body) if isinstance(command.body, list) else _merged(body, command.body)
             )
         else:
             del self.objects[key]

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubemini.patches import json_patched
+from kubemini.patches import apply_json_patch
 from rescheduler.cluster.cache import Changed
 from rescheduler.cluster.errors import ApiError
 from rescheduler.migration.commands import Command, Json
@@ -64,7 +64,7 @@ class Stage:
         if answer is None:
             assert isinstance(command.body, list)
             key = (command.namespace, command.name)
-            self.bodies[key] = json_patched(command.body, self.bodies[key])
+            self.bodies[key] = apply_json_patch(command.body, self.bodies[key])
             self.tells(key)
         return answer
 
