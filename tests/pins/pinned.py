@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.pins.catalogues import CATALOGUES
 from tests.pins.command_lines import COMMANDS, recorded_command_lines
+from tests.pins.live import LIVE
 from tests.pins.transcript import transcript
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -29,7 +30,7 @@ def _all_pins() -> dict[str, Callable[[], str]]:
     )
     for name, lines in recorded_command_lines():
         found[name] = partial(transcript, lines)
-    return found | {f"catalogues/{name}": make for name, make in CATALOGUES.items()}
+    return found | {f"catalogues/{name}": make for name, make in CATALOGUES.items()} | LIVE
 
 
 PINS = _all_pins()
