@@ -37,8 +37,8 @@ from kubemini.controllers.taint_eviction import TaintEvictionController
 from kubemini.controllers.volumes import VolumeController
 from kubemini.definitions import Definitions
 from kubemini.kinds import NAMESPACE, NODE, NODE_METRICS, POD_METRICS, PRIORITY_CLASS
-from kubemini.kubelet import Kubelets
-from kubemini.kubelet_node import NodeShape, node
+from kubemini.kubelet.node import NodeShape, node
+from kubemini.kubelet.pods import Kubelets
 from kubemini.scheduler.scheduler import Scheduler
 from kubemini.server.app import Server
 from kubemini.store import Store

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 import yaml
 
 from kubemini.cluster import EmbeddedCluster
-from kubemini.kubelet_node import NodeShape as EmbeddedShape
+from kubemini.kubelet.node import NodeShape as EmbeddedShape
 from tests.testbed.api import Api
 from tests.testbed.binaries import binaries
 from tests.testbed.hollow import NodeShape, is_ready

@@ -14,7 +14,7 @@ from aiohttp import web
 from kubemini import clock
 from kubemini.api import Api
 from kubemini.kinds import NODE, NODE_METRICS, POD, Kind
-from kubemini.metering import node_metrics, pod_metrics
+from kubemini.kubelet.metrics import node_metrics, pod_metrics
 from kubemini.refusals import Json, not_found
 from kubemini.server import answers, negotiation
 from kubemini.server.options import list_options

@@ -14,7 +14,7 @@ from kubemini import clock
 from kubemini.api import Api, Deletion, Target
 from kubemini.cluster import EmbeddedCluster
 from kubemini.kinds import BUDGET, DEPLOYMENT, NODE, POD
-from kubemini.kubelet_node import NodeShape, node, reported
+from kubemini.kubelet.node import NodeShape, node, reported
 from rescheduler import app
 from rescheduler.model import marks
 from rescheduler.model.policy import Policy

@@ -18,8 +18,8 @@ from kubemini import clock
 from kubemini.api import Api, Deletion, Target
 from kubemini.controllers.conditions import condition_of
 from kubemini.kinds import CORE_EVENT, NAMESPACE, NODE, POD
-from kubemini.kubelet import Kubelets
-from kubemini.kubelet_node import NodeShape, node
+from kubemini.kubelet.node import NodeShape, node
+from kubemini.kubelet.pods import Kubelets
 from kubemini.refusals import Json
 from kubemini.simulation import KUBELET_LABEL, PREFIX
 from tests.support.virtual_time import VirtualLoop

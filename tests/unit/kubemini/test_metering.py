@@ -1,4 +1,4 @@
-"""metrics.k8s.io of the embedded cluster: what annotations or requests say, for who runs on a node that lives."""
+"""metrics.k8s.io of the embedded cluster: pods use what their annotations say, else what they request."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def rows_of(client: ApiClient) -> dict[str, dict[str, int]]:
     return {row.name: dict(row.usage) for row in rows}
 
 
-async def test_it_is_served_when_asked_for_and_only_then(tmp_path: Path) -> None:
+async def test_metrics_are_served_only_between_serve_and_end(tmp_path: Path) -> None:
     async with EmbeddedCluster() as cluster, client_of(cluster, tmp_path) as client:
         with pytest.raises(MetricsMissingError):
             await rows_of(client)
@@ -78,7 +78,7 @@ async def test_pods_use_what_their_annotations_say_or_else_what_they_request(tmp
     assert used["node"] == {"cpu": 1800 + 10, "memory": 2**30 + 3 * 64 * 2**20 + 16 * 2**20}
 
 
-async def test_who_stands_on_a_dead_node_is_not_measured(tmp_path: Path) -> None:
+async def test_pods_on_a_dead_node_are_not_measured(tmp_path: Path) -> None:
     async with EmbeddedCluster() as cluster, client_of(cluster, tmp_path) as client:
         cluster.serve_metrics()
         await cluster.add_nodes(1)
@@ -91,20 +91,3 @@ async def test_who_stands_on_a_dead_node_is_not_measured(tmp_path: Path) -> None
 
         await cluster.api.edit(Target(NODE, name="node-0"), dead)
         assert await rows_of(client) == {}
-
-
-async def test_single_ones_and_selected_ones_can_be_asked_for(tmp_path: Path) -> None:
-    async with EmbeddedCluster() as cluster, client_of(cluster, tmp_path) as client:
-        cluster.serve_metrics()
-        await cluster.add_nodes(2)
-        await cluster.api.create(Target(DEPLOYMENT, "default"), workload("calm", 1))
-        await cluster.api.create(Target(DEPLOYMENT, "default"), workload("busy", 1))
-        await running(cluster, 2)
-        base = "/apis/metrics.k8s.io/v1beta1"
-        one = yaml.safe_load(await client.get(f"{base}/nodes/node-0"))
-        assert (one["kind"], one["metadata"]["name"]) == ("NodeMetrics", "node-0")
-        chosen = yaml.safe_load(await client.get(f"{base}/namespaces/default/pods", {"labelSelector": "app=busy"}))
-        assert [each["metadata"]["labels"]["app"] for each in chosen["items"]] == ["busy"]
-        assert await client.find(f"{base}/nodes/none") is None
-        served = yaml.safe_load(await client.get(base))
-        assert [each["name"] for each in served["resources"]] == ["nodes", "pods"]

@@ -1,27 +1,32 @@
-"""What a kubelet says about a pod that fares badly: it crashes, has no image, is turned away or is ended.
+"""What a kubelet writes about a pod that fails: it crashes, has no image, is rejected or is ended.
 
-The failing half of `kubelet_status`, in the words of the kubelet of v1.37 (pkg/kubelet: kuberuntime, images, lifecycle,
-eviction, nodeshutdown, preemption), because the product detects failures by them. Pure: each takes a pod of its own,
-and gives it back with its next status.
+In the words of the kubelet of v1.37 (pkg/kubelet: kuberuntime, images, lifecycle, eviction, nodeshutdown, preemption),
+because the product detects failures by them. Pure: each function changes the pod that it is given.
 """
 
 from __future__ import annotations
 
-from kubemini.kubelet_containers import (
-    CRASH_LOOP,
-    PULL_BACK_OFF,
-    PULL_FAILED,
+from kubemini.kubelet.status import (
+    Place,
+    begin_status,
     describe,
     exited,
     initialized,
     is_sidecar,
+    set_finished,
+    set_not_ready,
+    set_pod_condition,
     started,
+    unready_names,
     waiting,
 )
-from kubemini.kubelet_status import Place, finished, not_ready, say, settle, unready_names
 from kubemini.refusals import Json
 from kubemini.simulation import Behaviour
+from rescheduler.model.quantity import amount
 
+CRASH_LOOP = "CrashLoopBackOff"
+PULL_FAILED = "ErrImagePull"
+PULL_BACK_OFF = "ImagePullBackOff"
 _KILLED = 137
 _MESSAGES = {
     "Evicted": "The node was low on resource: memory. Threshold quantity: 100Mi, available: 50Mi. ",
@@ -29,11 +34,11 @@ _MESSAGES = {
     "Preempting": "Preempted in order to admit critical pod",
     "DeadlineExceeded": "Pod was active on the node longer than the specified deadline",
 }
-_DISRUPTIONS = ("Evicted", "Terminated", "Preempting")  # not the pod's own doing, which controllers are told
+_DISRUPTIONS = ("Evicted", "Terminated", "Preempting")  # not the pod's own fault, and marked as such
 
 
-def crashed(pod: Json, place: Place, how: Behaviour) -> Json:
-    """Those of its containers that crash have exited with an error, and wait to be restarted where that is allowed."""
+def set_crashed(pod: Json, place: Place, how: Behaviour) -> None:
+    """Containers that crash have exited with an error, and wait to be restarted where that is allowed."""
     names = unready_names(pod, how.fails)
     restarted = pod["spec"].get("restartPolicy", "Always") != "Never"
     over = not restarted and all(each["name"] in names for each in pod["spec"]["containers"])
@@ -49,15 +54,18 @@ def crashed(pod: Json, place: Place, how: Behaviour) -> Json:
         return waiting(CRASH_LOOP, message) | {"lastState": exit_state}
 
     describe(pod, container, container)
-    return finished(pod, place, "Failed") if over else not_ready(pod, place, names)
+    if over:
+        set_finished(pod, place, "Failed")
+    else:
+        set_not_ready(pod, place, names)
 
 
-def unpulled(pod: Json, place: Place) -> Json:
+def set_pull_failed(pod: Json, place: Place) -> None:
     """Its images could not be pulled. If it ran before, it was being restarted."""
     at = place.stamp
-    settle(pod, place)
+    begin_status(pod, place)
     for kind in ("PodReadyToStartContainers", "Initialized"):
-        say(pod, place, kind, "True")
+        set_pod_condition(pod, place, kind, "True")
 
     def container(spec: Json, was: Json) -> Json:
         state = {"lastState": {"terminated": exited(was, at, _KILLED)}} if was.get("state", {}).get("running") else {}
@@ -67,10 +75,10 @@ def unpulled(pod: Json, place: Place) -> Json:
         return started(was, at, ready=True) if is_sidecar(spec) else initialized(was, at)
 
     describe(pod, container, init)
-    return not_ready(pod, place, [each["name"] for each in pod["spec"]["containers"]])
+    set_not_ready(pod, place, [each["name"] for each in pod["spec"]["containers"]])
 
 
-def waits_to_pull(pod: Json) -> Json:
+def set_pull_backoff(pod: Json) -> None:
     """The next attempt to pull its images is some time off."""
 
     def container(spec: Json, was: Json) -> Json:
@@ -81,23 +89,26 @@ def waits_to_pull(pod: Json) -> Json:
         return was | waiting(PULL_BACK_OFF, message)
 
     describe(pod, container, lambda _, was: was)
-    return pod
 
 
-def rejected(pod: Json, place: Place, reason: str, message: str) -> Json:
-    """Turned away at the door: nothing is known of its containers, and no condition is left."""
+def set_rejected(pod: Json, place: Place, node: Json) -> None:
+    """Rejected at admission for lack of CPU: nothing is known of its containers, and no condition is left."""
+    capacity = amount("cpu", node.get("status", {}).get("allocatable", {}).get("cpu", "0"))
+    requests = [(each.get("resources") or {}).get("requests") or {} for each in pod["spec"]["containers"]]
+    requested = sum(amount("cpu", each.get("cpu", "0")) for each in requests)
+    shortage = f"requested: {requested}, used: {capacity}, capacity: {capacity}"
     status = pod["status"]
     for key in ("conditions", "containerStatuses", "initContainerStatuses"):
         status.pop(key, None)
     status.setdefault("startTime", place.stamp)
-    status |= {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}"}
-    return pod
+    message = f"Pod was rejected: Node didn't have enough resource: cpu, {shortage}"
+    status |= {"phase": "Failed", "reason": "OutOfcpu", "message": message}
 
 
-def ended_for(pod: Json, place: Place, reason: str) -> Json:
-    """The kubelet has ended it for a reason that is not the pod's."""
-    at, message = place.stamp, message_of(reason)
-    settle(pod, place)
+def set_failed(pod: Json, place: Place, reason: str) -> None:
+    """The kubelet has ended it for this reason."""
+    at, message = place.stamp, _MESSAGES.get(reason, f"The pod was made to fail: {reason}")
+    begin_status(pod, place)
 
     def killed(_: Json, was: Json) -> Json:
         return {"state": {"terminated": exited(was, at, _KILLED)}}
@@ -105,15 +116,10 @@ def ended_for(pod: Json, place: Place, reason: str) -> Json:
     describe(pod, killed, lambda spec, was: killed(spec, was) if is_sidecar(spec) else initialized(was, at))
     pod["status"] |= {"reason": reason, "message": message}
     if reason in _DISRUPTIONS:
-        say(pod, place, "DisruptionTarget", "True", "TerminationByKubelet", message)
-    say(pod, place, "PodReadyToStartContainers", "False")
-    say(pod, place, "Initialized", "True")
-    return finished(pod, place, "Failed")
-
-
-def message_of(reason: str) -> str:
-    """What the kubelet says with a reason for ending a pod."""
-    return _MESSAGES.get(reason, f"The pod was made to fail: {reason}")
+        set_pod_condition(pod, place, "DisruptionTarget", "True", "TerminationByKubelet", message)
+    set_pod_condition(pod, place, "PodReadyToStartContainers", "False")
+    set_pod_condition(pod, place, "Initialized", "True")
+    set_finished(pod, place, "Failed")
 
 
 def pull_error(image: str) -> str:

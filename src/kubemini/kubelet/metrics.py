@@ -1,8 +1,7 @@
-"""What the pods of an embedded cluster use, as metrics-server would tell it: NodeMetrics and PodMetrics.
+"""What pods and nodes use, as metrics-server would report it: NodeMetrics and PodMetrics, computed on request.
 
-`server.metering` answers with them when asked; nothing is kept. A container uses what the annotations of its pod say
-(`simulation`), else what it requests; a node uses what its pods do and a little more. Whoever is not Running, or
-stands on a node whose kubelet is dead, is not measured.
+A container uses what the annotations of its pod say (`simulation`), else what it requests; a node uses what its pods do
+and a little more. Pods that are not Running, and nodes whose kubelet is dead, are not measured.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ def _containers(pod: Json) -> Iterator[tuple[Json, Used]]:
 def _used(resource: str, annotations: Mapping[str, str], requests: Mapping[str, str]) -> int:
     try:
         return amount(resource, annotations[_ANNOTATIONS[resource]])
-    except (KeyError, QuantityError):  # what makes no sense counts as not given
+    except (KeyError, QuantityError):  # a value that cannot be read counts as not given
         return amount(resource, requests.get(resource, "0"))
 
 
