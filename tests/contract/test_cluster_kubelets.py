@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 
+import pytest
+
 from tests.support.both_clusters import Space, condition, is_ready, name_of, refusal
 from tests.support.manifests import lease, pod, simulated
 from tests.testbed.api import Json
@@ -123,6 +125,7 @@ def test_a_new_event_is_seen_in_both_groups(space: Space) -> None:
     assert [name_of(each) for each in space.api.get(NEW_EVENTS.format(space.name))["items"]] == [name_of(made)]
 
 
+@pytest.mark.real_only  # it needs validation
 def test_a_new_event_must_say_who_reports_what(space: Space) -> None:
     with refusal(422, "Invalid"):
         space.api.post(NEW_EVENTS.format(space.name), {"metadata": {"name": "nothing"}, "note": "said"})
