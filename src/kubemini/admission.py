@@ -17,7 +17,7 @@ from kubemini.kinds import CLAIM, NAMESPACE, NODE, POD, PRIORITY_CLASS, SERVICE,
 from kubemini.pods import all_containers
 from kubemini.refusals import Json, forbidden
 from kubemini.store import Store
-from kubemini.webhooks import Round, Webhooks
+from kubemini.webhooks import Webhooks
 
 _IMMORTAL = ("default", "kube-system", "kube-public")
 _NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -51,17 +51,12 @@ class AdmissionChain:
     async def _call_webhooks(self, review: Review, body: Json) -> Json:
         """Have webhooks change the object; afterwards it has again what only the API server sets."""
         shown = _as_sent(review, body)
-        so_far = Round()
-        changed = await self._webhooks.admit(review, shown, so_far)
+        changed = await self._webhooks.admit(review, shown)
         if review.operation == "DELETE":
             return body
         if changed != shown and not review.target.subresource:
             set_defaults(review.target.kind, changed)
             self._plug_ins(review, changed)
-            if changed != so_far.left:
-                so_far.again |= so_far.asked
-            if so_far.again:
-                changed = await self._webhooks.admit(review, changed, so_far, again=True)
         return _restored(review, changed, body)
 
     def _plug_ins(self, review: Review, body: Json) -> None:

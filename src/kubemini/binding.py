@@ -1,7 +1,7 @@
-"""How a pod gets its node: the `binding` of a pod, as schedulers post it.
+"""The `binding` of a pod: how schedulers assign it to a node.
 
 The HTTP server and the embedded scheduler call `bind`. As in the real API server it goes past the rules for pods, which
-forbid any change of spec.nodeName, straight into the store: the pod is checked here, and nobody can come in between.
+forbid any change of spec.nodeName, straight into the store. Nothing waits between the checks and the write.
 """
 
 from __future__ import annotations
@@ -17,25 +17,22 @@ _TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 async def bind(api: Api, target: Target, binding: Json, *, dry_run: bool = False) -> Json:
     """Assign a pod to a node, once; the answer is a Status."""
-    binding = {"metadata": {}, "target": {}, **binding}
-    meant, node = binding["metadata"], binding["target"].get("name", "")
-    if meant.get("name") != target.name:
+    metadata = binding.setdefault("metadata", {})
+    node = (binding.get("target") or {}).get("name", "")
+    if metadata.get("name") != target.name:
         raise bad_request("name in URL does not match name in Binding object")
-    _check_target(binding["target"])
-    binding = {"apiVersion": "v1", "kind": "Binding"} | binding
-    meant["namespace"] = target.namespace
-    pod_binding = Target(POD, target.namespace, target.name, "binding")
-    await api.admission.admit(Review("CREATE", pod_binding, binding, dry_run=dry_run))
+    if not node:
+        raise Refusal(500, "", "target.name: Required value")  # the real one has no better code for it
+    metadata["namespace"] = target.namespace
+    review = Target(POD, target.namespace, target.name, "binding")
+    body = {"apiVersion": "v1", "kind": "Binding"} | binding
+    await api.admission.admit(Review("CREATE", review, body, dry_run=dry_run))
     entry = api.store.get(POD, target.key)
     if entry is None:
         raise not_found(POD, target.name)
-    for what, wanted, there in (
-        ("UID", meant.get("uid"), entry.uid),
-        ("ResourceVersion", meant.get("resourceVersion"), str(entry.version)),
-    ):
-        if wanted and wanted != there:
-            why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {there}"
-            raise conflict(POD, target.name, why)
+    if metadata.get("uid") and metadata["uid"] != entry.uid:
+        why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {entry.uid}"
+        raise conflict(POD, target.name, why)
     pod = entry.object()
     if entry.deleting:
         raise _unassignable(target.name, f"pod {target.name} is being deleted, cannot be assigned to a host")
@@ -45,9 +42,9 @@ async def bind(api: Api, target: Target, binding: Json, *, dry_run: bool = False
         raise _unassignable(target.name, f"pod {target.name} has non-empty .spec.schedulingGates")
     pod["spec"]["nodeName"] = node
     pod["status"].pop("nominatedNodeName", None)
-    if annotations := meant.get("annotations"):
+    if annotations := metadata.get("annotations"):
         pod["metadata"]["annotations"] = pod["metadata"].get("annotations", {}) | annotations
-    if labels := meant.get("labels", {}) | _where(api, node):
+    if labels := metadata.get("labels", {}) | _topology_of(api, node):
         pod["metadata"]["labels"] = pod["metadata"].get("labels", {}) | labels
     update_condition(pod["status"], {"type": "PodScheduled", "status": "True"})
     if not dry_run:
@@ -55,19 +52,7 @@ async def bind(api: Api, target: Target, binding: Json, *, dry_run: bool = False
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
-def _check_target(target: Json) -> None:
-    """Kubernetes answers a Binding that makes no sense with a bare 500; so do we."""
-    kind, name = target.get("kind", ""), target.get("name", "")
-    why = ""
-    if kind not in ("", "Node"):
-        why = f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"'
-    elif not name:
-        why = "target.name: Required value"
-    if why:
-        raise Refusal(500, "", why)
-
-
-def _where(api: Api, node: str) -> dict[str, str]:
+def _topology_of(api: Api, node: str) -> dict[str, str]:
     found = api.store.get(NODE, ("", node))
     return {key: found.labels[key] for key in _TOPOLOGY if key in found.labels} if found else {}
 

@@ -1,8 +1,8 @@
-"""Events that the embedded cluster's own parts emit, so that `kubectl describe` tells what happened.
+"""Events: those that the scheduler, the kubelets and the controllers emit, and the two forms of all Events.
 
-The scheduler, the kubelets and the controllers say what they did; the same thing said again counts up instead of
-filling the store, and so do many things of one sort, as client-go combines them. Events are kept in core form; `views`
-shows them as events.k8s.io.
+A repeated message counts up instead of filling the store, and so do many messages with one reason, as client-go
+combines them. Events are kept in the form of the core group; `shown` and `stored` convert them to and from
+events.k8s.io.
 """
 
 from __future__ import annotations
@@ -11,13 +11,36 @@ import uuid
 from collections import OrderedDict
 
 from kubemini import clock
-from kubemini.kinds import CORE_EVENT
+from kubemini.kinds import CORE_EVENT, EVENT
 from kubemini.refusals import Json
 from kubemini.store import Key, Store
 
+_CORE_NAMES = {
+    "regarding": "involvedObject",
+    "note": "message",
+    "reportingController": "reportingComponent",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+}
+"""What the core group calls the fields of events.k8s.io."""
+_NEW_NAMES = {core: new for new, core in _CORE_NAMES.items()}
 _REMEMBERED = 4096
 _ALIKE = 10
 """How many different messages one object gets for one reason, before they are combined into one event."""
+
+
+def shown(event: Json) -> Json:
+    """A stored Event in the form of events.k8s.io."""
+    return {_NEW_NAMES.get(key, key): value for key, value in event.items()} | {"apiVersion": EVENT.api_version}
+
+
+def stored(event: Json) -> Json:
+    """An Event of events.k8s.io in the form in which it is stored."""
+    always = {"reportingComponent": "", "reportingInstance": ""}
+    renamed = {_CORE_NAMES.get(key, key): value for key, value in event.items()}
+    return always | renamed | {"apiVersion": CORE_EVENT.api_version}
 
 
 class EventRecorder:
@@ -30,7 +53,7 @@ class EventRecorder:
         self._alike: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def say(self, about: Json, reason: str, message: str, *, warning: bool = False) -> None:
-        """Tell what happened to an object."""
+        """Record what happened to an object."""
         metadata = about["metadata"]
         said = (metadata["uid"], reason, message)
         now = clock.stamp(clock.now())

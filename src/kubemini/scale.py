@@ -1,44 +1,38 @@
-"""The `scale` subresource of workloads: an autoscaling/v1 Scale made from an object, and written back into it."""
+"""The `scale` subresource of workloads: how many replicas are wanted and there, without the rest of the object."""
 
 from __future__ import annotations
 
 from kubemini.kinds import Kind
-from kubemini.refusals import Fault, Json, conflict, invalid
+from kubemini.refusals import Fault, Json, bad_request, conflict, invalid
 from kubemini.selectors import matcher
 
-_SCALE = Kind("autoscaling", "v1", "Scale", "scales")
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+_SCALE = Kind("autoscaling", "v1", "Scale", "scales")
 
 
-def scale_of(kind: Kind, body: Json) -> Json:
+def scale_of(body: Json) -> Json:
     """The Scale of a workload."""
-    metadata = body["metadata"]
-    status: Json = {"replicas": body["status"].get("replicas", 0)}
-    selector = matcher(body["spec"].get("selector"))
-    if selector is not None:
-        status["selector"] = str(selector)
-    replicas = body["spec"].get("replicas", 1)
+    metadata, selector = body["metadata"], matcher(body["spec"].get("selector"))
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {key: metadata[key] for key in _SHOWN if key in metadata},
-        "spec": {"replicas": replicas} if replicas else {},
-        "status": status,
+        "spec": {"replicas": body["spec"].get("replicas", 1)},
+        "status": {"replicas": body.get("status", {}).get("replicas", 0), "selector": str(selector or "")},
     }
 
 
 def rescaled(kind: Kind, body: Json, scale: Json) -> Json:
-    """The workload as a changed Scale wants it; a Scale of an older version, or of another object, is a conflict."""
-    metadata, meant = body["metadata"], scale.get("metadata") or {}
-    name = metadata["name"]
-    if meant.get("uid") and meant["uid"] != metadata["uid"]:
-        why = f"Precondition failed: UID in precondition: {meant['uid']}, UID in object meta: {metadata['uid']}"
-        raise conflict(kind, name, why)
-    if meant.get("resourceVersion") and meant["resourceVersion"] != metadata["resourceVersion"]:
-        raise conflict(kind, name)
-    replicas = (scale.get("spec") or {}).get("replicas") or 0
-    if not isinstance(replicas, int) or replicas < 0:
-        why = "must be greater than or equal to 0"
-        raise invalid(_SCALE, name, [Fault("spec.replicas", "Invalid value", why, replicas)])
+    """The workload as a changed Scale wants it. A Scale of another version or another object is a conflict."""
+    metadata, given = body["metadata"], scale.get("metadata") or {}
+    for key in ("uid", "resourceVersion"):
+        if given.get(key) and given[key] != metadata[key]:
+            raise conflict(kind, metadata["name"])
+    replicas = (scale.get("spec") or {}).get("replicas", 0)
+    if not isinstance(replicas, int):
+        raise bad_request("spec.replicas must be a number")
+    if replicas < 0:
+        fault = Fault("spec.replicas", "Invalid value", "must be greater than or equal to 0", replicas)
+        raise invalid(_SCALE, metadata["name"], [fault])
     body["spec"]["replicas"] = replicas
     return body

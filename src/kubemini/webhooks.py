@@ -1,9 +1,9 @@
-"""Mutating webhooks: who is asked about a write, how, and what the answer does to the object.
+"""Mutating webhooks: which are called about a write, what they are sent, and what the answer does to the object.
 
-`admission` calls `admit` after its own steps, and once more if something has changed since. Webhooks are called in the
-order of their configurations' names, over TLS verified with their own CA, by URL; a webhook behind a Service can't be
-called, because nothing answers at a Service's address here, and fails as one that is down. What a failure does is for
-the webhook's failurePolicy to say. CEL match conditions are refused when a configuration is written.
+`admission` calls `admit` after its own steps. Webhooks are called in the order of their configurations' names, over TLS
+verified with their own CA, by URL. A webhook behind a Service cannot be called, because the embedded cluster has no
+network for Services; it fails like one that is down. The failurePolicy decides what a failure does. No webhook is
+called twice about one write (`reinvocationPolicy`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import logging
 import ssl
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 import aiohttp
@@ -32,19 +31,11 @@ from rescheduler.cluster.tls import verifying_as_go
 _log = logging.getLogger(__name__)
 _USER = {"username": "system:admin", "groups": ["system:masters", "system:authenticated"]}
 _LONGEST_QUOTE = 200
-
-
-@dataclass
-class Round:
-    """What one write has been through: who was asked and may want to be again, who does, what the last one left."""
-
-    asked: set[str] = field(default_factory=set)
-    again: set[str] = field(default_factory=set)
-    left: Json | None = None
+_INVALID = "received invalid webhook response:"
 
 
 class WebhookFailed(Exception):  # noqa: N818  an outcome, which a policy decides about
-    """A webhook could not be asked, or gave no answer that makes sense."""
+    """A webhook could not be called, or gave no valid answer."""
 
 
 class Webhooks:
@@ -55,52 +46,41 @@ class Webhooks:
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None
 
     def concern(self, review: Review) -> bool:
-        """Whether anybody would be asked."""
-        return any(True for _ in self._asked(review, review.body))
+        """Whether any webhook would be called."""
+        return any(True for _ in self._matching(review, review.body))
 
-    async def admit(self, review: Review, body: Json, so_far: Round, *, again: bool = False) -> Json:
-        """The object as webhooks want it; a Refusal if one of them does not want it at all.
-
-        The second time only those are asked that were asked before, want to be, and have seen another object since.
-        """
-        for name, hook in self._asked(review, body):
-            if again and name not in so_far.again:
-                continue
-            before = copy.deepcopy(body)
+    async def admit(self, review: Review, body: Json) -> Json:
+        """The object as webhooks change it; a Refusal if one of them denies it."""
+        for hook in self._matching(review, body):
             try:
-                body = _answered(hook["name"], review, body, await self._ask(hook, review, body))
+                body = _apply_answer(hook["name"], review, body, await self._call(hook, review, body))
             except WebhookFailed as failed:
                 why = f'failed calling webhook "{hook["name"]}": {failed}'
                 if hook["failurePolicy"] != "Ignore":
                     raise _internal(why) from failed
                 _log.warning("%s; its failure policy lets the request through", why)
-            if body != before:
-                so_far.again |= so_far.asked
-            if hook["reinvocationPolicy"] == "IfNeeded":
-                so_far.asked.add(name)
-        so_far.left = copy.deepcopy(body)
         return body
 
-    def _asked(self, review: Review, body: Json) -> Iterator[tuple[str, Json]]:
+    def _matching(self, review: Review, body: Json) -> Iterator[Json]:
         if review.target.kind.group == MUTATING_WEBHOOKS.group:
             return  # else a broken webhook could not be taken away
         for entry in self._store.entries(MUTATING_WEBHOOKS):
-            for number, hook in enumerate(entry.object().get("webhooks", ())):
+            for hook in entry.object().get("webhooks", ()):
                 if self._matches(hook, review, body):
-                    yield f"{entry.uid}/{number}", hook
+                    yield hook
 
     def _matches(self, hook: Json, review: Review, body: Json) -> bool:
         if not any(_rule_matches(rule, review) for rule in hook.get("rules", ())):
             return False
-        wanted = hook["namespaceSelector"]
-        if not is_empty(wanted) and (review.target.kind.namespaced or review.target.kind == NAMESPACE):
-            selector = matcher(wanted)
+        kind = review.target.kind
+        if not is_empty(hook["namespaceSelector"]) and (kind.namespaced or kind == NAMESPACE):
+            selector = matcher(hook["namespaceSelector"])
             if selector is None or not selector.matches(self._namespace_labels(review, body)):
                 return False
         if is_empty(hook["objectSelector"]):
@@ -117,37 +97,31 @@ class Webhooks:
         entry = self._store.get(NAMESPACE, ("", name))
         return entry.labels if entry else {}
 
-    async def _ask(self, hook: Json, review: Review, body: Json) -> Json:
+    async def _call(self, hook: Json, review: Review, body: Json) -> Json:
         """Call a webhook; the answer is the `response` of its AdmissionReview."""
-        client = hook["clientConfig"]
+        client, seconds = hook["clientConfig"], hook["timeoutSeconds"]
         if "url" not in client:
-            service = client["service"]
-            where = f"{service['namespace']}/{service['name']}:{service['port']}"
-            raise WebhookFailed(f"failed to call webhook: the embedded cluster has no network for service {where}")
+            raise WebhookFailed("failed to call webhook: the embedded cluster has no network for Services")
         request = _request(review, body)
-        sent = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
-        seconds = hook["timeoutSeconds"]
         try:
-            async with self._opened().post(
+            async with self._open_session().post(
                 client["url"],
                 params={"timeout": f"{seconds}s"},
-                json=sent,
-                ssl=_trusting(client.get("caBundle", "")),
+                json={"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request},
+                ssl=_trust(client.get("caBundle", "")),
                 timeout=aiohttp.ClientTimeout(total=seconds),
             ) as response:
                 text = await response.text()
                 if response.status >= 300:
-                    said = (
-                        f'an error on the server ("{text[:_LONGEST_QUOTE]}") has prevented the request from succeeding'
-                    )
-                    raise WebhookFailed(f"failed to call webhook: {said}")
+                    said = f'an error on the server ("{text[:_LONGEST_QUOTE]}")'
+                    raise WebhookFailed(f"failed to call webhook: {said} has prevented the request from succeeding")
         except TimeoutError:
             raise WebhookFailed(f'failed to call webhook: Post "{client["url"]}": context deadline exceeded') from None
         except (aiohttp.ClientError, ssl.SSLError, UnicodeDecodeError) as error:
             raise WebhookFailed(f'failed to call webhook: Post "{client["url"]}": {error}') from error
-        return _verified(text, request["uid"])
+        return _response_of(text, request["uid"])
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             headers = {"User-Agent": "kube-apiserver-admission", "Accept": "application/json, */*"}
             self._session = aiohttp.ClientSession(headers=headers)
@@ -156,9 +130,7 @@ class Webhooks:
 
 def _rule_matches(rule: Json, review: Review) -> bool:
     kind, subresource = review.target.kind, review.target.subresource
-    if rule["scope"] == "Namespaced" and not kind.namespaced:
-        return False
-    if rule["scope"] == "Cluster" and kind.namespaced:
+    if rule["scope"] != "*" and (rule["scope"] == "Namespaced") != kind.namespaced:
         return False
     for key, wanted in (("operations", review.operation), ("apiGroups", kind.group), ("apiVersions", kind.version)):
         if "*" not in rule[key] and wanted not in rule[key]:
@@ -171,12 +143,11 @@ def _rule_matches(rule: Json, review: Review) -> bool:
 
 
 def _request(review: Review, body: Json) -> Json:
-    """What a webhook is told, as the real API server tells it."""
+    """The `request` of an AdmissionReview, as the real API server sends it."""
     kind, target = review.target.kind, review.target
     group, _, version = body["apiVersion"].rpartition("/")
     shown = {"group": group, "version": version, "kind": body["kind"]}  # an Eviction, for `pods/eviction`
     resource = {"group": kind.group, "version": kind.version, "resource": kind.plural}
-    deleting = review.operation == "DELETE"
     options: Json = {"kind": f"{review.operation.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"}
     request: Json = {
         "uid": str(uuid.uuid4()),
@@ -186,7 +157,7 @@ def _request(review: Review, body: Json) -> Json:
         "requestResource": resource,
         "operation": review.operation,
         "userInfo": _USER,
-        "object": None if deleting else body,
+        "object": None if review.operation == "DELETE" else body,
         "oldObject": review.before,
         "dryRun": review.dry_run,
         "options": options | ({"dryRun": ["All"]} if review.dry_run else {}),
@@ -200,37 +171,31 @@ def _request(review: Review, body: Json) -> Json:
     return request
 
 
-def _verified(text: str, uid: str) -> Json:
-    """The answer, if it is one to what was asked."""
+def _response_of(text: str, uid: str) -> Json:
+    """The response in an answer, if it is a valid one to this request."""
     try:
         review = json.loads(text)
     except ValueError as error:
         raise WebhookFailed(f"failed to call webhook: couldn't get version/kind; json parse error: {error}") from None
     response = review.get("response") if isinstance(review, dict) else None
     if not isinstance(response, dict):
-        raise WebhookFailed("received invalid webhook response: webhook response was absent")
-    bad = "received invalid webhook response:"
+        raise WebhookFailed(f"{_INVALID} webhook response was absent")
     if response.get("uid") != uid:
-        raise WebhookFailed(f'{bad} expected response.uid="{uid}", got "{response.get("uid", "")}"')
+        raise WebhookFailed(f'{_INVALID} expected response.uid="{uid}", got "{response.get("uid", "")}"')
     if (review.get("apiVersion"), review.get("kind")) != ("admission.k8s.io/v1", "AdmissionReview"):
-        got = f"{review.get('apiVersion', '')}, Kind={review.get('kind', '')}"
-        raise WebhookFailed(f"{bad} expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {got}")
-    patch, sort = response.get("patch"), response.get("patchType")
-    if bool(patch) != bool(sort):
-        given, lacking = ("patch", "patchType") if patch else ("patchType", "patch")
-        raise WebhookFailed(f"{bad} webhook returned response.{given} but not response.{lacking}")
-    if sort and sort != "JSONPatch":
-        raise WebhookFailed(f'unsupported patch type "{sort}"')
+        raise WebhookFailed(f"{_INVALID} expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview")
+    if bool(response.get("patch")) != bool(response.get("patchType")):
+        raise WebhookFailed(f"{_INVALID} response.patch and response.patchType go together")
+    if response.get("patchType", "JSONPatch") != "JSONPatch":
+        raise WebhookFailed(f'unsupported patch type "{response["patchType"]}"')
     return response
 
 
-def _answered(name: str, review: Review, body: Json, response: Json) -> Json:
-    """What an answer makes of an object."""
+def _apply_answer(name: str, review: Review, body: Json, response: Json) -> Json:
+    """The object as an answer wants it."""
     if response.get("allowed") is not True:
         raise _denied(name, response.get("status") or {})
-    if not response.get("patch"):
-        return body
-    operations = _operations(response["patch"])
+    operations = _operations(response["patch"]) if response.get("patch") else []
     if not operations:
         return body
     if review.operation == "DELETE":
@@ -259,11 +224,10 @@ def _operations(patch: object) -> list[Json]:
 
 
 def _denied(name: str, status: Json) -> Refusal:
-    by = f'admission webhook "{name}" denied the request'
     why = status.get("message") or status.get("reason")
-    code = status.get("code") or 0
-    message = f"{by}: {why}" if why else f"{by} without explanation"
-    return Refusal(max(code, 400), status.get("reason", ""), message, status.get("details"))
+    message = f'admission webhook "{name}" denied the request'
+    message += f": {why}" if why else " without explanation"
+    return Refusal(max(status.get("code") or 0, 400), status.get("reason", ""), message, status.get("details"))
 
 
 def _internal(why: str) -> Refusal:
@@ -271,8 +235,8 @@ def _internal(why: str) -> Refusal:
 
 
 @lru_cache(maxsize=64)  # so that connections, which belong to a context, are kept
-def _trusting(bundle: str) -> ssl.SSLContext:
-    """Trust the webhook's own authority and nobody else; the machine's, where it names none."""
+def _trust(bundle: str) -> ssl.SSLContext:
+    """Trust the webhook's own authority alone; the machine's, where it names none."""
     try:
         trusted = base64.b64decode(bundle).decode() if bundle else None
         return verifying_as_go(ssl.create_default_context(cadata=trusted))

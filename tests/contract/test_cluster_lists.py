@@ -137,11 +137,3 @@ def test_a_list_may_be_had_as_a_table(seven: Space) -> None:
     assert [row["cells"][0] for row in table["rows"]] == [f"lease-{number}" for number in range(7)]
     assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
     assert name_of(table["rows"][0]["object"]) == "lease-0"
-
-
-def test_a_list_may_be_had_without_its_specs(seven: Space) -> None:
-    accept = {"Accept": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"}
-    found = seven.api.get(seven.path("Lease"), accept)
-    assert found["kind"] == "PartialObjectMetadataList"
-    assert names(found["items"]) == [f"lease-{number}" for number in range(7)]
-    assert all("spec" not in item for item in found["items"])

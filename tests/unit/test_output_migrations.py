@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubemini.server.ages import human
+from kubemini.server.tables import human
 from rescheduler.cli.output.ages import age
 from rescheduler.cli.output.migrations import Layout, Stream, migration_lines, row
 from rescheduler.cli.output.terminal import Terminal

@@ -43,7 +43,7 @@ def _controller_scale(api: Api, pod: Entry) -> tuple[str, int]:
     body = api.find(kind, (pod.key[0] if kind.namespaced else "", owner["name"]))
     if body is None or body["metadata"]["uid"] != owner["uid"]:
         raise NoScale(f'found no controllers for pod "{pod.key[1]}"')
-    return owner["uid"], scale_of(kind, body)["spec"].get("replicas", 0)
+    return owner["uid"], scale_of(body)["spec"].get("replicas", 0)
 
 
 def _deployment_of(api: Api, namespace: str, reference: Json) -> tuple[str, int] | None:

@@ -1,103 +1,154 @@
-"""Puts answers on the wire: objects, Statuses, texts, and lists that are too long for one piece.
+"""Sends answers: single objects, lists in pieces, Statuses, and the shapes in which objects are shown.
 
-Everything that is not a watch is sent from here. Large answers are compressed for clients that ask for it, and long
-lists are written in pieces, so that neither the event loop nor the memory has to hold all of them at once.
+Whole objects are never decoded: the bytes of the store go out as they are. Clients that ask for a Table get rows.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import gzip
-import zlib
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import msgspec
-import yaml
 from aiohttp import web
 
-from kubemini.refusals import Json, Refusal
-from kubemini.server.negotiation import JSON, YAML
-from kubemini.server.options import flag
+from kubemini import events
+from kubemini.kinds import EVENT, Kind
+from kubemini.refusals import Json, Refusal, bad_request
+from kubemini.server import tables
+from kubemini.server.requests import wants
+from kubemini.store import Entry
 
-_COMPRESSED_FROM = 128 * 1024
-_LEVEL = 1  # on loopback, time counts for more than bytes
+JSON = "application/json"
+NOT_CACHED = {"Cache-Control": "no-cache, private"}
+
 _PIECE = 250
-_HEADERS = {"Cache-Control": "no-cache, private"}
-_READ_BY_PEOPLE = ("curl", "Wget", "Mozilla/5.0")
+_META = "meta.k8s.io/v1"
+
+_encode = msgspec.json.encode
+_decode = msgspec.json.decode
 
 
-def answer(request: web.Request, body: Any, *, status: int = 200, encoding: str = JSON) -> web.Response:
-    """One object, as bytes or not."""
-    raw = body if isinstance(body, bytes) else msgspec.json.encode(body)
-    if encoding == YAML:
-        raw = as_yaml(raw)
-    elif _pretty(request):
-        raw = msgspec.json.format(raw, indent=2)
-    if not raw.endswith(b"\n"):
-        raw += b"\n"
-    response = web.Response(status=status, content_type=encoding, headers=_HEADERS)
-    response.body = _compressed(request, response, raw)
-    return response
+class Whole:
+    """Shows the objects themselves."""
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        self._head = b'{"apiVersion":"%b","kind":"%b",' % (kind.api_version.encode(), kind.name.encode())
+
+    def one(self, raw: bytes) -> bytes:
+        """An object by itself."""
+        return raw
+
+    def event(self, raw: bytes) -> bytes:
+        """An object in a watch event."""
+        return raw
+
+    def opening(self, metadata: Json) -> bytes:
+        """A list up to its first item."""
+        kind = self._kind
+        head = {"kind": f"{kind.name}List", "apiVersion": kind.api_version, "metadata": metadata}
+        return _encode(head)[:-1] + b',"items":['
+
+    def item(self, raw: bytes) -> bytes:
+        """An object in a list. Built-in objects do not repeat what they are."""
+        if self._kind.custom or not raw.startswith(self._head):
+            return raw
+        return b"{" + raw[len(self._head) :]
 
 
-def refusal_answer(request: web.Request, refusal: Refusal) -> web.Response:
+class Rows:
+    """Shows rows of a Table, as `kubectl get` prints them."""
+
+    def __init__(self, kind: Kind, include: str) -> None:
+        if include not in ("", "Metadata", "Object", "None"):
+            raise bad_request(f'includeObject: Invalid value: "{include}"')
+        self._columns = tables.columns_of(kind)
+        self._include = include
+        self._has_begun = False
+
+    def one(self, raw: bytes) -> bytes:
+        """A Table of one row."""
+        return self.opening(_version_of(raw)) + self.item(raw) + b"]}"
+
+    def event(self, raw: bytes) -> bytes:
+        """A Table of one row. Only the first one of a watch has the columns."""
+        if not self._has_begun:
+            self._has_begun = True
+            return self.one(raw)
+        return self._opening(_version_of(raw), None) + self.item(raw) + b"]}"
+
+    def opening(self, metadata: Json) -> bytes:
+        """A Table up to its first row."""
+        return self._opening(metadata, [column.definition for column in self._columns])
+
+    def item(self, raw: bytes) -> bytes:
+        """A row."""
+        body = _decode(raw)
+        shown: Json | None = None
+        if self._include == "Object":
+            shown = body
+        elif self._include != "None":
+            shown = {"kind": "PartialObjectMetadata", "apiVersion": _META, "metadata": body["metadata"]}
+        return _encode({"cells": [column.cell(body) for column in self._columns], "object": shown})
+
+    def _opening(self, metadata: Json, columns: list[Json] | None) -> bytes:
+        head = {"kind": "Table", "apiVersion": _META, "metadata": metadata, "columnDefinitions": columns}
+        return _encode(head)[:-1] + b',"rows":['
+
+
+Shape = Whole | Rows
+
+
+def shape_of(request: web.Request, kind: Kind) -> Shape:
+    """The shape that a client wants."""
+    return Rows(kind, request.query.get("includeObject", "")) if wants(request, "Table") else Whole(kind)
+
+
+def raw_of(kind: Kind, entry: Entry) -> bytes:
+    """The bytes of a stored object in the form of the kind that was asked for."""
+    return _encode(events.shown(entry.object())) if kind.resource == EVENT.resource else entry.raw
+
+
+def answer(body: Json | bytes, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+    """One document."""
+    raw = body if isinstance(body, bytes) else _encode(body)
+    return web.Response(body=raw, status=status, content_type=JSON, headers=NOT_CACHED | (headers or {}))
+
+
+def answer_object(request: web.Request, kind: Kind, body: Json, status: int = 200) -> web.Response:
+    """An object as it was written, in the shape that the client wants."""
+    if kind.resource == EVENT.resource:
+        body = events.shown(body)
+    return answer(shape_of(request, kind).one(_encode(body)), status)
+
+
+def answer_refusal(refusal: Refusal) -> web.Response:
     """The Status of a request that was refused."""
-    response = answer(request, refusal.status, status=refusal.code)
     seconds = refusal.details.get("retryAfterSeconds")
-    if seconds:
-        response.headers["Retry-After"] = str(seconds)
-    return response
+    return answer(refusal.status, refusal.code, {"Retry-After": str(seconds)} if seconds else None)
 
 
-def success(details: Json) -> Json:
-    """The Status of something done that leaves nothing to show."""
-    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
-
-
-def text(body: str, status: int = 200) -> web.Response:
+def answer_text(body: str, status: int = 200) -> web.Response:
     """Plain text."""
-    return web.Response(text=body, status=status, headers=_HEADERS)
+    return web.Response(text=body, status=status, headers=NOT_CACHED)
 
 
-def as_yaml(raw: bytes) -> bytes:
-    """JSON as YAML."""
-    dumped: bytes = yaml.dump(msgspec.json.decode(raw), Dumper=yaml.CSafeDumper, encoding="utf-8", allow_unicode=True)
-    return dumped
-
-
-async def send_list(request: web.Request, opening: bytes, items: Iterable[bytes], closing: bytes) -> web.StreamResponse:
-    """A long list, in pieces."""
-    response = web.StreamResponse(headers=_HEADERS | {"Content-Type": JSON})
-    compressor = zlib.compressobj(_LEVEL, wbits=31) if _wants_gzip(request) else None
-    if compressor is not None:
-        response.headers["Content-Encoding"] = "gzip"
+async def send_list(request: web.Request, opening: bytes, items: Iterable[bytes]) -> web.StreamResponse:
+    """A list, in pieces: the event loop does other work between two of them."""
+    response = web.StreamResponse(headers=NOT_CACHED | {"Content-Type": JSON})
     await response.prepare(request)
-    with breaking_off(request):
-        for piece in _pieces(opening, items, closing):
-            packed = piece if compressor is None else compressor.compress(piece)
-            if packed:
-                await response.write(packed)
-            await asyncio.sleep(0)  # writing waits only when the client is slow: let others have their turn
-        await response.write_eof(b"" if compressor is None else compressor.flush())
+    with abort_on_error(request):
+        for piece in _pieces(opening, items):
+            await response.write(piece)
+            await asyncio.sleep(0)
+        await response.write_eof()
     return response
-
-
-def _pieces(opening: bytes, items: Iterable[bytes], closing: bytes) -> Iterator[bytes]:
-    pending, separator = [opening], b""
-    for number, item in enumerate(items, 1):
-        pending += (separator, item)
-        separator = b","
-        if number % _PIECE == 0:
-            yield b"".join(pending)
-            pending.clear()
-    yield b"".join(pending) + closing
 
 
 @contextlib.contextmanager
-def breaking_off(request: web.Request) -> Iterator[None]:
-    """An answer in pieces that fails half-way is broken off, so that the client does not take it for the whole."""
+def abort_on_error(request: web.Request) -> Iterator[None]:
+    """Break off an answer that fails half-way, so that the client does not take it for the whole."""
     try:
         yield
     except Exception:
@@ -106,19 +157,16 @@ def breaking_off(request: web.Request) -> Iterator[None]:
         raise
 
 
-def _compressed(request: web.Request, response: web.Response, raw: bytes) -> bytes:
-    if len(raw) < _COMPRESSED_FROM or not _wants_gzip(request):
-        return raw
-    response.headers["Content-Encoding"] = "gzip"
-    response.headers["Vary"] = "Accept-Encoding"
-    return gzip.compress(raw, _LEVEL)
+def _pieces(opening: bytes, items: Iterable[bytes]) -> Iterator[bytes]:
+    pending, separator = [opening], b""
+    for number, item in enumerate(items, 1):
+        pending += (separator, item)
+        separator = b","
+        if number % _PIECE == 0:
+            yield b"".join(pending)
+            pending.clear()
+    yield b"".join(pending) + b"]}\n"
 
 
-def _wants_gzip(request: web.Request) -> bool:
-    return "gzip" in request.headers.get("Accept-Encoding", "")
-
-
-def _pretty(request: web.Request) -> bool:
-    if "pretty" in request.query:
-        return flag(request.query, "pretty")
-    return request.headers.get("User-Agent", "").startswith(_READ_BY_PEOPLE)
+def _version_of(raw: bytes) -> Json:
+    return {"resourceVersion": _decode(raw)["metadata"].get("resourceVersion", "")}

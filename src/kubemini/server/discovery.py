@@ -1,25 +1,23 @@
-"""Discovery: which groups, versions and kinds are served, so that clients find the paths to them by themselves.
+"""Discovery: which groups, versions and kinds are served, and how they can be patched.
 
-Both forms are given: the old one, a request per group and version, and the aggregated one that kubectl asks for first.
-They are made anew each time, because CustomResourceDefinitions change what there is.
+kubectl asks for the aggregated form and, before a drain, for the list of one group and version. It reads in OpenAPI
+whether the server checks fields itself (`fieldValidation`); otherwise `apply` would want schemas, which are not served.
+Everything is computed on each request, because CustomResourceDefinitions change what there is.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from itertools import groupby
+from collections.abc import Iterator
 
 from kubemini.kinds import Kind, Kinds
 from kubemini.refusals import Json
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-MAJOR, MINOR = "1", "37"
 VERSION = {
-    "major": MAJOR,
-    "minor": MINOR,
-    "gitVersion": f"v{MAJOR}.{MINOR}.1+rescheduler",
+    "major": "1",
+    "minor": "37",
+    "gitVersion": "v1.37.1+kubemini",
     "gitCommit": "",
     "gitTreeState": "clean",
     "buildDate": "1970-01-01T00:00:00Z",
@@ -28,128 +26,126 @@ VERSION = {
     "platform": "embedded",
 }
 
-_PARTS: dict[str, tuple[Json, list[str]]] = {
+_SUBRESOURCES: dict[str, tuple[Json, list[str]]] = {
     "binding": ({"group": "", "version": "v1", "kind": "Binding"}, ["create"]),
     "eviction": ({"group": "policy", "version": "v1", "kind": "Eviction"}, ["create"]),
     "scale": ({"group": "autoscaling", "version": "v1", "kind": "Scale"}, ["get", "patch", "update"]),
     "status": ({}, ["get", "patch", "update"]),
-    "finalize": ({}, ["update"]),
     "token": ({"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"}, ["create"]),
 }
-_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
-_MATURITY = {"alpha": 0, "beta": 1, None: 2}
-
-
-def groups_of(kinds: Kinds) -> list[str]:
-    """The groups that are served, without the core one."""
-    return sorted({kind.group for kind in kinds} - {""})
-
-
-def versions_of(kinds: Kinds, group: str) -> list[str]:
-    """The versions of a group, the preferred one first."""
-    return sorted({kind.version for kind in kinds.of_group(group)}, key=_rank, reverse=True)
-
-
-def core_versions(address: str) -> Json:
-    """What /api answers."""
-    return {
-        "kind": "APIVersions",
-        "versions": ["v1"],
-        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
-    }
 
 
 def group_list(kinds: Kinds) -> Json:
-    """What /apis answers."""
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(kinds, name) for name in groups_of(kinds)]}
-
-
-def group(kinds: Kinds, name: str) -> Json | None:
-    """What /apis/GROUP answers."""
-    return {"kind": "APIGroup", "apiVersion": "v1"} | _group(kinds, name) if kinds.of_group(name) else None
+    """The answer to /apis for clients that do not ask for the aggregated form."""
+    groups = []
+    for name in _groups(kinds):
+        versions = [{"groupVersion": f"{name}/{each}", "version": each} for each in _versions(kinds, name)]
+        groups.append({"name": name, "versions": versions, "preferredVersion": versions[0]})
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
 def resource_list(kinds: Kinds, group: str, version: str) -> Json | None:
-    """What /apis/GROUP/VERSION answers."""
-    found = _sorted(kind for kind in kinds.of_group(group) if kind.version == version)
+    """The answer to /apis/GROUP/VERSION; None if it is not served."""
+    found = _kinds_of(kinds, group, version)
     if not found:
         return None
-    resources = [entry for kind in found for entry in _resources(kind)]
+    resources: list[Json] = []
+    for kind in found:
+        scope = {"namespaced": kind.namespaced}
+        about = {"name": kind.plural, "singularName": kind.singular, "kind": kind.name, "verbs": list(kind.verbs)}
+        resources.append(about | scope | _short_names(kind))
+        for name, shown, verbs in _subresources(kind):
+            resources.append({"name": f"{kind.plural}/{name}", "singularName": "", "verbs": verbs} | scope | shown)
     name = f"{group}/{version}" if group else version
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": resources}
 
 
 def aggregated(kinds: Kinds, *, core: bool) -> Json:
-    """Everything about the core group or about all others."""
+    """Everything about the core group, or about all others."""
     items = []
-    for name in [""] if core else groups_of(kinds):
-        versions = []
-        for version in versions_of(kinds, name):
-            found = _sorted(kind for kind in kinds.of_group(name) if kind.version == version)
-            resources = [_aggregated_resource(kind) for kind in found]
-            versions.append({"version": version, "resources": resources, "freshness": "Current"})
-        items.append({"metadata": {"name": name} if name else {}, "versions": versions})
+    for group in [""] if core else _groups(kinds):
+        versions = [
+            {
+                "version": version,
+                "resources": [_aggregated_resource(kind) for kind in _kinds_of(kinds, group, version)],
+                "freshness": "Current",
+            }
+            for version in _versions(kinds, group)
+        ]
+        items.append({"metadata": {"name": group} if group else {}, "versions": versions})
     return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
 
 
-def paths(kinds: Kinds) -> Json:
-    """What / answers."""
-    named = groupby(sorted({(kind.group, kind.version) for kind in kinds if kind.group}), key=lambda each: each[0])
-    found = ["/api", "/api/v1", "/apis"]
-    for name, versions in named:
-        found += [f"/apis/{name}", *(f"/apis/{name}/{version}" for _, version in versions)]
-    return {"paths": [*found, "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]}
+def openapi_index(kinds: Kinds) -> Json:
+    """The answer to /openapi/v3."""
+    roots = sorted({_root(kind) for kind in kinds})
+    return {"paths": {root: {"serverRelativeURL": f"/openapi/v3/{root}"} for root in roots}}
 
 
-def _group(kinds: Kinds, name: str) -> Json:
-    versions = [{"groupVersion": f"{name}/{each}", "version": each} for each in versions_of(kinds, name)]
-    return {"name": name, "versions": versions, "preferredVersion": versions[0]}
+def openapi_document(kinds: Kinds, root: str) -> Json | None:
+    """The answer to /openapi/v3/apis/GROUP/VERSION: that its kinds can be patched with checked fields."""
+    parameter = {"name": "fieldValidation", "in": "query", "schema": {"type": "string", "uniqueItems": True}}
+    paths = {}
+    for kind in kinds:
+        if _root(kind) != root:
+            continue
+        scope = "/namespaces/{namespace}" if kind.namespaced else ""
+        about = {"group": kind.group, "version": kind.version, "kind": kind.name}
+        patch = {
+            "parameters": [parameter],
+            "responses": {"200": {"description": "OK"}},
+            "x-kubernetes-action": "patch",
+            "x-kubernetes-group-version-kind": about,
+        }
+        paths[f"/{root}{scope}/{kind.plural}/{{name}}"] = {"patch": patch}
+    info = {"title": "Kubernetes", "version": VERSION["gitVersion"]}
+    document = {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": {}}}
+    return document if paths else None
 
 
-def _sorted(found: Iterable[Kind]) -> list[Kind]:
-    return sorted(found, key=lambda kind: kind.plural)
+def _groups(kinds: Kinds) -> list[str]:
+    """The groups that are served, without the core one."""
+    return sorted({kind.group for kind in kinds} - {""})
 
 
-def _resources(kind: Kind) -> list[Json]:
-    main = {
-        "name": kind.plural,
-        "singularName": kind.singular,
-        "namespaced": kind.namespaced,
-        "kind": kind.name,
-        "verbs": list(kind.verbs),
-    }
-    entries = [main | _extras(kind)]
-    for part in sorted(kind.subresources):
-        other, verbs = _PARTS[part]
-        about = {key: value for key, value in other.items() if other["group"] or key == "kind"} or {"kind": kind.name}
-        head = {"name": f"{kind.plural}/{part}", "singularName": "", "namespaced": kind.namespaced}
-        entries.append(head | about | {"verbs": verbs})
-    return entries
+def _versions(kinds: Kinds, group: str) -> list[str]:
+    """The versions of a group. Stable ones come first: the first one is preferred."""
+    versions = {kind.version for kind in kinds.of_group(group)}
+    return sorted(versions, key=lambda version: ("alpha" in version or "beta" in version, version))
+
+
+def _kinds_of(kinds: Kinds, group: str, version: str) -> list[Kind]:
+    return sorted((kind for kind in kinds.of_group(group) if kind.version == version), key=lambda kind: kind.plural)
 
 
 def _aggregated_resource(kind: Kind) -> Json:
+    about = {"group": kind.group, "version": kind.version, "kind": kind.name}
     resource = {
         "resource": kind.plural,
-        "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.name},
+        "responseKind": about,
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular,
         "verbs": list(kind.verbs),
-    } | _extras(kind)
-    parts = []
-    for part in sorted(kind.subresources):
-        other, verbs = _PARTS[part]
-        parts.append({"subresource": part, "responseKind": other or resource["responseKind"], "verbs": verbs})
-    return resource | ({"subresources": parts} if parts else {})
+        "subresources": [
+            {"subresource": name, "responseKind": about | shown, "verbs": verbs}
+            for name, shown, verbs in _subresources(kind)
+        ],
+    }
+    return resource | _short_names(kind)
 
 
-def _extras(kind: Kind) -> Json:
-    extras = {"shortNames": list(kind.short), "categories": list(kind.categories)}
-    return {key: value for key, value in extras.items() if value}
+def _subresources(kind: Kind) -> Iterator[tuple[str, Json, list[str]]]:
+    """The names of a kind's subresources, the kinds that they show, and their verbs."""
+    for name in sorted(kind.subresources):
+        if name in _SUBRESOURCES:
+            shown, verbs = _SUBRESOURCES[name]
+            yield name, shown or {"kind": kind.name}, verbs
 
 
-def _rank(version: str) -> tuple[int, int, int, str]:
-    """GA before beta before alpha, then the higher number; names that are no versions come last."""
-    found = _VERSION.fullmatch(version)
-    if found is None:
-        return (-1, 0, 0, version)
-    return (_MATURITY[found[2]], int(found[1]), int(found[3] or 0), "")
+def _short_names(kind: Kind) -> Json:
+    names = {"shortNames": list(kind.short), "categories": list(kind.categories)}
+    return {key: value for key, value in names.items() if value}
+
+
+def _root(kind: Kind) -> str:
+    return f"apis/{kind.api_version}" if kind.group else f"api/{kind.version}"

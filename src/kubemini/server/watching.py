@@ -1,8 +1,8 @@
-"""Watches: what happens to a collection, told as it happens, from a version on or after a list of what is there.
+"""Watches: what happens to a collection, sent as it happens, from a version on or after a list of what is there.
 
-Each write calls every watch of its kind, which only notes what concerns it; a task per watch does the rest, so that a
-slow client holds up nobody. One that does not keep up at all is cut off and has to come again, instead of filling the
-memory. Bookmarks tell quiet clients how far they have seen.
+Each write calls every watch of its kind, which only queues what concerns it. A task per watch sends it, so that a slow
+client delays no other. A client that does not keep up is cut off and has to list again. Bookmarks tell quiet clients
+how far they have seen.
 """
 
 from __future__ import annotations
@@ -19,27 +19,23 @@ from aiohttp import web
 from kubemini.api import Api
 from kubemini.kinds import DEFINITION
 from kubemini.refusals import Json, Refusal
-from kubemini.server import answers, negotiation, selection, shapes
-from kubemini.server.listing import too_large
-from kubemini.server.negotiation import JSON, METADATA, TABLE
-from kubemini.server.options import ListOptions
-from kubemini.server.paths import Place
-from kubemini.server.selection import Selection
-from kubemini.server.shapes import Shape
+from kubemini.server import answers
+from kubemini.server.answers import Shape
+from kubemini.server.listing import Selection, selection, too_large
+from kubemini.server.requests import ListOptions, Place
 from kubemini.store import HISTORY, Change, Entry
 
 BOOKMARK_SECONDS = 60.0
-_LAST_BOOKMARK_SECONDS = 2.0  # before the end: whoever comes again then has least to catch up with
+_LAST_BOOKMARK_SECONDS = 2.0  # before the end: a client that comes again then has least to catch up with
 _SHORTEST_SECONDS = 1800  # of a watch that names no time; up to twice as long, so that not all end at once
-_PATIENCE_SECONDS = 5.0
 _PIECE = 100
 _END_OF_INITIAL = {"k8s.io/initial-events-end": "true"}
 
 _encode = msgspec.json.encode
 
 
-class Happening(NamedTuple):
-    """Something that a watch tells: `entry` as it is now, or as it was before it went, at the version when it did."""
+class Event(NamedTuple):
+    """A watch event: `entry` as it is now, or as it was before it left, and the version of the change."""
 
     type: str
     entry: Entry
@@ -55,20 +51,16 @@ class Watches:
 
     async def serve(self, request: web.Request, place: Place, options: ListOptions) -> web.StreamResponse:
         """Watch until the client goes, its time is over, or the server ends."""
-        accepted = negotiation.accepted(request.headers.get("Accept", ""), TABLE, METADATA, yaml=False)
-        shape = shapes.shape_of(place.kind, accepted, request.query.get("includeObject", ""))
-        if place.name:
-            wanted = selection.one(place.kind, place.namespace, place.name)
-        else:
-            wanted = selection.selection(place.kind, place.namespace, options.labels, options.fields)
-        response = web.StreamResponse(headers={"Content-Type": JSON, "Cache-Control": "no-cache, private"})
+        shape = answers.shape_of(request, place.kind)
+        wanted = selection(place, options)
+        response = web.StreamResponse(headers=answers.NOT_CACHED | {"Content-Type": answers.JSON})
         watch = _Watch(self._api, wanted, options, _Stream(request, response, shape, wanted))
         self._running.add(watch)
         try:
-            with answers.breaking_off(request):
+            with answers.abort_on_error(request):
                 await watch.run()
         except ConnectionResetError:
-            pass  # the client has gone in the middle of a piece: there is nobody to tell
+            pass  # the client has gone in the middle of a piece
         finally:
             self._running.discard(watch)
         return response
@@ -77,9 +69,6 @@ class Watches:
         """End all of them."""
         for watch in self._running:
             watch.end()
-
-    def __len__(self) -> int:
-        return len(self._running)
 
 
 class _Stream:
@@ -90,55 +79,53 @@ class _Stream:
         self._response = response
         self._shape = shape
         self._kind = wanted.kind
-        self.writing_since: float | None = None
-        """Since when a piece waits for the client to take it."""
+        self._is_writing = False
 
     async def open(self) -> None:
-        """Send the answer's head."""
+        """Send the head of the answer."""
         await self._response.prepare(self._request)
 
     def cut(self) -> None:
-        """Hang up if the client does not take what it was sent: it would hold up the end of the answer for ever."""
-        if self.writing_since is not None and self._request.transport is not None:
+        """Abort a connection whose client does not take what is being sent; else the answer would never end."""
+        if self._is_writing and self._request.transport is not None:
             self._request.transport.abort()
 
-    async def tell(self, happenings: Iterable[Happening]) -> None:
+    async def send(self, events: Iterable[Event]) -> None:
         """Write events, some at a time."""
         piece: list[bytes] = []
-        for happening in happenings:
-            piece.append(self._event(happening.type, self._object(happening)))
+        for event in events:
+            piece.append(_line(event.type, self._object(event)))
             if len(piece) >= _PIECE:
                 await self._write(b"".join(piece))
                 piece.clear()
-                await asyncio.sleep(0)  # writing waits only when the client is slow: let others have their turn
+                await asyncio.sleep(0)  # writing waits only when the client is slow
         if piece:
             await self._write(b"".join(piece))
 
     async def bookmark(self, version: int, annotations: dict[str, str] | None = None) -> None:
-        """Say that everything up to a version has been told."""
+        """Say that everything up to a version has been sent."""
         metadata: Json = {"resourceVersion": str(version)}
         if annotations:
             metadata["annotations"] = annotations
         body = {"apiVersion": self._kind.api_version, "kind": self._kind.name, "metadata": metadata}
-        await self._write(self._event("BOOKMARK", self._shape.event(_encode(body))))
+        await self._write(_line("BOOKMARK", self._shape.event(_encode(body))))
 
     async def refuse(self, refusal: Refusal) -> None:
-        """Say that the watch cannot go on; the answer's head has gone out, so it is an event."""
-        await self._write(self._event("ERROR", _encode(refusal.status)))
+        """Say that the watch cannot go on. The head of the answer is out, so it is an event."""
+        await self._write(_line("ERROR", _encode(refusal.status)))
 
-    def _object(self, happening: Happening) -> bytes:
-        raw = shapes.raw_of(self._kind, happening.entry)
-        if happening.version != happening.entry.version:
-            raw = shapes.versioned(raw, happening.version)
+    def _object(self, event: Event) -> bytes:
+        raw = answers.raw_of(self._kind, event.entry)
+        if event.version != event.entry.version:
+            body = msgspec.json.decode(raw)
+            body["metadata"]["resourceVersion"] = str(event.version)
+            raw = _encode(body)
         return self._shape.event(raw)
 
-    def _event(self, sort: str, raw: bytes) -> bytes:
-        return b'{"type":"%b","object":%b}\n' % (sort.encode(), raw)
-
     async def _write(self, data: bytes) -> None:
-        self.writing_since = asyncio.get_running_loop().time()
+        self._is_writing = True
         await self._response.write(data)
-        self.writing_since = None
+        self._is_writing = False
 
 
 class _Watch:
@@ -149,27 +136,27 @@ class _Watch:
         self._wanted = wanted
         self._options = options
         self._stream = stream
-        self._pending: deque[Happening] = deque()
+        self._pending: deque[Event] = deque()
         self._wake = asyncio.Event()
         self._ended = False
-        loop = asyncio.get_running_loop()
+        self._time = asyncio.get_running_loop().time
         seconds = options.seconds or random.uniform(_SHORTEST_SECONDS, 2 * _SHORTEST_SECONDS)  # noqa: S311  no secret
-        self._deadline = loop.time() + seconds
-        self._bookmark_at = self._next_bookmark(loop.time())
-        self._time = loop.time
+        self._deadline = self._time() + seconds
+        self._bookmark_at = self._next_bookmark(self._time())
+        self._begins_with_list = options.initial or (options.initial is None and not options.version)
 
     async def run(self) -> None:
-        """Tell until it is over."""
+        """Send events until it is over."""
         unsubscribe = self._subscribe()
         try:
             initial, refusal = self._beginning()
-            told = self._api.store.version
+            version = self._api.store.version
             await self._stream.open()
             async with asyncio.timeout_at(self._deadline):
                 if refusal is not None:
                     await self._stream.refuse(refusal)
                 else:
-                    await self._tell(initial, told)
+                    await self._send(initial, version)
         except TimeoutError:
             self._stream.cut()
         finally:
@@ -177,7 +164,7 @@ class _Watch:
             self._pending.clear()
 
     def end(self) -> None:
-        """Stop telling."""
+        """Stop sending."""
         self._ended = True
         self._wake.set()
         self._stream.cut()
@@ -187,49 +174,43 @@ class _Watch:
         kinds = (kind, DEFINITION) if kind.custom else (kind,)
         return self._api.store.subscribe(self._changed, *kinds)
 
-    def _beginning(self) -> tuple[Iterable[Happening], Refusal | None]:
-        """What is told first, or why nothing can be. Nothing happens meanwhile: this does not wait."""
-        options, store = self._options, self._api.store
-        if options.initial and (options.version or 0) > store.version:
-            return (), too_large(options.version or 0, store.version)
-        if options.initial or (options.initial is None and not options.version):
-            entries = self._wanted.of(store)
-            return (Happening("ADDED", entry, entry.version) for entry in entries), None
-        if not options.version:
+    def _beginning(self) -> tuple[Iterable[Event], Refusal | None]:
+        """What is sent first, or why nothing can be. This does not wait, so nothing happens meanwhile."""
+        store, version = self._api.store, self._options.version or 0
+        if self._begins_with_list:
+            if version > store.version:
+                return (), too_large(version, store.version)
+            return (Event("ADDED", entry, entry.version) for entry in self._wanted.of(store)), None
+        if not version:
             return (), None
         try:
-            changes = store.since(self._wanted.kind, options.version)
+            changes = store.since(self._wanted.kind, version)
         except Refusal as refusal:
             return (), refusal
-        return [told for change in changes if (told := self._happening(change)) is not None], None
+        return [event for change in changes if (event := self._event(change)) is not None], None
 
-    async def _tell(self, initial: Iterable[Happening], told: int) -> None:
-        await self._stream.tell(initial)
-        options = self._options
-        # The old way of asking for what is there (no version, or 0) is told the end of it, too, if it takes bookmarks.
-        if options.bookmarks and (options.initial or (options.initial is None and not options.version)):
-            await self._stream.bookmark(told, _END_OF_INITIAL)
+    async def _send(self, initial: Iterable[Event], version: int) -> None:
+        await self._stream.send(initial)
+        if self._options.bookmarks and self._begins_with_list:
+            await self._stream.bookmark(version, _END_OF_INITIAL)
         while not self._ended:
-            await self._stream.tell(self._drain())
+            await self._stream.send(self._drain())
             if self._ended:
                 return
             now = self._time()
-            # What has happened while the last piece was written is not told yet, and a bookmark would skip it.
-            if options.bookmarks and now >= self._bookmark_at and not self._pending:
+            # What has happened while the last piece was written is not sent yet, and a bookmark would skip it.
+            if self._options.bookmarks and now >= self._bookmark_at and not self._pending:
                 self._bookmark_at = self._next_bookmark(now)
                 await self._stream.bookmark(self._api.store.version)
             await self._wait()
 
     async def _wait(self) -> None:
-        """Until there is something to do; a time-out is no end."""
+        """Wait for an event, the end, or the time of the next bookmark."""
         if self._pending or self._ended:
             return
         self._wake.clear()
-        if not self._options.bookmarks:
-            await self._wake.wait()
-            return
         try:
-            async with asyncio.timeout_at(self._bookmark_at):
+            async with asyncio.timeout_at(self._bookmark_at if self._options.bookmarks else None):
                 await self._wake.wait()
         except TimeoutError:
             if self._time() >= self._deadline:
@@ -239,12 +220,12 @@ class _Watch:
         last = self._deadline - _LAST_BOOKMARK_SECONDS
         return min(now + BOOKMARK_SECONDS, last) if now < last else self._deadline + BOOKMARK_SECONDS
 
-    def _drain(self) -> Iterator[Happening]:
+    def _drain(self) -> Iterator[Event]:
         while self._pending:
             yield self._pending.popleft()
 
     def _changed(self, change: Change) -> None:
-        """Called inside each write: note it, and wake the task."""
+        """Called inside each write: queue it, and wake the task."""
         kind = self._wanted.kind
         if change.kind.stored_as != kind.stored_as:
             if change.type == "DELETED" and change.entry.key[1] == kind.resource:
@@ -252,23 +233,25 @@ class _Watch:
             return
         if change.version <= (self._options.version or 0):
             return
-        happening = self._happening(change)
-        if happening is None or self._ended:
+        event = self._event(change)
+        if event is None or self._ended:
             return
-        self._pending.append(happening)
+        self._pending.append(event)
         self._wake.set()
-        since = self._stream.writing_since
-        # One that merely had no turn yet, because very much happened at once, is not slow.
-        if len(self._pending) > HISTORY and since is not None and self._time() - since > _PATIENCE_SECONDS:
+        if len(self._pending) > HISTORY:
             self._pending.clear()
             self.end()
 
-    def _happening(self, change: Change) -> Happening | None:
-        """What a change is to this watch: an object that comes to match is new, one that ceases to is gone."""
+    def _event(self, change: Change) -> Event | None:
+        """What a change is to this watch: an object that comes to match is new, one that ceases to match is gone."""
         entry, before = change.entry, change.before
         matched = before is not None and self._wanted.matches(before)
         if change.type != "DELETED" and self._wanted.matches(entry):
-            return Happening("MODIFIED" if matched else "ADDED", entry, change.version)
+            return Event("MODIFIED" if matched else "ADDED", entry, change.version)
         if matched and before is not None:
-            return Happening("DELETED", before, change.version)
+            return Event("DELETED", before, change.version)
         return None
+
+
+def _line(event: str, raw: bytes) -> bytes:
+    return b'{"type":"%b","object":%b}\n' % (event.encode(), raw)

@@ -1,161 +1,171 @@
-"""Writing: create, update, patch and delete, for whole objects and for their status.
+"""Writing: create, update, patch and delete, for whole objects and their status; and the other subresources.
 
-Here HTTP becomes calls of `api` and back; what may be written and what then happens is decided there. Kinds that only
-show what another kind stores (events.k8s.io, versions of custom resources) are turned into it on the way in and back
-on the way out.
+HTTP becomes calls of `api`, `eviction`, `binding` and `scale` here; what may be written is decided there. Events of
+events.k8s.io are kept as core Events, so they are converted on the way in and on the way out.
 """
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from dataclasses import replace
 
 from aiohttp import web
 
-from kubemini import patches, views
-from kubemini.api import Api, Deletion, Target
-from kubemini.kinds import JOB, Kind
-from kubemini.refusals import Fault, Json, invalid
+from kubemini import binding, events, eviction, patches, scale
+from kubemini.api import Api, Target
+from kubemini.custom import CustomKind, prune
+from kubemini.kinds import CORE_EVENT, EVENT, Kind
+from kubemini.refusals import Fault, Json, bad_request, invalid
 from kubemini.reviews import Accounts
-from kubemini.server import answers, bodies, negotiation, shapes
-from kubemini.server.listing import Listing, Page
-from kubemini.server.negotiation import METADATA, TABLE
-from kubemini.server.options import (
-    WriteOptions,
-    deletion_options,
-    list_options,
-    write_options,
-)
-from kubemini.server.paths import Place
-from kubemini.server.selection import selection
+from kubemini.server import answers, requests
+from kubemini.server.listing import Listing, selection
+from kubemini.server.requests import Place, WriteOptions, deletion_of, list_options, object_body, write_options
 
-APPLY = "application/apply-patch+yaml"
-_SHOWN_WHEN_GONE = frozenset(
-    {"pods", "services", "serviceaccounts", "resourcequotas", "persistentvolumeclaims", "persistentvolumes"}
-    | {"storageclasses.storage.k8s.io", "csinodes.storage.k8s.io"}
-)
+_SCALE = Kind("autoscaling", "v1", "Scale", "scales")
+_SHOWN_WHEN_GONE = ("pods", "services", "serviceaccounts", "persistentvolumeclaims", "persistentvolumes")
+"""Kinds whose deletion is answered with the object instead of a Status."""
 
 
 class Writing:
-    """Answers what is written."""
+    """Answers requests that write."""
 
     def __init__(self, api: Api, listing: Listing, accounts: Accounts) -> None:
         self._api = api
-        self._accounts = accounts
         self._listing = listing
+        self._accounts = accounts
 
     async def create(self, request: web.Request, place: Place) -> web.Response:
-        """A new object."""
-        options = write_options(request.query, "CreateOptions")
-        body = bodies.checked(place.kind, await bodies.object_body(request, place.kind.name))
-        if review := self._accounts.reviews.get(place.kind):  # asked and answered, never kept
-            return answers.answer(request, review(body), status=201)
-        unknown = self._unknown(place.kind, body, options)
-        stored = views.stored(place.kind, body) if place.kind.storage else body
-        made = await self._api.create(target_of(request, self._api, place), stored, dry_run=options.dry_run)
-        return self._shown(request, place, made, status=201, unknown=unknown)
+        """Create an object."""
+        options, body = await self._read(request, place)
+        if review := self._accounts.reviews.get(place.kind):  # answered, never kept
+            return answers.answer(review(body), 201)
+        made = await self._api.create(_target(place), _stored(place.kind, body), dry_run=options.dry_run)
+        return answers.answer_object(request, place.kind, made, 201)
 
     async def update(self, request: web.Request, place: Place) -> web.Response:
-        """A whole new version of an object, or of its status."""
-        options = write_options(request.query, "UpdateOptions")
-        body = bodies.checked(place.kind, await bodies.object_body(request, place.kind.name))
-        unknown = self._unknown(place.kind, body, options)
-        stored = views.stored(place.kind, body) if place.kind.storage else body
-        written = await self._api.replace(target_of(request, self._api, place), stored, dry_run=options.dry_run)
-        return self._shown(request, place, written, unknown=unknown)
+        """Replace an object, or its status."""
+        options, body = await self._read(request, place)
+        written = await self._api.replace(_target(place), _stored(place.kind, body), dry_run=options.dry_run)
+        return answers.answer_object(request, place.kind, written)
 
     async def patch(self, request: web.Request, place: Place) -> web.Response:
-        """A change to an object, or to its status."""
-        options = write_options(request.query, "PatchOptions")
-        sort = negotiation.content_type(request.headers.get("Content-Type", ""))
-        raw = await bodies.raw_body(request)
-        if sort == APPLY:
+        """Patch an object, or its status."""
+        options, form = write_options(request.query), requests.content_type(request)
+        raw = await requests.raw_body(request)
+        if form == patches.APPLY:
             return await self._apply(request, place, raw, options)
         kind = place.kind
-        unknown = self._unknown(kind, bodies.patched_fields(raw, sort), options, raw)
 
         def edit(before: Json) -> Json:
-            shown = views.shown(kind, before) if kind.storage else before
-            body = bodies.checked(kind, patches.apply_patch(kind, sort, raw, shown))
-            return views.stored(kind, body) if kind.storage else body
+            shown = events.shown(before) if kind.resource == EVENT.resource else before
+            body = requests.with_head(kind, patches.apply_patch(kind, form, raw, shown))
+            _check_fields(kind, body, options)
+            return _stored(kind, body)
 
-        written = await self._api.edit(target_of(request, self._api, place), edit, dry_run=options.dry_run)
-        return self._shown(request, place, written, unknown=unknown)
+        written = await self._api.edit(_target(place), edit, dry_run=options.dry_run)
+        return answers.answer_object(request, kind, written)
 
     async def delete(self, request: web.Request, place: Place) -> web.Response:
-        """Let go of an object."""
-        deletion = await self._deletion(request, place.kind)
-        target = target_of(request, self._api, place)
-        entry = self._api.store.get(target.kind, target.key)
+        """Delete an object."""
+        deletion = deletion_of(place.kind, request.query, await requests.optional_body(request, "DeleteOptions"))
+        target = _target(place)
         gone = await self._api.delete(target, deletion)
         left = self._api.store.get(target.kind, target.key)
-        if deletion.dry_run:
-            stays = bool(gone["metadata"].get("finalizers"))
-        else:
-            stays = left is not None and entry is not None and left.uid == entry.uid
+        stays = left is not None and left.uid == gone["metadata"]["uid"]
         if stays or place.kind.resource in _SHOWN_WHEN_GONE:
-            return self._shown(request, place, gone)
-        kind = place.kind
-        details = {"name": place.name, "group": kind.group, "kind": kind.plural, "uid": gone["metadata"]["uid"]}
-        return answers.answer(request, answers.success({key: value for key, value in details.items() if value}))
+            return answers.answer_object(request, place.kind, gone)
+        about = {"name": place.name, "group": place.kind.group, "kind": place.kind.plural}
+        details = {key: value for key, value in about.items() if value} | {"uid": gone["metadata"]["uid"]}
+        return answers.answer(
+            {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+        )
 
     async def delete_collection(self, request: web.Request, place: Place) -> web.StreamResponse:
-        """Let go of all objects that are selected; the answer is how they were."""
+        """Delete all objects that are selected; the answer is how they were."""
         options = list_options(request.query)
-        wanted = selection(place.kind, place.namespace, options.labels, options.fields)
-        deletion = await self._deletion(request, place.kind)
-        page: Page = self._listing.page(wanted, options)
+        deletion = deletion_of(place.kind, request.query, await requests.optional_body(request, "DeleteOptions"))
+        page = self._listing.page(selection(place, options), options)
         for entry in page.entries:
-            target = replace(target_of(request, self._api, place), namespace=entry.key[0], name=entry.key[1])
+            target = replace(_target(place), namespace=entry.key[0], name=entry.key[1])
             if self._api.store.get(target.kind, target.key) is not None:
                 await self._api.delete(target, deletion)
-        shape = shapes.Whole(place.kind)
-        items = (shape.item(shapes.raw_of(place.kind, entry)) for entry in page.entries)
-        return await answers.send_list(request, shape.opening(page.metadata), items, shapes.CLOSING)
+        shape = answers.Whole(place.kind)
+        items = (shape.item(answers.raw_of(place.kind, entry)) for entry in page.entries)
+        return await answers.send_list(request, shape.opening(page.metadata), items)
+
+    async def evict(self, request: web.Request, place: Place) -> web.Response:
+        """Delete a pod if its disruption budgets allow it."""
+        options = write_options(request.query)
+        body = await object_body(request, "Eviction")
+        status = await eviction.evict(self._api, _target(place), body, dry_run=options.dry_run)
+        return answers.answer(status, 201)
+
+    async def bind(self, request: web.Request, place: Place) -> web.Response:
+        """Assign a pod to a node."""
+        options = write_options(request.query)
+        body = await object_body(request, "Binding")
+        return answers.answer(await binding.bind(self._api, _target(place), body, dry_run=options.dry_run), 201)
+
+    async def token(self, request: web.Request, place: Place) -> web.Response:
+        """Give a token for a service account."""
+        head = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+        body = head | await object_body(request, "TokenRequest")
+        return answers.answer(self._accounts.token_of(_target(place), body), 201)
+
+    async def scale(self, request: web.Request, place: Place) -> web.Response:
+        """Show or change how many replicas a workload has."""
+        target = _target(place)
+        if request.method == "GET":
+            return answers.answer(scale.scale_of(self._api.get(target)))
+        options = write_options(request.query)
+        change = await self._scale_change(request)
+
+        def edit(before: Json) -> Json:
+            return scale.rescaled(place.kind, before, change(scale.scale_of(before)))
+
+        written = await self._api.edit(target, edit, dry_run=options.dry_run)
+        return answers.answer(scale.scale_of(written))
+
+    async def _scale_change(self, request: web.Request) -> Callable[[Json], Json]:
+        """From the Scale as it is to the Scale that is wanted."""
+        if request.method == "PUT":
+            given = await object_body(request, "Scale")
+            return lambda _: given
+        form, raw = requests.content_type(request), await requests.raw_body(request)
+        return lambda before: patches.apply_patch(_SCALE, form, raw, before)
+
+    async def _read(self, request: web.Request, place: Place) -> tuple[WriteOptions, Json]:
+        options = write_options(request.query)
+        body = requests.with_head(place.kind, await object_body(request, place.kind.name))
+        _check_fields(place.kind, body, options)
+        return options, body
 
     async def _apply(self, request: web.Request, place: Place, raw: bytes, options: WriteOptions) -> web.Response:
         if not options.manager:
-            faults = [Fault("fieldManager", "Required value", "is required for apply patch")]
-            raise invalid(Kind("meta.k8s.io", "v1", "PatchOptions", "patchoptions"), "", faults)
-        body = bodies.decoded(raw, APPLY, place.kind.name)
-        if place.kind.storage:
-            raise patches.unsupported([patches.JSON_PATCH, patches.MERGE, patches.STRATEGIC])
-        target = Target(place.kind, place.namespace, place.name, place.subresource)
-        written, created = await patches.apply_server_side(self._api, target, body, dry_run=options.dry_run)
-        return self._shown(request, place, written, status=201 if created else 200)
-
-    async def _deletion(self, request: web.Request, kind: Kind) -> Deletion:
-        deletion = deletion_options(request.query, await bodies.optional_body(request, "DeleteOptions"))
-        if deletion.propagation:
-            return deletion
-        # Jobs are older than the garbage collector: who does not say otherwise keeps their pods.
-        return replace(deletion, propagation="Orphan" if kind.resource == JOB.resource else "Background")
-
-    def _unknown(self, kind: Kind, body: Json, options: WriteOptions, patch: bytes | None = None) -> list[str]:
-        """The fields to warn of; refused if the client wants that."""
-        if options.validation == "Ignore":
-            return []
-        unknown = bodies.unknown_fields(kind, body)
-        if options.validation == "Strict":
-            bodies.refuse_unknown(kind, unknown, patch)
-        return unknown
-
-    def _shown(
-        self, request: web.Request, place: Place, body: Json, *, status: int = 200, unknown: list[str] | None = None
-    ) -> web.Response:
-        """An object as it was written, in the form that the client wants."""
-        kind = place.kind
-        accepted = negotiation.accepted(request.headers.get("Accept", ""), TABLE, METADATA)
-        shape = shapes.shape_of(kind, accepted, request.query.get("includeObject", ""))
-        if kind.storage and body.get("apiVersion") != kind.api_version:
-            body = views.shown(kind, body)
-        raw = shape.one(shapes.encoded(body))
-        response = answers.answer(request, raw, status=status, encoding=accepted.encoding)
-        for field in unknown or ():
-            response.headers.add("Warning", f'299 - "unknown field \\"{field}\\""')
-        return response
+            fault = Fault("fieldManager", "Required value", "is required for apply patch")
+            raise invalid(Kind("meta.k8s.io", "v1", "PatchOptions", "patchoptions"), "", [fault])
+        body = requests.decode_object(raw, answers.JSON, place.kind.name)
+        body = _stored(place.kind, body)
+        written, created = await patches.apply_server_side(self._api, _target(place), body, dry_run=options.dry_run)
+        return answers.answer_object(request, place.kind, written, 201 if created else 200)
 
 
-def target_of(request: web.Request, api: Api, place: Place) -> Target:
-    """The object that a write is about, in the kind that is stored."""
-    kind = views.storage_kind(api.kinds, place.kind) if place.kind.storage else place.kind
+def _target(place: Place) -> Target:
+    """What a write is about, in the kind that is stored."""
+    kind = CORE_EVENT if place.kind.resource == EVENT.resource else place.kind
     return Target(kind, place.namespace, place.name, place.subresource)
+
+
+def _stored(kind: Kind, body: Json) -> Json:
+    return events.stored(body) if kind.resource == EVENT.resource else body
+
+
+def _check_fields(kind: Kind, body: Json, options: WriteOptions) -> None:
+    """Refuse fields that a custom kind does not have, if the client wants that. Built-in kinds have no schema here."""
+    if not options.strict or not isinstance(kind, CustomKind):
+        return
+    if unknown := prune(kind.schema, copy.deepcopy(body)):
+        listed = ", ".join(f'unknown field "{field}"' for field in unknown)
+        shown = f'{kind.name} in version "{kind.version}" cannot be handled as a {kind.name}'
+        raise bad_request(f"{shown}: strict decoding error: {listed}")

@@ -12,15 +12,13 @@ import aiohttp
 import msgspec
 
 from kubemini.api import Api, Target
-from kubemini.kinds import NAMESPACE, POD, Kind
+from kubemini.kinds import NAMESPACE, Kind
 from kubemini.server.app import Server
 
 Json = dict[str, Any]
 
 TOKEN = "known to few"
-TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
-METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 PODS = "/api/v1/namespaces/default/pods"
 MAPS = "/api/v1/namespaces/default/configmaps"
 CONFIG_MAP = Kind("", "v1", "ConfigMap", "configmaps")
@@ -129,6 +127,3 @@ def pod(name: str, **fields: Any) -> Json:
 async def _events(response: aiohttp.ClientResponse) -> AsyncGenerator[Json, None]:
     while line := await response.content.readline():
         yield msgspec.json.decode(line)
-
-
-__all__ = ["MAPS", "METADATA", "METADATA_LIST", "POD", "PODS", "TABLE", "TOKEN", "Answer", "Client", "pod", "served"]

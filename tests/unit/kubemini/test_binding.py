@@ -79,18 +79,10 @@ async def test_another_pod_of_the_same_name_is_not_meant(api: Api) -> None:
     assert (await refused(bind(api, at(POD, "b"), binding("b")))).code == 404
 
 
-@pytest.mark.parametrize(
-    ("target", "why"),
-    [
-        ({"kind": "Pod", "name": "x"}, "target.kind: Unsupported value"),
-        ({"kind": "Node"}, "target.name: Required value"),
-    ],
-)
-async def test_a_binding_to_nothing_is_an_error(api: Api, target: Json, why: str) -> None:
+async def test_a_binding_to_nothing_is_an_error(api: Api) -> None:
     await create(api, POD, pod())
-    refusal = await refused(bind(api, at(POD, "a"), binding() | {"target": target}))
-    assert refusal.code == 500
-    assert refusal.message.startswith(why)
+    refusal = await refused(bind(api, at(POD, "a"), binding() | {"target": {"kind": "Node"}}))
+    assert (refusal.code, refusal.message) == (500, "target.name: Required value")
 
 
 async def test_a_dry_run_binds_nothing(api: Api) -> None:
