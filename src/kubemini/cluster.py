@@ -19,21 +19,17 @@ from typing import Any, Protocol, Self
 
 from kubemini.admission import AdmissionChain
 from kubemini.api import Api, Target
-from kubemini.controllers.accounts import AccountController
 from kubemini.controllers.base import Controller, Runner
-from kubemini.controllers.cron_job import CronJobController
 from kubemini.controllers.daemon_set import DaemonSetController
 from kubemini.controllers.deployment import DeploymentController
 from kubemini.controllers.disruption import DisruptionController
-from kubemini.controllers.expiry import ExpiryController
-from kubemini.controllers.garbage import GarbageController
+from kubemini.controllers.garbage_collector import EventExpiry, GarbageCollector
 from kubemini.controllers.job import JobController
-from kubemini.controllers.namespaces import NamespaceController
+from kubemini.controllers.namespaces import NamespaceController, ServiceAccountController
 from kubemini.controllers.node_lifecycle import NodeLifecycleController
-from kubemini.controllers.pod_garbage import QUARANTINE, PodGarbageController
+from kubemini.controllers.pod_eviction import QUARANTINE, PodGarbageCollector, TaintEvictionController
 from kubemini.controllers.replica_set import ReplicaSetController
 from kubemini.controllers.stateful_set import StatefulSetController
-from kubemini.controllers.taint_eviction import TaintEvictionController
 from kubemini.controllers.volumes import VolumeController
 from kubemini.definitions import Definitions
 from kubemini.kinds import NAMESPACE, NODE, NODE_METRICS, POD_METRICS, PRIORITY_CLASS
@@ -48,19 +44,18 @@ _PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-crit
 _REST = 0.02  # seconds: a hundred pods that start at once are one change to their ReplicaSet
 _CONTROLLERS: tuple[type[Any], ...] = (
     Definitions,
-    AccountController,
+    ServiceAccountController,
     NamespaceController,
-    GarbageController,
+    GarbageCollector,
     DeploymentController,
     ReplicaSetController,
     StatefulSetController,
     DaemonSetController,
     JobController,
-    CronJobController,
     DisruptionController,
     TaintEvictionController,
     VolumeController,
-    ExpiryController,
+    EventExpiry,
 )
 
 
@@ -99,7 +94,7 @@ class EmbeddedCluster:
         self.kubelets = Kubelets(self.api, pulse.renewed_every)
         self._server = Server(self.api, self.token)
         nodes = NodeLifecycleController(self.api, pulse.grace)
-        garbage = PodGarbageController(self.api, pulse.lost_after)
+        garbage = PodGarbageCollector(self.api, pulse.lost_after)
         controllers: list[Controller] = [nodes, garbage, *(make(self.api) for make in _CONTROLLERS)]
         self._runners = [Runner(store, controller, _REST) for controller in controllers]
         self._owner: asyncio.Task[Any] | None = None

@@ -1,209 +1,318 @@
-"""DaemonSets: one pod on each node that the template is for, also on those that come later.
+"""DaemonSets: one pod on each node that the template is for, also on nodes that come later.
 
-Nodes that come, go or change their labels and taints have every DaemonSet looked at again; so have its pods. What is
-to be done is decided in `daemon_plan`, on which nodes in `daemon_nodes`, and what is a new template in
-`daemon_revisions`.
+A daemon pod tolerates what nodes suffer from (not ready, unreachable, pressure, unschedulable). The scheduler binds it
+like any other pod: a required node affinity names its node. A new template is rolled out by deleting old pods, as many
+as may be unavailable; there is no surge and there are no ControllerRevisions.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from kubemini.api import Api, Target
-from kubemini.controllers.children import Family, everyone, selector_in
-from kubemini.controllers.daemon_nodes import (
-    DaemonMould,
-    Eligibility,
-    node_facts,
-    target_node,
-    template_generation,
+from kubemini.api import Api
+from kubemini.controllers.controller_refs import ControllerRefManager
+from kubemini.controllers.pods import (
+    NODE_NAME,
+    REVISION_HASH,
+    Facts,
+    PodControl,
+    PodState,
+    PodStates,
+    PodTemplate,
+    hash_template,
+    scale_value,
+    seconds_now,
 )
-from kubemini.controllers.daemon_plan import DaemonPod, Sight, Work, placement, rolling_update, status_of
-from kubemini.controllers.daemon_revisions import DaemonRevisions
-from kubemini.controllers.facts import Facts
-from kubemini.controllers.pod_control import PodControl
-from kubemini.controllers.pod_state import PodStates, now
+from kubemini.controllers.selectors import node_terms, taints_of, terms_match, toleration, workload_selector
+from kubemini.controllers.writes import write_status
 from kubemini.events import EventRecorder
-from kubemini.kinds import CONTROLLER_REVISION, DAEMON_SET, NODE, POD, Kind
+from kubemini.kinds import DAEMON_SET, NODE, POD, Kind
 from kubemini.refusals import Json, Refusal
 from kubemini.store import Change, Entry, Key
+from rescheduler.model.shape import Taint
 
-_BURST = 250  # pods created or deleted before others have their turn, as in kube-controller-manager
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_FIELD = "metadata.name"
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 1.0, 900.0
+_TOLERATED = (
+    ("not-ready", "NoExecute"),
+    ("unreachable", "NoExecute"),
+    ("disk-pressure", "NoSchedule"),
+    ("memory-pressure", "NoSchedule"),
+    ("pid-pressure", "NoSchedule"),
+    ("unschedulable", "NoSchedule"),
+)
+
+
+class NodeFacts(NamedTuple):
+    """What a DaemonSet looks at in a node."""
+
+    name: str
+    labels: dict[str, str]
+    taints: tuple[Taint, ...]
+
+
+class Fit(NamedTuple):
+    """Whether a node gets a daemon pod, and whether it keeps one."""
+
+    run: bool
+    keep: bool
+
+
+class NodeFilter:
+    """Decides which nodes a template is for."""
+
+    def __init__(self, template: Json) -> None:
+        spec = template.get("spec") or {}
+        self._terms = node_terms(((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED))
+        self._labels = (spec.get("nodeSelector") or {}).items()
+        self._tolerations = [toleration(each) for each in daemon_tolerations(spec)]
+
+    def check(self, node: NodeFacts) -> Fit:
+        """Whether a node gets or keeps a pod."""
+        if not self._labels <= node.labels.items() or not terms_match(self._terms, node.labels, node.name):
+            return Fit(run=False, keep=False)
+        effects = {taint.effect for taint in node.taints if not any(t.tolerates(taint) for t in self._tolerations)}
+        return Fit(run=not effects & {"NoSchedule", "NoExecute"}, keep="NoExecute" not in effects)
+
+
+@dataclass(frozen=True, eq=False)
+class _DaemonPod:
+    entry: Entry
+    state: PodState
+    node: str
+    """The node that it is on, or is meant for."""
+
+    @property
+    def age(self) -> tuple[bool, float, str]:
+        """Of several pods on a node the first stays: bound ones first, then the oldest."""
+        return (not self.entry.fields[NODE_NAME], self.state.created, self.entry.key[1])
 
 
 @dataclass
-class _Backoff:
-    """How long a pod that fails again and again on one node is left lying there."""
+class _View:
+    """A DaemonSet with its nodes and pods, at one moment."""
 
-    delay: float
-    since: float
+    body: Json
+    revision: str
+    fits: dict[str, Fit]
+    pods: dict[str, list[_DaemonPod]]
+    """By node, the one that stays first."""
+    now: float
+    create: list[str] = field(default_factory=list)
+    """Nodes that get a pod."""
+    delete: list[_DaemonPod] = field(default_factory=list)
+
+    @property
+    def min_ready(self) -> int:
+        seconds: int = self.body["spec"].get("minReadySeconds") or 0
+        return seconds
+
+    def is_available(self, pod: _DaemonPod) -> bool:
+        return pod.state.available(self.min_ready, self.now)
+
+    def is_updated(self, pod: _DaemonPod) -> bool:
+        return pod.entry.labels.get(REVISION_HASH) == self.revision
 
 
 class DaemonSetController:
     """Keeps every DaemonSet on its nodes."""
 
     name = "daemonset-controller"
-    kinds: tuple[Kind, ...] = (DAEMON_SET, NODE, CONTROLLER_REVISION, POD)
+    kinds: tuple[Kind, ...] = (DAEMON_SET, NODE, POD)
 
     def __init__(self, api: Api) -> None:
         self._api = api
         self._store = api.store
-        self._family = Family(api, DAEMON_SET, POD)
-        self._revisions = DaemonRevisions(api)
+        self._refs = ControllerRefManager(api, DAEMON_SET, POD)
         self._states = PodStates()
         self._pods = Facts(self._read_pod)
-        self._nodes = Facts(node_facts)
+        self._nodes = Facts(_read_node)
         self._events = EventRecorder(api.store, self.name)
         self._control = PodControl(api, self._events)
-        self._eligible: dict[Key, tuple[tuple[str, int], Eligibility]] = {}
-        """By DaemonSet: its uid and generation, and which nodes that is for."""
-        self._backoffs: dict[tuple[str, int, str], _Backoff] = {}
-        """By DaemonSet, generation and node."""
+        self._backoffs: dict[tuple[str, str], tuple[float, float]] = {}
+        """By DaemonSet (uid) and node: how long a failed pod is left there, and since when."""
 
     def concerned(self, change: Change) -> Iterable[Key]:
-        """The DaemonSet itself, all of them when nodes change, the one that a pod or a revision belongs to."""
-        match change.kind.name:
-            case DAEMON_SET.name:
-                if change.type == "DELETED":
-                    self._forget(change.entry)
-                else:
-                    self._eligibility(change.entry)
-                return self._family.parent_changed(change)
-            case NODE.name:
-                return list(self._eligible) if self._node_is_different(change) else ()
-            case CONTROLLER_REVISION.name:
-                keys = list(self._revisions.family.child_changed(change))
-                return keys if change.type != "ADDED" or change.entry.controller is None else ()
-            case _:
-                keys = list(self._family.child_changed(change))
-                different = bool(keys) and self._states.is_different(change)
-                self._pods.note(change)
-                self._states.note(change)
-                return keys if different else ()
+        """The DaemonSet itself, that of a pod, and all of them when a node comes, goes or changes."""
+        if change.kind.name == DAEMON_SET.name:
+            return self._refs.owner_changed(change)
+        if change.kind.name == NODE.name:
+            return self._all_keys() if self._is_node_different(change) else ()
+        keys = list(self._refs.dependent_changed(change))
+        different = bool(keys) and self._states.is_different(change)
+        self._pods.note(change)
+        self._states.note(change)
+        return keys if different else ()
 
     async def reconcile(self, key: Key) -> float | None:
-        """Bring pods and nodes together, one step of a rolling update if that is due, and tell how it stands."""
+        """Bring pods to nodes, take a step of a rolling update if nothing else is to be done, and write the status."""
         body = self._api.find(DAEMON_SET, key)
-        selector = selector_in(body["spec"]) if body else None
+        selector = workload_selector(body) if body else None
         if body is None or selector is None or "deletionTimestamp" in body["metadata"]:
             return None
-        history = await self._revisions.history(body)
-        claimed = await self._family.claim(body, selector, everyone, everyone)
-        sight = self._sight(body, history.hashed, claimed)
-        work = placement(sight)
-        waits = list(self._held_back(sight, work))
-        if not work and (body["spec"].get("updateStrategy") or {}).get("type") == "RollingUpdate":
-            work = rolling_update(sight)
+        claimed = await self._refs.claim(body, selector)
+        view = self._view(body, claimed)
+        wait = self._place(view)
+        if not view.create and not view.delete:
+            _roll(view)
         failure: Refusal | None = None
         try:
-            await self._do(sight, work)
-            await self._revisions.clean(body, history, claimed)
+            await self._act(view)
         except Refusal as refusal:
             failure = refusal
-        if work:
-            sight = self._sight(body, history.hashed, self._family.of(body))
-        await self._tell(sight)
+        await write_status(self._api, DAEMON_SET, body, _status(view))
         if failure is not None:
             raise failure
-        return min([*waits, *self._becoming_available(sight)], default=None)
+        waits = (wait, self._states.next_available(claimed, view.min_ready, view.now))
+        return min((each for each in waits if each is not None), default=None)
 
-    def _sight(self, body: Json, revision: str, pods: Iterable[Entry]) -> Sight:
-        metadata = body["metadata"]
-        eligible = self._eligible[(metadata["namespace"], metadata["name"])][1]
-        by_node: dict[str, list[DaemonPod]] = {}
+    def _view(self, body: Json, pods: Iterable[Entry]) -> _View:
+        template = body["spec"]["template"]
+        node_filter = NodeFilter(template)
+        fits = {node.key[1]: node_filter.check(self._nodes.of(node)) for node in self._store.entries(NODE)}
+        by_node: dict[str, list[_DaemonPod]] = {}
         for entry in pods:
             pod = self._pods.of(entry)
-            if pod.node and not (pod.state.finished and pod.state.deleting):
+            if not (pod.state.finished and pod.state.deleting):
                 by_node.setdefault(pod.node, []).append(pod)
-        return Sight(body, revision, template_generation(body), eligible.nodes, by_node, now())
+        for on_node in by_node.values():
+            on_node.sort(key=lambda pod: pod.age)
+        return _View(body, hash_template(template), fits, by_node, seconds_now())
 
-    def _read_pod(self, entry: Entry) -> DaemonPod:
-        return DaemonPod(entry, self._states.of(entry), target_node(entry))
+    def _place(self, view: _View) -> float | None:
+        """Plan one pod per node, whatever its template. Returns in how many seconds a failed pod may be replaced."""
+        waits: list[float] = []
+        for name, fit in view.fits.items():
+            pods = view.pods.get(name, [])
+            staying = [pod for pod in pods if not pod.state.deleting]
+            if fit.run and not pods:
+                view.create.append(name)
+            elif not fit.keep:
+                view.delete += staying
+            else:
+                running = [pod for pod in staying if not pod.state.finished]
+                ended = [pod for pod in staying if pod.state.finished]
+                wait = self._backoff(view, name) if ended else 0.0
+                view.delete += [*running[1:], *([] if wait else ended)]
+                waits += [wait] if wait else []
+        for name, pods in view.pods.items():
+            if name not in view.fits:  # the node is gone: the scheduler will never bind these
+                view.delete += [pod for pod in pods if not pod.entry.fields[NODE_NAME] and not pod.state.deleting]
+        return min(waits, default=None)
 
-    def _eligibility(self, entry: Entry) -> None:
-        """Decide on all nodes anew when the template may be another one."""
-        body = entry.object()
-        identity = (entry.uid, body["metadata"]["generation"])
-        known = self._eligible.get(entry.key)
-        if known is None or known[0] != identity:
-            eligible = Eligibility(body["spec"]["template"])
-            for node in self._store.entries(NODE):
-                eligible.look_at(self._nodes.of(node))
-            self._eligible[entry.key] = (identity, eligible)
+    def _backoff(self, view: _View, node: str) -> float:
+        """For how many more seconds a pod that has ended is left on its node; each time longer."""
+        at, place = asyncio.get_running_loop().time(), (view.body["metadata"]["uid"], node)
+        delay, since = self._backoffs.get(place, (0.0, 0.0))
+        if at < since + delay:
+            return since + delay - at
+        forgotten = at > since + 2 * _LONGEST_BACKOFF
+        self._backoffs[place] = (_FIRST_BACKOFF if not delay or forgotten else min(delay * 2, _LONGEST_BACKOFF), at)
+        return 0.0
 
-    def _held_back(self, sight: Sight, work: Work) -> Iterator[float]:
-        """Let go of failed pods, but not faster and faster: the seconds that those have to wait that must."""
-        metadata = sight.body["metadata"]
-        at = asyncio.get_running_loop().time()
-        for pod in work.failed:
-            place = (metadata["uid"], metadata["generation"], pod.node)
-            known = self._backoffs.get(place)
-            if known is not None and at < known.since + known.delay:
-                yield known.since + known.delay - at
-                continue
-            forgotten = known is None or at > known.since + 2 * _LONGEST_BACKOFF
-            delay = _FIRST_BACKOFF if known is None or forgotten else min(known.delay * 2, _LONGEST_BACKOFF)
-            self._backoffs[place] = _Backoff(delay, at)
-            message = f"Found failed daemon pod {'/'.join(pod.entry.key)} on node {pod.node}, will try to kill it"
-            self._events.say(sight.body, "FailedDaemonPod", message, warning=True)
-            work.delete.append(pod)
-        work.failed.clear()
+    async def _act(self, view: _View) -> None:
+        for pod in view.delete:
+            if pod.state.finished:
+                how = pod.state.phase
+                message = f"Found {how.lower()} daemon pod {'/'.join(pod.entry.key)} on node {pod.node}, will delete it"
+                self._events.say(view.body, f"{how}DaemonPod", message, warning=how == "Failed")
+        if view.create:
+            await self._control.create(view.body, _new_pods(view))
+        await self._control.delete(view.body, [pod.entry for pod in view.delete])
 
-    async def _do(self, sight: Sight, work: Work) -> None:
-        mould = DaemonMould(sight.body, sight.revision)
-        for pod in work.delete:
-            if pod.state.phase == "Succeeded":
-                message = (
-                    f"Found succeeded daemon pod {'/'.join(pod.entry.key)} on node {pod.node}, will try to delete it"
-                )
-                self._events.say(sight.body, "SucceededDaemonPod", message)
-        await self._control.create(sight.body, [mould.pod(node) for node in work.create[:_BURST]])
-        await self._control.delete(sight.body, [pod.entry for pod in work.delete[:_BURST]])
+    def _read_pod(self, entry: Entry) -> _DaemonPod:
+        return _DaemonPod(entry, self._states.of(entry), _target_node(entry))
 
-    async def _tell(self, sight: Sight) -> None:
-        metadata = sight.body["metadata"]
-
-        def told(newest: Json) -> Json:
-            if newest["metadata"]["uid"] == metadata["uid"]:
-                kept = {key: count for key, count in (newest.get("status") or {}).items() if key == "collisionCount"}
-                newest["status"] = kept | status
-            return newest
-
-        status = status_of(sight) | {"observedGeneration": metadata["generation"]}
-        before = sight.body.get("status") or {}
-        if {key: count for key, count in before.items() if key != "collisionCount"} == status:
-            return
-        try:
-            await self._api.edit(Target(DAEMON_SET, metadata["namespace"], metadata["name"], "status"), told)
-        except Refusal as refusal:
-            if refusal.code != 404:
-                raise
-
-    def _becoming_available(self, sight: Sight) -> Iterator[float]:
-        for pods in sight.pods.values() if sight.min_ready else ():
-            for pod in pods:
-                if wait := pod.state.available_in(sight.min_ready, sight.at):
-                    yield wait
-
-    def _node_is_different(self, change: Change) -> bool:
-        """Whether a DaemonSet would look at a node with other eyes; its heartbeats are nothing new."""
+    def _is_node_different(self, change: Change) -> bool:
+        """Whether the labels or taints of a node changed; its heartbeats do not matter."""
         known = self._nodes.last(change.entry)
-        if change.type == "DELETED":
-            self._nodes.note(change)
-            for _, eligible in self._eligible.values():
-                eligible.forget(change.entry.key[1])
-            return True
-        facts = self._nodes.of(change.entry)
-        if known == facts:
-            return False
-        for _, eligible in self._eligible.values():
-            eligible.look_at(facts)
-        return True
+        self._nodes.note(change)
+        return change.type == "DELETED" or known != self._nodes.of(change.entry)
 
-    def _forget(self, entry: Entry) -> None:
-        self._eligible.pop(entry.key, None)
-        for place in [place for place in self._backoffs if place[0] == entry.uid]:
-            del self._backoffs[place]
+    def _all_keys(self) -> list[Key]:
+        return [entry.key for entry in self._store.entries(DAEMON_SET)]
+
+
+def daemon_tolerations(spec: Json) -> list[Json]:
+    """The template's tolerations, and those that every daemon pod has."""
+    tolerated = [*_TOLERATED, *([("network-unavailable", "NoSchedule")] if spec.get("hostNetwork") else [])]
+    added = [{"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": effect} for key, effect in tolerated]
+    own: Sequence[Json] = spec.get("tolerations") or ()
+    return [*own, *(each for each in added if each not in own)]
+
+
+def _roll(view: _View) -> None:
+    """Plan the next step of a rolling update: delete old pods, as many as may be unavailable."""
+    strategy = view.body["spec"].get("updateStrategy") or {}
+    if strategy.get("type", "RollingUpdate") != "RollingUpdate":
+        return
+    desired = [name for name, fit in view.fits.items() if fit.run]
+    limit = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", 1)
+    allowed = max(scale_value(limit, len(desired), up=True), 1)
+    old: list[_DaemonPod] = []
+    for name in desired:
+        staying = [pod for pod in view.pods.get(name, ()) if not pod.state.deleting]
+        if not staying:
+            allowed -= 1
+        elif not view.is_available(staying[0]):
+            allowed -= 1
+            view.delete += [pod for pod in staying if not view.is_updated(pod)]
+        else:
+            old += [pod for pod in staying if not view.is_updated(pod)]
+    view.delete += old[: max(allowed, 0)]
+
+
+def _new_pods(view: _View) -> list[Json]:
+    template = view.body["spec"]["template"]
+    metadata = template.get("metadata") or {}
+    labels = {**(metadata.get("labels") or {}), REVISION_HASH: view.revision}
+    spec = {**template["spec"], "tolerations": daemon_tolerations(template["spec"])}
+    maker = PodTemplate({"metadata": {**metadata, "labels": labels}, "spec": spec}, view.body)
+    made: list[Json] = []
+    for node in view.create:
+        pod = maker.new_pod()
+        affinity = pod["spec"].setdefault("affinity", {}).setdefault("nodeAffinity", {})
+        named = {"key": _FIELD, "operator": "In", "values": [node]}
+        affinity[_REQUIRED] = {"nodeSelectorTerms": [{"matchFields": [named]}]}
+        made.append(pod)
+    return made
+
+
+def _status(view: _View) -> Json:
+    pods = [(fit, view.pods[name][0]) for name, fit in view.fits.items() if view.pods.get(name)]
+    scheduled = [pod for fit, pod in pods if fit.run]
+    desired = sum(fit.run for fit in view.fits.values())
+    available = sum(view.is_available(pod) for pod in scheduled)
+    status: Json = {
+        "currentNumberScheduled": len(scheduled),
+        "desiredNumberScheduled": desired,
+        "numberMisscheduled": len(pods) - len(scheduled),
+        "numberReady": sum(pod.state.ready for pod in scheduled),
+        "observedGeneration": view.body["metadata"]["generation"],
+    }
+    more = {
+        "numberAvailable": available,
+        "numberUnavailable": desired - available,
+        "updatedNumberScheduled": sum(view.is_updated(pod) for pod in scheduled),
+    }
+    return status | {key: count for key, count in more.items() if count}
+
+
+def _read_node(entry: Entry) -> NodeFacts:
+    return NodeFacts(entry.key[1], entry.labels, tuple(taints_of(entry.object())))
+
+
+def _target_node(entry: Entry) -> str:
+    """The node that a daemon pod is on, or is meant for; empty where nothing says so."""
+    if bound := entry.fields[NODE_NAME]:
+        return bound
+    affinity = (entry.object()["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    for term in (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ():
+        for rule in term.get("matchFields") or ():
+            if rule["key"] == _FIELD and rule["operator"] == "In" and len(rule.get("values") or ()) == 1:
+                return str(rule["values"][0])
+    return ""

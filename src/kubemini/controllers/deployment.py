@@ -1,44 +1,40 @@
-"""Deployments: a ReplicaSet for each template they had, rolled from the old ones to the new one.
+"""Deployments: one ReplicaSet for each template they had, rolled from the old ones to the new one.
 
-Like kube-controller-manager's, one step a turn: what the step changes brings the next turn. `deployment_revision` says
-which ReplicaSet is the new one, `deployment_rollout` how large each shall be, `deployment_status` what to tell; here
-it is written. A paused Deployment is scaled but not rolled out, and its ReplicaSets' templates are left alone.
+One step per reconciliation: the change that a step makes brings the next. The new ReplicaSet is the one whose template
+equals the Deployment's (equality, never the hash). Its revision is one more than the highest among the others, so
+going back to an old template gives the old ReplicaSet a new revision. A paused Deployment is scaled but not rolled out.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
-from kubemini.api import Api, Target
-from kubemini.controllers import deployment_status as status_of
-from kubemini.controllers.children import Family, everyone, selector_in
-from kubemini.controllers.deployment_revision import (
-    REVISION,
-    annotated,
-    annotations_of,
-    forgettable,
-    new_replica_set,
-    next_revision,
-    replicas_noted,
-    split,
-)
+from kubemini import clock
+from kubemini.api import Api, Deletion, Target
+from kubemini.controllers.conditions import condition_of
+from kubemini.controllers.controller_refs import ControllerRefManager, controller_reference
 from kubemini.controllers.deployment_rollout import (
-    Goal,
     Resize,
+    first_size,
     goal_of,
-    is_scaling,
+    paused_step,
     recreate_step,
     rolling_step,
-    scaling_step,
     share_of,
 )
-from kubemini.controllers.pod_state import FINAL_PHASES
+from kubemini.controllers.pods import FINAL_PHASES, TEMPLATE_HASH, hash_template, name_with_hash, without_hash
+from kubemini.controllers.selectors import workload_selector
+from kubemini.controllers.writes import delete_if_present
 from kubemini.events import EventRecorder
-from kubemini.kinds import DEPLOYMENT, NAMESPACE, POD, REPLICA_SET, Kind
+from kubemini.kinds import DEPLOYMENT, POD, REPLICA_SET, Kind
 from kubemini.refusals import Json, Refusal
 from kubemini.store import Change, Entry, Key
+
+REVISION = "deployment.kubernetes.io/revision"
+_NOT_COPIED = frozenset({"kubectl.kubernetes.io/last-applied-configuration", REVISION})
+_COMPLETE = "NewReplicaSetAvailable"
+_COUNTS = ("replicas", "readyReplicas", "availableReplicas", "terminatingReplicas")
 
 
 class DeploymentController:
@@ -50,94 +46,68 @@ class DeploymentController:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._store = api.store
-        self._family = Family(api, DEPLOYMENT, REPLICA_SET)
+        self._refs = ControllerRefManager(api, DEPLOYMENT, REPLICA_SET)
         self._events = EventRecorder(api.store, self.name)
 
     def concerned(self, change: Change) -> Iterable[Key]:
-        """The Deployment itself, that of a ReplicaSet, and that of a pod that is gone, if it waits for such."""
+        """The Deployment itself, that of a ReplicaSet, and that of a deleted pod (Recreate waits for the last one)."""
         if change.kind.name == DEPLOYMENT.name:
-            return self._family.parent_changed(change)
+            return self._refs.owner_changed(change)
         if change.kind.name == REPLICA_SET.name:
-            return self._family.child_changed(change)
-        return self._waiting_for(change.entry) if change.type == "DELETED" else ()
+            return self._refs.dependent_changed(change)
+        return self._deployment_of(change.entry) if change.type == "DELETED" else ()
 
     async def reconcile(self, key: Key) -> float | None:
-        """Take the next step of what a Deployment wants, and tell how it stands."""
+        """Take the next step of a rollout, and write the status."""
         body = self._api.find(DEPLOYMENT, key)
-        selector = selector_in(body["spec"]) if body else None
+        selector = workload_selector(body) if body else None
         if body is None or selector is None:
             return None
-        claimed = await self._family.claim(body, selector, everyone, everyone)
-        turn = _Turn(self._api, self._events, body, [entry.object() for entry in claimed])
-        with self._family.telling(key):
-            return await turn.take()
+        claimed = await self._refs.claim(body, selector)
+        await _Rollout(self._api, self._events, body, [entry.object() for entry in claimed]).advance()
+        return None
 
-    def _waiting_for(self, pod: Entry) -> Iterable[Key]:
-        """A Deployment that recreates waits until the last old pod is gone."""
+    def _deployment_of(self, pod: Entry) -> Iterable[Key]:
         owner = pod.controller
         if owner is None or owner.kind != REPLICA_SET.name:
             return ()
         replica_set = self._store.get(REPLICA_SET, (pod.key[0], owner.name))
-        above = replica_set.controller if replica_set is not None and replica_set.uid == owner.uid else None
-        if above is None or above.kind != DEPLOYMENT.name:
-            return ()
-        deployment = self._store.get(DEPLOYMENT, (pod.key[0], above.name))
-        if deployment is None or deployment.uid != above.uid:
-            return ()
-        return (deployment.key,) if _decode(deployment.raw).spec.strategy.type == "Recreate" else ()
+        above = replica_set.controller if replica_set is not None else None
+        return ((pod.key[0], above.name),) if above is not None and above.kind == DEPLOYMENT.name else ()
 
 
-class _Strategy(msgspec.Struct):
-    type: str = ""
-
-
-class _Spec(msgspec.Struct):
-    strategy: _Strategy = msgspec.field(default_factory=_Strategy)
-
-
-class _Deployment(msgspec.Struct):
-    spec: _Spec
-
-
-_decode = msgspec.json.Decoder(_Deployment).decode
-
-
-class _Turn:
-    """One look at one Deployment. Bodies are replaced by their new versions as they are written."""
+class _Rollout:
+    """One reconciliation of one Deployment. Bodies are replaced by their new versions as they are written."""
 
     def __init__(self, api: Api, events: EventRecorder, deployment: Json, sets: Sequence[Json]) -> None:
         self._api = api
         self._store = api.store
         self._events = events
         self._deployment = deployment
-        self._goal: Goal = goal_of(deployment)
-        self._new, self._olds = split(deployment, sets)
+        self._goal = goal_of(deployment)
+        self._paused = bool(deployment["spec"].get("paused"))
+        template = without_hash(deployment["spec"]["template"])
+        ordered = sorted(sets, key=_age)
+        same = [each for each in ordered if without_hash(each["spec"]["template"]) == template]
+        self._new: Json | None = same[0] if same else None
+        self._olds = [each for each in ordered if each is not self._new]
 
-    async def take(self) -> float | None:
-        """Do what is next; the answer is in how many seconds to look again."""
-        if "deletionTimestamp" in self._deployment["metadata"]:
-            await self._sync_new()
-            await self._tell(self._counted())
-            return None
-        await self._note_pause()
-        await self._sync_new()
-        shares = [share_of(each) for each in self._every()]
-        if self._goal.paused or is_scaling(self._goal, shares):
-            await self._scale()
-            return None
-        await (self._roll() if self._goal.rolling else self._recreate())
-        status = status_of.rolled_out(self._deployment, self._goal, self._new, self._olds)
-        await self._tell(status)
-        if status_of.is_complete(self._deployment, self._goal, status):
-            await self._clean_up()
-        return status_of.next_check(self._deployment, self._goal, status)
-
-    async def _scale(self) -> None:
-        new = share_of(self._new) if self._new else None
-        await self._resize(scaling_step(self._goal, new, [share_of(old) for old in self._olds]))
-        if self._goal.paused:
-            await self._clean_up()
-        await self._tell(self._counted())
+    async def advance(self) -> None:
+        """Do what is next."""
+        if "deletionTimestamp" not in self._deployment["metadata"]:
+            await self._update_new()
+            if self._paused:
+                await self._resize(paused_step(self._goal, [share_of(each) for each in self._all()]))
+            elif self._goal.rolling:
+                await self._roll()
+            else:
+                await self._recreate()
+        status = self._status()
+        if status != self._deployment.get("status", {}):
+            self._deployment["status"] = status
+            await self._write_status()
+        if self._paused or self._is_complete(status):
+            await self._delete_old_revisions()
 
     async def _roll(self) -> None:
         new = self._new or await self._create_new()
@@ -152,125 +122,164 @@ class _Turn:
         if share_of(new).replicas != self._goal.replicas:
             await self._resize([Resize(new["metadata"]["name"], self._goal.replicas)])
 
-    def _every(self) -> list[Json]:
-        return [*self._olds, *([self._new] if self._new else [])]
-
-    def _counted(self) -> Json:
-        return status_of.counted(self._deployment, self._goal, self._new, self._olds)
-
     def _has_old_pods(self) -> bool:
-        """Whether an old ReplicaSet has pods, by its own account or by theirs."""
-        if any(old.get("status", {}).get("replicas") for old in self._olds):
-            return True
         pods = [pod for old in self._olds for pod in self._store.owned(POD, old["metadata"]["uid"])]
         return any(pod.fields["status.phase"] not in FINAL_PHASES for pod in pods)
 
-    async def _note_pause(self) -> None:
-        """Say that it is paused or goes on, so that the time of a pause does not count against the deadline."""
-        current = status_of.condition_in(self._deployment.get("status", {}), "Progressing")
-        reason = current["reason"] if current else ""
-        if reason == status_of.TIMED_OUT or self._goal.paused == (reason == status_of.PAUSED):
-            return
-        if self._goal.paused:
-            condition = status_of.progressing("Unknown", status_of.PAUSED, "Deployment is paused")
-        else:
-            condition = status_of.progressing("Unknown", status_of.RESUMED, "Deployment is resumed")
-        if self._note(condition):
-            await self._write_status()
+    def _all(self) -> list[Json]:
+        return [*self._olds, *([self._new] if self._new else [])]
 
-    def _note(self, condition: Json) -> bool:
-        """Enter what is to be said of the rollout; whether anything is, because without a deadline nothing is."""
-        if status_of.deadline_of(self._deployment) is None:
-            return False
-        status_of.set_condition(self._deployment.setdefault("status", {}), condition)
-        return True
-
-    async def _sync_new(self) -> None:
-        """Bring the annotations of the new ReplicaSet, and the Deployment's revision, up to date."""
+    async def _update_new(self) -> None:
+        """Update the annotations and minReadySeconds of the new ReplicaSet, and the Deployment's revision."""
         if self._new is None:
             return
-        wanted = annotated(self._deployment, self._new, next_revision(self._olds))
+        annotations = self._annotations(self._new)
         min_ready = self._deployment["spec"].get("minReadySeconds", 0)
-        if wanted != annotations_of(self._new) or min_ready != self._new["spec"].get("minReadySeconds", 0):
-            self._new["metadata"]["annotations"] = wanted
-            self._new["spec"].pop("minReadySeconds", None)
-            self._new["spec"] |= {"minReadySeconds": min_ready} if min_ready else {}
+        if annotations != _annotations(self._new) or min_ready != self._new["spec"].get("minReadySeconds", 0):
+            self._new["metadata"]["annotations"] = annotations
+            self._new["spec"]["minReadySeconds"] = min_ready
             self._new = await self._replace(self._new)
-        message = f'Found new replica set "{self._new["metadata"]["name"]}"'
-        seen_before = status_of.condition_in(self._deployment.get("status", {}), "Progressing") is not None
-        noted = not seen_before and self._note(status_of.progressing("True", status_of.FOUND, message))
-        await self._number(wanted.get(REVISION, ""), written=noted)
+        await self._set_revision(annotations[REVISION])
+
+    def _annotations(self, replica_set: Json) -> dict[str, str]:
+        """The annotations that the new ReplicaSet should have: the Deployment's, and its revision."""
+        mine = _annotations(replica_set)
+        copied = {key: text for key, text in _annotations(self._deployment).items() if key not in _NOT_COPIED}
+        number = max(_revision(replica_set), 1 + max((_revision(old) for old in self._olds), default=0))
+        return mine | copied | {REVISION: str(number)}
 
     async def _create_new(self) -> Json:
-        """The ReplicaSet of the Deployment's template, made now."""
-        body = new_replica_set(self._deployment, self._goal, self._olds)
+        """Create the ReplicaSet of the Deployment's template."""
+        body = self._new_replica_set()
         name, namespace, size = body["metadata"]["name"], body["metadata"]["namespace"], body["spec"]["replicas"]
-        revision = body["metadata"]["annotations"][REVISION]
         try:
             self._new = made = await self._api.create(Target(REPLICA_SET, namespace), body)
         except Refusal as refusal:
-            await self._not_created(refusal, name)
+            if refusal.reason == "AlreadyExists":  # a ReplicaSet with another template has the name: hash differently
+                status = self._deployment.setdefault("status", {})
+                status["collisionCount"] = status.get("collisionCount", 0) + 1
+                await self._write_status()
+            else:
+                message = f'Failed to create new replica set "{name}": {refusal}'
+                self._events.say(self._deployment, "ReplicaSetCreateError", message, warning=True)
             raise
         if size:
             self._say_scaled(name, 0, size)
-        noted = self._note(status_of.progressing("True", status_of.CREATED, f'Created new replica set "{name}"'))
-        await self._number(revision, written=noted)
+        await self._set_revision(_annotations(made)[REVISION])
         return made
 
-    async def _not_created(self, refusal: Refusal, name: str) -> None:
-        """Another ReplicaSet has the name: try another hash next time. Anything else is told."""
-        if refusal.reason == "AlreadyExists":
-            status = self._deployment.setdefault("status", {})
-            status["collisionCount"] = status.get("collisionCount", 0) + 1
-            await self._write_status()
-            return
-        ending = self._store.get(NAMESPACE, ("", self._deployment["metadata"]["namespace"]))
-        if ending is None or ending.deleting:
-            return
-        message = f'Failed to create new replica set "{name}": {refusal}'
-        if self._note(status_of.progressing("False", status_of.NOT_CREATED, message)):
-            await self._write_status()
-        self._events.say(self._deployment, status_of.NOT_CREATED, message, warning=True)
+    def _new_replica_set(self) -> Json:
+        spec, metadata = self._deployment["spec"], self._deployment["metadata"]
+        hashed = hash_template(spec["template"], self._deployment.get("status", {}).get("collisionCount"))
+        template, selector = copy.deepcopy(spec["template"]), copy.deepcopy(spec["selector"])
+        labels: dict[str, str] = template.setdefault("metadata", {}).setdefault("labels", {})
+        labels[TEMPLATE_HASH] = hashed
+        selector.setdefault("matchLabels", {})[TEMPLATE_HASH] = hashed
+        made: Json = {
+            "metadata": {
+                "name": name_with_hash(metadata["name"], hashed),
+                "namespace": metadata["namespace"],
+                "labels": dict(labels),
+                "ownerReferences": [controller_reference(self._deployment)],
+            },
+            "spec": {
+                "replicas": first_size(self._goal, [share_of(old) for old in self._olds]),
+                "selector": selector,
+                "template": template,
+                "minReadySeconds": spec.get("minReadySeconds", 0),
+            },
+        }
+        made["metadata"]["annotations"] = self._annotations(made)
+        return made
 
-    async def _number(self, revision: str, *, written: bool) -> None:
-        """Enter the revision into the Deployment, together with a status that is to be written anyway or not."""
-        annotations = annotations_of(self._deployment)
-        if annotations.get(REVISION, "") != revision:
+    async def _set_revision(self, revision: str) -> None:
+        """Write the revision into the Deployment; kube-controller-manager does it along with the status."""
+        annotations = _annotations(self._deployment)
+        if annotations.get(REVISION) != revision:
             self._deployment["metadata"]["annotations"] = annotations | {REVISION: revision}
-            written = True
-        if written:
             await self._write_status()
 
     async def _resize(self, steps: Iterable[Resize]) -> None:
         for step in steps:
-            body = next(each for each in self._every() if each["metadata"]["name"] == step.name)
+            body = next(each for each in self._all() if each["metadata"]["name"] == step.name)
             before: int = body["spec"].get("replicas", 1)
-            noted = replicas_noted(self._goal)
-            up_to_date = noted.items() <= annotations_of(body).items()
-            if before == step.replicas and (up_to_date or not step.noted):
-                continue
             body["spec"]["replicas"] = step.replicas
-            body["metadata"]["annotations"] = annotations_of(body) | noted
-            self._keep(await self._replace(body))
-            if before != step.replicas:
-                self._say_scaled(step.name, before, step.replicas)
+            written = await self._replace(body)
+            if body is self._new:
+                self._new = written
+            self._olds = [written if each is body else each for each in self._olds]
+            self._say_scaled(step.name, before, step.replicas)
 
-    async def _clean_up(self) -> None:
-        for each in forgettable(self._deployment, self._olds):
-            metadata = each["metadata"]
-            try:
-                await self._api.delete(Target(REPLICA_SET, metadata["namespace"], metadata["name"]))
-            except Refusal as refusal:
-                if refusal.code != 404:
-                    raise
+    def _say_scaled(self, name: str, before: int, after: int) -> None:
+        way = "up" if before < after else "down"
+        message = f"Scaled {way} replica set {name} from {before} to {after}"
+        self._events.say(self._deployment, "ScalingReplicaSet", message)
 
-    async def _tell(self, status: Json) -> None:
-        if status != self._deployment.get("status", {}):
-            self._deployment["status"] = status
-            await self._write_status()
+    async def _delete_old_revisions(self) -> None:
+        """Delete the oldest empty ReplicaSets beyond revisionHistoryLimit."""
+        limit: int = self._deployment["spec"].get("revisionHistoryLimit", 10)
+        alive = [each for each in self._olds if "deletionTimestamp" not in each["metadata"]]
+        by_revision = sorted(alive, key=lambda each: (_revision(each), _age(each)))
+        for each in by_revision[: max(len(alive) - limit, 0)]:
+            if not each["spec"].get("replicas", 1) and not each.get("status", {}).get("replicas"):
+                metadata = each["metadata"]
+                target = Target(REPLICA_SET, metadata["namespace"], metadata["name"])
+                await delete_if_present(self._api, target, Deletion(uid=metadata["uid"]))
+
+    def _status(self) -> Json:
+        before, every = self._deployment.get("status", {}), self._all()
+        wanted = sum(each["spec"].get("replicas", 1) for each in every)
+        totals = {key: sum(each.get("status", {}).get(key, 0) for each in every) for key in _COUNTS}
+        counts = {
+            "observedGeneration": self._deployment["metadata"]["generation"],
+            **totals,
+            "updatedReplicas": self._new.get("status", {}).get("replicas", 0) if self._new else 0,
+            "unavailableReplicas": max(wanted - totals["availableReplicas"], 0),
+        }
+        status: Json = {key: count for key, count in counts.items() if count or key == "terminatingReplicas"}
+        if "collisionCount" in before:
+            status["collisionCount"] = before["collisionCount"]
+        conditions = [self._available(status), self._progressing(status)]
+        failures = [found for each in reversed(every) if (found := condition_of(each, "ReplicaFailure"))]
+        if failures:
+            conditions.append(_condition("ReplicaFailure", "True", failures[0]["reason"], failures[0]["message"]))
+        status["conditions"] = [self._with_times(each) for each in conditions]
+        return status
+
+    def _is_complete(self, status: Json) -> bool:
+        """Whether all replicas are new and available, and no old ones are left."""
+        counts = (status.get(key, 0) for key in ("updatedReplicas", "replicas", "availableReplicas"))
+        return all(count == self._goal.replicas for count in counts)
+
+    def _available(self, status: Json) -> Json:
+        if status.get("availableReplicas", 0) >= self._goal.min_available:
+            return _condition("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+        message = "Deployment does not have minimum availability."
+        return _condition("Available", "False", "MinimumReplicasUnavailable", message)
+
+    def _progressing(self, status: Json) -> Json:
+        """How the rollout gets on. One that was complete stays so when its pods become unavailable later."""
+        if self._paused:
+            return _condition("Progressing", "Unknown", "DeploymentPaused", "Deployment is paused")
+        was_complete = condition_of(self._deployment, "Progressing").get("reason") == _COMPLETE
+        only_new = status.get("replicas", 0) == status.get("updatedReplicas", 0)
+        about = f'ReplicaSet "{self._new["metadata"]["name"]}"' if self._new else "Deployment"
+        if self._is_complete(status) or (was_complete and only_new):
+            return _condition("Progressing", "True", _COMPLETE, f"{about} has successfully progressed.")
+        return _condition("Progressing", "True", "ReplicaSetUpdated", f"{about} is progressing.")
+
+    def _with_times(self, condition: Json) -> Json:
+        """A condition with its times: those that it has had, as far as it says the same."""
+        before, now = condition_of(self._deployment, condition["type"]), clock.stamp(clock.now())
+        same_status = before.get("status") == condition["status"]
+        same = same_status and before.get("reason") == condition["reason"]
+        times = {
+            "lastTransitionTime": before["lastTransitionTime"] if same_status else now,
+            "lastUpdateTime": before["lastUpdateTime"] if same else now,
+        }
+        return condition | times
 
     async def _write_status(self) -> None:
-        """Write the status with the revision, which kube-controller-manager writes along with it."""
         metadata = self._deployment["metadata"]
         target = Target(DEPLOYMENT, metadata["namespace"], metadata["name"], "status")
         self._deployment = await self._api.replace(target, self._deployment)
@@ -279,14 +288,20 @@ class _Turn:
         metadata = replica_set["metadata"]
         return await self._api.replace(Target(REPLICA_SET, metadata["namespace"], metadata["name"]), replica_set)
 
-    def _keep(self, written: Json) -> None:
-        """The new version of one of the ReplicaSets takes the place of the old one."""
-        uid = written["metadata"]["uid"]
-        if self._new is not None and self._new["metadata"]["uid"] == uid:
-            self._new = written
-        self._olds = [written if each["metadata"]["uid"] == uid else each for each in self._olds]
 
-    def _say_scaled(self, name: str, before: int, after: int) -> None:
-        way = "up" if before < after else "down"
-        message = f"Scaled {way} replica set {name} from {before} to {after}"
-        self._events.say(self._deployment, "ScalingReplicaSet", message)
+def _annotations(body: Json) -> dict[str, str]:
+    found: dict[str, str] = body["metadata"].get("annotations") or {}
+    return found
+
+
+def _revision(replica_set: Json) -> int:
+    text = _annotations(replica_set).get(REVISION, "")
+    return int(text) if text.isdecimal() else 0
+
+
+def _age(body: Json) -> tuple[str, str]:
+    return (body["metadata"].get("creationTimestamp", ""), body["metadata"]["name"])
+
+
+def _condition(kind: str, status: str, reason: str, message: str) -> Json:
+    return {"type": kind, "status": status, "reason": reason, "message": message}

@@ -1,22 +1,16 @@
-"""How large each ReplicaSet of a Deployment shall be next: the arithmetic of rollouts and of scaling, without doing it.
+"""The arithmetic of rollouts: how large each ReplicaSet of a Deployment shall be next. Pure.
 
-`deployment` shows its ReplicaSets and carries out the Resizes that come back, one step a turn, as
-kube-controller-manager does: new pods within maxSurge first, then old ones as far as maxUnavailable allows, unhealthy
-ones before healthy ones; a Deployment that is scaled in the middle of a rollout, or while it is paused, keeps the
-proportions of its ReplicaSets.
+`deployment` carries out the Resizes, one step per reconciliation, as kube-controller-manager does: new pods within
+maxSurge first, then old ones as far as maxUnavailable allows, unhealthy ones before healthy ones.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from kubemini.controllers.pods import scale_value
 from kubemini.refusals import Json
-
-DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
-MAX_REPLICAS = "deployment.kubernetes.io/max-replicas"
-_LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -27,9 +21,6 @@ class Goal:
     rolling: bool
     max_surge: int
     max_unavailable: int
-    paused: bool
-    actual: int
-    """How many replicas its status tells of."""
 
     @property
     def limit(self) -> int:
@@ -43,36 +34,29 @@ class Goal:
 
 
 def goal_of(deployment: Json) -> Goal:
-    """The numbers of a Deployment."""
+    """The numbers of a Deployment. maxSurge is rounded up, maxUnavailable down; never both to nothing."""
     spec = deployment["spec"]
     replicas: int = spec.get("replicas", 1)
     strategy = spec.get("strategy") or {}
-    rolling = strategy.get("type", "RollingUpdate") == "RollingUpdate"
-    surge, unavailable = (0, 0) if not rolling else _fenceposts(strategy.get("rollingUpdate") or {}, replicas)
-    return Goal(
-        replicas=replicas,
-        rolling=rolling,
-        max_surge=surge,
-        max_unavailable=min(unavailable, replicas),
-        paused=bool(spec.get("paused")),
-        actual=deployment.get("status", {}).get("replicas", 0),
-    )
+    if strategy.get("type", "RollingUpdate") != "RollingUpdate":
+        return Goal(replicas, rolling=False, max_surge=0, max_unavailable=0)
+    rolling = strategy.get("rollingUpdate") or {}
+    surge = scale_value(rolling.get("maxSurge", "25%"), replicas, up=True)
+    unavailable = scale_value(rolling.get("maxUnavailable", "25%"), replicas, up=False)
+    if not surge and not unavailable:
+        unavailable = 1
+    return Goal(replicas, rolling=True, max_surge=surge, max_unavailable=min(unavailable, replicas))
 
 
 @dataclass(frozen=True)
 class Share:
-    """One ReplicaSet of a Deployment, as its rollout sees it."""
+    """One ReplicaSet of a Deployment."""
 
     name: str
     created: str
     replicas: int
     """How many pods it shall have."""
-    actual: int = 0
     available: int = 0
-    desired: int | None = None
-    """How many replicas the Deployment wanted when it last sized this one."""
-    limit: int | None = None
-    """How many pods the Deployment might have had then."""
 
     @property
     def age(self) -> tuple[str, str]:
@@ -83,74 +67,64 @@ class Share:
 def share_of(replica_set: Json) -> Share:
     """The numbers of a ReplicaSet."""
     metadata, status = replica_set["metadata"], replica_set.get("status", {})
-    annotations = metadata.get("annotations", {})
     return Share(
-        name=metadata["name"],
-        created=metadata.get("creationTimestamp", ""),
-        replicas=replica_set["spec"].get("replicas", 1),
-        actual=status.get("replicas", 0),
-        available=status.get("availableReplicas", 0),
-        desired=_count(annotations.get(DESIRED_REPLICAS)),
-        limit=_count(annotations.get(MAX_REPLICAS)),
+        metadata["name"],
+        metadata.get("creationTimestamp", ""),
+        replica_set["spec"].get("replicas", 1),
+        status.get("availableReplicas", 0),
     )
 
 
 @dataclass(frozen=True)
 class Resize:
-    """Give one ReplicaSet another size; `noted` also where only what it remembers of the Deployment is out of date."""
+    """Give one ReplicaSet another size."""
 
     name: str
     replicas: int
-    noted: bool = False
 
 
 def first_size(goal: Goal, olds: Sequence[Share]) -> int:
-    """With how many pods a new ReplicaSet begins."""
-    return _grown(goal, Share("", "", 0), olds)
+    """How large a new ReplicaSet is made."""
+    return _grow(goal, Share("", "", 0), olds)
 
 
 def rolling_step(goal: Goal, new: Share, olds: Sequence[Share]) -> list[Resize]:
     """The next step of a rolling update; none when there is nothing to do but wait."""
     if new.replicas > goal.replicas:
         return [Resize(new.name, goal.replicas)]
-    if (grown := _grown(goal, new, olds)) != new.replicas:
+    if (grown := _grow(goal, new, olds)) != new.replicas:
         return [Resize(new.name, grown)]
     active = sorted((old for old in olds if old.replicas > 0), key=lambda old: old.age)
-    # Pods of the new one that are not available yet must not make room for deleting old ones.
+    # New pods that are not available yet must not make room for deleting old ones.
     waiting = new.replicas - new.available
     allowed = _total(active) + new.replicas - goal.min_available - waiting
     if not active or allowed <= 0:
         return []
-    unhealthy, left = _without_unhealthy(active, allowed)
+    unhealthy, left = _give_up_unhealthy(active, allowed)
     if left is None:
         return unhealthy
     spare = sum(old.available for old in left) + new.available - goal.min_available
-    return [*unhealthy, *_shrunk(left, spare)]
+    return [*unhealthy, *_shrink(left, spare)]
 
 
 def recreate_step(olds: Sequence[Share]) -> list[Resize]:
-    """Before anything new is created, all that is old goes."""
+    """All old ReplicaSets go before anything new is created."""
     return [Resize(old.name, 0) for old in olds if old.replicas > 0]
 
 
-def is_scaling(goal: Goal, shares: Iterable[Share]) -> bool:
-    """Whether the Deployment wants another number of replicas than when its ReplicaSets were last sized."""
-    return any(each.desired not in (None, goal.replicas) for each in shares if each.replicas > 0)
+def paused_step(goal: Goal, shares: Sequence[Share]) -> list[Resize]:
+    """Scale a paused Deployment: its only active ReplicaSet, or the newest one if none is active.
+
+    One that is paused in the middle of a rollout keeps its sizes until it is resumed.
+    """
+    active = [each for each in shares if each.replicas > 0]
+    if len(active) > 1 or not shares:
+        return []
+    only = active[0] if active else max(shares, key=lambda each: each.age)
+    return [Resize(only.name, goal.replicas)] if only.replicas != goal.replicas else []
 
 
-def scaling_step(goal: Goal, new: Share | None, olds: Sequence[Share]) -> list[Resize]:
-    """What a new number of replicas means for each ReplicaSet, while no rollout goes on."""
-    everything = [*olds, *([new] if new else [])]
-    active = [each for each in everything if each.replicas > 0]
-    if len(active) <= 1:
-        only = active[0] if active else new or max(olds, key=lambda old: old.age, default=None)
-        return [Resize(only.name, goal.replicas)] if only and only.replicas != goal.replicas else []
-    if new and new.replicas == new.desired == new.available == goal.replicas:
-        return recreate_step(olds)
-    return _in_proportion(goal, active) if goal.rolling else []
-
-
-def _grown(goal: Goal, new: Share, olds: Sequence[Share]) -> int:
+def _grow(goal: Goal, new: Share, olds: Sequence[Share]) -> int:
     """The size of the new ReplicaSet that the limit allows now."""
     if not goal.rolling:
         return goal.replicas
@@ -158,10 +132,10 @@ def _grown(goal: Goal, new: Share, olds: Sequence[Share]) -> int:
     return new.replicas + max(min(room, goal.replicas - new.replicas), 0)
 
 
-def _without_unhealthy(active: Sequence[Share], allowed: int) -> tuple[list[Resize], list[Share] | None]:
-    """Pods that are not available are given up first: nobody misses them. The second answer is what is left then.
+def _give_up_unhealthy(active: Sequence[Share], allowed: int) -> tuple[list[Resize], list[Share] | None]:
+    """Give up pods that are not available. The second answer is what is left then.
 
-    There is none if a ReplicaSet tells of more than it shall have: it has not come round to the last step yet.
+    It is None if a ReplicaSet has more available pods than it shall have: it has not carried out its last step yet.
     """
     steps: list[Resize] = []
     left: list[Share] = []
@@ -176,8 +150,8 @@ def _without_unhealthy(active: Sequence[Share], allowed: int) -> tuple[list[Resi
     return steps, left
 
 
-def _shrunk(active: Sequence[Share], spare: int) -> list[Resize]:
-    """Old ReplicaSets give up what is available beyond what must be, the oldest first."""
+def _shrink(active: Sequence[Share], spare: int) -> list[Resize]:
+    """Give up what is available beyond what must be, the oldest ReplicaSets first."""
     steps: list[Resize] = []
     for old in active:
         fewer = min(old.replicas, spare)
@@ -187,55 +161,5 @@ def _shrunk(active: Sequence[Share], spare: int) -> list[Resize]:
     return steps
 
 
-def _in_proportion(goal: Goal, active: Sequence[Share]) -> list[Resize]:
-    """More or fewer pods for all, by their size; what does not divide goes to the largest."""
-    to_add = (goal.limit if goal.replicas else 0) - _total(active)
-    # Equals: the newer one grows first, the older one shrinks first.
-    by_age = sorted(active, key=lambda each: each.age, reverse=to_add > 0)
-    ordered = sorted(by_age, key=lambda each: each.replicas, reverse=True)
-    sizes: list[int] = []
-    added = 0
-    for each in ordered:
-        allowed = to_add - added
-        part = _fraction(goal, each) if to_add and allowed else 0
-        part = min(part, allowed) if to_add > 0 else max(part, allowed)
-        sizes.append(each.replicas + part)
-        added += part
-    sizes[0] = max(sizes[0] + to_add - added, 0)
-    return [Resize(each.name, size, noted=True) for each, size in zip(ordered, sizes, strict=True)]
-
-
-def _fraction(goal: Goal, share: Share) -> int:
-    """How many pods more a ReplicaSet would have, had it grown as the Deployment does."""
-    if goal.replicas == 0:
-        return -share.replicas
-    before = share.limit or goal.actual
-    if not before:
-        return 0
-    return math.floor(share.replicas * goal.limit / before + 0.5) - share.replicas
-
-
-def _fenceposts(rolling: Json, replicas: int) -> tuple[int, int]:
-    """maxSurge, rounded up, and maxUnavailable, rounded down; never both nothing, or no step could be made."""
-    surge = scaled(rolling.get("maxSurge", "25%"), replicas, up=True)
-    unavailable = scaled(rolling.get("maxUnavailable", "25%"), replicas, up=False)
-    return (surge, unavailable) if surge or unavailable else (0, 1)
-
-
-def scaled(value: int | str, total: int, *, up: bool) -> int:
-    """A number, or a percentage of the total."""
-    if isinstance(value, int):
-        return value
-    exact = int(value.removesuffix("%")) * total
-    return -(-exact // 100) if up else exact // 100
-
-
 def _total(shares: Iterable[Share]) -> int:
     return sum(each.replicas for each in shares)
-
-
-def _count(text: str | None) -> int | None:
-    """A number in an annotation; what is no number was not said."""
-    if text is None or not (text.isascii() and text.isdigit()):
-        return None
-    return int(text) if int(text) <= _LARGEST else None

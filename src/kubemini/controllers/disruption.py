@@ -1,36 +1,40 @@
-"""PodDisruptionBudget status: how many pods a budget expects, how many are healthy, how many may go now.
+"""PodDisruptionBudgets: how many pods a budget expects, how many are healthy, how many may be disrupted now.
 
 The Eviction API spends what this controller allows, so it follows the pods closely: each change of a pod that counts
-has the budgets that select the pod reckoned anew. Which pods a budget selects is kept up to date as changes pass by
-(`budget_members`), so that a change costs the budget's own pods and not the namespace's.
+has the budgets that select the pod reckoned anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kubemini import clock
 from kubemini.api import Api, Target
-from kubemini.controllers.budget_members import BudgetMembers
-from kubemini.controllers.budget_scale import NoScale, expected_scale
-from kubemini.controllers.conditions import condition_of, set_condition
-from kubemini.controllers.percentages import scaled
-from kubemini.controllers.pod_state import PodStates
+from kubemini.controllers.conditions import set_condition
+from kubemini.controllers.pods import PodStates, scale_value
+from kubemini.controllers.selectors import label_selector
+from kubemini.controllers.writes import edit_if_present
 from kubemini.events import EventRecorder
-from kubemini.kinds import BUDGET, POD, Kind
-from kubemini.refusals import Json, Refusal
+from kubemini.kinds import BUDGET, DEPLOYMENT, POD, REPLICA_SET, Kind
+from kubemini.refusals import Json
+from kubemini.scale import scale_of
 from kubemini.store import Change, Entry, Key
+from rescheduler.model.selector import Selector
 
 DELETION_TIMEOUT = timedelta(minutes=2)
-"""How long an evicted pod may take to be seen as deleted, before the budget counts it again."""
+"""How long an evicted pod may take to be deleted before the budget counts it again."""
 
 _UNMANAGED = (
-    "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged. As a result, the status of "
-    "the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please "
-    'set ".spec.minAvailable" field of the PDB to an integer value.'
+    "Pods selected by this PodDisruptionBudget were found to be unmanaged. As a result, the status of the PDB cannot "
+    "be calculated correctly, which may result in undefined behavior. To account for these pods please set "
+    '".spec.minAvailable" field of the PDB to an integer value.'
 )
+
+
+class NoScaleError(Exception):
+    """The number of pods that there should be is unknown. The message says why, as Kubernetes does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,30 +48,30 @@ class Pods:
 
 
 @dataclass(frozen=True, slots=True)
-class Reckoning:
-    """What a budget's status shall say."""
+class Numbers:
+    """The numbers of a budget's status."""
 
     expected: int
     desired: int
     healthy: int
     disrupted: dict[str, str] = field(default_factory=dict)
-    """Pods whose eviction was allowed and that are not seen as deleted yet: name and time."""
+    """Pods whose eviction was allowed and whose deletion has not been seen: name and time."""
     again: float | None = None
     """In how many seconds the next of these is given up."""
 
     @property
     def allowed(self) -> int:
-        """None while it expects no pods: then it cannot have seen those that there may be."""
+        """How many pods may be disrupted; none while no pods are expected."""
         return max(self.healthy - self.desired, 0) if self.expected > 0 else 0
 
 
-def reckoned(budget: Json, pods: Pods, expected: int, now: datetime) -> Reckoning:
-    """The arithmetic of one budget. `expected` is the scale of its controllers, or the number of its pods."""
+def reckon(budget: Json, pods: Pods, expected: int, now: datetime) -> Numbers:
+    """Calculate the numbers of a budget. `expected` is the scale of its controllers, or the number of its pods."""
     spec = budget["spec"]
     if spec.get("maxUnavailable") is not None:
-        desired = max(expected - scaled(spec["maxUnavailable"], expected), 0)
+        desired = max(expected - scale_value(spec["maxUnavailable"], expected, up=True), 0)
     else:
-        desired = scaled(spec.get("minAvailable") or 0, expected)
+        desired = scale_value(spec.get("minAvailable") or 0, expected, up=True)
     disrupted, again = {}, []
     for name, since in (budget.get("status", {}).get("disruptedPods") or {}).items():
         left = (clock.moment(since) + DELETION_TIMEOUT - now).total_seconds()
@@ -75,7 +79,7 @@ def reckoned(budget: Json, pods: Pods, expected: int, now: datetime) -> Reckonin
             disrupted[name] = since
             again.append(left)
     healthy = sum(name not in disrupted for name in pods.ready)
-    return Reckoning(expected, desired, healthy, disrupted, min(again, default=None))
+    return Numbers(expected, desired, healthy, disrupted, min(again, default=None))
 
 
 class DisruptionController:
@@ -87,128 +91,150 @@ class DisruptionController:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._store = api.store
-        self._members = BudgetMembers(api.store)
         self._states = PodStates()
         self._events = EventRecorder(api.store, "controllermanager")
+        self._selectors: dict[str, dict[Key, Selector]] = {}
+        """By namespace: what each budget selects."""
+        self._members: dict[Key, set[Key]] = {}
+        """The pods of each budget, kept up to date with changes."""
         self._said: dict[str, tuple[str, ...]] = {}
 
     def concerned(self, change: Change) -> Iterable[Key]:
-        """The budget itself, or those that select the pod as it is now."""
+        """The budget itself, or those that select or selected a pod."""
         if change.kind.name == BUDGET.name:
-            self._members.budget_changed(change)
-            if change.type == "DELETED":
-                self._said.pop(change.entry.uid, None)
+            self._note_budget(change)
             return (change.entry.key,)
-        keys = self._members.pod_changed(change)
-        different = bool(keys) and self._states.is_different(change, by_phase=False)
+        keys = self._note_pod(change)
+        different = bool(keys) and self._states.is_different(change)
         self._states.note(change)
         return keys if different else ()
 
     async def reconcile(self, key: Key) -> float | None:
-        """Reckon, and write it down if it is new."""
-        entry = self._store.get(BUDGET, key)
-        if entry is None:
+        """Calculate the status, and write it if it is new."""
+        budget = self._api.find(BUDGET, key)
+        if budget is None:
             return None
-        budget = entry.object()
-        pods = self._members.pods(key)
+        found = (self._store.get(POD, each) for each in sorted(self._members.get(key, ())))
+        pods = [pod for pod in found if pod is not None]
         if not pods:
             self._say(budget, "NoPods", "No matching pods found")
         try:
-            expected = self._expected(budget, pods)
-            result = reckoned(budget, self._counted(pods), expected, clock.now())
-        except (NoScale, ValueError) as failure:
+            numbers = reckon(budget, self._count(pods), self._expected(budget, pods), clock.now())
+        except (NoScaleError, ValueError) as failure:
             message = f"Failed to calculate the number of expected pods: {failure}"
             self._say(budget, "CalculateExpectedPodCountFailed", message, warning=True)
-            await self._write(entry, _failed(budget, str(failure)))
+            await self._write(budget, _failed_status(budget, str(failure)))
             return None
-        await self._write(entry, _status(budget, result))
-        return result.again
+        await self._write(budget, _status(budget, numbers))
+        return numbers.again
 
-    def _counted(self, pods: list[Entry]) -> Pods:
+    def _note_budget(self, change: Change) -> None:
+        key = change.entry.key
+        selectors = self._selectors.setdefault(key[0], {})
+        selector = None if change.type == "DELETED" else label_selector(change.entry.object()["spec"].get("selector"))
+        if selector is None:
+            selectors.pop(key, None)
+            self._members.pop(key, None)
+            self._said.pop(change.entry.uid, None)
+        elif selectors.get(key) != selector:
+            selectors[key] = selector
+            pods = self._store.entries(POD, key[0])
+            self._members[key] = {pod.key for pod in pods if selector.matches(pod.labels)}
+
+    def _note_pod(self, change: Change) -> list[Key]:
+        """The budgets that select a pod, or did until now."""
+        pod, selecting = change.entry, []
+        for key, selector in self._selectors.get(pod.key[0], {}).items():
+            members = self._members[key]
+            if selector.matches(pod.labels) and change.type != "DELETED":
+                members.add(pod.key)
+                selecting.append(key)
+            elif pod.key in members:
+                members.remove(pod.key)
+                selecting.append(key)
+        return selecting
+
+    def _count(self, pods: Sequence[Entry]) -> Pods:
         staying = [pod for pod in pods if not pod.deleting]
         ready = tuple(pod.key[1] for pod in staying if self._states.of(pod).ready)
         return Pods(ready, frozenset(pod.key[1] for pod in staying))
 
-    def _expected(self, budget: Json, pods: list[Entry]) -> int:
-        """For a plain minAvailable the number of pods; otherwise what their controllers are scaled to."""
+    def _expected(self, budget: Json, pods: Sequence[Entry]) -> int:
+        """For an integer minAvailable the number of pods; otherwise the scale of all controllers of these pods."""
         spec = budget["spec"]
         if spec.get("maxUnavailable") is None and isinstance(spec.get("minAvailable") or 0, int):
             return len(pods)
-        unmanaged = tuple(pod.key[1] for pod in pods if pod.controller is None)
+        unmanaged = [pod.key[1] for pod in pods if pod.controller is None]
         if unmanaged:
-            self._say(
-                budget, "UnmanagedPods", _UNMANAGED.format(_go_text(spec.get("selector"))), *unmanaged, warning=True
-            )
-        return expected_scale(self._api, pods)
+            self._say(budget, "UnmanagedPods", _UNMANAGED, *unmanaged, warning=True)
+        first = {pod.controller.uid: pod for pod in pods if pod.controller is not None}
+        return sum(dict(self._controller_scale(pod) for pod in first.values()).values())
+
+    def _controller_scale(self, pod: Entry) -> tuple[str, int]:
+        """The uid and the scale of a pod's controller; a Deployment counts instead of its ReplicaSets."""
+        owner = next(each for each in pod.object()["metadata"]["ownerReferences"] if each.get("controller"))
+        kind = self._api.kinds.named(owner["apiVersion"], owner["kind"])
+        if kind is None:
+            raise NoScaleError(f'no matches for kind "{owner["kind"]}" in version "{owner["apiVersion"]}"')
+        if "scale" not in kind.subresources:
+            raise NoScaleError(f"{kind.resource} does not implement the scale subresource")
+        namespace = pod.key[0] if kind.namespaced else ""
+        entry = self._store.get(kind, (namespace, owner["name"]))
+        if entry is None or entry.uid != owner["uid"]:
+            raise NoScaleError(f'found no controllers for pod "{pod.key[1]}"')
+        above = entry.controller
+        if kind.resource == REPLICA_SET.resource and above is not None and above.kind == DEPLOYMENT.name:
+            deployment = self._store.get(DEPLOYMENT, (namespace, above.name))
+            if deployment is not None and deployment.uid == above.uid:
+                kind, entry = DEPLOYMENT, deployment
+        return entry.uid, scale_of(kind, entry.object())["spec"].get("replicas", 0)
 
     def _say(self, budget: Json, reason: str, message: str, *details: str, warning: bool = False) -> None:
-        """Tell it once, and again only when something else was told in between."""
+        """Emit an Event once, and again only after another one."""
         uid, said = budget["metadata"]["uid"], (reason, message, *details)
         if self._said.get(uid) != said:
             self._said[uid] = said
             self._events.say(budget, reason, message, warning=warning)
 
-    async def _write(self, entry: Entry, status: Json) -> None:
-        if status == entry.object().get("status"):
+    async def _write(self, budget: Json, status: Json) -> None:
+        """Write the status to the version that it was calculated from: an eviction may have spent something since."""
+        if status == budget.get("status"):
             return
+        metadata = budget["metadata"]
 
-        def told(newest: Json) -> Json:
-            # Reckoned from this version: another writer (an eviction) may have spent something since.
-            newest["metadata"]["resourceVersion"] = str(entry.version)
+        def set_status(newest: Json) -> Json:
+            newest["metadata"]["resourceVersion"] = metadata["resourceVersion"]
             return newest | {"status": status}
 
-        namespace, name = entry.key
-        try:
-            await self._api.edit(Target(BUDGET, namespace, name, "status"), told)
-        except Refusal as refusal:
-            if refusal.code != 404:
-                raise
+        target = Target(BUDGET, metadata["namespace"], metadata["name"], "status")
+        await edit_if_present(self._api, target, metadata["uid"], set_status)
 
 
-def _status(budget: Json, result: Reckoning) -> Json:
+def _status(budget: Json, numbers: Numbers) -> Json:
     status: Json = {
-        "currentHealthy": result.healthy,
-        "desiredHealthy": result.desired,
-        "disruptionsAllowed": result.allowed,
-        "expectedPods": result.expected,
+        "currentHealthy": numbers.healthy,
+        "desiredHealthy": numbers.desired,
+        "disruptionsAllowed": numbers.allowed,
+        "expectedPods": numbers.expected,
         "observedGeneration": budget["metadata"]["generation"],
-        "conditions": (budget.get("status") or {}).get("conditions") or [],
+        "conditions": [dict(each) for each in (budget.get("status") or {}).get("conditions") or ()],
     }
-    if result.disrupted:
-        status["disruptedPods"] = result.disrupted
-    reason, said = ("SufficientPods", "True") if result.allowed else ("InsufficientPods", "False")
-    there = condition_of({"status": status}, "DisruptionAllowed")
-    if (there.get("status"), there.get("reason")) != (said, reason) or _is_old(budget):
-        condition = {"type": "DisruptionAllowed", "reason": reason, "status": said, "message": ""}
-        set_condition(status, condition | {"observedGeneration": status["observedGeneration"]}, clock.now())
+    if numbers.disrupted:
+        status["disruptedPods"] = numbers.disrupted
+    reason, said = ("SufficientPods", "True") if numbers.allowed else ("InsufficientPods", "False")
+    condition = {"type": "DisruptionAllowed", "reason": reason, "status": said, "message": ""}
+    set_condition(status, condition | {"observedGeneration": status["observedGeneration"]}, clock.now())
     return status
 
 
-def _is_old(budget: Json) -> bool:
-    observed = (budget.get("status") or {}).get("observedGeneration")
-    return bool(observed != budget["metadata"]["generation"])
-
-
-def _failed(budget: Json, message: str) -> Json:
-    """Nothing is allowed while nobody knows how many pods there should be; the rest stays as it was."""
+def _failed_status(budget: Json, message: str) -> Json:
+    """Nothing is allowed while the expected number of pods is unknown; the other numbers stay as they were."""
     counts = dict.fromkeys(("currentHealthy", "desiredHealthy", "expectedPods"), 0)
-    status: Json = counts | (budget.get("status") or {}) | {"disruptionsAllowed": 0}
+    before = budget.get("status") or {}
+    status: Json = counts | before | {"disruptionsAllowed": 0}
+    status["conditions"] = [dict(each) for each in before.get("conditions") or ()]
     condition = {"type": "DisruptionAllowed", "reason": "SyncFailed", "status": "False", "message": message}
-    if observed := status.get("observedGeneration"):
+    if observed := before.get("observedGeneration"):
         condition["observedGeneration"] = observed
     set_condition(status, condition, clock.now())
     return status
-
-
-def _go_text(selector: Json | None) -> str:
-    """A selector as Go prints it: the message is what people search the web for."""
-    if selector is None:
-        return "nil"
-    labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
-    rules = "".join(
-        f"LabelSelectorRequirement{{Key:{each['key']},Operator:{each['operator']},"
-        f"Values:[{' '.join(each.get('values') or ())}],}},"
-        for each in selector.get("matchExpressions") or ()
-    )
-    listed = f"MatchExpressions:[]LabelSelectorRequirement{{{rules}}},"
-    return f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},{listed}}}"

@@ -1,54 +1,78 @@
-"""ReplicaSets: as many pods as are wanted, from their template; the surplus goes in the order of `surplus`.
+"""ReplicaSets: as many pods as wanted, made from the template; surplus pods go in kube-controller-manager's order.
 
-Like kube-controller-manager's: matching orphans are adopted and strangers released first, then pods are created in
-batches that double (so that a quota that is spent is asked once, not a hundred times) or deleted, and the status
-tells of the pods that there were before. A webhook may take its time over each pod, so what is missing is counted
-again before every batch.
+Matching orphans are adopted and strangers released first. The handoff of a pod relies on that, and on the order of
+deletion: `rank_for_deletion`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cmp_to_key
 
 from kubemini import clock
-from kubemini.api import Api, Deletion, Target
-from kubemini.controllers.batches import LARGEST, together
-from kubemini.controllers.children import Family, everyone
-from kubemini.controllers.kinship import matcher
-from kubemini.controllers.pod_state import FINAL_PHASES, PodStates, now
-from kubemini.controllers.surplus import Candidate, first_to_go
-from kubemini.controllers.templates import PodMould, name_prefix
+from kubemini.api import Api
+from kubemini.controllers.controller_refs import ControllerRefManager
+from kubemini.controllers.pods import FINAL_PHASES, NODE_NAME, PodControl, PodState, PodStates, PodTemplate, seconds_now
+from kubemini.controllers.selectors import workload_selector
+from kubemini.controllers.writes import write_status
 from kubemini.events import EventRecorder
-from kubemini.kinds import NAMESPACE, POD, REPLICA_SET, Kind
+from kubemini.kinds import POD, REPLICA_SET, Kind
 from kubemini.refusals import Json, Refusal
 from kubemini.store import Change, Entry, Key
-from rescheduler.model.selector import Labels
 
-_BURST = 500  # pods created or deleted before others have their turn, as in kube-controller-manager
+_BATCH = 32  # pods created or deleted before the count is taken again: a webhook may take its time over each
+_PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
-@dataclass(frozen=True)
-class _Sight:
-    """A ReplicaSet and its pods, at one moment."""
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A pod that may have to be deleted."""
 
     entry: Entry
-    body: Json
-    matches: Callable[[Labels], bool]
-    pods: list[Candidate]
-    """Those that count as replicas."""
-    terminating: int
-    at: float
+    state: PodState
 
     @property
-    def wanted(self) -> int:
-        replicas: int = self.body["spec"].get("replicas", 1)
-        return replicas
+    def node(self) -> str:
+        return self.entry.fields[NODE_NAME]
 
-    @property
-    def min_ready(self) -> int:
-        seconds: int = self.body["spec"].get("minReadySeconds", 0)
-        return seconds
+
+def rank_for_deletion(pods: Sequence[Candidate], related: Iterable[Candidate], now: float) -> list[Candidate]:
+    """Sort pods, those to be deleted first in front. `related` are all active pods of the same Deployment.
+
+    Pods that do least come first: without a node, Pending, not Ready. Then the lower deletion cost; the one that shares
+    its node with more related pods; the one that became Ready later; the one with more restarts; the younger one.
+    """
+    crowd = Counter(each.node for each in related)
+
+    def compare_ages(one: Candidate, other: Candidate) -> int:
+        a, b = one.state, other.state
+        if a.ready_since is not None and b.ready_since is not None and a.ready_since != b.ready_since:
+            return compare_times(one, other, a.ready_since, b.ready_since)
+        if a.restarts != b.restarts:
+            return -1 if a.restarts > b.restarts else 1
+        if a.created != b.created:
+            return compare_times(one, other, a.created, b.created)
+        return 0
+
+    def compare_times(one: Candidate, other: Candidate, since: float, others: float) -> int:
+        """Younger first, on a logarithmic scale; of about the same age the uid decides. No time counts as youngest."""
+        if not since or not others:
+            return -1 if not since else 1
+        difference = magnitude(since) - magnitude(others)
+        return difference or (-1 if one.entry.uid < other.entry.uid else 1)
+
+    def magnitude(since: float) -> int:
+        age = now - since
+        return int(math.log2(age * 1e9)) if age > 0 else -1
+
+    def key(each: Candidate) -> tuple[bool, int, bool, int, int]:
+        state = each.state
+        return (bool(each.node), _PHASES.get(state.phase, 0), state.ready, state.cost, -crowd[each.node])
+
+    return sorted(sorted(pods, key=cmp_to_key(compare_ages)), key=key)
 
 
 class ReplicaSetController:
@@ -60,178 +84,100 @@ class ReplicaSetController:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._store = api.store
-        self._family = Family(api, REPLICA_SET, POD)
+        self._refs = ControllerRefManager(api, REPLICA_SET, POD)
         self._states = PodStates()
         self._events = EventRecorder(api.store, self.name)
+        self._control = PodControl(api, self._events)
 
     def concerned(self, change: Change) -> Iterable[Key]:
         """The ReplicaSet itself; the one that has, had or may adopt a pod whose changed state counts."""
         if change.kind.name == REPLICA_SET.name:
-            return self._family.parent_changed(change)
+            return self._refs.owner_changed(change)
         self._states.note(change)
-        keys = list(self._family.child_changed(change))
-        return keys if keys and self._states.is_different(change, by_phase=False) else ()
+        keys = list(self._refs.dependent_changed(change))
+        return keys if keys and self._states.is_different(change) else ()
 
     async def reconcile(self, key: Key) -> float | None:
-        """Adopt and release, create or delete what is missing or too much, and tell how it stands."""
+        """Adopt and release pods, create missing or delete surplus ones, and write the status."""
         entry = self._store.get(REPLICA_SET, key)
         body = entry.object() if entry else {}
-        selector = self._family.selector(body) if entry else None
+        selector = workload_selector(body) if entry else None
         if entry is None or selector is None:
             return None
-        matches = matcher(selector)
-        terminating = sum(_is_terminating(pod) and matches(pod.labels) for pod in self._family.of(body))
-        claimed = await self._family.claim(body, selector, everyone, _is_active)
-        pods = [Candidate(pod, self._states.of(pod)) for pod in claimed]
-        sight = _Sight(entry, body, matches, pods, terminating, now())
+        pods = await self._refs.claim(body, selector, _is_active)
         failure: Refusal | None = None
-        try:
-            await self._manage(sight)
-        except Refusal as refusal:
-            failure = refusal
-        await self._tell(sight, failure)
+        if not entry.deleting:
+            try:
+                await self._scale(entry, body, pods)
+            except Refusal as refusal:
+                failure = refusal
+        await write_status(self._api, REPLICA_SET, body, self._status(body, pods, failure))
         if failure is not None:
             raise failure
-        return self._next_check(sight)
+        return self._states.next_available(pods, _min_ready(body), seconds_now())
 
-    async def _manage(self, sight: _Sight) -> None:
-        """Bring the number of pods to what is wanted, unless the whole set is to go."""
-        if sight.entry.deleting:
-            return
-        if sight.wanted > len(sight.pods):
-            await self._create(sight)
-        elif sight.wanted < len(sight.pods):
-            await self._delete(sight)
+    async def _scale(self, entry: Entry, body: Json, pods: list[Entry]) -> None:
+        """Bring the number of pods to the wanted one. The status still tells of the pods that there were before."""
+        template = PodTemplate(body["spec"]["template"], body)
+        while (missing := self._count_missing(entry, body)) > 0:
+            await self._control.create(body, [template.new_pod() for _ in range(min(missing, _BATCH))])
+        if missing < 0:
+            candidates = [Candidate(pod, self._states.of(pod)) for pod in pods]
+            ranked = rank_for_deletion(candidates, self._related(entry), seconds_now())
+            await self._control.delete(body, [each.entry for each in ranked[:-missing]])
 
-    async def _create(self, sight: _Sight) -> None:
-        mould = PodMould(sight.body["spec"]["template"], sight.body)
-        left, size = _BURST, 1
-        while (count := min(size, left, self._missing(sight))) > 0:
-            await together(self._create_one(sight.body, mould.pod()) for _ in range(count))
-            left, size = left - count, min(size * 2, LARGEST)
-
-    async def _create_one(self, owner: Json, pod: Json) -> None:
-        namespace = owner["metadata"]["namespace"]
-        pod["metadata"]["generateName"] = name_prefix(owner["metadata"]["name"])
-        try:
-            made = await self._api.create(Target(POD, namespace), pod)
-        except Refusal as refusal:
-            if self._namespace_ends(namespace):
-                return
-            self._events.say(owner, "FailedCreate", f"Error creating: {refusal}", warning=True)
-            raise
-        self._events.say(owner, "SuccessfulCreate", f"Created pod: {made['metadata']['name']}")
-
-    async def _delete(self, sight: _Sight) -> None:
-        pods = first_to_go(sight.pods, self._related(sight), sight.at)[:_BURST]
-        while doomed := pods[: max(0, min(-self._missing(sight), LARGEST))]:
-            del pods[: len(doomed)]
-            await together(self._delete_one(sight.body, each.entry) for each in doomed)
-
-    async def _delete_one(self, owner: Json, pod: Entry) -> None:
-        try:
-            await self._api.delete(Target(POD, *pod.key), Deletion(uid=pod.uid))
-        except Refusal as refusal:
-            fresh = self._store.get(POD, pod.key)
-            if fresh is None or fresh.uid != pod.uid:
-                return
-            self._events.say(owner, "FailedDelete", f"Error deleting: {refusal}", warning=True)
-            raise
-        self._events.say(owner, "SuccessfulDelete", f"Deleted pod: {pod.key[1]}")
-
-    def _missing(self, sight: _Sight) -> int:
-        """How many pods are missing now; none if the ReplicaSet has changed since, because that has its own turn."""
-        if self._store.get(REPLICA_SET, sight.entry.key) is not sight.entry:
+    def _count_missing(self, entry: Entry, body: Json) -> int:
+        """How many pods are missing now; none if the ReplicaSet has changed since, because it is then queued again."""
+        if self._store.get(REPLICA_SET, entry.key) is not entry:
             return 0
-        pods = self._family.of(sight.body)
-        return sight.wanted - sum(_is_active(pod) and sight.matches(pod.labels) for pod in pods)
+        wanted: int = body["spec"].get("replicas", 1)
+        return wanted - sum(map(_is_active, self._refs.owned(body)))
 
-    def _related(self, sight: _Sight) -> list[Candidate]:
+    def _related(self, entry: Entry) -> list[Candidate]:
         """The active pods of all ReplicaSets of the same Deployment."""
-        owner = sight.entry.controller
+        owner = entry.controller
         if owner is None:
             return []
-        sets = [entry for entry in self._store.owned(REPLICA_SET, owner.uid) if entry.controller == owner]
-        pods = [pod for entry in sets for pod in self._store.owned(POD, entry.uid) if _is_active(pod)]
+        sets = [each for each in self._store.owned(REPLICA_SET, owner.uid) if each.controller == owner]
+        pods = [pod for each in sets for pod in self._store.owned(POD, each.uid) if _is_active(pod)]
         return [Candidate(pod, self._states.of(pod)) for pod in pods]
 
-    async def _tell(self, sight: _Sight, failure: Refusal | None) -> None:
-        """Write the status, if it says anything new."""
-        body = sight.body
-        status = self._status(sight, failure)
-        observed = body.get("status", {}).get("observedGeneration", 0)
-        generation = body["metadata"].get("generation", 0)
-        if status == body.get("status") and observed == generation:
-            return
-        if generation:
-            status["observedGeneration"] = generation
-
-        def told(newest: Json) -> Json:
-            if newest["metadata"]["uid"] == sight.entry.uid:
-                newest["status"] = status
-            return newest
-
-        namespace, name = sight.entry.key
-        try:
-            with self._family.telling(sight.entry.key):
-                await self._api.edit(Target(REPLICA_SET, namespace, name, "status"), told)
-        except Refusal as refusal:
-            if refusal.code != 404:
-                raise
-
-    def _status(self, sight: _Sight, failure: Refusal | None) -> Json:
-        before, min_ready = sight.body.get("status", {}), sight.min_ready
-        wanted = sight.body["spec"]["template"].get("metadata", {}).get("labels", {}).items()
-        ready = [pod.state for pod in sight.pods if pod.state.ready_since is not None]
+    def _status(self, body: Json, pods: list[Entry], failure: Refusal | None) -> Json:
+        now, min_ready = seconds_now(), _min_ready(body)
+        labels = (body["spec"]["template"].get("metadata", {}).get("labels") or {}).items()
+        states = [self._states.of(pod) for pod in pods]
         counts = {
-            "fullyLabeledReplicas": sum(wanted <= pod.entry.labels.items() for pod in sight.pods),
-            "readyReplicas": len(ready),
-            "availableReplicas": sum(each.available(min_ready, sight.at) for each in ready)
-            if min_ready
-            else len(ready),
+            "fullyLabeledReplicas": sum(labels <= pod.labels.items() for pod in pods),
+            "readyReplicas": sum(state.ready for state in states),
+            "availableReplicas": sum(state.available(min_ready, now) for state in states),
         }
-        status: Json = {"replicas": len(sight.pods)} | {key: count for key, count in counts.items() if count}
-        status["terminatingReplicas"] = sight.terminating
-        if "observedGeneration" in before:
-            status["observedGeneration"] = before["observedGeneration"]
-        if conditions := _conditions(before.get("conditions", []), failure, sight.wanted - len(sight.pods)):
-            status["conditions"] = conditions
+        terminating = sum(pod.deleting and not self._states.of(pod).finished for pod in self._refs.owned(body))
+        status: Json = {"replicas": len(pods)} | {key: count for key, count in counts.items() if count}
+        status |= {"terminatingReplicas": terminating, "observedGeneration": body["metadata"]["generation"]}
+        if failure is not None:
+            status["conditions"] = [_failure_condition(body, failure)]
         return status
 
-    def _next_check(self, sight: _Sight) -> float | None:
-        """When the next of the pods that are Ready will have been so for long enough."""
-        min_ready = sight.min_ready
-        waits = [pod.state.available_in(min_ready, sight.at) for pod in sight.pods] if min_ready else ()
-        return min((wait for wait in waits if wait), default=None)
 
-    def _namespace_ends(self, namespace: str) -> bool:
-        entry = self._store.get(NAMESPACE, ("", namespace))
-        return entry is None or entry.deleting
+def _min_ready(body: Json) -> int:
+    seconds: int = body["spec"].get("minReadySeconds", 0)
+    return seconds
 
 
 def _is_active(pod: Entry) -> bool:
-    """Whether a pod counts as one of the replicas that are wanted."""
     return not pod.deleting and pod.fields["status.phase"] not in FINAL_PHASES
 
 
-def _is_terminating(pod: Entry) -> bool:
-    """Whether a pod is on its way out and may still be doing something."""
-    return pod.deleting and pod.fields["status.phase"] not in FINAL_PHASES
-
-
-def _conditions(before: Sequence[Json], failure: Refusal | None, missing: int) -> list[Json]:
-    """The conditions with ReplicaFailure as it is now; one that still holds keeps its time and its message."""
-    failing = [each for each in before if each["type"] == "ReplicaFailure"]
-    others = [each for each in before if each["type"] != "ReplicaFailure"]
-    if failure is None:
-        return others
-    if failing:
-        return list(before)
-    condition = {
+def _failure_condition(body: Json, failure: Refusal) -> Json:
+    """That pods could not be created or deleted; a condition that is there stays as it is."""
+    there: list[Json] = body.get("status", {}).get("conditions", [])
+    for each in there:
+        if each["type"] == "ReplicaFailure":
+            return each
+    return {
         "type": "ReplicaFailure",
         "status": "True",
         "lastTransitionTime": clock.stamp(clock.now()),
-        "reason": "FailedCreate" if missing > 0 else "FailedDelete",
+        "reason": "FailedCreate",
         "message": str(failure),
     }
-    return [*others, condition]

@@ -1,44 +1,68 @@
-"""Selectors, taints and tolerations as the embedded objects carry them, in the words of `model`.
+"""Selectors, taints and tolerations of stored objects, as the planner's own types.
 
-What the planner decides by (which labels a selector matches, which taints a pod tolerates) is decided here by the same
-code. An absent selector matches nothing and an empty one everything; the API has refused those that make no sense.
+The planner and the embedded controllers decide by the same code which labels a selector matches and which taints a pod
+tolerates.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kubemini.refusals import Json
-from rescheduler.model.selector import Labels, Requirement, Selector, SelectorError, requirement, selector_of
+from rescheduler.model.selector import Labels, Operator, Requirement, Selector, SelectorError, requirement, selector_of
 from rescheduler.model.shape import NodeTerm, Taint, Toleration
 
 
 def label_selector(found: Json | None) -> Selector | None:
-    """The object form of a label selector."""
+    """Parse the object form of a label selector; an absent or wrong one is None and selects nothing."""
     if found is None:
         return None
-    equal = [requirement(key, "In", [value]) for key, value in (found.get("matchLabels") or {}).items()]
-    return selector_of([*equal, *_requirements(found.get("matchExpressions"), node=False)])
+    try:
+        equal = [requirement(key, "In", [value]) for key, value in (found.get("matchLabels") or {}).items()]
+        return selector_of([*equal, *_requirements(found.get("matchExpressions"), node=False)])
+    except SelectorError:
+        return None
+
+
+def workload_selector(body: Json) -> Selector | None:
+    """The selector of a workload; an empty one selects nothing there."""
+    selector = label_selector(body["spec"].get("selector"))
+    return selector if selector is not None and selector.requirements else None
+
+
+def matcher(selector: Selector) -> Callable[[Labels], bool]:
+    """A fast form of `selector.matches`: most selectors ask for nothing but labels with one value each."""
+    equal = {
+        each.key: each.values[0]
+        for each in selector.requirements
+        if each.operator is Operator.IN and len(each.values) == 1
+    }
+    if len(equal) < len(selector.requirements):
+        return selector.matches
+    wanted = equal.items()
+    return lambda labels: wanted <= labels.items()
 
 
 def node_terms(selector: Json | None) -> tuple[NodeTerm, ...] | None:
-    """The terms of a node selector, of which one has to match; None is no rule at all."""
+    """The terms of a node selector, of which one must match; None where there is no selector."""
     if selector is None:
         return None
     return tuple(_node_term(term) for term in selector.get("nodeSelectorTerms") or ())
 
 
 def terms_match(terms: tuple[NodeTerm, ...] | None, labels: Labels, name: str) -> bool:
-    """Whether a node of this name and these labels is meant."""
+    """Whether a node with this name and these labels is selected."""
     return terms is None or any(term.matches(labels, name) for term in terms)
 
 
 def taints_of(node: Json) -> list[Taint]:
-    """What a node keeps pods away by."""
+    """The taints of a node."""
     found = node.get("spec", {}).get("taints") or ()
     return [Taint(each["key"], each.get("value", ""), each["effect"]) for each in found]
 
 
 def toleration(found: Json) -> Toleration:
-    """One toleration of a pod."""
+    """Parse one toleration of a pod."""
     values = (found.get(key) or "" for key in ("key", "operator", "value", "effect"))
     return Toleration(*values)
 
@@ -48,7 +72,7 @@ def _node_term(term: Json) -> NodeTerm:
         expressions = _requirements(term.get("matchExpressions"), node=True)
         fields = _requirements(term.get("matchFields"), node=True)
     except SelectorError:
-        return NodeTerm((), ())  # as in Kubernetes: a term that cannot be understood matches no node
+        return NodeTerm((), ())  # as in Kubernetes: a term that cannot be parsed matches no node
     return NodeTerm(tuple(expressions), tuple(fields))
 
 

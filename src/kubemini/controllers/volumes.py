@@ -1,43 +1,27 @@
-"""Claims and volumes: a claim is bound to a volume that suits it, or to a new one where its class is ours.
+"""Claims and volumes: a claim is bound at once, to the smallest free volume that suits it or to a new one.
 
-A claim of a class with WaitForFirstConsumer waits until the scheduler has written the node of its first pod on it, or
-has kept a volume for it. A volume whose claim is gone is released, and deleted if that is its policy and it was made
-here. Free volumes and waiting claims are indexed as changes pass by.
+New volumes are made for storage classes whose provisioner is ours. A claim of a class with WaitForFirstConsumer waits
+until the scheduler has written the node of its first pod on it. A volume that was made here goes with its claim.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from typing import TypeVar
+from collections.abc import Iterable
 
-from kubemini.api import Api, Target
-from kubemini.controllers.volume_matching import (
-    PROVISIONER,
-    best,
-    class_of,
-    is_for,
-    objection,
-    provisioned,
-    reference_to,
-)
+from kubemini.api import Api, Deletion, Target
+from kubemini.controllers.selectors import node_terms, terms_match
+from kubemini.controllers.writes import delete_if_present, edit_if_present, write_status
 from kubemini.events import EventRecorder
 from kubemini.kinds import CLAIM, NODE, STORAGE_CLASS, VOLUME, Kind
-from kubemini.refusals import Json, Refusal
+from kubemini.refusals import Json
 from kubemini.store import Change, Key
 from rescheduler.model.marks import SELECTED_NODE
-from rescheduler.model.selector import Labels
+from rescheduler.model.quantity import parse_quantity
 
-Group = TypeVar("Group", bound=Hashable)
-Item = TypeVar("Item", bound=Hashable)
+PROVISIONER = "embedded.rescheduler.io"
+"""The provisioner of storage classes whose volumes this cluster makes; also the name of their driver."""
 
-_COMPLETED = "pv.kubernetes.io/bind-completed"
-_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
-_PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
-_EXTERNAL = (
-    "Waiting for a volume to be created either by the external provisioner '{}' or manually by the system "
-    "administrator. If volume creation is delayed, please verify that the provisioner is running and correctly "
-    "registered."
-)
+_BOUND = "pv.kubernetes.io/bind-completed"
 
 
 class VolumeController:
@@ -50,177 +34,141 @@ class VolumeController:
         self._api = api
         self._store = api.store
         self._events = EventRecorder(api.store, self.name)
-        self._free: dict[str, set[str]] = {}
-        """Volumes that nobody claims, by storage class."""
-        self._kept: dict[Key, set[str]] = {}
-        """Volumes that name a claim, by the claim."""
-        self._waiting: dict[str, set[Key]] = {}
-        """Claims that have no volume yet, by storage class."""
+        self._waiting: set[Key] = set()
+        """Claims that have no volume yet."""
 
     def concerned(self, change: Change) -> Iterable[Key]:
-        """The claim or the volume; those that it was bound to; claims that may get a new volume."""
-        key, body = change.entry.key, change.entry.object()
-        gone = change.type == "DELETED"
-        if change.kind.resource == STORAGE_CLASS.resource:
-            return sorted(self._waiting.get(key[1], ()))
+        """The claim with its volume, or the volume with its claim; waiting claims when there is something new."""
+        key, spec = change.entry.key, change.entry.object().get("spec") or {}
         if change.kind.resource == CLAIM.resource:
-            bound_to = body["spec"].get("volumeName", "")
-            _note(self._waiting, class_of(body["spec"]), key, there=not gone and not bound_to)
-            return [key, *(("", name) for name in sorted({bound_to, *self._kept.get(key, ())}) if name)]
-        claims, of_class = _claims_named(change), class_of(body["spec"])
-        free = not body["spec"].get("claimRef")
-        _note(self._free, of_class, key[1], there=free and not gone)
-        for claim in claims:
-            kept_now = not gone and not free and claim == claims[0]
-            _note(self._kept, claim, key[1], there=kept_now)
-        return [key, *claims, *(sorted(self._waiting.get(of_class, ())) if free and not gone else ())]
+            volume = spec.get("volumeName", "")
+            if volume or change.type == "DELETED":
+                self._waiting.discard(key)
+            else:
+                self._waiting.add(key)
+            return [key, *([("", volume)] if volume else [])]
+        claim = spec.get("claimRef") or {}
+        own = [key] if change.kind.resource == VOLUME.resource else []
+        return [*own, *([(claim["namespace"], claim["name"])] if claim else sorted(self._waiting))]
 
     async def reconcile(self, key: Key) -> float | None:
-        """Bind a claim, or say how a volume stands."""
+        """Bind a claim, or release a volume whose claim is gone."""
         body = self._api.find(CLAIM if key[0] else VOLUME, key)
-        if body is None:
-            return None
-        if key[0]:
-            await self._claim(body)
-        else:
-            await self._volume(body)
+        if body is not None and "deletionTimestamp" not in body["metadata"]:
+            await (self._bind_claim(body) if key[0] else self._release(body))
         return None
 
-    async def _claim(self, claim: Json) -> None:
-        if "deletionTimestamp" in claim["metadata"]:
+    async def _bind_claim(self, claim: Json) -> None:
+        spec, metadata = claim["spec"], claim["metadata"]
+        if metadata.get("annotations", {}).get(_BOUND) and self._store.get(VOLUME, ("", spec["volumeName"])) is None:
+            await write_status(self._api, CLAIM, claim, {"phase": "Lost"})
             return
-        wanted = claim["spec"].get("volumeName")
-        if wanted:
-            await self._claim_by_name(claim, self._api.find(VOLUME, ("", wanted)))
-            return
-        storage_class = self._api.find(STORAGE_CLASS, ("", class_of(claim["spec"])))
-        delayed = (storage_class or {}).get("volumeBindingMode") == "WaitForFirstConsumer"
-        selected = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE, "")
+        storage_class = self._api.find(STORAGE_CLASS, ("", spec.get("storageClassName") or "")) or {}
+        selected = metadata.get("annotations", {}).get(SELECTED_NODE, "")
         node = self._api.find(NODE, ("", selected)) if selected else None
-        volume = best(self._candidates(claim, only_kept=delayed and node is None), claim, _place(node))
+        delayed = storage_class.get("volumeBindingMode") == "WaitForFirstConsumer" and node is None
+        volume = self._best_volume(claim, node, only_reserved=delayed)
         if volume is not None:
             await self._bind(claim, volume)
             return
-        if delayed and node is None:
+        if delayed:
             message = "waiting for first consumer to be created before binding"
             self._events.say(claim, "WaitForFirstConsumer", message)
-        elif class_of(claim["spec"]):
-            await self._provision(claim, storage_class, node)
+        elif storage_class.get("provisioner") == PROVISIONER and not spec.get("volumeName"):
+            await self._api.create(Target(VOLUME), _new_volume(claim, storage_class))
         else:
             message = "no persistent volumes available for this claim and no storage class is set"
             self._events.say(claim, "FailedBinding", message)
-        await self._set_status(CLAIM, claim, {"phase": "Pending"})
+        await write_status(self._api, CLAIM, claim, {"phase": "Pending"})
 
-    async def _claim_by_name(self, claim: Json, volume: Json | None) -> None:
-        """The claim says which volume it wants, or has."""
-        completed = (claim["metadata"].get("annotations") or {}).get(_COMPLETED)
-        if volume is not None and is_for(volume, claim):
-            await self._bind(claim, volume)
-        elif completed:
-            if (claim.get("status") or {}).get("phase") != "Lost":
-                message = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
-                self._events.say(claim, "ClaimLost", message, warning=True)
-            await self._set_status(CLAIM, claim, {"phase": "Lost"})
-        elif volume is not None and not volume["spec"].get("claimRef") and not objection(volume, claim):
-            await self._bind(claim, volume)
-        else:
-            await self._set_status(CLAIM, claim, {"phase": "Pending"})
-
-    def _candidates(self, claim: Json, *, only_kept: bool) -> list[Json]:
-        key = (claim["metadata"]["namespace"], claim["metadata"]["name"])
-        names = set(self._kept.get(key, ()))
-        if not only_kept:
-            names |= self._free.get(class_of(claim["spec"]), set())
-        found = (self._api.find(VOLUME, ("", name)) for name in sorted(names))
-        return [volume for volume in found if volume is not None]
+    def _best_volume(self, claim: Json, node: Json | None, *, only_reserved: bool) -> Json | None:
+        """The volume that names the claim or that it names, else the smallest free one."""
+        found: list[Json] = []
+        for entry in self._store.entries(VOLUME):
+            volume = entry.object()
+            reserved = _is_reserved_for(volume, claim)
+            if reserved or (not only_reserved and not volume["spec"].get("claimRef")):
+                found += [volume] if not entry.deleting and _suits(volume, claim, node) else []
+        return min(found, key=lambda each: (not _is_reserved_for(each, claim), _size(each)), default=None)
 
     async def _bind(self, claim: Json, volume: Json) -> None:
-        by_us = not volume["spec"].get("claimRef")
-
-        def taken(body: Json) -> Json:
-            there = body["spec"].get("claimRef") or {}
-            if there.get("uid") != claim["metadata"]["uid"]:
-                body["spec"]["claimRef"] = reference_to(claim)
-            if by_us:
-                body["metadata"].setdefault("annotations", {})[_BY_CONTROLLER] = "yes"
+        def set_claim(body: Json) -> Json:
+            body["spec"]["claimRef"] = _reference(claim)
             return body
 
-        def given(body: Json) -> Json:
-            marks = body["metadata"].setdefault("annotations", {})
-            if not body["spec"].get("volumeName"):
-                body["spec"]["volumeName"] = name
-                marks[_BY_CONTROLLER] = "yes"
-            marks[_COMPLETED] = "yes"
+        def set_volume(body: Json) -> Json:
+            body["spec"]["volumeName"] = name
+            body["metadata"].setdefault("annotations", {})[_BOUND] = "yes"
             return body
 
-        name = volume["metadata"]["name"]
-        volume = await self._api.edit(Target(VOLUME, name=name), taken)
-        await self._set_status(VOLUME, volume, {"phase": "Bound"})
-        metadata = claim["metadata"]
-        claim = await self._api.edit(Target(CLAIM, metadata["namespace"], metadata["name"]), given)
-        spec = volume["spec"]
-        told = {"phase": "Bound", "accessModes": spec.get("accessModes") or [], "capacity": spec["capacity"]}
-        await self._set_status(CLAIM, claim, told)
+        metadata, name, spec = claim["metadata"], volume["metadata"]["name"], volume["spec"]
+        if (spec.get("claimRef") or {}).get("uid") != metadata["uid"]:
+            await edit_if_present(self._api, Target(VOLUME, name=name), volume["metadata"]["uid"], set_claim)
+        target = Target(CLAIM, metadata["namespace"], metadata["name"])
+        bound = await edit_if_present(self._api, target, metadata["uid"], set_volume)
+        if bound is not None:
+            status = {"phase": "Bound", "accessModes": spec.get("accessModes") or [], "capacity": spec["capacity"]}
+            await write_status(self._api, CLAIM, bound, status)
 
-    async def _provision(self, claim: Json, storage_class: Json | None, node: Json | None) -> None:
-        if storage_class is None:
-            message = f'storageclass.storage.k8s.io "{class_of(claim["spec"])}" not found'
-            self._events.say(claim, "ProvisioningFailed", message, warning=True)
-            return
-        provisioner = storage_class["provisioner"]
-        if provisioner != PROVISIONER:
-            self._events.say(claim, "ExternalProvisioning", _EXTERNAL.format(provisioner))
-            return
-        volume = provisioned(claim, storage_class, node)
-        try:
-            await self._api.create(Target(VOLUME), volume)
-        except Refusal as refusal:
-            if refusal.reason == "AlreadyExists":
-                return
-            self._events.say(claim, "ProvisioningFailed", str(refusal), warning=True)
-            raise
-        name = volume["metadata"]["name"]
-        self._events.say(claim, "ProvisioningSucceeded", f"Successfully provisioned volume {name}")
-
-    async def _volume(self, volume: Json) -> None:
-        """Available, kept, bound or released."""
-        reference = volume["spec"].get("claimRef") or {}
+    async def _release(self, volume: Json) -> None:
+        """Write the phase of a volume, and delete it if it was made here for a claim that is gone."""
+        reference, metadata = volume["spec"].get("claimRef") or {}, volume["metadata"]
+        claim = self._store.get(CLAIM, (reference["namespace"], reference["name"])) if reference else None
         if not reference.get("uid"):
-            await self._set_status(VOLUME, volume, {"phase": "Available"})
-            return
-        claim = self._store.get(CLAIM, (reference["namespace"], reference["name"]))
-        if claim is not None and claim.uid == reference["uid"]:
-            return  # the claim's own turn says Bound
-        await self._set_status(VOLUME, volume, {"phase": "Released"})
+            phase = "Available"
+        else:
+            phase = "Bound" if claim is not None and claim.uid == reference["uid"] else "Released"
+        await write_status(self._api, VOLUME, volume, {"phase": phase})
+        made_here = (volume["spec"].get("csi") or {}).get("driver") == PROVISIONER
         policy = volume["spec"].get("persistentVolumeReclaimPolicy")
-        made_by = (volume["metadata"].get("annotations") or {}).get(_PROVISIONED_BY)
-        if policy == "Delete" and made_by == PROVISIONER and "deletionTimestamp" not in volume["metadata"]:
-            await self._api.delete(Target(VOLUME, name=volume["metadata"]["name"]))
-
-    async def _set_status(self, kind: Kind, body: Json, told: Json) -> None:
-        def newer(newest: Json) -> Json:
-            kept = newest.get("status") or {}
-            return newest | {"status": told if told["phase"] == "Pending" else kept | told}
-
-        metadata = body["metadata"]
-        await self._api.edit(Target(kind, metadata.get("namespace", ""), metadata["name"], "status"), newer)
+        if phase == "Released" and made_here and policy == "Delete":
+            await delete_if_present(self._api, Target(VOLUME, name=metadata["name"]), Deletion(uid=metadata["uid"]))
 
 
-def _claims_named(change: Change) -> list[Key]:
-    """The claims that a volume names now or named before."""
-    bodies = [change.entry.object(), *([change.before.object()] if change.before else [])]
-    references = [body["spec"].get("claimRef") or {} for body in bodies]
-    return list(dict.fromkeys((each["namespace"], each["name"]) for each in references if each))
+def _is_reserved_for(volume: Json, claim: Json) -> bool:
+    """Whether a volume names a claim, or is free and named by it."""
+    reference, metadata = volume["spec"].get("claimRef"), claim["metadata"]
+    if not reference:
+        return bool(claim["spec"].get("volumeName") == volume["metadata"]["name"])
+    named = (reference.get("namespace"), reference.get("name")) == (metadata["namespace"], metadata["name"])
+    return named and reference.get("uid") in (None, "", metadata["uid"])
 
 
-def _note(index: dict[Group, set[Item]], group: Group, item: Item, *, there: bool) -> None:
-    if there:
-        index.setdefault(group, set()).add(item)
-    elif group in index:
-        index[group].discard(item)
-        if not index[group]:
-            del index[group]
+def _suits(volume: Json, claim: Json, node: Json | None) -> bool:
+    spec, wanted = volume["spec"], claim["spec"]
+    asked = ((wanted.get("resources") or {}).get("requests") or {}).get("storage", 0)
+    terms = node_terms((spec.get("nodeAffinity") or {}).get("required"))
+    named = wanted.get("volumeName") in (None, "", volume["metadata"]["name"])
+    reachable = node is None or terms_match(terms, node["metadata"].get("labels") or {}, node["metadata"]["name"])
+    return (
+        named
+        and reachable
+        and (spec.get("storageClassName") or "") == (wanted.get("storageClassName") or "")
+        and set(wanted.get("accessModes") or ()) <= set(spec.get("accessModes") or ())
+        and _size(volume) >= parse_quantity(asked)
+    )
 
 
-def _place(node: Json | None) -> tuple[Labels, str] | None:
-    return (node["metadata"].get("labels") or {}, node["metadata"]["name"]) if node else None
+def _size(volume: Json) -> float:
+    return float(parse_quantity((volume["spec"].get("capacity") or {}).get("storage", 0)))
+
+
+def _new_volume(claim: Json, storage_class: Json) -> Json:
+    spec, name = claim["spec"], f"pvc-{claim['metadata']['uid']}"
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "accessModes": spec.get("accessModes") or [],
+            "capacity": {"storage": spec["resources"]["requests"]["storage"]},
+            "claimRef": _reference(claim),
+            "csi": {"driver": PROVISIONER, "volumeHandle": name},
+            "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy") or "Delete",
+            "storageClassName": storage_class["metadata"]["name"],
+        },
+    }
+
+
+def _reference(claim: Json) -> Json:
+    """How a volume names its claim."""
+    same = {key: claim["metadata"][key] for key in ("namespace", "name", "uid")}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim"} | same

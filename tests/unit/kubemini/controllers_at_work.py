@@ -1,6 +1,6 @@
 """Any of the embedded controllers at work in virtual time, for their unit tests.
 
-    @at_work(GarbageController)
+    @at_work(GarbageCollector)
     async def test_what_nobody_owns_goes(cluster: Cluster) -> None:
         ...
 

@@ -1,56 +1,111 @@
-"""DaemonSets of the embedded cluster: which nodes have a pod, which pods are replaced, and what the status says."""
+"""DaemonSets of the embedded cluster: on which nodes they have pods, and how a new template reaches them."""
 
 import asyncio
+from typing import Any
 
 from kubemini.api import Api, NoAdmission, Review
 from kubemini.controllers.daemon_set import DaemonSetController
-from kubemini.kinds import CONTROLLER_REVISION, DAEMON_SET, NODE, POD
+from kubemini.kinds import DAEMON_SET, NODE, POD
 from kubemini.refusals import Json, forbidden
-from kubemini.store import Key
-from tests.unit.kubemini.controllers_at_work import Cluster, at_work
-from tests.unit.kubemini.daemon_words import HASH, body, nodes, started, status, taint, target
+from kubemini.store import Change, Key
+from tests.unit.kubemini.controllers_at_work import IMAGE, SPACE, Cluster, at_work
+
+LABELS = {"app": "agent"}
+HASH = "controller-revision-hash"
 
 
-@at_work(DaemonSetController)
-async def test_every_node_gets_a_pod_like_the_real_one_makes_them(cluster: Cluster) -> None:
-    await started(cluster)
-    assert nodes(cluster) == ["n0", "n1", "n2"]
-    pod = cluster.all(POD)[0]
-    assert pod["metadata"]["generateName"] == "agent-"
-    (reference,) = pod["metadata"]["ownerReferences"]
-    assert (reference["kind"], reference["controller"], reference["blockOwnerDeletion"]) == ("DaemonSet", True, True)
-    (revision,) = cluster.all(CONTROLLER_REVISION)
-    assert pod["metadata"]["labels"][HASH] == revision["metadata"]["labels"][HASH]
-    assert revision["metadata"]["name"] == f"agent-{revision['metadata']['labels'][HASH]}"
-    assert revision["revision"] == 1
-    assert revision["data"]["spec"]["template"]["$patch"] == "replace"
-    tolerated = {
-        (each["key"].removeprefix("node.kubernetes.io/"), each["effect"]) for each in pod["spec"]["tolerations"]
+class Scheduler:
+    """Binds daemon pods to the node that they name, and starts and ends them like a kubelet, as its switches say."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._waiting: asyncio.Queue[str] = asyncio.Queue()
+        self.starts = True
+        self.ends = True
+        self.most: dict[str, int] = {}
+        """The most pods that were on each node at a time."""
+        cluster.store.subscribe(self._changed, POD)
+
+    def _changed(self, change: Change) -> None:
+        if change.type != "DELETED":
+            self._waiting.put_nowait(change.entry.key[1])
+        on_nodes = [entry.fields["spec.nodeName"] for entry in self._cluster.store.entries(POD)]
+        for node in filter(None, set(on_nodes)):
+            self.most[node] = max(self.most.get(node, 0), on_nodes.count(node))
+
+    async def settled(self) -> None:
+        """Until all that the controller wants is done, as far as the switches allow."""
+        await self._cluster.settled()
+        while not self._waiting.empty():
+            await self._look_at(self._waiting.get_nowait())
+            await self._cluster.settled()
+
+    async def _look_at(self, name: str) -> None:
+        entry = self._cluster.store.get(POD, (SPACE, name))
+        if entry is None:
+            return
+        pod = entry.object()
+        if entry.deleting:
+            if self.ends:
+                await self._cluster.ends(name)
+        elif not entry.fields["spec.nodeName"]:
+            pod["spec"]["nodeName"] = target(pod)
+            self._cluster.store.replace(POD, pod, entry.version)
+        elif self.starts and pod["status"]["phase"] == "Pending":
+            await self._cluster.runs(name)
+
+
+def target(pod: Json) -> str:
+    affinity = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    ((rule,),) = [term["matchFields"] for term in affinity["nodeSelectorTerms"]]
+    assert (rule["key"], rule["operator"]) == ("metadata.name", "In")
+    (name,) = rule["values"]
+    return str(name)
+
+
+def body(*, image: str = IMAGE, pod: Json | None = None, **spec: Any) -> Json:
+    template = {
+        "metadata": {"labels": LABELS},
+        "spec": {"containers": [{"name": "main", "image": image}], **(pod or {})},
     }
-    assert tolerated == {
-        ("not-ready", "NoExecute"),
-        ("unreachable", "NoExecute"),
-        ("disk-pressure", "NoSchedule"),
-        ("memory-pressure", "NoSchedule"),
-        ("pid-pressure", "NoSchedule"),
-        ("unschedulable", "NoSchedule"),
-    }
-    assert status(cluster) == {
-        "currentNumberScheduled": 3,
-        "desiredNumberScheduled": 3,
-        "numberAvailable": 3,
-        "numberMisscheduled": 0,
-        "numberReady": 3,
-        "observedGeneration": 1,
-        "updatedNumberScheduled": 3,
-    }
+    return {"metadata": {"labels": LABELS}, "spec": {"selector": {"matchLabels": LABELS}, "template": template} | spec}
 
 
-@at_work(DaemonSetController)
-async def test_a_pod_on_the_hosts_network_tolerates_that_there_is_no_other(cluster: Cluster) -> None:
-    await started(cluster, 1, pod={"hostNetwork": True})
-    keys = [each["key"] for each in cluster.all(POD)[0]["spec"]["tolerations"]]
-    assert "node.kubernetes.io/network-unavailable" in keys
+async def started(cluster: Cluster, nodes: int = 3, **options: Any) -> Scheduler:
+    """A DaemonSet that runs on so many nodes: n0, n1…"""
+    scheduler = Scheduler(cluster)
+    for number in range(nodes):
+        await cluster.node(f"n{number}", labels={"zone": f"z{number}"})
+    await cluster.make(DAEMON_SET, "agent", body(**options))
+    await scheduler.settled()
+    return scheduler
+
+
+async def roll(cluster: Cluster, image: str) -> None:
+    def newer(found: Json) -> None:
+        found["spec"]["template"]["spec"]["containers"][0]["image"] = image
+
+    await cluster.edit(DAEMON_SET, "agent", newer)
+
+
+async def taint(cluster: Cluster, node: str, effect: str) -> None:
+    taints = [{"key": "mine", "effect": effect}]
+    await cluster.edit(NODE, node, lambda found: found["spec"].update(taints=taints))
+
+
+def nodes(cluster: Cluster) -> list[str]:
+    """Where pods are that stay."""
+    staying = [pod for pod in cluster.all(POD) if "deletionTimestamp" not in pod["metadata"]]
+    return sorted(target(pod) for pod in staying)
+
+
+def images(cluster: Cluster) -> list[str]:
+    return sorted(pod["spec"]["containers"][0]["image"] for pod in cluster.all(POD))
+
+
+def status(cluster: Cluster) -> Json:
+    found: Json = cluster.get(DAEMON_SET, "agent")["status"]
+    return found
 
 
 @at_work(DaemonSetController)
@@ -120,19 +175,6 @@ async def test_taints_keep_it_away_and_drive_it_off(cluster: Cluster) -> None:
 
 
 @at_work(DaemonSetController)
-async def test_what_nodes_suffer_from_does_not_matter(cluster: Cluster) -> None:
-    prefix = "node.kubernetes.io/"
-    suffering = [
-        *({"key": prefix + key, "effect": "NoExecute"} for key in ("not-ready", "unreachable")),
-        *({"key": prefix + key, "effect": "NoSchedule"} for key in ("unschedulable", "disk-pressure")),
-    ]
-    await cluster.node("sick", unschedulable=True, taints=suffering)
-    await cluster.make(DAEMON_SET, "agent", body())
-    await cluster.settled()
-    assert nodes(cluster) == ["sick"]
-
-
-@at_work(DaemonSetController)
 async def test_a_pod_that_failed_is_replaced_ever_more_slowly(cluster: Cluster) -> None:
     scheduler = await started(cluster, 1)
     scheduler.starts = False
@@ -162,16 +204,6 @@ async def test_a_pod_that_failed_is_replaced_ever_more_slowly(cluster: Cluster) 
 
 
 @at_work(DaemonSetController)
-async def test_a_pod_that_has_ended_well_is_replaced_too(cluster: Cluster) -> None:
-    scheduler = await started(cluster, 1)
-    (pod,) = cluster.all(POD)
-    await cluster.runs(pod["metadata"]["name"], ready="False", phase="Succeeded")
-    await scheduler.settled()
-    (new,) = cluster.all(POD)
-    assert new["metadata"]["uid"] != pod["metadata"]["uid"]
-
-
-@at_work(DaemonSetController)
 async def test_a_second_pod_on_a_node_goes_and_orphans_are_adopted(cluster: Cluster) -> None:
     scheduler = await started(cluster, 2)
     (kept,) = [pod for pod in cluster.all(POD) if target(pod) == "n0"]
@@ -183,25 +215,6 @@ async def test_a_second_pod_on_a_node_goes_and_orphans_are_adopted(cluster: Clus
     assert cluster.find(POD, kept["metadata"]["name"]) is not None
 
 
-@at_work(DaemonSetController)
-async def test_a_daemon_set_that_is_being_deleted_makes_nothing(cluster: Cluster) -> None:
-    scheduler = await started(cluster, 1)
-    await cluster.edit(DAEMON_SET, "agent", lambda found: found["metadata"].update(finalizers=["test.io/held"]))
-    await cluster.delete(DAEMON_SET, "agent")
-    await cluster.node("late")
-    await scheduler.settled()
-    assert nodes(cluster) == ["n0"]
-
-
-@at_work(DaemonSetController)
-async def test_a_pod_counts_as_available_when_it_has_been_ready_for_long_enough(cluster: Cluster) -> None:
-    scheduler = await started(cluster, 1, minReadySeconds=30)
-    assert (status(cluster)["numberReady"], status(cluster).get("numberAvailable")) == (1, None)
-    await asyncio.sleep(31)
-    await scheduler.settled()
-    assert status(cluster)["numberAvailable"] == 1
-
-
 class Counted(DaemonSetController):
     """Counts how often it is asked to look."""
 
@@ -210,16 +223,6 @@ class Counted(DaemonSetController):
     async def reconcile(self, key: Key) -> float | None:
         Counted.looks += 1
         return await super().reconcile(key)
-
-
-@at_work(Counted)
-async def test_a_nodes_heartbeat_is_nothing_new(cluster: Cluster) -> None:
-    await started(cluster, 2)
-    looks = Counted.looks
-    await asyncio.sleep(10)
-    await cluster.heartbeat("n0")
-    await cluster.settled()
-    assert Counted.looks == looks
 
 
 class Full(NoAdmission):
@@ -240,15 +243,54 @@ def on_full_cluster(api: Api) -> DaemonSetController:
     return DaemonSetController(api)
 
 
-@at_work(on_full_cluster)
-async def test_pods_that_are_refused_are_told_of_and_tried_again(cluster: Cluster) -> None:
-    for number in range(4):
-        await cluster.node(f"n{number}")
-    await cluster.make(DAEMON_SET, "agent", body())
-    await cluster.settled()
+@at_work(DaemonSetController)
+async def test_a_new_template_replaces_one_pod_after_the_other(cluster: Cluster) -> None:
+    scheduler = await started(cluster, 4)
+    scheduler.starts = False
+    await roll(cluster, "hollow:2")
+    await scheduler.settled()
+    assert images(cluster) == ["hollow:1"] * 3 + ["hollow:2"]
+    assert (status(cluster)["updatedNumberScheduled"], status(cluster)["numberUnavailable"]) == (1, 1)
+    scheduler.starts = True
+    for pod in cluster.all(POD):
+        if pod["status"]["phase"] == "Pending":
+            await cluster.runs(pod["metadata"]["name"])
+    await scheduler.settled()
+    assert images(cluster) == ["hollow:2"] * 4
+    assert status(cluster)["updatedNumberScheduled"] == 4
+    assert status(cluster)["observedGeneration"] == 2
+    assert max(scheduler.most.values()) == 1
+
+
+@at_work(DaemonSetController)
+async def test_as_many_as_may_be_unavailable_are_replaced_at_once(cluster: Cluster) -> None:
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%", "maxSurge": 0}}
+    scheduler = await started(cluster, 5, updateStrategy=rolling)
+    scheduler.ends = False
+    await roll(cluster, "hollow:2")
+    await scheduler.settled()
     assert len(nodes(cluster)) == 2
-    assert status(cluster)["currentNumberScheduled"] == 2
-    assert "FailedCreate" in cluster.events("agent")
-    assert isinstance(cluster.api.admission, Full)
-    cluster.api.admission.room = 10
-    await cluster.until(lambda: len(nodes(cluster)) == 4)
+
+
+@at_work(DaemonSetController)
+async def test_pods_that_do_not_work_are_replaced_first_and_without_limit(cluster: Cluster) -> None:
+    scheduler = await started(cluster, 3)
+    broken = cluster.all(POD)[:2]
+    for pod in broken:
+        await cluster.runs(pod["metadata"]["name"], ready="False")
+    scheduler.ends = False
+    await roll(cluster, "hollow:2")
+    await scheduler.settled()
+    assert len(nodes(cluster)) == 1
+
+
+@at_work(DaemonSetController)
+async def test_on_delete_old_pods_stay_until_somebody_deletes_them(cluster: Cluster) -> None:
+    scheduler = await started(cluster, 2, updateStrategy={"type": "OnDelete"})
+    await roll(cluster, "hollow:2")
+    await scheduler.settled()
+    assert images(cluster) == ["hollow:1"] * 2
+    assert "updatedNumberScheduled" not in status(cluster)
+    await cluster.delete(POD, cluster.all(POD)[0]["metadata"]["name"])
+    await scheduler.settled()
+    assert images(cluster) == ["hollow:1", "hollow:2"]

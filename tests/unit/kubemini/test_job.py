@@ -1,98 +1,64 @@
-"""Jobs of the embedded cluster: how many pods run, which ones, and what becomes of those that fail or go."""
+"""Jobs of the embedded cluster: how many pods run, how they are counted, and how the Job ends."""
 
 import asyncio
+from typing import Any
 
-import pytest
-
-from kubemini.api import Target
-from kubemini.controllers.job import JobController
-from kubemini.controllers.job_indexes import format_indexes, parse_indexes
-from kubemini.controllers.job_plan import Backoff
-from kubemini.controllers.job_pods import TRACKING
+from kubemini import clock
+from kubemini.controllers.garbage_collector import GarbageCollector
+from kubemini.controllers.job import TRACKING, JobController
 from kubemini.kinds import JOB, POD
+from kubemini.refusals import Json
 from kubemini.store import Change
-from tests.unit.kubemini.controllers_at_work import SPACE, Cluster, at_work
-from tests.unit.kubemini.job_words import INDEX, bind_all, conditions, counts, end, job, pods, status
+from tests.unit.kubemini.controllers_at_work import IMAGE, Cluster, at_work
 
 
-@pytest.mark.parametrize(
-    ("indexes", "text"), [([], ""), ([0], "0"), ([0, 1], "0,1"), ([2, 1, 0, 5], "0-2,5"), ([3, 4, 9], "3,4,9")]
-)
-def test_indexes_are_written_as_the_real_one_writes_them(indexes: list[int], text: str) -> None:
-    assert format_indexes(indexes) == text
-    assert parse_indexes(text, 100) == set(indexes)
-
-
-def test_indexes_that_make_no_sense_or_are_too_many_are_passed_over() -> None:
-    assert parse_indexes("0-2,x,7-,5-9", 7) == {0, 1, 2, 5, 6}
-
-
-def test_each_failure_in_a_row_doubles_the_wait() -> None:
-    assert Backoff().wait(10, 100) == 0
-    assert [Backoff(failures, 100.0).wait(10, 100) for failures in (1, 2, 3, 7, 50)] == [10, 20, 40, 600, 600]
-    assert Backoff(1, 100.0).wait(10, 105) == 5
-    assert Backoff(1, 100.0).wait(10, 111) == 0
-
-
-@at_work(JobController)
-async def test_a_pod_is_made_like_the_real_one_makes_them(cluster: Cluster) -> None:
-    made = await job(cluster)
-    (pod,) = cluster.all(POD)
-    assert pod["metadata"]["generateName"] == "work-"
-    assert pod["metadata"]["finalizers"] == [TRACKING]
-    assert pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "work"
-    assert pod["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
-    assert status(cluster) == {
-        "active": 1,
-        "ready": 0,
-        "startTime": made["metadata"]["creationTimestamp"],
-        "terminating": 0,
-        "uncountedTerminatedPods": {},
-    }
-
-
-@at_work(JobController)
-async def test_indexed_pods_have_an_index_each(cluster: Cluster) -> None:
-    await job(cluster, completions=3, parallelism=3, completionMode="Indexed")
-    found = {pod["metadata"]["annotations"][INDEX]: pod for pod in cluster.all(POD)}
-    assert sorted(found) == ["0", "1", "2"]
-    pod = found["1"]
-    assert pod["metadata"]["generateName"] == "work-1-"
-    assert pod["metadata"]["labels"][INDEX] == "1"
-    assert pod["spec"]["hostname"] == "work-1"
-    (told,) = pod["spec"]["containers"][0]["env"]
-    assert told["name"] == "JOB_COMPLETION_INDEX"
-    assert told["valueFrom"]["fieldRef"]["fieldPath"] == f"metadata.labels['{INDEX}']"
-    for index in ("2", "0"):
-        await end(cluster, found[index]["metadata"]["name"])
-    assert status(cluster)["completedIndexes"] == "0,2"
-    await end(cluster, pod["metadata"]["name"])
-    assert (status(cluster)["completedIndexes"], status(cluster)["succeeded"]) == ("0-2", 3)
-    assert "Complete" in conditions(cluster)
-
-
-@at_work(JobController)
-async def test_an_index_that_failed_is_tried_again(cluster: Cluster) -> None:
-    await job(cluster, completions=2, parallelism=2, completionMode="Indexed")
-    (first, _) = pods(cluster)
-    index = cluster.get(POD, first)["metadata"]["annotations"][INDEX]
-    await end(cluster, first, "Failed")
-    assert counts(cluster) == (1, 0, 1)
-    await asyncio.sleep(11)
-    again = [pod for pod in cluster.all(POD) if pod["metadata"]["annotations"][INDEX] == index]
-    assert sorted(pod["status"]["phase"] for pod in again) == ["Failed", "Pending"]
-
-
-@at_work(JobController)
-async def test_two_pods_of_one_index_are_one_too_many(cluster: Cluster) -> None:
-    await job(cluster, completions=2, parallelism=2, completionMode="Indexed")
-    twin = cluster.all(POD)[0]
-    twin["metadata"] = {
-        key: twin["metadata"][key] for key in ("labels", "annotations", "ownerReferences", "finalizers")
-    }
-    await cluster.make(POD, "twin", {"metadata": twin["metadata"], "spec": twin["spec"]})
+async def job(cluster: Cluster, restart: str = "Never", **spec: Any) -> Json:
+    template = {"spec": {"containers": [{"name": "main", "image": IMAGE}], "restartPolicy": restart}}
+    made = await cluster.make(JOB, "work", {"spec": {"template": template} | spec})
     await cluster.settled()
-    assert sorted(pod["metadata"]["annotations"][INDEX] for pod in cluster.all(POD)) == ["0", "1"]
+    return made
+
+
+def pods(cluster: Cluster, *phases: str) -> list[str]:
+    """The names of pods that stay, in these phases; by default those at work."""
+    wanted = phases or ("Pending", "Running")
+    found = [pod for pod in cluster.all(POD) if "deletionTimestamp" not in pod["metadata"]]
+    return [pod["metadata"]["name"] for pod in found if pod["status"]["phase"] in wanted]
+
+
+async def bind_all(cluster: Cluster) -> None:
+    for entry in cluster.store.entries(POD):
+        body = entry.object()
+        if not body["spec"].get("nodeName") and not entry.deleting:
+            body["spec"]["nodeName"] = "a"
+            cluster.store.replace(POD, body, entry.version)
+    await cluster.settled()
+
+
+async def end(cluster: Cluster, name: str, phase: str = "Succeeded", code: int | None = None) -> None:
+    """A pod runs to its end."""
+    finished = clock.stamp(clock.now())
+    code = (0 if phase == "Succeeded" else 1) if code is None else code
+    state = {"terminated": {"exitCode": code, "finishedAt": finished}}
+    container = {"name": "main", "image": IMAGE, "imageID": "", "ready": False, "restartCount": 0, "state": state}
+    await cluster.says(POD, name, phase=phase, containerStatuses=[container])
+    await cluster.settled()
+
+
+def status(cluster: Cluster) -> Json:
+    found: Json = cluster.get(JOB, "work")["status"]
+    return found
+
+
+def conditions(cluster: Cluster) -> dict[str, str]:
+    """Those that hold, and why."""
+    return {each["type"]: each["reason"] for each in status(cluster).get("conditions", ()) if each["status"] == "True"}
+
+
+def counts(cluster: Cluster) -> tuple[int, int, int]:
+    """Active, succeeded, failed."""
+    found = status(cluster)
+    return (found.get("active", 0), found.get("succeeded", 0), found.get("failed", 0))
 
 
 @at_work(JobController)
@@ -142,12 +108,6 @@ async def test_fewer_at_a_time_means_that_some_go_uncounted(cluster: Cluster) ->
 
 
 @at_work(JobController)
-async def test_a_job_that_somebody_else_manages_is_left_alone(cluster: Cluster) -> None:
-    await job(cluster, managedBy="example.com/queue")
-    assert cluster.all(POD) == []
-
-
-@at_work(JobController)
 async def test_there_are_never_more_pods_at_work_than_allowed(cluster: Cluster) -> None:
     most = 0
 
@@ -166,11 +126,102 @@ async def test_there_are_never_more_pods_at_work_than_allowed(cluster: Cluster) 
 
 
 @at_work(JobController)
-async def test_nothing_is_written_when_nothing_is_new(cluster: Cluster) -> None:
-    await job(cluster)
-    before = cluster.get(JOB, "work")
-    (name,) = pods(cluster)
-    await cluster.edit(POD, name, lambda body: body["metadata"].update(annotations={"note": "new"}))
+async def test_a_job_fails_when_its_pods_have_failed_too_often(cluster: Cluster) -> None:
+    await job(cluster, backoffLimit=1, parallelism=3, completions=3)
+    await bind_all(cluster)
+    first, second, third = pods(cluster)
+    await cluster.runs(third)
+    await end(cluster, first, "Failed")
+    assert conditions(cluster) == {}
+    await end(cluster, second, "Failed")
+    assert conditions(cluster) == {"FailureTarget": "BackoffLimitExceeded"}
+    assert status(cluster)["terminating"] == 1
+    assert "deletionTimestamp" in cluster.get(POD, third)["metadata"]
+    assert "finalizers" not in cluster.get(POD, third)["metadata"]
+    await cluster.ends(third)
     await cluster.settled()
-    assert cluster.get(JOB, "work") == before
-    assert cluster.api.get(Target(JOB, SPACE, "work")) == before
+    assert conditions(cluster) == {"FailureTarget": "BackoffLimitExceeded", "Failed": "BackoffLimitExceeded"}
+    assert counts(cluster) == (0, 0, 3)
+    assert cluster.events("work")[-1] == "BackoffLimitExceeded"
+    await asyncio.sleep(1000)
+    assert pods(cluster) == []
+
+
+@at_work(JobController)
+async def test_restarts_count_where_pods_restart_their_containers(cluster: Cluster) -> None:
+    await job(cluster, "OnFailure", backoffLimit=2)
+    await bind_all(cluster)
+    (name,) = pods(cluster)
+    for restarts, fails in ((1, False), (2, True)):
+        container = {
+            "name": "main",
+            "image": IMAGE,
+            "imageID": "",
+            "ready": False,
+            "restartCount": restarts,
+            "state": {},
+        }
+        await cluster.says(POD, name, phase="Running", containerStatuses=[container])
+        await cluster.settled()
+        assert ("FailureTarget" in conditions(cluster)) is fails
+
+
+@at_work(JobController)
+async def test_a_deadline_ends_the_job(cluster: Cluster) -> None:
+    await job(cluster, activeDeadlineSeconds=100)
+    await asyncio.sleep(99)
+    assert conditions(cluster) == {}
+    await asyncio.sleep(2)
+    assert conditions(cluster) == {"FailureTarget": "DeadlineExceeded", "Failed": "DeadlineExceeded"}
+    assert counts(cluster) == (0, 0, 1)
+    assert cluster.all(POD) == []
+
+
+@at_work(JobController)
+async def test_without_a_number_of_completions_one_success_is_enough(cluster: Cluster) -> None:
+    await job(cluster, parallelism=3, completions=None)
+    first, second, third = pods(cluster)
+    await end(cluster, first)
+    assert len(pods(cluster)) == 2
+    assert conditions(cluster) == {}
+    await end(cluster, second, "Failed")
+    await asyncio.sleep(60)
+    assert pods(cluster) == [third]
+    await end(cluster, third)
+    assert "Complete" in conditions(cluster)
+    assert counts(cluster) == (0, 2, 1)
+
+
+@at_work(JobController, GarbageCollector)
+async def test_pods_of_a_deleted_job_go_without_being_counted(cluster: Cluster) -> None:
+    await job(cluster, parallelism=2, completions=2)
+    await cluster.delete(JOB, "work")
+    await cluster.settled()
+    assert cluster.all(POD) == []
+
+
+@at_work(JobController, GarbageCollector)
+async def test_in_the_foreground_the_job_waits_for_its_pods(cluster: Cluster) -> None:
+    await job(cluster)
+    await bind_all(cluster)
+    (name,) = pods(cluster)
+    await cluster.runs(name)
+    await cluster.delete(JOB, "work", propagation="Foreground")
+    await cluster.settled()
+    assert cluster.find(JOB, "work") is not None
+    assert "finalizers" not in cluster.get(POD, name)["metadata"]
+    await cluster.ends(name)
+    await cluster.settled()
+    assert cluster.find(JOB, "work") is None
+    assert cluster.all(POD) == []
+
+
+@at_work(JobController)
+async def test_an_orphan_loses_the_finalizer_that_nobody_would_take_off(cluster: Cluster) -> None:
+    body = {
+        "metadata": {"finalizers": [TRACKING, "test.io/held"]},
+        "spec": {"containers": [{"name": "c", "image": IMAGE}]},
+    }
+    await cluster.make(POD, "stray", body)
+    await cluster.settled()
+    assert cluster.get(POD, "stray")["metadata"]["finalizers"] == ["test.io/held"]

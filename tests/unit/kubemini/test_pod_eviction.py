@@ -1,13 +1,14 @@
-"""Evictions by NoExecute taints in the embedded cluster: who goes, when, and who is spared."""
+"""Pods that may not stay: evictions by NoExecute taints, and pods of nodes that are gone."""
 
 import asyncio
 from typing import Any
 
 import pytest
 
-from kubemini.controllers.taint_eviction import TaintEvictionController, tolerated_for
+from kubemini.controllers.pod_eviction import PodGarbageCollector, TaintEvictionController, tolerated_for
 from kubemini.kinds import NODE, POD
 from kubemini.refusals import Json
+from kubemini.store import Change
 from rescheduler.model.shape import Taint
 from tests.unit.kubemini.controllers_at_work import SPACE, Cluster, at_work, condition, pod_body
 
@@ -59,36 +60,6 @@ def leaving(cluster: Cluster, name: str) -> bool:
 
 
 @at_work(TaintEvictionController)
-async def test_a_pod_that_does_not_tolerate_the_taint_is_marked_and_deleted_with_its_grace(cluster: Cluster) -> None:
-    await cluster.node("a")
-    await cluster.node("b")
-    await bound(cluster, "goes")
-    await bound(cluster, "stays", tolerating("gone"))
-    await bound(cluster, "elsewhere", node="b")
-    await taint(cluster, "gone")
-    await cluster.settled()
-    pod = cluster.get(POD, "goes")
-    assert pod["metadata"]["deletionGracePeriodSeconds"] == 30
-    said = condition(pod, "DisruptionTarget")
-    assert (said["status"], said["reason"]) == ("True", "DeletionByTaintManager")
-    assert said["message"] == "Taint manager: deleting due to NoExecute taint"
-    assert cluster.events("goes") == ["TaintManagerEviction"]
-    assert not leaving(cluster, "stays")
-    assert not leaving(cluster, "elsewhere")
-
-
-@at_work(TaintEvictionController)
-async def test_a_toleration_with_seconds_is_kept(cluster: Cluster) -> None:
-    await cluster.node("a")
-    await bound(cluster, "web", tolerating("gone", seconds=300))
-    await taint(cluster, "gone")
-    await asyncio.sleep(299)
-    assert not leaving(cluster, "web")
-    await asyncio.sleep(2)
-    assert leaving(cluster, "web")
-
-
-@at_work(TaintEvictionController)
 async def test_a_taint_that_goes_in_time_cancels_the_eviction(cluster: Cluster) -> None:
     await cluster.node("a")
     await bound(cluster, "web", tolerating("gone", seconds=300))
@@ -118,56 +89,60 @@ async def test_another_taint_in_its_place_does_not_start_the_time_anew(cluster: 
     assert leaving(cluster, "web")
 
 
-@at_work(TaintEvictionController)
-async def test_a_second_taint_that_is_not_tolerated_ends_the_wait(cluster: Cluster) -> None:
+def last_seen(cluster: Cluster) -> dict[str, Json]:
+    """How each pod that is gone looked at last."""
+    seen: dict[str, Json] = {}
+
+    def note(change: Change) -> None:
+        if change.type == "DELETED":
+            seen[change.entry.key[1]] = change.entry.object()
+
+    cluster.store.subscribe(note, POD)
+    return seen
+
+
+@at_work(PodGarbageCollector)
+async def test_pods_of_a_node_that_is_gone_are_failed_and_removed_after_a_quarantine(cluster: Cluster) -> None:
+    gone = last_seen(cluster)
     await cluster.node("a")
-    await bound(cluster, "web", tolerating("gone", seconds=300))
-    await taint(cluster, "gone")
-    await cluster.settled()
-    await taint(cluster, "gone", "fire")
-    await cluster.settled()
-    assert leaving(cluster, "web")
-
-
-@at_work(TaintEvictionController)
-async def test_a_pod_that_comes_to_a_tainted_node_goes_too(cluster: Cluster) -> None:
-    await cluster.node("a", taints=[{"key": "gone", "effect": "NoExecute"}])
-    await bound(cluster, "web")
-    await cluster.settled()
-    assert leaving(cluster, "web")
-
-
-@at_work(TaintEvictionController)
-async def test_a_new_pod_of_the_same_name_has_its_own_time(cluster: Cluster) -> None:
-    await cluster.node("a")
-    await bound(cluster, "web", tolerating("gone", seconds=300))
-    await taint(cluster, "gone")
-    await asyncio.sleep(200)
-    await cluster.delete(POD, "web", grace=0)
-    await bound(cluster, "web", tolerating("gone", seconds=300))
-    await asyncio.sleep(200)
-    assert not leaving(cluster, "web")
-    await asyncio.sleep(101)
-    assert leaving(cluster, "web")
-
-
-@at_work(TaintEvictionController)
-async def test_taints_that_only_keep_new_pods_away_evict_nobody(cluster: Cluster) -> None:
-    await cluster.node("a")
-    await bound(cluster, "web")
-    taints = [{"key": "full", "effect": "NoSchedule"}, {"key": "slow", "effect": "PreferNoSchedule"}]
-    await cluster.edit(NODE, "a", lambda body: body["spec"].update(taints=taints))
-    await cluster.settled()
-    assert not leaving(cluster, "web")
-
-
-@at_work(TaintEvictionController)
-async def test_the_pods_of_a_node_that_is_gone_are_left_to_others(cluster: Cluster) -> None:
-    await cluster.node("a")
-    await bound(cluster, "web", tolerating("gone", seconds=10))
-    await taint(cluster, "gone")
-    await cluster.settled()
+    await cluster.node("b")
+    for name, node in (("lost", "a"), ("also-lost", "a"), ("fine", "b")):
+        await cluster.pod(name, node=node)
+        await cluster.runs(name)
     await cluster.delete(NODE, "a")
-    await asyncio.sleep(20)
-    assert not leaving(cluster, "web")
-    assert cluster.store.get(POD, (SPACE, "web")) is not None
+    await asyncio.sleep(39)
+    assert gone == {}
+    await asyncio.sleep(2)
+    assert sorted(gone) == ["also-lost", "lost"]
+    assert gone["lost"]["status"]["phase"] == "Failed"
+    said = condition(gone["lost"], "DisruptionTarget")
+    assert (said["reason"], said["message"]) == ("DeletionByPodGC", "PodGC: node no longer exists")
+    assert cluster.find(POD, "fine") is not None
+
+
+@at_work(PodGarbageCollector)
+async def test_a_node_that_comes_back_in_time_keeps_its_pods(cluster: Cluster) -> None:
+    await cluster.node("a")
+    await cluster.pod("web", node="a")
+    await cluster.delete(NODE, "a")
+    await asyncio.sleep(30)
+    await cluster.node("a")
+    await asyncio.sleep(100)
+    assert cluster.find(POD, "web") is not None
+    await cluster.delete(NODE, "a")
+    await asyncio.sleep(39)
+    assert cluster.find(POD, "web") is not None
+    await asyncio.sleep(2)
+    assert cluster.find(POD, "web") is None
+
+
+@at_work(PodGarbageCollector)
+async def test_a_pod_that_was_never_bound_and_is_deleted_needs_no_kubelet(cluster: Cluster) -> None:
+    await cluster.pod("web")
+    entry = cluster.store.get(POD, (SPACE, "web"))
+    assert entry is not None
+    body = entry.object()
+    body["metadata"] |= {"deletionTimestamp": "2026-11-15T08:30:00Z", "deletionGracePeriodSeconds": 30}
+    cluster.store.replace(POD, body, entry.version)
+    await cluster.settled()
+    assert cluster.find(POD, "web") is None

@@ -1,7 +1,7 @@
 """The embedded garbage collector: what goes when its owners go, in which order, and what stays."""
 
-from kubemini.controllers.garbage import GarbageController
-from kubemini.kinds import LEASE, NODE, POD, REPLICA_SET, Kind
+from kubemini.controllers.garbage_collector import GarbageCollector
+from kubemini.kinds import Kind
 from kubemini.refusals import Json
 from tests.unit.kubemini.controllers_at_work import Cluster, at_work, custom, names, reference
 
@@ -15,7 +15,7 @@ async def owned(cluster: Cluster, name: str, *owners: Json, **how: bool) -> Json
     return await cluster.make(MAP, name, {"metadata": {"ownerReferences": references}})
 
 
-@at_work(GarbageController)
+@at_work(GarbageCollector)
 async def test_dependents_go_when_their_owner_is_gone_and_theirs_with_them(cluster: Cluster) -> None:
     top = await cluster.make(MAP, "top")
     middle = await owned(cluster, "middle", top)
@@ -28,16 +28,7 @@ async def test_dependents_go_when_their_owner_is_gone_and_theirs_with_them(clust
     assert names(cluster.all(MAP)) == ["bystander"]
 
 
-@at_work(GarbageController)
-async def test_a_dependent_that_comes_after_its_owner_has_gone_goes_too(cluster: Cluster) -> None:
-    top = await cluster.make(MAP, "top")
-    await cluster.delete(MAP, "top")
-    await owned(cluster, "late", top)
-    await cluster.settled()
-    assert cluster.all(MAP) == []
-
-
-@at_work(GarbageController)
+@at_work(GarbageCollector)
 async def test_another_object_of_the_same_name_is_not_the_owner(cluster: Cluster) -> None:
     first = await cluster.make(MAP, "top")
     await cluster.delete(MAP, "top")
@@ -47,15 +38,7 @@ async def test_another_object_of_the_same_name_is_not_the_owner(cluster: Cluster
     assert names(cluster.all(MAP)) == ["top"]
 
 
-@at_work(GarbageController)
-async def test_an_owner_in_another_namespace_is_none(cluster: Cluster) -> None:
-    elsewhere = await cluster.make(MAP, "top", namespace="kube-node-lease")
-    await owned(cluster, "dependent", elsewhere)
-    await cluster.settled()
-    assert cluster.find(MAP, "dependent") is None
-
-
-@at_work(GarbageController)
+@at_work(GarbageCollector)
 async def test_one_owner_that_is_there_keeps_a_dependent_and_the_others_are_dropped(cluster: Cluster) -> None:
     stays, goes = await cluster.make(MAP, "stays"), await cluster.make(MAP, "goes")
     await owned(cluster, "dependent", stays, goes)
@@ -65,28 +48,7 @@ async def test_one_owner_that_is_there_keeps_a_dependent_and_the_others_are_drop
     assert left["name"] == "stays"
 
 
-@at_work(GarbageController)
-async def test_an_owner_without_namespace_may_own_what_has_one(cluster: Cluster) -> None:
-    node = await cluster.node("a")
-    body = {"metadata": {"ownerReferences": [reference(node, controller=False)]}, "spec": {"holderIdentity": "a"}}
-    await cluster.make(LEASE, "a", body, namespace="kube-node-lease")
-    await cluster.settled()
-    assert len(cluster.all(LEASE)) == 1
-    await cluster.delete(NODE, "a")
-    await cluster.settled()
-    assert cluster.all(LEASE) == []
-
-
-@at_work(GarbageController)
-async def test_what_has_no_namespace_is_left_alone_whatever_owner_in_one_it_names(cluster: Cluster) -> None:
-    top = await cluster.make(MAP, "top")
-    await cluster.make(NODE, "a", {"metadata": {"ownerReferences": [reference(top)]}})
-    await cluster.delete(MAP, "top")
-    await cluster.settled()
-    assert cluster.find(NODE, "a") is not None
-
-
-@at_work(GarbageController)
+@at_work(GarbageCollector)
 async def test_in_the_foreground_an_owner_waits_for_the_dependents_that_block_it(cluster: Cluster) -> None:
     top = await cluster.make(MAP, "top")
     blocking = [reference(top, blockOwnerDeletion=True)]
@@ -103,7 +65,7 @@ async def test_in_the_foreground_an_owner_waits_for_the_dependents_that_block_it
     assert cluster.all(MAP) == []
 
 
-@at_work(GarbageController)
+@at_work(GarbageCollector)
 async def test_foreground_deletion_goes_down_level_by_level(cluster: Cluster) -> None:
     order: list[str] = []
     cluster.store.subscribe(lambda change: order.append(change.entry.key[1]) if change.type == "DELETED" else None, MAP)
@@ -115,31 +77,7 @@ async def test_foreground_deletion_goes_down_level_by_level(cluster: Cluster) ->
     assert order == ["bottom", "middle", "top"]
 
 
-@at_work(GarbageController)
-async def test_objects_that_own_each_other_do_not_wait_for_each_other_for_ever(cluster: Cluster) -> None:
-    first = await cluster.make(MAP, "first")
-    second = await owned(cluster, "second", first, blockOwnerDeletion=True)
-    back = [reference(second, controller=False, blockOwnerDeletion=True)]
-    await cluster.edit(MAP, "first", lambda body: body["metadata"].update(ownerReferences=back))
-    await cluster.delete(MAP, "first", propagation="Foreground")
-    await cluster.settled()
-    assert cluster.all(MAP) == []
-
-
-@at_work(GarbageController)
-async def test_orphans_stay_and_forget_their_owner(cluster: Cluster) -> None:
-    top = await cluster.make(MAP, "top")
-    other = await cluster.make(MAP, "other")
-    await owned(cluster, "one", top)
-    await owned(cluster, "both", top, other)
-    await cluster.delete(MAP, "top", propagation="Orphan")
-    await cluster.settled()
-    assert names(cluster.all(MAP)) == ["both", "one", "other"]
-    assert "ownerReferences" not in cluster.get(MAP, "one")["metadata"]
-    assert [each["name"] for each in cluster.get(MAP, "both")["metadata"]["ownerReferences"]] == ["other"]
-
-
-@at_work(GarbageController)
+@at_work(GarbageCollector)
 async def test_owners_and_dependents_may_be_of_custom_kinds(cluster: Cluster) -> None:
     cluster.api.kinds.add(WIDGET)
     widget = await cluster.make(WIDGET, "w")
@@ -153,7 +91,7 @@ async def test_owners_and_dependents_may_be_of_custom_kinds(cluster: Cluster) ->
     assert cluster.all(WIDGET) == []
 
 
-@at_work(GarbageController)
+@at_work(GarbageCollector)
 async def test_an_owner_of_a_kind_that_is_not_known_yet_is_waited_for(cluster: Cluster) -> None:
     widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "uid": "1-2-3"}}
     await owned(cluster, "dependent", widget)
@@ -161,29 +99,3 @@ async def test_an_owner_of_a_kind_that_is_not_known_yet_is_waited_for(cluster: C
     assert cluster.find(MAP, "dependent") is not None
     cluster.api.kinds.add(WIDGET)
     await cluster.until(lambda: cluster.find(MAP, "dependent") is None)
-
-
-@at_work(GarbageController)
-async def test_pods_of_a_deleted_set_get_their_grace(cluster: Cluster) -> None:
-    labels = {"app": "web"}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "hollow:1"}]}}
-    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
-    web = await cluster.make(REPLICA_SET, "web", {"spec": spec})
-    await cluster.pod("web-1", node="a", owner=web, labels=labels)
-    await cluster.delete(REPLICA_SET, "web")
-    await cluster.settled()
-    assert cluster.get(POD, "web-1")["metadata"]["deletionGracePeriodSeconds"] == 30
-    await cluster.ends("web-1")
-    await cluster.settled()
-    assert cluster.find(POD, "web-1") is None
-
-
-@at_work()
-async def test_what_was_left_over_before_it_started_is_seen_with_the_first_change(cluster: Cluster) -> None:
-    top = await cluster.make(MAP, "top")
-    await owned(cluster, "dependent", top)
-    await cluster.delete(MAP, "top")
-    await cluster.start(GarbageController)
-    await cluster.make(MAP, "news")
-    await cluster.settled()
-    assert names(cluster.all(MAP)) == ["news"]
