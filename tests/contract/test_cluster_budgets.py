@@ -104,6 +104,7 @@ def test_an_empty_selector_selects_every_pod_of_the_namespace(space: Space, node
     settles(space, "all", 2, 2, 1, 1)
 
 
+@pytest.mark.real_only
 def test_a_limit_is_either_what_stays_or_what_goes(space: Space) -> None:
     with refusal(422, "Invalid"):
         space.create(budget("both", "web", minAvailable=1, maxUnavailable=1))

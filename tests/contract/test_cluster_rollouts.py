@@ -46,6 +46,7 @@ def test_a_preference_in_the_template_replaces_every_replica(web: Space, nodes: 
     assert sets == {"1": 0, "2": 3}
 
 
+@pytest.mark.real_only
 @pytest.mark.parametrize("weight", [-50, 0, 101])
 def test_a_preference_weighs_1_to_100(web: Space, nodes: list[str], weight: int) -> None:
     with refusal(422, "Invalid") as refused:
