@@ -186,8 +186,8 @@ class DisruptionController:
         if kind.resource == REPLICA_SET.resource and above is not None and above.kind == DEPLOYMENT.name:
             deployment = self._store.get(DEPLOYMENT, (namespace, above.name))
             if deployment is not None and deployment.uid == above.uid:
-                kind, entry = DEPLOYMENT, deployment
-        return entry.uid, scale_of(kind, entry.object())["spec"].get("replicas", 0)
+                entry = deployment
+        return entry.uid, scale_of(entry.object())["spec"].get("replicas", 0)
 
     def _say(self, budget: Json, reason: str, message: str, *details: str, warning: bool = False) -> None:
         """Emit an Event once, and again only after another one."""
