@@ -15,8 +15,9 @@ from rescheduler.model import marks
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of
 from tests.support.manifests import deployment, pod
 from tests.support.migrations import MIGRATIONS
-from tests.support.shell import Shell, driven
+from tests.support.shell import Shell, driven, meanwhile
 from tests.testbed.api import Json
+from tests.testbed.processes import until
 
 STANDING = {"max": 0.0, "min": 0.0, "mean": 0.0, "stddev": 0.0}
 PICTURE = {"cpu": STANDING, "memory": STANDING, "hotNodes": 0}
@@ -126,13 +127,14 @@ def test_waiting_tells_how_the_moves_go_on_and_end(
 def test_a_failed_move_ends_the_waiting_with_its_reason(
     shell: Shell, space: Space, web: list[Json], nodes: list[str], plan: Written
 ) -> None:
-    with shell.started("apply", "-f", plan(move(web[0], nodes)), "--wait") as running:
-        running.says("Pending")
-        (migration,) = ordered(space)
+    def fail() -> None:
+        (migration,) = until("it is ordered", lambda: ordered(space))
         path = f"{MIGRATIONS.format(space.name)}/{name_of(migration)}/status"
         space.api.patch(path, {"status": {"phase": "Failed", "message": "no room"}})
-        assert "was not moved: no room" in running.says("error:")
-        assert running.ended() == messages.FAILED
+
+    with meanwhile(fail):
+        said = shell.refused(messages.FAILED, "apply", "-f", plan(move(web[0], nodes)), "--wait")
+    assert "was not moved: no room" in said
 
 
 def test_the_waiting_has_an_end_and_says_how_far_it_came(

@@ -168,24 +168,6 @@ def test_a_pod_with_a_senseless_quantity_is_named_and_left_alone(tmp_path: Path,
     assert all(move["pod"] != "odd" and move["to"] != "a" for move in ran.data["moves"])
 
 
-def test_of_objects_with_one_name_the_newest_counts_and_a_warning_says_so(tmp_path: Path) -> None:
-    old, new = dumps.node("a", "1"), dumps.node("a", "4")
-    old["metadata"]["resourceVersion"], new["metadata"]["resourceVersion"] = "9", "10"
-    outs = {
-        _planned(tmp_path, objects, dumps.node("b"), dumps.pod("p", "a", "1")).out
-        for objects in ([old, new], [new, old])
-    }
-    assert len(outs) == 1
-    assert "Node a stands there more than once; the newest one counts" in outs.pop()
-
-
-def test_pods_on_unknown_nodes_are_named_and_left_alone(tmp_path: Path) -> None:
-    ran = _planned(tmp_path, dumps.node("a"), [dumps.pod(f"p-{n}", "gone") for n in range(5)])
-    said = "on nodes that the input does not have, so left alone: default/p-0, default/p-1, default/p-2 and 2 more"
-    assert said in ran.data["warnings"]
-    assert ran.data["moves"] == []
-
-
 def test_missing_kinds_are_said_where_they_weaken_a_check(tmp_path: Path) -> None:
     pods = [thing for thing in dumps.deployment("web", ["a", "a"]) if thing["kind"] == "Pod"]
     ran = _planned(tmp_path, dumps.node("a"), pods)

@@ -13,8 +13,9 @@ from rescheduler.model.instant import format_instant
 from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import deployment, lease, pod, simulated
 from tests.support.migrations import MIGRATIONS
-from tests.support.shell import Shell, driven
+from tests.support.shell import Shell, driven, meanwhile
 from tests.testbed.api import Json
+from tests.testbed.processes import until
 
 
 @pytest.fixture
@@ -46,15 +47,6 @@ def test_a_pod_is_moved_and_followed_to_its_node(shell: Shell, space: Space, web
     assert migration["spec"]["reason"] == "noisy neighbour"
     assert migration["spec"]["strategy"] == "Manual"
     assert migration["spec"]["pod"] == {"name": name_of(web), "uid": web["metadata"]["uid"]}
-
-
-def test_each_step_is_one_line_on_stderr(shell: Shell, space: Space, web: Json, nodes: list[str]) -> None:
-    with shell.started("move", name_of(web), "-n", space.name, "--to", elsewhere(nodes, web)) as running:
-        running.says("Pending")
-        with driven(space):
-            running.prints("created")
-            running.says("Completed")
-            running.prints("moved from")
 
 
 def test_the_pods_kind_and_namespace_may_stand_before_its_name(shell: Shell, space: Space, web: Json) -> None:
@@ -93,23 +85,25 @@ def test_a_dry_run_says_what_the_wanted_node_lacks(shell: Shell, space: Space, n
 
 def test_a_move_that_fails_ends_with_its_reason(shell: Shell, space: Space, nodes: list[str]) -> None:
     alone = space.runs(pod("alone"))
-    with shell.started("move", "alone", "-n", space.name, "--to", elsewhere(nodes, alone)) as running:
-        running.says("Pending")
-        (migration,) = ordered(space)
+
+    def fail() -> None:
+        (migration,) = until("it is ordered", lambda: ordered(space))
         status = {"phase": "Failed", "message": "the copy never became Ready"}
-        path = f"{MIGRATIONS.format(space.name)}/{name_of(migration)}/status"
-        space.api.patch(path, {"status": status})
-        assert "was not moved: the copy never became Ready" in running.says("error:")
-        assert running.ended() == messages.FAILED
+        space.api.patch(f"{MIGRATIONS.format(space.name)}/{name_of(migration)}/status", {"status": status})
+
+    with meanwhile(fail):
+        said = shell.refused(messages.FAILED, "move", "alone", "-n", space.name, "--to", elsewhere(nodes, alone))
+    assert "was not moved: the copy never became Ready" in said
 
 
 def test_a_migration_that_is_deleted_is_told(shell: Shell, space: Space, web: Json) -> None:
-    with shell.started("move", name_of(web), "-n", space.name) as running:
-        running.says("Pending")
-        (migration,) = ordered(space)
+    def delete() -> None:
+        (migration,) = until("it is ordered", lambda: ordered(space))
         space.api.delete(f"{MIGRATIONS.format(space.name)}/{name_of(migration)}")
-        assert "the migration was deleted before it was over" in running.says("error:")
-        assert running.ended() == messages.FAILED
+
+    with meanwhile(delete):
+        said = shell.refused(messages.FAILED, "move", name_of(web), "-n", space.name)
+    assert "the migration was deleted before it was over" in said
 
 
 def test_ctrl_c_leaves_the_move_going_and_says_how_to_go_on(shell: Shell, space: Space, web: Json) -> None:

@@ -54,31 +54,15 @@ def edited(path: Path, space: Space, **fields: object) -> None:
     replaced(path, beside.read_text())
 
 
-def test_a_rehearsal_follows_its_file(space: Space, tmp_path: Path) -> None:
+def test_a_rehearsal_follows_its_file_and_flags_stay_over_it(space: Space, tmp_path: Path) -> None:
     config = write_config(tmp_path / "config.yaml", space.name, enabledStrategies=OPTIMIZATION)
-    with Controller(space.cluster.kubeconfig, config, tmp_path / "log", "--dry-run") as controller:
+    flags = ("--dry-run", "--memory-threshold", "80")
+    with Controller(space.cluster.kubeconfig, config, tmp_path / "log", *flags) as controller:
         says(controller, "planned")
-        edited(config, space, cpuThreshold=50)
+        edited(config, space, cpuThreshold=50, memoryThreshold=70)
         assert says(controller, CHANGED)["changed"] == "cpuThreshold"
         says(controller, "would move")
         said = [each["msg"] for each in controller.said()]
         assert said.index(CHANGED) < said.index("would move")
         assert controller.stop() == 0
     assert not any("Configuration" in each["reason"] for each in space.list("Event")), "a rehearsal writes nothing"
-
-
-def test_flags_stay_over_a_file_that_is_re_read(space: Space, tmp_path: Path) -> None:
-    config = write_config(tmp_path / "config.yaml", space.name, enabledStrategies=OPTIMIZATION)
-    flags = ("--dry-run", "--cpu-threshold", "80")
-    with Controller(space.cluster.kubeconfig, config, tmp_path / "log", *flags) as controller:
-        says(controller, "planned")
-        edited(config, space, cpuThreshold=50, memoryThreshold=70)
-        assert says(controller, CHANGED)["changed"] == "memoryThreshold"
-        planned = sum(each["msg"] == "planned" for each in controller.said())
-        until(
-            "it plans on",
-            lambda: sum(each["msg"] == "planned" for each in controller.said()) > planned + 1,
-            [controller],
-        )
-        assert not any(each["msg"] == "would move" for each in controller.said())
-        assert controller.stop() == 0

@@ -42,43 +42,31 @@ def last(thing: Object) -> Object:
 NODES, PODS = listed("NodeList", [bare(NODE)]), listed("PodList", [bare(POD)])
 FORMS: list[tuple[str, bytes]] = [
     ("a List", text(listed("List", [NODE, POD]))),
-    ("a List with its kind last", text(last(listed("List", [NODE, POD])))),
     ("lists by kind", text(NODES, PODS)),
     ("lists by kind with the kind last", text(last(NODES), last(PODS))),
-    ("lists by kind whose items say it too", text(listed("NodeList", [NODE]), last(listed("PodList", [POD])))),
     ("lists in a List", text(listed("List", [NODES, last(PODS)]))),
     ("a List in a List", text(listed("List", [listed("List", [NODE]), POD]))),
     ("objects one after the other", text(NODE, POD)),
     ("objects with nothing between", text(NODE) + text(POD)),
     ("an array", text([NODE, POD])),
-    ("two arrays", text([NODE], [POD])),
-    ("items that are null", text(listed("JobList", None), listed("List", None), NODE, POD)),
     ("empty lists", text(listed("JobList", []), [], listed("List", []), NODE, POD)),
     ("a List with null for metadata", text(listed("List", [NODE, POD], metadata=None))),
     ("spaced out", b" \r\n\t" + json.dumps(listed("List", [NODE, POD]), indent=4).encode() + b"\n\n "),
-    ("indented", json.dumps([NODE, POD], indent=1).encode()),
     ("with a byte order mark", b"\xef\xbb\xbf" + text(listed("List", [NODE, POD]))),
     ("gzipped", gzip.compress(text(listed("List", [NODE, POD])))),
     ("gzipped in two members", gzip.compress(text(NODE)) + gzip.compress(text(POD))),
-    ("gzipped with a byte order mark", gzip.compress(b"\xef\xbb\xbf" + text(NODE, POD))),
     ("a YAML List", yaml.safe_dump(listed("List", [NODE, POD])).encode()),
     ("YAML lists by kind", yaml.safe_dump_all([NODES, PODS]).encode()),
     ("YAML documents", yaml.safe_dump_all([NODE, POD]).encode()),
-    (
-        "YAML documents, some empty",
-        b"---\n---\n" + yaml.safe_dump_all([NODE, None, POD], explicit_start=True).encode() + b"---\n",
-    ),
     ("a YAML sequence", yaml.safe_dump([NODE, POD]).encode()),
     ("YAML with a comment first", b"# recorded today\n" + yaml.safe_dump_all([NODE, POD]).encode()),
     ("YAML with a directive", b"%YAML 1.1\n---\n" + yaml.safe_dump_all([NODE, POD]).encode()),
     ("YAML, gzipped, with a mark", gzip.compress(b"\xef\xbb\xbf" + yaml.safe_dump_all([NODE, POD]).encode())),
-    ("in flow style", yaml.safe_dump_all([NODE, POD], default_flow_style=True, explicit_start=True).encode()),
     ("other kinds between", text(listed("List", [NODE, {"apiVersion": "v1", "kind": "ConfigMap"}, POD]))),
     (
         "a custom kind that ends in List",
         text(listed("List", [NODE, {"apiVersion": "x.io/v1", "kind": "AllowList"}, POD])),
     ),
-    ("a list of customs", text(NODE, listed("WidgetList", [{"metadata": {"name": "w"}}], apiVersion="x.io/v1"), POD)),
 ]
 
 
@@ -143,10 +131,8 @@ def test_a_number_at_the_end_of_the_first_megabyte_is_read() -> None:
 
 REFUSED: list[tuple[str, bytes, str]] = [
     ("nothing", b"", "is empty"),
-    ("a byte order mark alone", b"\xef\xbb\xbf", "is empty"),
     ("nothing, gzipped", gzip.compress(b""), "is empty"),
     ("UTF-16, little end first", '{"kind":"Pod"}'.encode("utf-16-le").join([b"\xff\xfe", b""]), "UTF-16"),
-    ("UTF-16, big end first", '{"kind":"Pod"}'.encode("utf-16-be").join([b"\xfe\xff", b""]), "UTF-16"),
     ("an API error", text({"kind": "Status", "apiVersion": "v1", "message": "forbidden"}), "error of the API server"),
     ("half a List", text(listed("List", [NODE, POD]))[:-40], "not usable as JSON"),
     ("half a gzip", gzip.compress(text(NODE))[:-9], "cannot be read"),
@@ -194,11 +180,8 @@ ODD_YAML = [
     ("a key that is yes", "spec: {yes: 1}"),
     ("a key that is null", "spec: {~: 1}"),
     ("a number without digits", "spec: {x: 0x_}"),
-    ("a number without end", f"spec: {{x: {'9' * 5000}}}"),
     ("a number that is none", "spec: {x: !!int foo}"),
-    ("a truth that is none", "spec: {x: !!bool foo}"),
     ("a time that is none", "spec: {x: !!timestamp foo}"),
-    ("a day that is none", "spec: {x: !!timestamp 2001-99-01}"),
     ("an object of Python's", "spec: {x: !!python/object:os.system foo}"),
     ("a list in itself", "spec: &a {x: *a}"),
     ("not a number", "status: {allocatable: {cpu: .nan}}"),
@@ -209,8 +192,3 @@ ODD_YAML = [
 def test_odd_yaml_is_read_or_refused_but_never_a_traceback(line: str) -> None:
     nodes, refusal = tried(f"apiVersion: v1\nkind: Node\nmetadata: {{name: a}}\n{line}\n".encode())
     assert refusal.startswith("f.json: ") or nodes == ["a"]
-
-
-def test_a_lone_equals_sign_is_a_text() -> None:
-    content = b"apiVersion: v1\nkind: Node\nmetadata: {name: a}\n---\nkind: ConfigMap\ndata: {matchType: =}\n"
-    assert [node.name for node in read_bytes(content).nodes] == ["a"]

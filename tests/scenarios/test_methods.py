@@ -179,9 +179,6 @@ def test_a_handoff_is_judged_beside_the_original_and_an_eviction_without_it(
         assert [move.target for move in plan.moves] == ([] if target is None else [target]), method
 
 
-NEEDS = {"affinity": [near({"app": "db"})]}
-
-
 @pytest.mark.parametrize(
     ("others", "targets", "goes"),
     [

@@ -206,11 +206,3 @@ def test_a_group_that_is_refused_leaves_no_trace(seed: int, data: st.DataObject)
         decision = planner.decide("any", Proposal(tuple(Wish(each, "because", insist=True) for each in wanted)))
         if not decision.taken:
             assert fingerprint(planner) == before
-
-
-def test_a_group_that_was_moved_is_not_moved_again() -> None:
-    snapshot = cluster(A, B, C, gang("a", "b", "c"))
-    plan = planned(snapshot, MAINTENANCE)
-    targets = moves_of(plan)
-    pods = tuple(msgspec.structs.replace(each, node=targets[each.name]) for each in snapshot.pods)
-    assert planned(replace(snapshot, pods=pods), MAINTENANCE).moves == ()

@@ -241,18 +241,6 @@ def test_the_reason_names_the_gap() -> None:
     assert rejected(plan) == {}
 
 
-UNEVEN = cluster(
-    node("n0", cpu=4, memory="32Gi"),
-    node("n1", cpu=8, memory="32Gi"),
-    node("n2", cpu=8, memory="32Gi"),
-    node("n3", cpu=4, memory="4Gi"),
-    node("n4", cpu=4, memory="32Gi"),
-    pod("p0", on="n0", cpu=2, memory="1Gi"),
-    pod("p2", on="n0", cpu="500m", memory="4Gi"),
-    pod("p1", on="n1", cpu=1, memory="128Mi"),
-)
-
-
 def rolled(seed: int) -> ClusterSnapshot:
     """A small cluster of several sizes, fuller on its first nodes, with no rules at all."""
     roll = random.Random(seed)
@@ -266,19 +254,3 @@ def rolled(seed: int) -> ClusterSnapshot:
             room[place] = [room[place][0] - cpu, room[place][1] - memory]
             rows += deployment(f"d{number}", on=[place], cpu=f"{cpu}m", memory=f"{memory}Mi")
     return cluster(rows)
-
-
-def test_no_move_is_made_that_planning_again_would_undo() -> None:
-    plan = planned(UNEVEN, BALANCING)
-    again = planned(carried_out(UNEVEN, plan), BALANCING)
-    assert {move.pod for move in plan.moves} & {move.pod for move in again.moves} == set()
-
-
-def test_planning_again_finds_nothing_left_to_do() -> None:
-    unsettled = []
-    for seed in seeds(few=15, many=150):
-        snapshot = rolled(seed)
-        plan = planned(snapshot, BALANCING)
-        if planned(carried_out(snapshot, plan), BALANCING).moves:
-            unsettled.append(seed)
-    assert unsettled == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Sequence
 
@@ -13,10 +12,8 @@ from rescheduler.config import ConfigErrors, load
 from rescheduler.model import marks
 from rescheduler.model.objects import Node
 from rescheduler.model.plan import Plan
-from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.strategies import settings_by_name
 from tests.support.builders import Row, cluster, daemonset, deployment, near, node, pdb, pod, statefulset
-from tests.support.examples import seeds
 from tests.support.planning import PolicyOptions, carried_out, moves_of, planned, rejected, rejection_of
 from tests.support.policies import planned_by
 
@@ -389,33 +386,3 @@ pools: [{name: spot, nodeSelector: pool=spot, enabledStrategies: [Consolidation]
     assert moves_of(planned_by(cluster(rows), config)) == {"s0": "t"}
     alone = [A, *spot[:1], *on("a", 2), *on("s", 1)]
     assert planned_by(cluster(alone), config).moves == ()
-
-
-SEEDS = seeds(few=15, many=150)
-
-
-def rolled(seed: int) -> ClusterSnapshot:
-    """A cluster of several sizes, with much room and no rules at all."""
-    roll = random.Random(seed)
-    names = [f"n{number}" for number in range(roll.randint(3, 9))]
-    room = {name: [roll.choice((2, 4, 8)) * 1000, roll.choice((4, 8, 32)) * 1024] for name in names}
-    rows: list[Row] = [node(name, cpu=f"{cpu}m", memory=f"{memory}Mi") for name, (cpu, memory) in room.items()]
-    for number in range(roll.randint(3, 30)):
-        cpu, memory = roll.choice((100, 250, 500, 1000)), roll.choice((128, 512, 1024))
-        place = roll.choice(names)
-        if room[place][0] >= cpu and room[place][1] >= memory:
-            room[place] = [room[place][0] - cpu, room[place][1] - memory]
-            rows += deployment(f"d{number}", on=[place], cpu=f"{cpu}m", memory=f"{memory}Mi")
-    return cluster(rows)
-
-
-def test_planning_again_finds_nothing_left_to_do() -> None:
-    unsettled, moved = [], 0
-    for seed in SEEDS:
-        snapshot = rolled(seed)
-        plan = planned(snapshot, CONSOLIDATION)
-        moved += len(plan.moves)
-        if planned(carried_out(snapshot, plan), CONSOLIDATION).moves:
-            unsettled.append(seed)
-    assert unsettled == []
-    assert moved > 2 * len(SEEDS)

@@ -18,7 +18,7 @@ from rescheduler.strategies.failed_pods import FailedPodsSettings
 from rescheduler.strategies.pod_life_time import PodLifeTimeSettings
 from rescheduler.strategies.too_many_restarts import TooManyRestartsSettings
 from tests.support import builders as b
-from tests.support.planning import carried_out, moves_of, planned, rejected, without_clock
+from tests.support.planning import moves_of, planned, rejected, without_clock
 
 RESTARTS, LIFE_TIME, FAILED = "TooManyRestarts", "PodLifeTime", "FailedPods"
 DAY = 86400.0
@@ -48,27 +48,16 @@ CRASHING: dict[str, Any] = {"restarts": 100, "ails": "CrashLoopBackOff", "ready"
 RESTART_CASES: list[tuple[str, dict[str, object], dict[str, Any], bool]] = [
     ("at the threshold", {}, {"restarts": 100}, True),
     ("below it", {}, {"restarts": 99}, False),
-    ("a threshold of one's own", {"restartThreshold": 3}, {"restarts": 3}, True),
     ("init containers are left out", {}, {"restarts": 99, "init_restarts": 50}, False),
     ("unless they count", {"includeInitContainers": True}, {"restarts": 99, "init_restarts": 1}, True),
-    ("only init containers", {"includeInitContainers": True}, {"init_restarts": 100}, True),
     ("in a state that is asked for", {"states": ["CrashLoopBackOff"]}, CRASHING, True),
     ("in another state", {"states": ["CrashLoopBackOff"]}, {"restarts": 100}, False),
     ("a phase is a state", {"states": ["Running"]}, {"restarts": 100}, True),
     ("how it ended is a state", {"states": ["OOMKilled"]}, {**CRASHING, "states": [OOM]}, True),
     ("an init container's state is left out", {"states": ["Error"]}, {**CRASHING, "states": [INIT]}, False),
-    (
-        "unless it counts",
-        {"states": ["Error"], "includeInitContainers": True},
-        {**CRASHING, "states": [INIT]},
-        True,
-    ),
-    ("in a namespace that is asked for", {"namespaces": ["default"]}, CRASHING, True),
     ("in another namespace", {"namespaces": ["shop"]}, CRASHING, False),
     ("in a namespace that is excluded", {"excludedNamespaces": ["default"]}, CRASHING, False),
-    ("with the labels that are asked for", {"podSelector": "app=web"}, CRASHING, True),
     ("with other labels", {"podSelector": "app!=web"}, CRASHING, False),
-    ("of a kind that is asked for", {"ownerKinds": ["ReplicaSet"]}, CRASHING, True),
     ("of a workload that is asked for", {"ownerKinds": ["Deployment"]}, CRASHING, True),
     ("of another kind", {"ownerKinds": ["StatefulSet"]}, CRASHING, False),
     ("of a kind that is excluded", {"excludedOwnerKinds": ["Deployment"]}, CRASHING, False),
@@ -121,9 +110,6 @@ def test_a_failed_pod_speaks_against_its_node_too() -> None:
 AGE_CASES: list[tuple[str, dict[str, object], dict[str, Any], bool]] = [
     ("older than a day", {}, {"age": DAY + 1}, True),
     ("just a day", {}, {"age": DAY}, False),
-    ("an age of one's own", {"maxAge": "1h"}, {"age": 3601.0}, True),
-    ("in a phase that is asked for", {"states": ["Running"]}, {"age": 2 * DAY}, True),
-    ("in another phase", {"states": ["Pending"]}, {"age": 2 * DAY}, False),
     (
         "stuck while its containers are made",
         {"maxAge": "1h", "states": ["ContainerCreating"]},
@@ -133,14 +119,6 @@ AGE_CASES: list[tuple[str, dict[str, object], dict[str, Any], bool]] = [
     ("for the pod's own reason", {"states": ["NodeLost"]}, {"age": 2 * DAY, "reason": "NodeLost"}, True),
     ("an exit code", {"exitCodes": [137]}, {"age": 2 * DAY, **CRASHING, "states": [OOM]}, True),
     ("another exit code", {"exitCodes": [1]}, {"age": 2 * DAY, **CRASHING, "states": [OOM]}, False),
-    ("no exit code", {"exitCodes": [0]}, {"age": 2 * DAY}, False),
-    ("of an init container", {"exitCodes": [3]}, {"age": 2 * DAY, "states": [INIT]}, False),
-    (
-        "which count",
-        {"exitCodes": [3], "includeInitContainers": True},
-        {"age": 2 * DAY, "states": [INIT]},
-        True,
-    ),
     (
         "of an ephemeral container, which count",
         {"exitCodes": [9], "includeEphemeralContainers": True},
@@ -185,8 +163,6 @@ AGE_CASES: list[tuple[str, dict[str, object], dict[str, Any], bool]] = [
         True,
     ),
     ("all that is given must hold", {"states": ["Running"], "exitCodes": [1]}, {"age": 2 * DAY}, False),
-    ("with other labels", {"podSelector": "tier"}, {"age": 2 * DAY}, False),
-    ("of a kind that is excluded", {"excludedOwnerKinds": ["ReplicaSet"]}, {"age": 2 * DAY}, False),
 ]
 
 
@@ -227,20 +203,9 @@ FAILED_CASES: list[tuple[str, dict[str, object], dict[str, Any], bool]] = [
     ("for one of many", {"reasons": ["OutOf*"]}, {"phase": "Failed", "reason": "OutOfmemory"}, True),
     ("for a container's reason", {"reasons": ["OOMKilled"]}, {"phase": "Failed", "states": [OOM]}, True),
     ("Failed is a phase, and no reason", {"reasons": ["Failed"]}, FALLEN, False),
-    ("for an init container's", {"reasons": ["Error"]}, {"phase": "Failed", "states": [INIT]}, False),
-    (
-        "which counts",
-        {"reasons": ["Error"], "includeInitContainers": True},
-        {"phase": "Failed", "states": [INIT]},
-        True,
-    ),
     ("with an exit code", {"exitCodes": [137]}, {"phase": "Failed", "states": [OOM]}, True),
-    ("with another", {"exitCodes": [1]}, {"phase": "Failed", "states": [OOM]}, False),
     ("old enough", {"minAge": "1h"}, {**FALLEN, "age": 3600.0}, True),
     ("too young", {"minAge": "1h"}, {**FALLEN, "age": 3599.0}, False),
-    ("of a kind that is excluded", {"excludedOwnerKinds": ["ReplicaSet"]}, FALLEN, False),
-    ("of a kind that is asked for", {"ownerKinds": ["Deployment"]}, FALLEN, True),
-    ("that is being deleted", {}, {**FALLEN, "deleting": True}, False),
 ]
 
 
@@ -323,16 +288,6 @@ def test_what_recovery_looks_after_is_left_to_it(strategy: str, options: dict[st
     assert not plan.rejections
 
 
-@pytest.mark.parametrize(
-    ("strategy", "options"), [(RESTARTS, CRASHING), (LIFE_TIME, {"age": 9 * DAY}), (FAILED, FALLEN)]
-)
-def test_what_was_put_right_is_left_alone(strategy: str, options: dict[str, Any]) -> None:
-    snapshot = b.cluster(NODES, web(**options))
-    plan = planned(snapshot, strategy)
-    assert len(plan.moves) == 1
-    assert not planned(carried_out(snapshot, plan), strategy).moves
-
-
 def test_all_three_in_one_plan_do_each_their_part_and_no_pod_twice() -> None:
     rows = [
         web(name="crashing", **CRASHING, age=9 * DAY),
@@ -377,11 +332,6 @@ def test_descheduler_users_find_their_defaults() -> None:
     assert not TooManyRestartsSettings().include_init_containers
     assert PodLifeTimeSettings().max_age == DAY
     assert FailedPodsSettings().min_age == 0.0
-
-
-def test_the_same_cluster_gives_the_same_plan() -> None:
-    rows = [web(name=name, **CRASHING) for name in ("x", "y", "z")]
-    assert planned(b.cluster(NODES, *rows), RESTARTS) == planned(b.cluster(NODES, *reversed(rows)), RESTARTS)
 
 
 @pytest.mark.parametrize(("strategy", "options"), [(RESTARTS, CRASHING), (LIFE_TIME, {"age": 9 * DAY})])

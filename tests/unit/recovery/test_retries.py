@@ -48,9 +48,7 @@ def test_of_both_spellings_the_right_one_counts() -> None:
     assert retries_of(pod("x"), None, body) == Retries(1)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "three", "-1", "2.5", "1001", "99999999999999999999", "0x3", "٣", "3 times", "1_0"]
-)
+@pytest.mark.parametrize("text", ["", "-1", "2.5", "1001", "٣", "1_0"])
 def test_what_is_no_number_names_the_object_the_annotation_and_the_cure(text: str) -> None:
     with pytest.raises(RetriesError) as error:
         retries_of(pod("x"), None, workload("Deployment", retries=text))

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from structlog.testing import capture_logs
+
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 from tests.support.virtual_time import VirtualLoop
@@ -22,7 +24,7 @@ def in_virtual_time(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
         async with asyncio.timeout(3600.0):
             await test()
 
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+    with capture_logs(), asyncio.Runner(loop_factory=VirtualLoop) as runner:  # writing a traceback takes a second
         runner.run(bounded())
 
 

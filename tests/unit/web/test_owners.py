@@ -20,12 +20,9 @@ def owner(kind: str, name: str) -> list[dict[str, object]]:
     [
         ("ReplicaSet", "web-abc", "Deployment", "Deployment/web"),
         ("ReplicaSet", "web-abc", "", "ReplicaSet/web-abc"),
-        ("ReplicaSet", "unknown", "", "ReplicaSet/unknown"),
         ("ReplicaSet", "web-abc", "Rollout", "ReplicaSet/web-abc"),
-        ("StatefulSet", "db", "", "StatefulSet/db"),
         ("Job", "night-1", "CronJob", "CronJob/web"),
         ("Machine", "m", "", "Machine/m"),
-        ("Pod", "parent", "", "Pod/parent"),
     ],
 )
 def test_a_pods_workload_is_that_of_planning(kind: str, name: str, above: str, expected: str) -> None:
