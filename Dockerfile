@@ -32,7 +32,7 @@ RUN python -m venv /tools \
 
 COPY pyproject.toml README.md LICENSE ./
 COPY release/build_hook.py release/readme_hook.py ./release/
-COPY src ./src
+COPY src/rescheduler ./src/rescheduler
 RUN /tools/bin/python -m hatchling build -t wheel -d /wheels \
  && python -m pip --python /opt/rescheduler/bin/python install --no-deps --no-index --find-links /wheels kube-rescheduler \
  && python -m compileall -q --invalidation-mode unchecked-hash /opt/rescheduler/lib

@@ -1,7 +1,7 @@
-"""Puts the two packages of ../src into wheel and sdist of the demo; hatchling calls it.
+"""Builds the demo's distribution from ../src; hatchling calls it.
 
-An sdist brings them along in a src/ of its own, from which wheels are built. An editable install needs neither: it
-leads to ../src.
+An sdist brings the packages along in a src/ of its own, from which wheels are built; what is dynamic is then read from
+its PKG-INFO. An editable install needs no files: it leads to ../src.
 """
 
 from __future__ import annotations
@@ -10,11 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 PACKAGES = ("kubemini", "rescheduler_demo")
 
 
-class DemoHook(BuildHookInterface):  # type: ignore[type-arg]  # hatchling finds it by its base, which is generic in its configuration only
+class DependenciesHook(MetadataHookInterface):
+    """The field `dependencies`: kube-rescheduler of the very same version, because its modules are used."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Called with the fields of pyproject.toml, before any build."""
+        metadata["dependencies"] = [f"kube-rescheduler=={metadata['version']}", *self.config["dependencies"]]
+
+
+class PackagesHook(BuildHookInterface):  # type: ignore[type-arg]  # hatchling finds it by its base, which is generic in its configuration only
     """The packages, from where they are."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

@@ -1,4 +1,6 @@
-"""Builds what is published: wheel, sdist, chart, SBOM and their sums, into dist/: `python -m release.dist`.
+"""Builds what is published: wheels, sdists, chart, SBOM and their sums, into dist/: `python -m release.dist`.
+
+There are two distributions: the product, and the demo with the embedded cluster, from the folder demo/.
 
 Everything is built twice, from two copies of the checkout in different folders, and compared: a release that is not the
 same bytes twice is refused. The time in the archives is that of the last commit, hatchling is the one of the lock, and
@@ -22,20 +24,24 @@ from release.sbom import NAME, sbom_text
 from release.tree import ROOT, ReleaseError
 
 SUMS = "SHA256SUMS"
+PROJECTS = (".", "demo")
+"""The folders that have a pyproject.toml of their own."""
 
 
 def build(root: Path, into: Path, seconds: int, commit: str) -> list[Path]:
-    """Wheel and sdist of this tree, in this folder."""
+    """Wheels and sdists of this tree, in this folder."""
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(seconds), "RESCHEDULER_COMMIT": commit}
     command = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-t", "wheel", "-d", str(into)]
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ReleaseError(f"hatchling could not build {root}:\n{done.stdout}{done.stderr}")
+    for project in PROJECTS:
+        folder = root / project
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ReleaseError(f"hatchling could not build {folder}:\n{done.stdout}{done.stderr}")
     return sorted(into.iterdir())
 
 
 def build_twice(into: Path, root: Path = ROOT) -> list[Path]:
-    """Wheel, sdist, chart, SBOM and sums in this folder, whose older files go; refused if two builds differ."""
+    """Wheels, sdists, chart, SBOM and sums in this folder, whose older files go; refused if two builds differ."""
     seconds, commit = tree.epoch(root), tree.commit(root)
     with tempfile.TemporaryDirectory() as scratch:
         builds = [_build_copy(Path(scratch) / name, root, seconds, commit) for name in ("first", "and-the-second")]

@@ -1,4 +1,4 @@
-"""What is published, built and installed once in a run: `dist`, `from_wheel`, `from_sdist`."""
+"""What is published, built and installed once in a run: `dist`, `from_wheel`, `from_sdist`, `with_demo`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from release.dist import build_twice
 from release.tree import ROOT, has_git
 
+from tests.packaging.archives import DEMO_WHEEL, SDIST, WHEEL
 from tests.packaging.once import made_once
 
 
@@ -29,34 +30,34 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def from_wheel(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of a clean environment into which the wheel was installed."""
-    return made_once(tmp_path_factory, "from-wheel", _installer(dist, "*.whl")) / "bin"
+    """The programs of a clean environment into which the product's wheel was installed, without the demo."""
+    return made_once(tmp_path_factory, "from-wheel", _installer(dist / WHEEL)) / "bin"
 
 
 @pytest.fixture(scope="session")
 def from_sdist(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same of the sdist, which is built on the way."""
-    return made_once(tmp_path_factory, "from-sdist", _installer(dist, "*.tar.gz")) / "bin"
+    return made_once(tmp_path_factory, "from-sdist", _installer(dist / SDIST)) / "bin"
 
 
-def _installer(dist: Path, pattern: str) -> Callable[[Path], None]:
-    """Installs an archive and what it says that it needs; the lock only says in which versions."""
+@pytest.fixture(scope="session")
+def with_demo(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of a clean environment with both wheels."""
+    return made_once(tmp_path_factory, "with-demo", _installer(dist / WHEEL, dist / DEMO_WHEEL)) / "bin"
+
+
+def _installer(*archives: Path) -> Callable[[Path], None]:
+    """Installs archives and what they say that they need; the lock only says in which versions."""
 
     def make(folder: Path) -> None:
-        (archive,) = dist.glob(pattern)
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
         command = [
-            *(
-                str(Path(sys.executable).parent / "uv"),
-                "pip",
-                "install",
-                "--quiet",
-                f"--python={folder / 'bin/python'}",
-            ),
+            *(str(Path(sys.executable).parent / "uv"), "pip", "install", "--quiet"),
+            f"--python={folder / 'bin/python'}",
             *(f"--constraint={ROOT / 'requirements.lock'}", f"--build-constraint={ROOT / 'release/build.lock'}"),
-            str(archive),
+            *map(str, archives),
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{archive.name}: {done.stderr}"
+        assert done.returncode == 0, f"{archives}: {done.stderr}"
 
     return make

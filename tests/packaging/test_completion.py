@@ -44,6 +44,7 @@ OFFERED = {
 }
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(("name", "script"), [("bash", BASH), ("zsh", ZSH), ("fish", FISH)])
 def test_the_shell_offers_commands_flags_and_values(name: str, script: str, from_wheel: Path, tmp_path: Path) -> None:
     offered = shell(name).runs(script, path=f"{from_wheel}:{os.environ['PATH']}", home=tmp_path)
@@ -70,6 +71,7 @@ class TestThroughKubectl:
         assert answer(["nonesuch", ""]).endswith(":4\n")
         assert answer(["plan", "--nonesuch"]) == ":4\n"
 
+    @pytest.mark.release
     def test_kubectl_asks_it_and_passes_the_answer_on(self, from_wheel: Path, tmp_path: Path) -> None:
         kubectl = str(binaries()["kubectl"])
         env = {"PATH": f"{from_wheel}:{os.environ['PATH']}", "HOME": str(tmp_path), "KUBECONFIG": "/nonexistent"}

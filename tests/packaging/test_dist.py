@@ -5,8 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import subprocess
+import sys
 import tarfile
+import tomllib
 import zipfile
+from email.message import Message
 from email.parser import Parser
 from pathlib import Path
 
@@ -19,41 +23,55 @@ from release.readme_hook import PROJECT
 from release.tree import ROOT, ReleaseError, has_git
 
 from rescheduler import __version__
+from tests.packaging.archives import DEMO_SDIST, DEMO_STEM, DEMO_WHEEL, SDIST, STEM, WHEEL
 from tests.testbed.helm import Helm
 
-STEM = f"kube_rescheduler-{__version__}"
+pytestmark = pytest.mark.release
 
 
-def names_of_wheel(dist: Path) -> set[str]:
-    with zipfile.ZipFile(dist / f"{STEM}-py3-none-any.whl") as archive:
+def names_in_wheel(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
         return set(archive.namelist())
 
 
-def test_wheel_sdist_chart_bill_and_sums_are_made_and_nothing_else(dist: Path) -> None:
-    assert sorted(file.name for file in dist.iterdir()) == sorted(
-        [
-            "SHA256SUMS",
-            chart_name(),
-            f"kube-rescheduler-{__version__}.cdx.json",
-            f"{STEM}-py3-none-any.whl",
-            f"{STEM}.tar.gz",
-        ]
-    )
+def read_metadata(dist: Path, stem: str) -> tuple[Message, str]:
+    """The fields, and the entry points."""
+    with zipfile.ZipFile(dist / f"{stem}-py3-none-any.whl") as archive:
+        fields = Parser().parsestr(archive.read(f"{stem}.dist-info/METADATA").decode())
+        return fields, archive.read(f"{stem}.dist-info/entry_points.txt").decode()
+
+
+def test_wheels_sdists_chart_bill_and_sums_are_made_and_nothing_else(dist: Path) -> None:
+    bill = f"kube-rescheduler-{__version__}.cdx.json"
+    assert {file.name for file in dist.iterdir()} == {
+        *("SHA256SUMS", chart_name(), bill, WHEEL, SDIST, DEMO_WHEEL, DEMO_SDIST)
+    }
     for line in (dist / "SHA256SUMS").read_text().splitlines():
         wanted, _, name = line.partition("  ")
         assert hashlib.sha256((dist / name).read_bytes()).hexdigest() == wanted
 
 
-def test_the_wheel_has_every_file_of_the_package_and_nothing_else(dist: Path) -> None:
-    ours = {path.removeprefix("src/") for path in tree.files() if path.startswith("src/")}
-    info = {f"{STEM}.dist-info/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt")}
-    extra = {"rescheduler/commit.txt"} if tree.commit() else set()
-    assert names_of_wheel(dist) == ours | info | {f"{STEM}.dist-info/licenses/LICENSE"} | extra
-    assert {"rescheduler/py.typed", "rescheduler/web/page/index.html", "rescheduler/web/page/zh.js"} <= ours
+@pytest.mark.parametrize(
+    ("stem", "packages"), [(STEM, ("rescheduler",)), (DEMO_STEM, ("kubemini", "rescheduler_demo"))]
+)
+def test_each_wheel_has_every_file_of_its_packages_and_nothing_else(
+    stem: str, packages: tuple[str, ...], dist: Path
+) -> None:
+    folders = tuple(f"src/{name}/" for name in packages)
+    ours = {path.removeprefix("src/") for path in tree.files() if path.startswith(folders)}
+    info = {f"{stem}.dist-info/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt")}
+    extra = {"rescheduler/commit.txt"} if stem == STEM and tree.commit() else set()
+    found = names_in_wheel(dist / f"{stem}-py3-none-any.whl")
+    assert found == ours | info | {f"{stem}.dist-info/licenses/LICENSE"} | extra
+
+
+def test_the_wheel_has_the_page_and_its_types(dist: Path) -> None:
+    wanted = {"rescheduler/py.typed", "rescheduler/web/page/index.html", "rescheduler/web/page/zh.js"}
+    assert wanted <= names_in_wheel(dist / WHEEL)
 
 
 def test_the_readme_that_is_published_has_no_link_that_leads_nowhere(dist: Path) -> None:
-    with zipfile.ZipFile(dist / f"{STEM}-py3-none-any.whl") as archive:
+    with zipfile.ZipFile(dist / WHEEL) as archive:
         text = archive.read(f"{STEM}.dist-info/METADATA").decode().partition("\n\n")[2]
     links = re.findall(r"\]\(([^)]+)\)", text)
     assert len(links) > 30
@@ -64,7 +82,7 @@ def test_the_readme_that_is_published_has_no_link_that_leads_nowhere(dist: Path)
 
 
 def test_the_sdist_has_every_file_of_the_checkout_and_nothing_else(dist: Path) -> None:
-    with tarfile.open(dist / f"{STEM}.tar.gz") as archive:
+    with tarfile.open(dist / SDIST) as archive:
         members = archive.getmembers()
     extra = {"PKG-INFO"} | ({tree.COMMIT_FILE} if tree.commit() else set())
     assert {member.name.removeprefix(f"{STEM}/") for member in members} == {*tree.files(), *extra}
@@ -72,10 +90,44 @@ def test_the_sdist_has_every_file_of_the_checkout_and_nothing_else(dist: Path) -
     assert {member.mode & 0o022 for member in members} == {0}
 
 
+def test_the_sdist_of_the_demo_builds_the_same_wheel_outside_of_the_repository(dist: Path, tmp_path: Path) -> None:
+    with tarfile.open(dist / DEMO_SDIST) as archive:
+        assert {(member.uid, member.uname) for member in archive.getmembers()} == {(0, "")}
+        archive.extractall(tmp_path, filter="data")
+    time = tree.epoch() if has_git() else 1700000000
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "built")]
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(time)}
+    done = subprocess.run(command, cwd=tmp_path / DEMO_STEM, env=environment, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "built" / DEMO_WHEEL).read_bytes() == (dist / DEMO_WHEEL).read_bytes()
+
+
+def test_the_metadata_of_the_demo_is_complete(dist: Path) -> None:
+    found, entries = read_metadata(dist, DEMO_STEM)
+    product, _ = read_metadata(dist, STEM)
+    assert (found["Name"], found["Version"]) == ("kube-rescheduler-demo", __version__)
+    for field in ("License-Expression", "License-File", "Requires-Python", "Author", "Description-Content-Type"):
+        assert found[field] == product[field], field
+    assert f"kube-rescheduler=={__version__}" in found.get_all("Requires-Dist", [])
+    assert set(found.get_all("Project-URL", [])) - set(product.get_all("Project-URL", [])) == {
+        f"Documentation, {PROJECT}/blob/main/docs/demo.md"
+    }
+    links = re.findall(r"\]\(([^)]+)\)", str(found.get_payload()))
+    assert links
+    assert all(link.startswith("https://") for link in links)
+    assert entries.split() == ["[rescheduler.commands]", "demo", "=", "rescheduler_demo.command:demo"]
+    assert (ROOT / "demo" / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
+def test_what_the_demo_needs_besides_the_product_is_in_the_lock() -> None:
+    document = tomllib.loads((ROOT / "demo" / "pyproject.toml").read_text(encoding="utf-8"))
+    own = document["tool"]["hatch"]["metadata"]["hooks"]["custom"]["dependencies"]
+    developed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]["dev"]
+    assert set(own) <= set(developed)
+
+
 def test_the_metadata_is_complete(dist: Path) -> None:
-    with zipfile.ZipFile(dist / f"{STEM}-py3-none-any.whl") as archive:
-        found = Parser().parsestr(archive.read(f"{STEM}.dist-info/METADATA").decode())
-        scripts = archive.read(f"{STEM}.dist-info/entry_points.txt").decode()
+    found, scripts = read_metadata(dist, STEM)
     assert (found["Name"], found["Version"]) == ("kube-rescheduler", __version__)
     assert (found["License-Expression"], found["Requires-Python"]) == ("Apache-2.0", ">=3.11")
     assert "aiohttp>=3.14" in found.get_all("Requires-Dist", [])

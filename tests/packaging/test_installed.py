@@ -14,6 +14,7 @@ from release.tree import ROOT
 from rescheduler import __version__
 from tests.testbed.binaries import binaries
 
+pytestmark = pytest.mark.release
 CLUSTER = str(ROOT / "examples" / "cluster.yaml")
 
 
@@ -57,6 +58,37 @@ def test_kubectl_finds_the_plugin_on_the_path(programs: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout == ran(programs, "rescheduler", "plan", "-f", CLUSTER, "-o", "name").stdout
     assert "pod/" in done.stdout
+
+
+def test_without_the_demo_the_error_says_how_to_install_it(programs: Path) -> None:
+    for args in ([], ["--once"], ["--help"]):
+        done = ran(programs, "rescheduler", "demo", *args)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == (
+            "error: the command demo is not installed: it comes with kube-rescheduler-demo; "
+            "pip install kube-rescheduler-demo\n"
+        )
+    assert "\n  demo  " in ran(programs, "rescheduler", "--help").stdout
+    completed = complete(programs, "demo", "--")
+    assert (completed.returncode, completed.stdout, completed.stderr) == (0, "plain,--help\n", "")
+    there = {path.name for path in (programs.parent / "lib").glob("python*/site-packages/*")}
+    assert not there & {"kubemini", "rescheduler_demo", "jsonpatch.py", "jsonschema"}
+
+
+def test_with_the_demo_it_runs_and_its_flags_are_completed(with_demo: Path) -> None:
+    done = ran(with_demo, "rescheduler", "demo", "--once", "--nodes", "3", "--pods", "12", "--speed", "50")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "balance: goal reached after " in done.stdout
+    assert complete(with_demo, "demo", "--sc").stdout == "plain,--scenario\n"
+    helped = ran(with_demo, "python", "-m", "kubemini", "--help")
+    assert helped.returncode == 0, helped.stderr
+
+
+def complete(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """What the program tells bash to complete the last word with."""
+    typed = {"COMP_WORDS": " ".join(["rescheduler", *words]), "COMP_CWORD": str(len(words))}
+    env = {"PATH": str(folder), "_RESCHEDULER_COMPLETE": "bash_complete", **typed}
+    return subprocess.run([folder / "rescheduler"], env=env, cwd="/", capture_output=True, text=True, check=False)
 
 
 def test_the_page_and_the_types_are_with_it(programs: Path) -> None:

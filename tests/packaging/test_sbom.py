@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from packaging.utils import canonicalize_name
 from release.lock import closure, entries, parts
 from release.sbom import sbom, sbom_text
@@ -95,6 +96,7 @@ def test_everything_is_needed_by_the_product_in_the_end() -> None:
     assert reached == set(edges)
 
 
+@pytest.mark.release
 def test_what_is_installed_with_the_wheel_is_in_it(from_wheel: Path) -> None:
     folders = (from_wheel.parent / "lib").glob("python*/site-packages/*.dist-info")
     installed = {tuple(folder.name.removesuffix(".dist-info").rsplit("-", 1)) for folder in folders}

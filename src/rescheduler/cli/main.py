@@ -65,7 +65,12 @@ class _Root(click.Group):
             return None
         place = _COMMANDS[cmd_name][0]
         if place == _PLUGIN:
-            return _plugin(cmd_name)
+            try:
+                return _load_plugin(cmd_name)
+            except messages.Failure:
+                if not ctx.resilient_parsing:
+                    raise
+                return click.Command(cmd_name)  # completion has nothing to offer, and must not print errors
         module, _, name = place.partition(":")
         command = getattr(import_module(f"rescheduler.cli.{module}"), name)
         return command if isinstance(command, click.Command) else None
@@ -99,18 +104,27 @@ class _Root(click.Group):
         return super().parse_args(ctx, [*_as_click_has_it(args)])
 
 
-def _plugin(name: str) -> click.Command:
-    """A command that another distribution brings, as an entry point."""
+def _load_plugin(name: str) -> click.Command:
+    """A command that another distribution provides as an entry point; a Failure where that is missing or broken."""
     from importlib.metadata import entry_points  # noqa: PLC0415 - only plug-ins need it
 
-    for found in entry_points(group=_PLUGINS, name=name):
-        command: click.Command = found.load()
-        return command
     distribution = f"kube-rescheduler-{name}"
-    raise messages.Failure(
-        f"the command {name} is not installed: it comes with {distribution}; pip install {distribution}",
-        code=messages.USAGE,
-    )
+    found = next(iter(entry_points(group=_PLUGINS, name=name)), None)
+    if found is None:
+        raise messages.Failure(
+            f"the command {name} is not installed: it comes with {distribution}; pip install {distribution}",
+            code=messages.USAGE,
+        )
+    try:
+        command = found.load()
+    except Exception as error:
+        raise messages.Failure(
+            f"the command {name} cannot be loaded from {distribution}: {type(error).__name__}: {error}; "
+            f"pip install --force-reinstall {distribution}=={__version__}"
+        ) from error
+    if not isinstance(command, click.Command):
+        raise messages.Failure(f"the command {name}: {found.value} of {distribution} is not a command of click")
+    return command
 
 
 def _as_click_has_it(args: Sequence[str]) -> list[str]:
