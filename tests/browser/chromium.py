@@ -15,6 +15,7 @@ import sys
 from collections import deque
 from pathlib import Path
 
+from tests.testbed import require_tool
 from tests.testbed.toolchain import cache_folder, held
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
@@ -30,6 +31,7 @@ class BrowserUnavailable(Exception):  # noqa: N818 - a state of the machine, as 
 
 def chromium() -> Path:
     """The program, installed now if it never was."""
+    require_tool("Chromium")
     if found := _on_path():
         return found
     with held(cache_folder() / "chromium.lock"):

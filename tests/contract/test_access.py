@@ -123,6 +123,7 @@ async def test_tokens_of_nobody_are_refused(page: ServedPage, space: Space) -> N
         assert answer.status == 401, scheme
 
 
+@pytest.mark.cluster
 async def test_kubectl_makes_tokens_that_are_taken(page: ServedPage, space: Space) -> None:
     space.cluster.kubectl("create", "serviceaccount", "jane", "-n", space.name)
     token = space.cluster.kubectl("create", "token", "jane", "-n", space.name, "--duration", "10m").strip()

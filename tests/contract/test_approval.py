@@ -70,6 +70,7 @@ async def kubectl(space: Space, *args: str) -> str:
     return await asyncio.to_thread(space.cluster.kubectl, *args)
 
 
+@pytest.mark.cluster
 async def test_a_plan_waits_and_is_carried_out_when_somebody_annotates_it_with_kubectl(
     space: Space, web: list[Json], nodes: list[str]
 ) -> None:

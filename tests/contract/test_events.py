@@ -43,18 +43,27 @@ def ours(events: list[Json], migration: Migration) -> dict[tuple[str, str], Json
     return {(each["regarding"]["kind"], each["regarding"]["name"]): each for each in found}
 
 
-async def test_news_are_found_on_every_object_and_told_once(
-    space: Space, nodes: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def rolled_out(space: Space) -> Json:
+    """The pod of a Deployment."""
     space.create(deployment("web", 1))
     space.rolled_out("web")
     (pod,) = space.pods("web")
-    source = nodes[0]
-    before, after = migration(space, pod, source)
+    return pod
+
+
+async def tell(space: Space, identity: str, before: Migration, after: Migration) -> None:
     connection = load_connection(KubeconfigOptions(Path(space.cluster.kubeconfig), None), {})
     async with ApiClient(connection) as client:
-        for identity in ("first", "second"):
-            await Recorder(client, identity, lambda: 1_800_000_000.0).tell(news(before, after))
+        await Recorder(client, identity, lambda: 1_800_000_000.0).tell(news(before, after))
+
+
+async def test_news_are_found_on_every_object_and_told_once(
+    space: Space, nodes: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    pod, source = rolled_out(space), nodes[0]
+    before, after = migration(space, pod, source)
+    for identity in ("first", "second"):
+        await tell(space, identity, before, after)
     path = "/apis/events.k8s.io/v1/namespaces/{}/events"
     here = ours(space.api.get(path.format(space.name))["items"], after)
     assert set(here) == {("Pod", name_of(pod)), ("PodMigration", "m"), ("Deployment", "web")}
@@ -63,6 +72,11 @@ async def test_news_are_found_on_every_object_and_told_once(
     assert set(on_nodes) == {("Node", source), ("Node", "elsewhere")}
     assert [each.message for each in caplog.records if each.name == Recorder.__module__] == []
 
+
+@pytest.mark.cluster
+async def test_kubectl_shows_them_with_the_objects(space: Space, nodes: list[str]) -> None:
+    pod, source = rolled_out(space), nodes[0]
+    await tell(space, "first", *migration(space, pod, source))
     shown = space.cluster.kubectl("get", "events", "-n", space.name, "--field-selector", "reason=MigrationCompleted")
     assert f"pod/{name_of(pod)}" in shown
     assert "deployment/web" in shown

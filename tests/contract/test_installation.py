@@ -100,8 +100,6 @@ def test_what_is_installed_serves_the_journal_at_once(space: Space) -> None:
         )
 
     as_user(space.cluster, use)
-    discovered(space)
-    space.cluster.kubectl("wait", "-n", space.name, "pmig/m", "--for=condition=Completed", "--timeout=60s")
 
 
 def test_installing_again_changes_nothing(cluster: ClusterUnderTest) -> None:
@@ -241,6 +239,7 @@ def test_an_older_kind_that_cannot_tell_of_approval_takes_no_order_that_needs_it
     as_user(space.cluster, use)
 
 
+@pytest.mark.cluster
 def test_kubectl_shows_what_a_person_wants_to_know(space: Space) -> None:
     as_user(space.cluster, install)
     order_by_hand(space)
@@ -253,6 +252,7 @@ def test_kubectl_shows_what_a_person_wants_to_know(space: Space) -> None:
 
     as_user(space.cluster, use)
     discovered(space)
+    space.cluster.kubectl("wait", "-n", space.name, "pmig/m", "--for=condition=Progressing", "--timeout=60s")
     header, row = space.cluster.kubectl("get", "pmig", "-n", space.name).splitlines()
     assert header.split() == ["NAME", "PHASE", "STEP", "FROM", "TO", "METHOD", "AGE", "MESSAGE"]
     assert row.split()[:5] == ["m", "InProgress", "Mark", "a", "b"]
@@ -298,6 +298,7 @@ def test_a_migration_never_leaves_or_joins_a_proposal(space: Space) -> None:
             space.api.patch(MIGRATIONS.format(space.name) + f"/{name}", {"spec": {"proposal": proposal}})
 
 
+@pytest.mark.cluster
 def test_the_printed_definition_is_installed_by_kubectl_and_taken_over(
     cluster: ClusterUnderTest, tmp_path: Path
 ) -> None:

@@ -35,8 +35,15 @@ def elsewhere(nodes: list[str], pod: Json) -> str:
     return next(node for node in nodes if node != pod["spec"]["nodeName"])
 
 
-async def kubectl(space: Space, *args: str) -> str:
-    return await asyncio.to_thread(space.cluster.kubectl, *args)
+async def written(space: Space, **data: str) -> None:
+    """Write the ConfigMap by hand, as people do."""
+    body = {"metadata": {"name": STATE}, "data": data}
+    await asyncio.to_thread(space.api.post, config_maps(space), body)
+
+
+async def patched(space: Space, **data: str) -> None:
+    """Change it by hand."""
+    await asyncio.to_thread(space.api.patch, f"{config_maps(space)}/{STATE}", {"data": data})
 
 
 async def test_a_pause_says_who_why_and_since_when_until_it_is_resumed(space: Space) -> None:
@@ -74,15 +81,14 @@ async def test_of_two_who_pause_at_once_one_is_the_first_and_both_are_told_the_s
             assert await one.read() is None
 
 
-async def test_kubectl_pauses_and_resumes_and_what_makes_no_sense_counts_as_paused(space: Space) -> None:
-    inside = ("-n", space.name)
+async def test_people_pause_and_resume_by_hand_and_what_makes_no_sense_counts_as_paused(space: Space) -> None:
     async with client_of(space.cluster) as client:
         state = Pausing(client, space.name, STATE)
-        await kubectl(space, "create", "configmap", STATE, *inside, "--from-literal=paused=true")
+        await written(space, paused="true")
         assert await state.read() == Pause("", None, "")
-        await kubectl(space, "patch", "configmap", STATE, *inside, "-p", '{"data": {"paused": "False"}}')
+        await patched(space, paused="False")
         assert await state.read() is None
-        await kubectl(space, "patch", "configmap", STATE, *inside, "-p", '{"data": {"paused": "perhaps"}}')
+        await patched(space, paused="perhaps")
         found = await state.read()
         assert found is not None
         assert found.reason.startswith(
@@ -90,9 +96,9 @@ async def test_kubectl_pauses_and_resumes_and_what_makes_no_sense_counts_as_paus
         )
         assert (await state.pause("jane")).by == "jane"
         await state.resume("jane")
-        await kubectl(space, "delete", "configmap", STATE, *inside)
+        await asyncio.to_thread(space.api.delete, f"{config_maps(space)}/{STATE}")
         assert await state.read() is None
-        await kubectl(space, "create", "configmap", STATE, *inside, "--from-literal=pause=true")
+        await written(space, pause="true")
         found = await state.read()
         assert found is not None
         assert "paused is missing" in found.reason

@@ -23,6 +23,7 @@ from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_
 from tests.support.leading import LENIENT, Leader, Wanted, leading
 from tests.support.manifests import deployment, simulated, stateful_set
 from tests.support.manifests import pod as bare_pod
+from tests.support.migrations import MIGRATIONS
 from tests.support.misbehaviour import let_start
 from tests.testbed.api import Json
 from tests.testbed.namespaces import own_namespace
@@ -128,9 +129,8 @@ async def test_no_more_begin_within_an_hour_than_may_and_a_new_leader_has_not_fo
         approved = planned(web, "three", second, nodes)
         approved = replace(approved, order=replace(approved.order, needs_approval=True, plan="p"))
         three = await leader.logbook.add(approved)
-        await asyncio.to_thread(
-            web.cluster.kubectl, "annotate", "podmigration", "three", "-n", web.name, "rescheduler.io/approved=jane"
-        )
+        path, approval = f"{MIGRATIONS.format(web.name)}/three", {"rescheduler.io/approved": "jane"}
+        await asyncio.to_thread(web.api.patch, path, {"metadata": {"annotations": approval}})
         await leader.says(three, "1 move has begun within the hour")
         assert leader.now(three).progress.phase is Phase.PENDING
         hours.timing = Timing(moves_per_hour=2)

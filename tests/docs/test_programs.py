@@ -90,7 +90,6 @@ def test_what_helm_would_install_is_rendered_with_the_values_of_the_page() -> No
     assert len(seen) > 1
 
 
-@pytest.mark.cluster
 def test_every_flag_of_kubectl_is_one() -> None:
     ours = [line for line in lines_of("kubectl") if "rescheduler" not in line.words[1:2]]
     assert ours

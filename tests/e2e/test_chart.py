@@ -30,7 +30,11 @@ from tests.testbed.cluster import ControlPlane
 from tests.testbed.helm import CHART
 from tests.testbed.processes import free_port, until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.parametrize("any_cluster", ["real"], indirect=True)]
+pytestmark = [
+    pytest.mark.release,
+    pytest.mark.cluster,
+    pytest.mark.parametrize("any_cluster", ["real"], indirect=True),
+]
 
 ACCOUNT = f"system:serviceaccount:{HOME}:{NAME}"
 

@@ -15,7 +15,11 @@ from tests.support.recovering import CONFIGURATION, is_in_force
 from tests.testbed.helm import CHART
 from tests.testbed.processes import until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.parametrize("any_cluster", ["real"], indirect=True)]
+pytestmark = [
+    pytest.mark.release,
+    pytest.mark.cluster,
+    pytest.mark.parametrize("any_cluster", ["real"], indirect=True),
+]
 
 ELSEWHERE, MOVER = "platform", "mover"
 

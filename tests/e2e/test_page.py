@@ -23,6 +23,8 @@ from tests.support.skewed_cluster import kind_is_served, migrations
 from tests.testbed.hollow import NodeShape
 from tests.testbed.processes import free_port, until
 
+pytestmark = pytest.mark.release
+
 KEEP_STEPS = """() => {
   window.stepsShown = [];
   const keep = () =>

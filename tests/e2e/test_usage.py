@@ -118,7 +118,9 @@ def cycles(controller: Controller) -> int:
     return sum(line.get("msg") == "planned" for line in controller.said())
 
 
-@pytest.mark.parametrize("meter", [by_metrics_server, by_prometheus], indirect=True)
+@pytest.mark.parametrize(
+    "meter", [by_metrics_server, pytest.param(by_prometheus, marks=pytest.mark.release)], indirect=True
+)
 def test_what_is_hot_by_usage_is_cooled_with_as_few_moves_as_it_takes(
     crowded: list[str], meter: Meter, space: Space, tmp_path: Path
 ) -> None:

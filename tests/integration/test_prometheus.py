@@ -26,6 +26,8 @@ from tests.testbed import TestbedUnavailable
 from tests.testbed.namespaces import own_namespace
 from tests.testbed.processes import free_port, until
 
+pytestmark = pytest.mark.release
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = DEPLOY / "prometheus-rules.yaml"
 ALERTS = Path(__file__).with_name("prometheus_alerts.yaml")

@@ -22,6 +22,8 @@ from tests.testbed.hollow import NodeShape, deployment
 from tests.testbed.processes import StateNotReached, free_port, until
 from tests.testbed.runfolder import RunFolder
 
+pytestmark = pytest.mark.cluster
+
 ROOT = Path(__file__).parents[2]
 ORPHANED = """
 import json, signal
@@ -64,7 +66,6 @@ def pretended(tmp_path: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.cluster
 def test_a_deployment_of_three_becomes_ready_on_hollow_nodes(
     control_plane: ControlPlane, namespace: str, three_nodes: list[str]
 ) -> None:
@@ -76,7 +77,6 @@ def test_a_deployment_of_three_becomes_ready_on_hollow_nodes(
     assert len({pod["status"]["podIP"] for pod in pods}) == 3
 
 
-@pytest.mark.cluster
 def test_the_scheduler_binds_a_pod_to_the_only_node_that_has_room(
     control_plane: ControlPlane, namespace: str, three_nodes: list[str]
 ) -> None:
@@ -85,7 +85,6 @@ def test_the_scheduler_binds_a_pod_to_the_only_node_that_has_room(
     control_plane.remove_nodes([large])
 
 
-@pytest.mark.cluster
 def test_a_user_without_roles_is_refused(control_plane: ControlPlane, namespace: str) -> None:
     stranger = control_plane.api_as("stranger")
     with pytest.raises(ApiError) as refused:
@@ -93,7 +92,6 @@ def test_a_user_without_roles_is_refused(control_plane: ControlPlane, namespace:
     assert (refused.value.code, refused.value.reason) == (403, "Forbidden")
 
 
-@pytest.mark.cluster
 def test_a_pod_with_a_readiness_gate_is_ready_once_others_say_so(
     control_plane: ControlPlane, namespace: str, three_nodes: list[str]
 ) -> None:
@@ -107,7 +105,6 @@ def test_a_pod_with_a_readiness_gate_is_ready_once_others_say_so(
     until("it is Ready", lambda: condition(control_plane.api.get(path), "Ready") == "True")
 
 
-@pytest.mark.cluster
 def test_a_job_completes_and_a_deleted_pod_of_it_is_replaced(
     control_plane: ControlPlane, namespace: str, three_nodes: list[str]
 ) -> None:
@@ -134,7 +131,6 @@ def test_a_job_completes_and_a_deleted_pod_of_it_is_replaced(
     assert len(until("another runs in its place", another)) == 1
 
 
-@pytest.mark.cluster
 def test_a_deleted_pod_ends_when_it_wants_to_but_within_its_grace(
     control_plane: ControlPlane, namespace: str, three_nodes: list[str]
 ) -> None:
@@ -149,7 +145,6 @@ def test_a_deleted_pod_ends_when_it_wants_to_but_within_its_grace(
     until("it is gone", lambda: is_gone(control_plane, path))
 
 
-@pytest.mark.cluster
 def test_a_port_that_someone_else_took_is_no_reason_to_fail(
     control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,7 +155,6 @@ def test_a_port_that_someone_else_took_is_no_reason_to_fail(
             assert second.api.get("/version")["gitVersion"] == control_plane.version
 
 
-@pytest.mark.cluster
 def test_a_killed_owner_leaves_no_process_and_the_next_one_sweeps_its_files(control_plane: ControlPlane) -> None:
     owner = subprocess.Popen([sys.executable, "-c", ORPHANED], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     with owner:

@@ -31,6 +31,8 @@ from tests.support.builders import cluster, node, pod
 from tests.support.measured_series import Consumer, Guarded, exporter, guarded_prometheus
 from tests.testbed.processes import until
 
+pytestmark = pytest.mark.release
+
 MIB = 2**20
 CONSUMERS = (
     Consumer('id="/",node="a",instance="10.0.0.1:10250"', 1.5, 1024 * MIB),

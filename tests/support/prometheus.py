@@ -20,7 +20,7 @@ from urllib.request import urlopen
 
 import yaml
 
-from tests.testbed import TestbedUnavailable
+from tests.testbed import TestbedUnavailable, require_tool
 from tests.testbed.debian import unpacked
 from tests.testbed.processes import Child, listening
 from tests.testbed.toolchain import cache_folder, held, last_lines
@@ -51,6 +51,7 @@ class Programs:
 
 def programs() -> Programs:
     """The machine's, else the cached ones, else those of the package, fetched now."""
+    require_tool("Prometheus")
     found = {name: shutil.which(name) for name in PROGRAMS}
     if all(found.values()):
         return Programs(*(Path(str(found[name])) for name in PROGRAMS))

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.testbed import TestbedUnavailable
+from tests.testbed import TestbedUnavailable, require_tool
 from tests.testbed.toolchain import Go, cache_folder, go_for, held
 
 MODULES = Path(__file__).parent / "modules"
@@ -85,6 +85,7 @@ def versions() -> list[str]:
 
 def binaries(version: str | None = None) -> Binaries:
     """The programs of this Kubernetes version, built now if they never were; TestbedUnavailable says why not."""
+    require_tool("the real control plane or kubectl")
     version = version or os.environ.get("RESCHEDULER_TESTBED_VERSION")
     cache = cache_folder()
     kwok = Component(MODULES / "kwok", "sigs.k8s.io/kwok", {"kwok": "sigs.k8s.io/kwok/cmd/kwok"})
@@ -108,6 +109,7 @@ def binaries(version: str | None = None) -> Binaries:
 
 def metrics_server() -> Path:
     """Upstream's metrics-server, built now if it never was; only the tests of measured usage run it."""
+    require_tool("metrics-server")
     given = Path(os.environ.get("KUBEBUILDER_ASSETS", "")) / "metrics-server"
     if "KUBEBUILDER_ASSETS" in os.environ and os.access(given, os.X_OK):
         return given

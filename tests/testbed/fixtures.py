@@ -2,7 +2,7 @@
 
 `tests/conftest.py` names this module in `pytest_plugins`. Where the cluster can't be had, tests that ask for it are
 skipped with the reason, or failed where CI=true, since there a skip would go unseen. Under pytest-xdist each worker
-that runs such a test starts a control plane of its own, so tests marked `cluster` are best run without workers.
+that runs such a test starts a control plane of its own, about 1.5 GB of memory.
 """
 
 import contextlib
@@ -15,14 +15,6 @@ from tests.testbed import TestbedUnavailable
 from tests.testbed.binaries import Binaries, binaries
 from tests.testbed.cluster import ControlPlane
 from tests.testbed.namespaces import own_namespace
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker for all of them, with `--dist loadgroup`; xdist 3.8 ignores groups under pytest 9.2 (its #1386)."""
-    for item in items:
-        if item.get_closest_marker("cluster"):
-            item.add_marker(pytest.mark.xdist_group("cluster"))
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from tests.testbed import TestbedUnavailable
+from tests.testbed import TestbedUnavailable, require_tool
 from tests.testbed.binaries import MODULES, Component, built
 from tests.testbed.toolchain import cache_folder, last_lines
 
@@ -31,6 +31,7 @@ class HelmRefused(AssertionError):  # noqa: N818 - it says what helm did, and a 
 
 def program() -> Path:
     """The machine's, if RESCHEDULER_HELM says where; else the pinned one, built now if it never was."""
+    require_tool("helm")
     if given := os.environ.get("RESCHEDULER_HELM"):
         return Path(given)
     component = Component(MODULES / "helm", MODULE, {"helm": f"{MODULE}/cmd/helm"})

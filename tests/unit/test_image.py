@@ -22,6 +22,8 @@ from rescheduler import __version__
 from tests.packaging.dockerfile import Dockerfile, DryBuild, parsed, sent
 from tests.packaging.once import made_once
 
+pytestmark = pytest.mark.release
+
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 WRITES = """
 import os, pkgutil, sys, importlib
