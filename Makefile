@@ -5,12 +5,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 UV_VERSION := 0.13.7
-# Tests wait more than they compute, so there are more workers than cores. One that has nothing left takes over from
-# another. On the real control plane each worker has a cluster of its own (about 1.5 GB), and takes whole files.
+# Tests wait more than they compute, so there are more workers than cores. A worker begins with a run of neighbours,
+# which share fixtures, and steals from the others when it has nothing left. On the real control plane each worker has a
+# cluster of its own (about 1.5 GB), and takes whole files.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(max(3, os.cpu_count() or 1))')
 CLUSTERS ?= 3
-FAST := $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not cluster and not chaos"
-REAL := $(BIN)/pytest -n $(CLUSTERS) --dist loadfile -m "cluster and not chaos"
+# The tiers: every test is in exactly one of them (tests/unit/test_tiers.py), apart from those marked `chaos`.
+FAST := $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not cluster and not release and not chaos"
+REAL := $(BIN)/pytest -n $(CLUSTERS) --dist loadfile -m "cluster and not release and not chaos"
+RELEASE := $(BIN)/pytest -n $(CLUSTERS) --dist loadfile -m "release and not chaos"
+# How many seeds and generated examples are tried: few or many.
+RESCHEDULER_TEST_EXAMPLES ?= few
+export RESCHEDULER_TEST_EXAMPLES
+# Tests start hundreds of processes; without its cache Python would compile every module again in each of them.
+unexport PYTHONDONTWRITEBYTECODE
 NODES ?= 20
 PODS ?= 100
 CASES ?= 10000
@@ -21,7 +29,8 @@ TAG ?=
 export TAG
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check format test test-fast test-cluster tools screenshots test-versions agree chaos bench docs site dist image release-check release-facts hooks testbed cluster lock clean
+.NOTPARALLEL:
+.PHONY: help setup demo check format test test-real test-release test-all tools screenshots test-versions agree chaos bench docs site dist image release-check release-facts hooks testbed cluster lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,15 +60,19 @@ format: $(READY) ## Format the code
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-test: test-fast test-cluster ## All tests; builds the real control plane the first time
-
-test-fast: $(READY) tools ## Tests that need no cluster
+test: $(READY) ## The fast tests: Python packages are all they need
 	$(FAST)
 
-test-cluster: $(READY) testbed tools ## Tests on the real control plane
+test-real: $(READY) testbed ## Tests on the real control plane; builds it the first time
 	$(REAL)
 
-tools: $(READY) ## Install what tests look at the product with: Chromium, Prometheus and helm
+test-release: $(READY) testbed tools ## Browser, chart, commands of the documentation, packages, site, Prometheus
+	$(RELEASE)
+
+test-all: ## All three, with many examples; goes on where one fails
+	$(MAKE) --keep-going RESCHEDULER_TEST_EXAMPLES=many test test-real test-release
+
+tools: $(READY) ## Install what the release tests use: Chromium, Prometheus and helm
 	$(BIN)/python -m tests.browser.chromium
 	$(BIN)/python -m tests.support.prometheus
 	$(BIN)/python -m tests.testbed.helm
