@@ -7,7 +7,34 @@ time and itself: a loop that waits for the network would spin.
 from __future__ import annotations
 
 import asyncio
+import functools
 import selectors
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec
+
+from structlog.testing import capture_logs
+
+P = ParamSpec("P")
+
+
+def in_virtual_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """Run a test to its end in such a loop; one that waits for an hour of its time waits in vain."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **options: P.kwargs) -> None:
+        async def bounded() -> None:
+            async with asyncio.timeout(3600.0):
+                await test(*args, **options)
+
+        with capture_logs(), asyncio.Runner(loop_factory=VirtualLoop) as runner:  # writing a traceback takes a second
+            runner.run(bounded())
+
+    return run
+
+
+def clock() -> float:
+    """The time of the loop that runs."""
+    return asyncio.get_running_loop().time()
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -20,6 +47,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Seconds since the beginning."""
         return self._jumping.now
+
+    def freeze(self, seconds: float) -> None:
+        """Time passes and nothing of the process runs, as after SIGSTOP."""
+        self._jumping.now += seconds
 
 
 class _Jumping(selectors.SelectSelector):

@@ -14,7 +14,8 @@ from rescheduler.cluster.client import ApiClient, Request
 from rescheduler.cluster.errors import ApiError, ClusterError
 from rescheduler.cluster.lease import LeaseName
 from rescheduler.runtime.leadership import HeldError
-from tests.unit.test_lease import PATH, TIMES, Line, Server, now, run
+from tests.support.virtual_time import clock, in_virtual_time
+from tests.unit.test_lease import PATH, TIMES, Line, Server
 
 
 class Home(Server):
@@ -57,108 +58,94 @@ def claim(server: Server) -> Claim:
 
 
 async def done_at() -> float:
-    return now()
+    return clock()
 
 
-def test_where_no_namespace_is_the_work_begins_at_once() -> None:
-    async def test() -> None:
-        home = Home()
-        home.is_gone()
-        assert await while_claiming([claim(home)], 30.0, done_at()) == 0.0
-
-    run(test)
+@in_virtual_time
+async def test_where_no_namespace_is_the_work_begins_at_once() -> None:
+    home = Home()
+    home.is_gone()
+    assert await while_claiming([claim(home)], 30.0, done_at()) == 0.0
 
 
-def test_a_holder_that_nobody_has_seen_may_act_for_as_long_as_a_lease_lasts() -> None:
-    async def test() -> None:
-        home = Home()
-        home.ends()
-        begun = await while_claiming([claim(home)], 30.0, done_at())
-        assert TIMES.duration <= begun <= TIMES.duration + 2 * TIMES.retry_period
-
-    run(test)
+@in_virtual_time
+async def test_a_holder_that_nobody_has_seen_may_act_for_as_long_as_a_lease_lasts() -> None:
+    home = Home()
+    home.ends()
+    begun = await while_claiming([claim(home)], 30.0, done_at())
+    assert TIMES.duration <= begun <= TIMES.duration + 2 * TIMES.retry_period
 
 
 @pytest.mark.parametrize("end", [Home.ends, Home.is_gone])
-def test_a_holder_may_act_for_as_long_as_it_said_when_its_lease_is_gone(end: Callable[[Home], None]) -> None:
-    async def test() -> None:
-        home = Home()
-        home.write(holderIdentity="controller-0", leaseDurationSeconds=20)
-        working = asyncio.create_task(while_claiming([claim(home)], 30.0, done_at()))
-        await asyncio.sleep(3)
-        home.write(renewTime="later")
-        renewed = now()
-        await asyncio.sleep(3)
-        end(home)
-        assert renewed + 20 <= await working <= renewed + 20 + 2 * (TIMES.retry_period * 1.2)
-
-    run(test)
+@in_virtual_time
+async def test_a_holder_may_act_for_as_long_as_it_said_when_its_lease_is_gone(end: Callable[[Home], None]) -> None:
+    home = Home()
+    home.write(holderIdentity="controller-0", leaseDurationSeconds=20)
+    working = asyncio.create_task(while_claiming([claim(home)], 30.0, done_at()))
+    await asyncio.sleep(3)
+    home.write(renewTime="later")
+    renewed = clock()
+    await asyncio.sleep(3)
+    end(home)
+    assert renewed + 20 <= await working <= renewed + 20 + 2 * (TIMES.retry_period * 1.2)
 
 
-def test_work_goes_on_when_the_namespace_goes_meanwhile() -> None:
-    async def test() -> None:
-        home = Home()
-        ours = claim(home)
+@in_virtual_time
+async def test_work_goes_on_when_the_namespace_goes_meanwhile() -> None:
+    home = Home()
+    ours = claim(home)
 
-        async def work() -> bool:
-            home.ends()
-            await asyncio.sleep(60)
-            home.is_gone()
-            await asyncio.sleep(60)
-            return ours.may_act()
-
-        assert await while_claiming([ours], 30.0, work())
-        assert home.lease is None
-
-    run(test)
-
-
-def test_work_stops_when_the_namespace_is_made_anew_and_somebody_leads_there() -> None:
-    async def test() -> None:
-        home = Home()
+    async def work() -> bool:
+        home.ends()
+        await asyncio.sleep(60)
         home.is_gone()
+        await asyncio.sleep(60)
+        return ours.may_act()
 
-        async def work() -> None:
-            home.namespaces, home.refusal = [{"metadata": {}}], None
-            home.write(holderIdentity="controller-1", leaseDurationSeconds=15)
-            await asyncio.Event().wait()
-
-        with pytest.raises(ClusterError, match="the lease was lost in the middle"):
-            await while_claiming([claim(home)], 30.0, work())
-        assert home.spec["holderIdentity"] == "controller-1"
-
-    run(test)
+    assert await while_claiming([ours], 30.0, work())
+    assert home.lease is None
 
 
-def test_a_holder_that_renews_is_a_controller_and_one_that_does_not_is_told_as_such() -> None:
-    async def test() -> None:
-        home = Home()
-        home.write(holderIdentity="controller-0", leaseDurationSeconds=3600)
+@in_virtual_time
+async def test_work_stops_when_the_namespace_is_made_anew_and_somebody_leads_there() -> None:
+    home = Home()
+    home.is_gone()
 
-        async def renew() -> None:
-            while True:
-                await asyncio.sleep(2)
-                home.write(renewTime=str(now()))
+    async def work() -> None:
+        home.namespaces, home.refusal = [{"metadata": {}}], None
+        home.write(holderIdentity="controller-1", leaseDurationSeconds=15)
+        await asyncio.Event().wait()
 
-        renewing = asyncio.create_task(renew())
-        with pytest.raises(HeldError, match=r"a controller is running: Lease ours/rescheduler is held by controller-0"):
-            await while_claiming([claim(home)], 30.0, done_at())
-        renewing.cancel()
-        with pytest.raises(ClusterError) as told:
-            await while_claiming([claim(home)], 30.0, done_at())
-        assert str(told.value) == (
-            "Lease ours/rescheduler is held by controller-0, who has not renewed it for 30 s; it lasts 3600 s. If no "
-            "controller runs, delete it: kubectl -n ours delete lease rescheduler"
-        )
-
-    run(test)
+    with pytest.raises(ClusterError, match="the lease was lost in the middle"):
+        await while_claiming([claim(home)], 30.0, work())
+    assert home.spec["holderIdentity"] == "controller-1"
 
 
-def test_who_may_not_write_the_lease_is_told_that_and_not_that_a_controller_runs() -> None:
-    async def test() -> None:
-        home = Home()
-        home.refusal = ApiError(403, "Forbidden", "leases is forbidden", PATH)
-        with pytest.raises(ClusterError, match="Lease ours/rescheduler cannot be taken: leases is forbidden"):
-            await while_claiming([claim(home)], 30.0, done_at())
+@in_virtual_time
+async def test_a_holder_that_renews_is_a_controller_and_one_that_does_not_is_told_as_such() -> None:
+    home = Home()
+    home.write(holderIdentity="controller-0", leaseDurationSeconds=3600)
 
-    run(test)
+    async def renew() -> None:
+        while True:
+            await asyncio.sleep(2)
+            home.write(renewTime=str(clock()))
+
+    renewing = asyncio.create_task(renew())
+    with pytest.raises(HeldError, match=r"a controller is running: Lease ours/rescheduler is held by controller-0"):
+        await while_claiming([claim(home)], 30.0, done_at())
+    renewing.cancel()
+    with pytest.raises(ClusterError) as told:
+        await while_claiming([claim(home)], 30.0, done_at())
+    assert str(told.value) == (
+        "Lease ours/rescheduler is held by controller-0, who has not renewed it for 30 s; it lasts 3600 s. If no "
+        "controller runs, delete it: kubectl -n ours delete lease rescheduler"
+    )
+
+
+@in_virtual_time
+async def test_who_may_not_write_the_lease_is_told_that_and_not_that_a_controller_runs() -> None:
+    home = Home()
+    home.refusal = ApiError(403, "Forbidden", "leases is forbidden", PATH)
+    with pytest.raises(ClusterError, match="Lease ours/rescheduler cannot be taken: leases is forbidden"):
+        await while_claiming([claim(home)], 30.0, done_at())

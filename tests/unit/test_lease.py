@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import selectors
-from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 import pytest
@@ -20,51 +18,11 @@ from hypothesis import strategies as st
 from rescheduler.cluster.client import ApiClient, Request
 from rescheduler.cluster.errors import ApiError
 from rescheduler.cluster.lease import Election, LeaseName, LeaseTimes
+from tests.support.virtual_time import VirtualLoop, clock, in_virtual_time
 
 Json = dict[str, Any]
 PATH = "/apis/coordination.k8s.io/v1/namespaces/ours/leases/rescheduler"
 TIMES = LeaseTimes()
-
-
-class _Impatient(selectors.DefaultSelector):
-    """Never waits: what the loop would have waited is added to its clock."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = 0.0
-
-    def select(self, timeout: float | None = None) -> list[Any]:
-        ready: list[Any] = super().select(0)
-        if not ready:
-            assert timeout is not None, "nothing left to do, and the test is not over"
-            self.now += max(timeout, 0.0)
-        return ready
-
-
-class VirtualLoop(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
-        self.impatient = _Impatient()
-        super().__init__(self.impatient)
-
-    def time(self) -> float:
-        return self.impatient.now
-
-    def freeze(self, seconds: float) -> None:
-        """As SIGSTOP does: time passes, and nothing of the process runs."""
-        self.impatient.now += seconds
-
-
-def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(3600.0):  # of virtual time: who waits in vain fails
-            await test()
-
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        runner.run(bounded())
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 class Server:
@@ -87,7 +45,7 @@ class Server:
         self.store({**body, "spec": {**body["spec"], **spec}})
 
     def store(self, body: Json) -> Json:
-        self.written = now()
+        self.written = clock()
         self.lease = {**body, "metadata": {**body["metadata"], "resourceVersion": str(next(self._versions))}}
         return self.lease
 
@@ -162,267 +120,233 @@ async def ended(*candidates: Candidate) -> None:
         await each.end()
 
 
-def test_the_first_leads_and_the_others_know_it() -> None:
-    async def test() -> None:
-        server = Server()
-        first = Candidate(server, "a")
-        await first.election.leading.wait()
-        second = Candidate(server, "b")
-        await asyncio.sleep(300)
-        assert first.election.may_act()
-        assert not second.election.leading.is_set()
-        assert not second.election.may_act()
-        assert (first.heard, second.heard) == (["a"], ["a"])
-        await ended(first, second)
-
-    run(test)
+@in_virtual_time
+async def test_the_first_leads_and_the_others_know_it() -> None:
+    server = Server()
+    first = Candidate(server, "a")
+    await first.election.leading.wait()
+    second = Candidate(server, "b")
+    await asyncio.sleep(300)
+    assert first.election.may_act()
+    assert not second.election.leading.is_set()
+    assert not second.election.may_act()
+    assert (first.heard, second.heard) == (["a"], ["a"])
+    await ended(first, second)
 
 
-def test_who_cannot_renew_stops_before_the_next_one_takes_over() -> None:
-    async def test() -> None:
-        server = Server()
-        first = Candidate(server, "a")
-        await first.election.leading.wait()
-        second = Candidate(server, "b")
-        await asyncio.sleep(20)
-        first.line.cut = True
-        await first.task
-        stopped = now()
-        assert stopped - server.written <= TIMES.renew_deadline
-        assert not first.election.leading.is_set()
-        assert not second.election.leading.is_set()
-        await second.election.leading.wait()
-        assert now() - stopped > TIMES.duration - TIMES.renew_deadline - TIMES.retry_period
-        assert server.spec["leaseTransitions"] == 1
-        assert second.heard == ["a", "b"]
-        await ended(first, second)
-
-    run(test)
+@in_virtual_time
+async def test_who_cannot_renew_stops_before_the_next_one_takes_over() -> None:
+    server = Server()
+    first = Candidate(server, "a")
+    await first.election.leading.wait()
+    second = Candidate(server, "b")
+    await asyncio.sleep(20)
+    first.line.cut = True
+    await first.task
+    stopped = clock()
+    assert stopped - server.written <= TIMES.renew_deadline
+    assert not first.election.leading.is_set()
+    assert not second.election.leading.is_set()
+    await second.election.leading.wait()
+    assert clock() - stopped > TIMES.duration - TIMES.renew_deadline - TIMES.retry_period
+    assert server.spec["leaseTransitions"] == 1
+    assert second.heard == ["a", "b"]
+    await ended(first, second)
 
 
-def test_a_server_that_never_answers_is_no_reason_to_go_on_for_longer() -> None:
-    async def test() -> None:
-        server = Server()
-        first = Candidate(server, "a")
-        await first.election.leading.wait()
-        renewed = now()
-        first.line.there = 600.0
-        await first.task
-        assert now() - renewed <= TIMES.renew_deadline
-        await ended(first)
-
-    run(test)
+@in_virtual_time
+async def test_a_server_that_never_answers_is_no_reason_to_go_on_for_longer() -> None:
+    server = Server()
+    first = Candidate(server, "a")
+    await first.election.leading.wait()
+    renewed = clock()
+    first.line.there = 600.0
+    await first.task
+    assert clock() - renewed <= TIMES.renew_deadline
+    await ended(first)
 
 
-def test_after_a_release_nobody_waits_for_the_lease_to_run_out() -> None:
-    async def test() -> None:
-        server = Server()
-        first = Candidate(server, "a")
-        await first.election.leading.wait()
-        second = Candidate(server, "b")
-        await asyncio.sleep(20)
-        await first.end()
-        released = now()
-        await first.election.release()
-        assert not first.election.may_act()
-        assert server.spec["holderIdentity"] == ""
-        await second.election.leading.wait()
-        assert now() - released <= TIMES.retry_period * 1.2
-        await ended(second)
-
-    run(test)
+@in_virtual_time
+async def test_after_a_release_nobody_waits_for_the_lease_to_run_out() -> None:
+    server = Server()
+    first = Candidate(server, "a")
+    await first.election.leading.wait()
+    second = Candidate(server, "b")
+    await asyncio.sleep(20)
+    await first.end()
+    released = clock()
+    await first.election.release()
+    assert not first.election.may_act()
+    assert server.spec["holderIdentity"] == ""
+    await second.election.leading.wait()
+    assert clock() - released <= TIMES.retry_period * 1.2
+    await ended(second)
 
 
-def test_a_release_frees_nothing_that_is_not_ours() -> None:
-    async def test() -> None:
-        server = Server()
-        first = Candidate(server, "a")
-        await first.election.leading.wait()
-        await first.end()
-        server.write(holderIdentity="b")
-        await first.election.release()
-        assert server.spec["holderIdentity"] == "b"
-        second = Candidate(server, "c")
-        await asyncio.sleep(5)
-        await second.end()
-        await second.election.release()
-        assert server.spec["holderIdentity"] == "b"
-
-    run(test)
+@in_virtual_time
+async def test_a_release_frees_nothing_that_is_not_ours() -> None:
+    server = Server()
+    first = Candidate(server, "a")
+    await first.election.leading.wait()
+    await first.end()
+    server.write(holderIdentity="b")
+    await first.election.release()
+    assert server.spec["holderIdentity"] == "b"
+    second = Candidate(server, "c")
+    await asyncio.sleep(5)
+    await second.end()
+    await second.election.release()
+    assert server.spec["holderIdentity"] == "b"
 
 
-def test_a_release_that_does_not_arrive_is_no_error() -> None:
-    async def test() -> None:
-        first = Candidate(Server(), "a")
-        await first.election.leading.wait()
-        await first.end()
-        first.line.cut = True
-        await first.election.release()
-        assert not first.election.leading.is_set()
-
-    run(test)
+@in_virtual_time
+async def test_a_release_that_does_not_arrive_is_no_error() -> None:
+    first = Candidate(Server(), "a")
+    await first.election.leading.wait()
+    await first.end()
+    first.line.cut = True
+    await first.election.release()
+    assert not first.election.leading.is_set()
 
 
 @pytest.mark.parametrize("written", ["1999-01-01T00:00:00.000000Z", "2099-01-01T00:00:00.000000Z"])
-def test_what_other_clocks_say_does_not_matter(written: str) -> None:
-    async def test() -> None:
-        server = Server()
-        server.write(holderIdentity="other", leaseDurationSeconds=15, renewTime=written)
-        candidate = Candidate(server, "a")
-        for _ in range(10):
-            await asyncio.sleep(5)
-            server.write(renewTime=written)
-        assert not candidate.election.leading.is_set()
-        last = now()
-        await candidate.election.leading.wait()
-        assert 15 <= now() - last <= 15 + 2 * TIMES.retry_period * 1.2
-        await ended(candidate)
-
-    run(test)
+@in_virtual_time
+async def test_what_other_clocks_say_does_not_matter(written: str) -> None:
+    server = Server()
+    server.write(holderIdentity="other", leaseDurationSeconds=15, renewTime=written)
+    candidate = Candidate(server, "a")
+    for _ in range(10):
+        await asyncio.sleep(5)
+        server.write(renewTime=written)
+    assert not candidate.election.leading.is_set()
+    last = clock()
+    await candidate.election.leading.wait()
+    assert 15 <= clock() - last <= 15 + 2 * TIMES.retry_period * 1.2
+    await ended(candidate)
 
 
-def test_how_long_a_lease_lasts_is_what_its_holder_says() -> None:
-    async def test() -> None:
-        server = Server()
-        server.write(holderIdentity="other", leaseDurationSeconds=100)
-        candidate = Candidate(server, "a")
-        await asyncio.sleep(99)
-        assert not candidate.election.leading.is_set()
-        await candidate.election.leading.wait()
-        await ended(candidate)
-
-    run(test)
+@in_virtual_time
+async def test_how_long_a_lease_lasts_is_what_its_holder_says() -> None:
+    server = Server()
+    server.write(holderIdentity="other", leaseDurationSeconds=100)
+    candidate = Candidate(server, "a")
+    await asyncio.sleep(99)
+    assert not candidate.election.leading.is_set()
+    await candidate.election.leading.wait()
+    await ended(candidate)
 
 
-def test_when_it_was_taken_stays_while_it_is_renewed_and_each_new_holder_counts() -> None:
-    async def test() -> None:
-        server = Server()
-        first = Candidate(server, "a")
-        await first.election.leading.wait()
-        begun = dict(server.spec)
-        assert begun["acquireTime"] == begun["renewTime"]
-        assert (begun["leaseTransitions"], begun["leaseDurationSeconds"]) == (0, 15)
-        await asyncio.sleep(30)
-        assert server.spec["acquireTime"] == begun["acquireTime"]
-        assert server.spec["renewTime"] > begun["renewTime"]
-        assert server.spec["leaseTransitions"] == 0
-        await first.end()
-        await first.election.release()
-        second = Candidate(server, "b")
-        await second.election.leading.wait()
-        assert server.spec["acquireTime"] > begun["acquireTime"]
-        assert server.spec["leaseTransitions"] == 1
-        await ended(second)
-
-    run(test)
+@in_virtual_time
+async def test_when_it_was_taken_stays_while_it_is_renewed_and_each_new_holder_counts() -> None:
+    server = Server()
+    first = Candidate(server, "a")
+    await first.election.leading.wait()
+    begun = dict(server.spec)
+    assert begun["acquireTime"] == begun["renewTime"]
+    assert (begun["leaseTransitions"], begun["leaseDurationSeconds"]) == (0, 15)
+    await asyncio.sleep(30)
+    assert server.spec["acquireTime"] == begun["acquireTime"]
+    assert server.spec["renewTime"] > begun["renewTime"]
+    assert server.spec["leaseTransitions"] == 0
+    await first.end()
+    await first.election.release()
+    second = Candidate(server, "b")
+    await second.election.leading.wait()
+    assert server.spec["acquireTime"] > begun["acquireTime"]
+    assert server.spec["leaseTransitions"] == 1
+    await ended(second)
 
 
-def test_what_others_wrote_beside_the_election_stays() -> None:
-    async def test() -> None:
-        server = Server()
-        server.store(
-            {"metadata": {"name": "rescheduler", "labels": {"team": "x"}}, "spec": {"strategy": "OldestFirst"}}
-        )
-        candidate = Candidate(server, "a")
-        await candidate.election.leading.wait()
-        assert server.lease is not None
-        assert server.lease["metadata"]["labels"] == {"team": "x"}
-        assert server.spec["strategy"] == "OldestFirst"
-        await ended(candidate)
-
-    run(test)
+@in_virtual_time
+async def test_what_others_wrote_beside_the_election_stays() -> None:
+    server = Server()
+    server.store({"metadata": {"name": "rescheduler", "labels": {"team": "x"}}, "spec": {"strategy": "OldestFirst"}})
+    candidate = Candidate(server, "a")
+    await candidate.election.leading.wait()
+    assert server.lease is not None
+    assert server.lease["metadata"]["labels"] == {"team": "x"}
+    assert server.spec["strategy"] == "OldestFirst"
+    await ended(candidate)
 
 
-def test_of_two_that_come_at_once_one_loses_and_tries_again() -> None:
-    async def test() -> None:
-        server = Server()
-        candidates = [Candidate(server, "a"), Candidate(server, "b")]
-        for each in candidates:
-            each.line.there = 0.5  # both have read before either writes
-        await asyncio.sleep(60)
-        assert [each.election.may_act() for each in candidates] == [True, False]
-        server.lease = None  # and the same for a lease that somebody has deleted
-        await asyncio.sleep(60)
-        assert sum(each.election.may_act() for each in candidates) == 1
-        await ended(*candidates)
-
-    run(test)
+@in_virtual_time
+async def test_of_two_that_come_at_once_one_loses_and_tries_again() -> None:
+    server = Server()
+    candidates = [Candidate(server, "a"), Candidate(server, "b")]
+    for each in candidates:
+        each.line.there = 0.5  # both have read before either writes
+    await asyncio.sleep(60)
+    assert [each.election.may_act() for each in candidates] == [True, False]
+    server.lease = None  # and the same for a lease that somebody has deleted
+    await asyncio.sleep(60)
+    assert sum(each.election.may_act() for each in candidates) == 1
+    await ended(*candidates)
 
 
-def test_a_leader_that_others_have_ousted_stops_even_if_the_lease_is_free_again() -> None:
-    async def test() -> None:
-        server = Server()
-        first = Candidate(server, "a")
-        await first.election.leading.wait()
-        server.write(holderIdentity="b")
-        server.write(holderIdentity="")
-        await first.task
-        assert not first.election.leading.is_set()
-        assert server.spec["holderIdentity"] == ""
-        await ended(first)
-
-    run(test)
+@in_virtual_time
+async def test_a_leader_that_others_have_ousted_stops_even_if_the_lease_is_free_again() -> None:
+    server = Server()
+    first = Candidate(server, "a")
+    await first.election.leading.wait()
+    server.write(holderIdentity="b")
+    server.write(holderIdentity="")
+    await first.task
+    assert not first.election.leading.is_set()
+    assert server.spec["holderIdentity"] == ""
+    await ended(first)
 
 
-def test_a_leader_that_was_frozen_past_its_deadline_knows_it_at_once() -> None:
-    async def test() -> None:
-        loop = cast("VirtualLoop", asyncio.get_running_loop())
-        first = Candidate(Server(), "a")
-        await first.election.leading.wait()
-        assert first.election.may_act()
-        loop.freeze(TIMES.renew_deadline)
-        assert first.election.leading.is_set()  # nothing has run yet that could have cleared it
-        assert not first.election.may_act()
-        await first.task
-        assert not first.election.leading.is_set()
-        await ended(first)
-
-    run(test)
+@in_virtual_time
+async def test_a_leader_that_was_frozen_past_its_deadline_knows_it_at_once() -> None:
+    loop = cast("VirtualLoop", asyncio.get_running_loop())
+    first = Candidate(Server(), "a")
+    await first.election.leading.wait()
+    assert first.election.may_act()
+    loop.freeze(TIMES.renew_deadline)
+    assert first.election.leading.is_set()  # nothing has run yet that could have cleared it
+    assert not first.election.may_act()
+    await first.task
+    assert not first.election.leading.is_set()
+    await ended(first)
 
 
-def test_a_leader_that_was_frozen_in_the_middle_of_a_request_knows_it_too() -> None:
-    async def test() -> None:
-        loop = cast("VirtualLoop", asyncio.get_running_loop())
-        first = Candidate(Server(), "a")
-        await first.election.leading.wait()
-        first.line.back = 1.0
-        await asyncio.sleep(TIMES.retry_period + 1.5)  # the lease is read, and its renewal is on its way
-        loop.freeze(60)
-        assert not first.election.may_act()
-        await first.task
-        assert not first.election.may_act()
-        await ended(first)
-
-    run(test)
+@in_virtual_time
+async def test_a_leader_that_was_frozen_in_the_middle_of_a_request_knows_it_too() -> None:
+    loop = cast("VirtualLoop", asyncio.get_running_loop())
+    first = Candidate(Server(), "a")
+    await first.election.leading.wait()
+    first.line.back = 1.0
+    await asyncio.sleep(TIMES.retry_period + 1.5)  # the lease is read, and its renewal is on its way
+    loop.freeze(60)
+    assert not first.election.may_act()
+    await first.task
+    assert not first.election.may_act()
+    await ended(first)
 
 
-def test_a_renewal_counts_from_when_it_was_sent_not_from_when_it_was_answered() -> None:
-    async def test() -> None:
-        loop = cast("VirtualLoop", asyncio.get_running_loop())
-        sent = now()
-        first = Candidate(Server(), "a")
-        first.line.back = 2.0
-        await first.election.leading.wait()
-        assert now() - sent == 4.0
-        loop.freeze(TIMES.renew_deadline - 4.0)
-        assert not first.election.may_act()
-        await ended(first)
-
-    run(test)
+@in_virtual_time
+async def test_a_renewal_counts_from_when_it_was_sent_not_from_when_it_was_answered() -> None:
+    loop = cast("VirtualLoop", asyncio.get_running_loop())
+    sent = clock()
+    first = Candidate(Server(), "a")
+    first.line.back = 2.0
+    await first.election.leading.wait()
+    assert clock() - sent == 4.0
+    loop.freeze(TIMES.renew_deadline - 4.0)
+    assert not first.election.may_act()
+    await ended(first)
 
 
-def test_an_answer_that_makes_no_sense_is_a_failed_attempt() -> None:
-    async def test() -> None:
-        server = Server()
-        server.lease = {"metadata": {}, "spec": 5}
-        candidate = Candidate(server, "a")
-        await asyncio.sleep(10)
-        assert not candidate.election.leading.is_set()
-        server.lease = None
-        await candidate.election.leading.wait()
-        await ended(candidate)
-
-    run(test)
+@in_virtual_time
+async def test_an_answer_that_makes_no_sense_is_a_failed_attempt() -> None:
+    server = Server()
+    server.lease = {"metadata": {}, "spec": 5}
+    candidate = Candidate(server, "a")
+    await asyncio.sleep(10)
+    assert not candidate.election.leading.is_set()
+    server.lease = None
+    await candidate.election.leading.wait()
+    await ended(candidate)
 
 
 TROUBLE = st.tuples(
@@ -431,30 +355,30 @@ TROUBLE = st.tuples(
 
 
 @given(st.lists(TROUBLE, max_size=12))
-def test_whatever_the_network_does_never_two_may_act(troubles: list[tuple[int, bool, float, float, float]]) -> None:
-    async def test() -> None:
-        server = Server()
-        candidates = [Candidate(server, name) for name in "abc"]
+@in_virtual_time
+async def test_whatever_the_network_does_never_two_may_act(
+    troubles: list[tuple[int, bool, float, float, float]],
+) -> None:
+    server = Server()
+    candidates = [Candidate(server, name) for name in "abc"]
 
-        async def watch() -> None:
-            while True:
-                assert sum(each.election.may_act() for each in candidates) <= 1
-                await asyncio.sleep(0.25)
+    async def watch() -> None:
+        while True:
+            assert sum(each.election.may_act() for each in candidates) <= 1
+            await asyncio.sleep(0.25)
 
-        watching = asyncio.create_task(watch())
-        for who, cut, there, back, seconds in troubles:
-            line = candidates[who].line
-            line.cut, line.there, line.back = cut, there, back
-            await asyncio.sleep(seconds)
-        for index, each in enumerate(candidates):
-            each.line.cut, each.line.there, each.line.back = False, 0.0, 0.0
-            if each.task.done():  # as a restarted process would
-                candidates[index] = Candidate(server, f"{each.election.lease.identity}+")
-                await each.end()
-        await asyncio.sleep(60)
-        assert sum(each.election.may_act() for each in candidates) == 1
-        assert not watching.done(), watching
-        watching.cancel()
-        await ended(*candidates)
-
-    run(test)
+    watching = asyncio.create_task(watch())
+    for who, cut, there, back, seconds in troubles:
+        line = candidates[who].line
+        line.cut, line.there, line.back = cut, there, back
+        await asyncio.sleep(seconds)
+    for index, each in enumerate(candidates):
+        each.line.cut, each.line.there, each.line.back = False, 0.0, 0.0
+        if each.task.done():  # as a restarted process would
+            candidates[index] = Candidate(server, f"{each.election.lease.identity}+")
+            await each.end()
+    await asyncio.sleep(60)
+    assert sum(each.election.may_act() for each in candidates) == 1
+    assert not watching.done(), watching
+    watching.cancel()
+    await ended(*candidates)

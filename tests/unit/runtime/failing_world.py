@@ -10,7 +10,8 @@ from typing import Any
 from rescheduler.cluster.cache import Cache
 from rescheduler.model import marks
 from rescheduler.model.instant import format_instant
-from tests.unit.runtime.migrations import NOW, clock, in_virtual_time
+from tests.support.virtual_time import clock, in_virtual_time
+from tests.unit.runtime.migrations import NOW
 
 Json = dict[str, Any]
 SPACE = "shop"
@@ -81,4 +82,4 @@ def beside(running: Callable[[], Awaitable[None]], story: Callable[[], Awaitable
             task.cancel()
             await asyncio.wait([task])
 
-    in_virtual_time(both)
+    in_virtual_time(both)()

@@ -24,7 +24,8 @@ from rescheduler.runtime.carrier import WORKERS, Carrier
 from rescheduler.runtime.gatekeeper import Gatekeeper
 from rescheduler.runtime.migrator import Migrator
 from tests.support.builders import pod
-from tests.unit.runtime.migrations import NOW, WEB, WEB_SET, clock, in_virtual_time, over, pending, under_way
+from tests.support.virtual_time import clock, in_virtual_time
+from tests.unit.runtime.migrations import NOW, WEB, WEB_SET, over, pending, under_way
 
 Look = float | Exception | Callable[[], Awaitable[float | None]] | None
 OLD = "1"
@@ -106,7 +107,7 @@ def told(test: Callable[[Stage], Awaitable[None]], *known: Migration) -> Stage:
             running.cancel()
             await asyncio.wait([running])
 
-    in_virtual_time(story)
+    in_virtual_time(story)()
     return stage
 
 
@@ -129,7 +130,7 @@ def test_at_first_everything_that_is_not_over_is_looked_at() -> None:
         await asyncio.wait([running])
         assert sorted(stage.looked_at()) == ["a", "b", "recent"]
 
-    in_virtual_time(story)
+    in_virtual_time(story)()
 
 
 def test_a_migration_is_looked_at_again_when_it_asked_to_be() -> None:
@@ -287,7 +288,7 @@ def test_moves_of_one_controller_take_turns_and_others_go_beside_them() -> None:
         await asyncio.wait([running])
         assert sorted(stage.looks) == [(0.0, "one"), (0.0, "other"), (10.0, "two")]
 
-    in_virtual_time(story)
+    in_virtual_time(story)()
 
 
 def test_those_that_have_not_begun_need_no_turn() -> None:
@@ -395,7 +396,7 @@ def test_what_is_under_way_is_tried_for_ever_what_is_pending_until_something_cha
         running.cancel()
         await asyncio.wait([running])
 
-    in_virtual_time(story)
+    in_virtual_time(story)()
     assert set(stage.looked_at(since=1600.0)) == {"m"}
 
 

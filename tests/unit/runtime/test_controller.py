@@ -18,7 +18,7 @@ from rescheduler.runtime.controller import Controller, LeadLostError, before, be
 from rescheduler.runtime.duties import Duty
 from rescheduler.runtime.gatekeeper import Gatekeeper
 from rescheduler.runtime.watching import Watching
-from tests.unit.runtime.migrations import clock, in_virtual_time
+from tests.support.virtual_time import clock, in_virtual_time
 
 GRACE = 20.0
 
@@ -142,7 +142,7 @@ def lived(played: Callable[[], Played], stop_after: float | None, error: type[Ba
         one.log.append(f"over at {clock():g}")
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    in_virtual_time(story)
+    in_virtual_time(story)()
     return told[0]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from rescheduler.cluster.errors import ApiError
 from rescheduler.runtime.duties import Duty
-from tests.unit.runtime.migrations import clock, in_virtual_time
+from tests.support.virtual_time import clock, in_virtual_time
 
 Do = Callable[[], Awaitable[object]]
 
@@ -31,7 +31,7 @@ def done_at(do: Do, seconds: float, *calls: float, every: float | Callable[[], f
         running.cancel()
         await asyncio.wait([running])
 
-    in_virtual_time(story)
+    in_virtual_time(story)()
     return [round(moment, 3) for moment in moments]
 
 
@@ -89,12 +89,10 @@ async def test_done_once_it_says_whether_it_went_well() -> None:
     assert not await Duty("bad", 0.0, fail).once()
 
 
-def test_a_duty_that_is_cancelled_ends() -> None:
-    async def story() -> None:
-        running = asyncio.ensure_future(Duty("slow", 1.0, taking(1000)).run())
-        await asyncio.sleep(5)
-        running.cancel()
-        await asyncio.wait([running])
-        assert (running.cancelled(), clock()) == (True, 5)
-
-    in_virtual_time(story)
+@in_virtual_time
+async def test_a_duty_that_is_cancelled_ends() -> None:
+    running = asyncio.ensure_future(Duty("slow", 1.0, taking(1000)).run())
+    await asyncio.sleep(5)
+    running.cancel()
+    await asyncio.wait([running])
+    assert (running.cancelled(), clock()) == (True, 5)

@@ -11,7 +11,8 @@ from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.runtime.board import Board, Key
 from rescheduler.runtime.janitor import Janitor
 from rescheduler.runtime.sweeping import Fate, Marked
-from tests.unit.runtime.migrations import NOW, clock, in_virtual_time, over, pending, under_way
+from tests.support.virtual_time import clock, in_virtual_time
+from tests.unit.runtime.migrations import NOW, over, pending, under_way
 
 POD = Marked("Pod", "shop", "web-a")
 
@@ -130,28 +131,24 @@ async def test_a_migration_that_cannot_be_forgotten_does_not_hold_up_the_sweep()
     assert len(stage.swept) == 1
 
 
-def test_it_cleans_up_at_once_and_every_minute() -> None:
-    async def story() -> None:
-        stage = Stage()
-        running = asyncio.create_task(stage.janitor().run())
-        await asyncio.sleep(130.0)
-        running.cancel()
-        assert stage.swept == [0.0, 60.0, 120.0]
-
-    in_virtual_time(story)
+@in_virtual_time
+async def test_it_cleans_up_at_once_and_every_minute() -> None:
+    stage = Stage()
+    running = asyncio.create_task(stage.janitor().run())
+    await asyncio.sleep(130.0)
+    running.cancel()
+    assert stage.swept == [0.0, 60.0, 120.0]
 
 
-def test_it_cleans_up_soon_after_a_migration_was_deleted_in_the_middle() -> None:
-    async def story() -> None:
-        stage = Stage().knows(under_way("m"), over("done"))
-        running = asyncio.create_task(stage.janitor().run())
-        await asyncio.sleep(10.0)
-        stage.board.drop(("shop", "done"))
-        await asyncio.sleep(10.0)
-        assert stage.swept == [0.0]
-        stage.board.drop(("shop", "m"))
-        await asyncio.sleep(10.0)
-        running.cancel()
-        assert stage.swept == [0.0, 25.0]
-
-    in_virtual_time(story)
+@in_virtual_time
+async def test_it_cleans_up_soon_after_a_migration_was_deleted_in_the_middle() -> None:
+    stage = Stage().knows(under_way("m"), over("done"))
+    running = asyncio.create_task(stage.janitor().run())
+    await asyncio.sleep(10.0)
+    stage.board.drop(("shop", "done"))
+    await asyncio.sleep(10.0)
+    assert stage.swept == [0.0]
+    stage.board.drop(("shop", "m"))
+    await asyncio.sleep(10.0)
+    running.cancel()
+    assert stage.swept == [0.0, 25.0]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import structlog
 
@@ -18,7 +18,7 @@ from rescheduler.usage.errors import UsageError
 from rescheduler.usage.history import History
 from rescheduler.usage.source import Take
 from tests.support.builders import NOW, cluster, node
-from tests.support.virtual_time import VirtualLoop
+from tests.support.virtual_time import in_virtual_time
 from tests.unit.usage.rows import of_node
 
 Said = Sequence[Usage] | Exception
@@ -63,33 +63,24 @@ def metering(source: Scripted) -> Metering:
     return Metering(source, History(UsageSettings()), 30.0, lambda: NOW)
 
 
-def in_virtual_time(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        runner.run(story())
-
-
 async def for_a_while(loop: Metering, seconds: float) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await loop.run()
 
 
-def test_it_asks_every_so_often_and_the_time_of_an_answer_counts() -> None:
-    async def story() -> None:
-        source = Scripted([of_node("a")], takes=10.0)
-        await for_a_while(metering(source), 95)
-        assert source.asked == [0.0, 30.0, 60.0, 90.0]
-
-    in_virtual_time(story)
+@in_virtual_time
+async def test_it_asks_every_so_often_and_the_time_of_an_answer_counts() -> None:
+    source = Scripted([of_node("a")], takes=10.0)
+    await for_a_while(metering(source), 95)
+    assert source.asked == [0.0, 30.0, 60.0, 90.0]
 
 
-def test_an_answer_longer_than_the_interval_is_followed_by_the_next_question_at_once() -> None:
-    async def story() -> None:
-        source = Scripted([of_node("a")], takes=40.0)
-        await for_a_while(metering(source), 100)
-        assert source.asked == [0.0, 40.0, 80.0]
-
-    in_virtual_time(story)
+@in_virtual_time
+async def test_an_answer_longer_than_the_interval_is_followed_by_the_next_question_at_once() -> None:
+    source = Scripted([of_node("a")], takes=40.0)
+    await for_a_while(metering(source), 100)
+    assert source.asked == [0.0, 40.0, 80.0]
 
 
 async def test_a_snapshot_carries_what_was_heard() -> None:
@@ -110,25 +101,23 @@ async def test_an_error_of_our_own_is_told_like_one_of_the_source() -> None:
     assert (loop.failure, loop.heard.is_set()) == ("ZeroDivisionError: a bug", True)
 
 
-def test_no_error_ends_it_and_what_is_known_stays() -> None:
-    async def story() -> None:
-        errors = [NOTHING, MetricsMissingError("no metrics.k8s.io"), ZeroDivisionError("a bug"), OSError("broken")]
-        source = Scripted([of_node("a")], *errors, [of_node("a", 900)])
-        loop = metering(source)
-        with structlog.testing.capture_logs() as logs:
-            await for_a_while(loop, 29)
-            for error in errors:
-                await loop.ask()
-                assert str(error) in loop.failure
-                measured = loop.measured(cluster(node("a"))).measured
-                assert measured is not None
-                assert measured.nodes
-                assert loop.failure in measured.warnings[0]
+@in_virtual_time
+async def test_no_error_ends_it_and_what_is_known_stays() -> None:
+    errors = [NOTHING, MetricsMissingError("no metrics.k8s.io"), ZeroDivisionError("a bug"), OSError("broken")]
+    source = Scripted([of_node("a")], *errors, [of_node("a", 900)])
+    loop = metering(source)
+    with structlog.testing.capture_logs() as logs:
+        await for_a_while(loop, 29)
+        for error in errors:
             await loop.ask()
-        assert loop.failure == ""
-        assert [log["event"] for log in logs][-1] == "usage is measured again"
-
-    in_virtual_time(story)
+            assert str(error) in loop.failure
+            measured = loop.measured(cluster(node("a"))).measured
+            assert measured is not None
+            assert measured.nodes
+            assert loop.failure in measured.warnings[0]
+        await loop.ask()
+    assert loop.failure == ""
+    assert [log["event"] for log in logs][-1] == "usage is measured again"
 
 
 async def test_a_failure_that_lasts_is_told_once_and_its_end_once() -> None:
@@ -159,11 +148,9 @@ async def test_a_first_answer_can_be_waited_for_and_so_can_a_first_failure() -> 
         assert loop.heard.is_set()
 
 
-def test_a_source_that_has_to_be_closed_is_closed() -> None:
-    async def story() -> None:
-        source = Opened([of_node("a")])
-        await for_a_while(metering(source), 31)
-        assert len(source.asked) == 2
-        assert source.state == "closed"
-
-    in_virtual_time(story)
+@in_virtual_time
+async def test_a_source_that_has_to_be_closed_is_closed() -> None:
+    source = Opened([of_node("a")])
+    await for_a_while(metering(source), 31)
+    assert len(source.asked) == 2
+    assert source.state == "closed"

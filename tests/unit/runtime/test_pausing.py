@@ -13,7 +13,8 @@ from rescheduler.cluster.errors import ClusterError
 from rescheduler.cluster.pausing import Pause, Pausing, State
 from rescheduler.migration.news import News
 from rescheduler.runtime.pausing import Pauses
-from tests.unit.runtime.migrations import NOW, clock, in_virtual_time
+from tests.support.virtual_time import clock, in_virtual_time
+from tests.unit.runtime.migrations import NOW
 
 JANE = Pause("jane", NOW, "why")
 PAUSED = State(JANE, "jane", NOW, "uid", "2")
@@ -121,14 +122,12 @@ async def test_who_resumes_with_kubectl_leaves_the_time_of_the_pause_and_it_goes
         assert len({(each.reason, each.occasion) for each in told.news}) == 4, "each is told, not only the first"
 
 
-def test_it_is_read_again_and_again() -> None:
-    async def test() -> None:
-        kept = Kept()
-        found = pauses(kept)
-        following = asyncio.create_task(found.run())
-        await asyncio.sleep(7.0)
-        following.cancel()
-        await asyncio.wait([following])
-        assert kept.read == [0.0, 2.0, 4.0, 6.0]
-
-    in_virtual_time(test)
+@in_virtual_time
+async def test_it_is_read_again_and_again() -> None:
+    kept = Kept()
+    found = pauses(kept)
+    following = asyncio.create_task(found.run())
+    await asyncio.sleep(7.0)
+    following.cancel()
+    await asyncio.wait([following])
+    assert kept.read == [0.0, 2.0, 4.0, 6.0]

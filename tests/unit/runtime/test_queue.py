@@ -10,142 +10,121 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from rescheduler.runtime.queue import Retries, WorkQueue
-from tests.support.virtual_time import VirtualLoop
-from tests.unit.runtime.migrations import clock, in_virtual_time
+from tests.support.virtual_time import VirtualLoop, clock, in_virtual_time
 
 STEADY = Retries(first=1.0, longest=8.0, limit=5, jitter=lambda: 1.0)
 
 
-def test_keys_come_in_the_order_in_which_they_were_added_and_each_once() -> None:
-    async def story() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        for key in "abcab":
-            queue.add(key)
-        assert [await queue.take() for _ in range(3)] == ["a", "b", "c"]
-        for key in "abc":
-            queue.done(key, None)
-        assert queue.idle
-
-    in_virtual_time(story)
+@in_virtual_time
+async def test_keys_come_in_the_order_in_which_they_were_added_and_each_once() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    for key in "abcab":
+        queue.add(key)
+    assert [await queue.take() for _ in range(3)] == ["a", "b", "c"]
+    for key in "abc":
+        queue.done(key, None)
+    assert queue.idle
 
 
-def test_a_key_is_looked_at_again_after_the_time_that_was_asked_for() -> None:
-    async def story() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add("a")
+@in_virtual_time
+async def test_a_key_is_looked_at_again_after_the_time_that_was_asked_for() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    await queue.take()
+    queue.done("a", 30.0)
+    assert queue.idle
+    assert (await queue.take(), clock()) == ("a", 30.0)
+
+
+@in_virtual_time
+async def test_a_new_appointment_replaces_the_old_one() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_later("a", 30.0)
+    queue.add_later("a", 10.0)
+    await queue.take()
+    assert clock() == 10.0
+    queue.done("a", None)
+    await asyncio.sleep(60)
+    assert queue.idle
+
+
+@in_virtual_time
+async def test_failures_come_again_ever_more_slowly_and_not_for_ever() -> None:
+    queue: WorkQueue[str] = WorkQueue(STEADY)
+    queue.add("a")
+    waited = []
+    for _ in range(STEADY.limit):
         await queue.take()
-        queue.done("a", 30.0)
-        assert queue.idle
-        assert (await queue.take(), clock()) == ("a", 30.0)
+        waited.append(queue.failed("a"))
+    assert waited == [1.0, 2.0, 4.0, 8.0, 8.0]
+    await queue.take()
+    assert queue.failed("a") is None
+    await asyncio.sleep(600)
+    assert queue.idle
 
-    in_virtual_time(story)
 
-
-def test_a_new_appointment_replaces_the_old_one() -> None:
-    async def story() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add_later("a", 30.0)
-        queue.add_later("a", 10.0)
+@in_virtual_time
+async def test_a_success_forgets_the_failures_before_it() -> None:
+    queue: WorkQueue[str] = WorkQueue(STEADY)
+    queue.add("a")
+    for _ in range(3):
         await queue.take()
-        assert clock() == 10.0
-        queue.done("a", None)
-        await asyncio.sleep(60)
-        assert queue.idle
-
-    in_virtual_time(story)
-
-
-def test_failures_come_again_ever_more_slowly_and_not_for_ever() -> None:
-    async def story() -> None:
-        queue: WorkQueue[str] = WorkQueue(STEADY)
-        queue.add("a")
-        waited = []
-        for _ in range(STEADY.limit):
-            await queue.take()
-            waited.append(queue.failed("a"))
-        assert waited == [1.0, 2.0, 4.0, 8.0, 8.0]
-        await queue.take()
-        assert queue.failed("a") is None
-        await asyncio.sleep(600)
-        assert queue.idle
-
-    in_virtual_time(story)
-
-
-def test_a_success_forgets_the_failures_before_it() -> None:
-    async def story() -> None:
-        queue: WorkQueue[str] = WorkQueue(STEADY)
-        queue.add("a")
-        for _ in range(3):
-            await queue.take()
-            queue.failed("a")
-        assert queue.failures("a") == 3
-        await queue.take()
-        queue.done("a", 1.0)
-        await queue.take()
-        assert queue.failed("a") == 1.0
-
-    in_virtual_time(story)
-
-
-def test_a_change_during_a_failure_waits_for_its_pause() -> None:
-    async def story() -> None:
-        queue: WorkQueue[str] = WorkQueue(STEADY)
-        queue.add("a")
-        await queue.take()
-        queue.add("a")  # as our own write would
         queue.failed("a")
-        assert (await queue.take(), clock()) == ("a", 1.0)
-
-    in_virtual_time(story)
-
-
-def test_a_change_during_the_last_of_too_many_failures_is_not_lost() -> None:
-    async def story() -> None:
-        queue: WorkQueue[str] = WorkQueue(Retries(first=1.0, longest=8.0, limit=0, jitter=lambda: 1.0))
-        queue.add("a")
-        await queue.take()
-        queue.add("a")
-        assert queue.failed("a") == 8.0
-        assert (await queue.take(), clock()) == ("a", 8.0)
-
-    in_virtual_time(story)
+    assert queue.failures("a") == 3
+    await queue.take()
+    queue.done("a", 1.0)
+    await queue.take()
+    assert queue.failed("a") == 1.0
 
 
-def test_what_failed_too_often_is_tried_again_when_something_changes() -> None:
-    async def story() -> None:
-        queue: WorkQueue[str] = WorkQueue(Retries(limit=0))
-        queue.add("a")
-        await queue.take()
-        assert queue.failed("a") is None
-        queue.add("a")
-        assert await queue.take() == "a"
-
-    in_virtual_time(story)
+@in_virtual_time
+async def test_a_change_during_a_failure_waits_for_its_pause() -> None:
+    queue: WorkQueue[str] = WorkQueue(STEADY)
+    queue.add("a")
+    await queue.take()
+    queue.add("a")  # as our own write would
+    queue.failed("a")
+    assert (await queue.take(), clock()) == ("a", 1.0)
 
 
-def test_a_closed_queue_rings_no_more() -> None:
-    async def story() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        queue.add_later("a", 5.0)
-        queue.close()
-        await asyncio.sleep(60)
-        assert queue.idle
+@in_virtual_time
+async def test_a_change_during_the_last_of_too_many_failures_is_not_lost() -> None:
+    queue: WorkQueue[str] = WorkQueue(Retries(first=1.0, longest=8.0, limit=0, jitter=lambda: 1.0))
+    queue.add("a")
+    await queue.take()
+    queue.add("a")
+    assert queue.failed("a") == 8.0
+    assert (await queue.take(), clock()) == ("a", 8.0)
 
-    in_virtual_time(story)
+
+@in_virtual_time
+async def test_what_failed_too_often_is_tried_again_when_something_changes() -> None:
+    queue: WorkQueue[str] = WorkQueue(Retries(limit=0))
+    queue.add("a")
+    await queue.take()
+    assert queue.failed("a") is None
+    queue.add("a")
+    assert await queue.take() == "a"
 
 
-def test_a_worker_that_is_cancelled_while_it_waits_takes_no_key_with_it() -> None:
-    async def story() -> None:
-        queue: WorkQueue[str] = WorkQueue()
-        waiting = asyncio.ensure_future(queue.take())
-        await asyncio.sleep(1)
-        queue.add("a")
-        waiting.cancel()
-        await asyncio.wait([waiting])
-        assert await queue.take() == "a"
+@in_virtual_time
+async def test_a_closed_queue_rings_no_more() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_later("a", 5.0)
+    queue.close()
+    await asyncio.sleep(60)
+    assert queue.idle
 
-    in_virtual_time(story)
+
+@in_virtual_time
+async def test_a_worker_that_is_cancelled_while_it_waits_takes_no_key_with_it() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    waiting = asyncio.ensure_future(queue.take())
+    await asyncio.sleep(1)
+    queue.add("a")
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert await queue.take() == "a"
 
 
 @given(st.integers(1, 30), st.floats(0.0, 1.0))

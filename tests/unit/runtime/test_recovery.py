@@ -26,8 +26,9 @@ from rescheduler.runtime import recovery
 from rescheduler.runtime.board import Board
 from rescheduler.runtime.recovery import Hands, Recovery
 from rescheduler.runtime.recovery_look import Known
+from tests.support.virtual_time import clock
 from tests.unit.runtime.failing_world import ASKS, RECORD, SPACE, Json, beside, body, crashing, pod, told
-from tests.unit.runtime.migrations import NOW, clock
+from tests.unit.runtime.migrations import NOW
 
 WEB = body("Deployment", "web", ASKS)
 WEB_SET = body("ReplicaSet", "web-1", ASKS, WEB)

@@ -10,6 +10,7 @@ from rescheduler.cluster.holders import HolderKey
 from rescheduler.model import marks
 from rescheduler.recovery.settings import Settings
 from rescheduler.runtime.failing import Failing
+from tests.support.virtual_time import clock
 from tests.unit.runtime.failing_world import (
     ASKS,
     RECORD,
@@ -23,7 +24,7 @@ from tests.unit.runtime.failing_world import (
     starting,
     told,
 )
-from tests.unit.runtime.migrations import NOW, clock
+from tests.unit.runtime.migrations import NOW
 
 WEB = body("Deployment", "web", ASKS)
 WEB_SET = body("ReplicaSet", "web-1", ASKS, WEB)

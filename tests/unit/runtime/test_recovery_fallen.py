@@ -25,8 +25,9 @@ from rescheduler.runtime.fallen import Fallen
 from rescheduler.runtime.recovery import Hands, Recovery
 from rescheduler.runtime.recovery_look import Known
 from tests.support.examples import examples
+from tests.support.virtual_time import clock
 from tests.unit.runtime.failing_world import ASKS, SPACE, Json, beside, body, crashing, pod, told
-from tests.unit.runtime.migrations import NOW, clock
+from tests.unit.runtime.migrations import NOW
 
 DB_KEY: HolderKey = ("StatefulSet", SPACE, "db")
 READY = {"type": "Ready", "status": "True"}

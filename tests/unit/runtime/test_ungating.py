@@ -23,7 +23,8 @@ from rescheduler.model import marks
 from rescheduler.model.instant import format_instant, parse_instant
 from rescheduler.runtime.ungating import PATIENCE, Ungater
 from tests.support.builders import pod
-from tests.unit.runtime.migrations import NOW, clock, in_virtual_time
+from tests.support.virtual_time import clock, in_virtual_time
+from tests.unit.runtime.migrations import NOW
 
 KEY = ("shop", "web-c")
 Answer = Refused | Exception | None
@@ -111,7 +112,7 @@ def told(story: Callable[[Stage], Awaitable[None]], before: Callable[[Stage], No
             running.cancel()
             await asyncio.wait([running])
 
-    in_virtual_time(test)
+    in_virtual_time(test)()
     return stages[0]
 
 
