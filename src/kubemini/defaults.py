@@ -110,7 +110,7 @@ def drop_empty(kind: Kind, body: Json) -> None:
     The status is left as it is, because times in conditions may be null, and so is the schema of a definition.
     """
     for key, value in list(body.items()):
-        if value is None:
+        if value is None or value == []:
             del body[key]
         elif key == "metadata" or (key != "status" and kind != DEFINITION):
             _drop_empty_below(value)

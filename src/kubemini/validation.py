@@ -110,6 +110,9 @@ def _spec_faults(kind: Kind, body: Json, before: Json | None) -> Iterator[Fault]
     if kind == POD:
         if not body["spec"]["containers"]:
             yield Fault("spec.containers", "Required value")
+        if body["spec"].get("nodeName") and body["spec"].get("schedulingGates"):
+            why = "cannot be set until all schedulingGates have been cleared"
+            yield Fault("spec.nodeName", "Forbidden", why)
         if before is not None and body["spec"] != before["spec"]:
             yield from _pod_changes(body["spec"], before["spec"])
     elif kind in _WORKLOADS:
