@@ -42,7 +42,7 @@ class PortTakenError(Exception):
 
 async def make_configuration(pods: int, pace: Pace, overrides: dict[str, object]) -> Configuration:
     """The controller's configuration for a cluster with so many pods."""
-    webhook = await find_free_port()
+    webhook = await try_port()
 
     def duration(usual: float, least: float = 0.0) -> str:
         return format_duration(round(pace.seconds(usual, least), 3))
@@ -70,21 +70,15 @@ async def make_configuration(pods: int, pace: Pace, overrides: dict[str, object]
     )
 
 
-async def find_free_port() -> int:
-    """A free port of loopback. Another process may take it before we do; the controller then says so."""
-    return await _listen_once(0)
+async def try_port(port: int = 0) -> int:
+    """Listen on a port of loopback once, and return it; 0 finds a free one.
 
-
-async def check_port(port: int) -> None:
-    """Raise PortTakenError if the port cannot be listened on; 0 is any port."""
+    Another process may take it before the controller does, which then says so.
+    """
     try:
-        await _listen_once(port)
+        server = await asyncio.start_server(lambda reader, writer: writer.close(), _LOOPBACK, port)
     except OSError as error:
         raise PortTakenError(port, os.strerror(error.errno) if error.errno else str(error)) from None
-
-
-async def _listen_once(port: int) -> int:
-    server = await asyncio.start_server(lambda reader, writer: writer.close(), _LOOPBACK, port)
     found: int = server.sockets[0].getsockname()[1]
     server.close()
     await server.wait_closed()

@@ -216,9 +216,9 @@ class NodeRows:
 
     def _bar_cell(self, now: NodeLoad, before: NodeLoad | None, width: int) -> Text:
         """`node-3   █████ 85% → ██ 42%  maint`: CPU before and now, and what is not usual about it."""
-        names = min(max(len(load.node) for load in self.status.now.loads), 14)
+        names = min(max(len(load.node) for load in self.status.now.loads), _LONGEST_NAME)
         state = _SHORT_STATES.get(self.status.node_states.get(now.node, ""), "")
-        states = max((len(each) + 1 for each in _SHORT_STATES.values()), default=0) if self.status.node_states else 0
+        states = _LONGEST_STATE + 1 if self.status.node_states else 0
         arrow = self.terminal.arrow
         bar = (width - names - 2 * 5 - len(arrow) - 3 - states) // 2
         bar = max(_SHORTEST_BAR, min(bar, _LONGEST_BAR))

@@ -28,10 +28,10 @@ from rescheduler_demo.controller import (
     CONTROLLER_NAMESPACE,
     LogTap,
     Supervisor,
-    check_port,
     describe_pause,
     make_configuration,
     run_until_first,
+    try_port,
 )
 from rescheduler_demo.scenarios import Demo, Scenario
 from rescheduler_demo.state import BudgetWatch, ClusterState
@@ -128,7 +128,7 @@ async def run_demo(settings: Settings, view: View, stop: asyncio.Event) -> Resul
 
     PortTakenError says that the page's port cannot be listened on.
     """
-    await check_port(settings.port)
+    await try_port(settings.port)
     pace, scenario = settings.pace, settings.scenario
     config = await make_configuration(settings.size.pods, pace, scenario.config())
     started = time.monotonic()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.model.quantity import amount
-from rescheduler_demo.controller import PortTakenError, check_port, find_free_port, make_configuration
+from rescheduler_demo.controller import PortTakenError, make_configuration, try_port
 from rescheduler_demo.scenarios import SCENARIOS, FailingNode, Scenario
 from rescheduler_demo.workloads import NODE_CPU, Json, Pace, Size, make_workloads
 from tests.support.cli import succeeded
@@ -68,11 +68,11 @@ async def test_a_free_port_is_free_and_a_taken_one_is_told() -> None:
     taken = []
     for _ in range(5):  # somebody else may take one before it is looked at
         try:
-            await check_port(await find_free_port())
+            await try_port(await try_port())
         except PortTakenError as error:
             taken.append(error)
     assert len(taken) < 5
     async with await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(PortTakenError, match=str(port)):
-            await check_port(port)
+            await try_port(port)
