@@ -7,6 +7,7 @@ the storage version of a definition is served. `definitions` is the controller.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -17,7 +18,6 @@ from jsonschema import Draft4Validator, FormatChecker, SchemaError, ValidationEr
 from jsonschema.validators import extend
 
 from kubemini import clock
-from kubemini.copies import fresh
 from kubemini.kinds import Kind
 from kubemini.refusals import Fault, Json
 
@@ -121,7 +121,7 @@ def _fill(schema: Json, value: Any) -> None:
             del value[key]
     for key, part in schema.get("properties", {}).items():
         if key not in value and "default" in part:
-            value[key] = fresh(part["default"])
+            value[key] = copy.deepcopy(part["default"])
     for key, each in value.items():
         below = _part_of(schema, key)
         if below is not None:

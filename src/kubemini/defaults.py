@@ -35,13 +35,12 @@ from kubemini.kinds import (
     VOLUME,
     Kind,
 )
-from kubemini.pods import all_containers, first_status, merge_label_keys
+from kubemini.pods import all_containers, first_status
 from kubemini.refusals import Json
 from rescheduler.model.quantity import parse_quantity
 
 _NAMESPACE_FINALIZER = "kubernetes"
 _UID_LABEL, _JOB_LABEL = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
-_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 _KEPT_OF_A_POD_STATUS = ("qosClass", "observedGeneration")
@@ -54,16 +53,12 @@ def prepare_create(kind: Kind, body: Json) -> None:
     if kind.custom:
         return
     drop_empty(kind, body)
-    if kind == POD:
-        merge_label_keys(body.setdefault("spec", {}), body["metadata"].get("labels", {}))
-    elif kind == NAMESPACE:
+    if kind == NAMESPACE:
         finalizers = body.setdefault("spec", {}).setdefault("finalizers", [])
         if _NAMESPACE_FINALIZER not in finalizers:
             finalizers.append(_NAMESPACE_FINALIZER)
     elif kind == JOB:
         _give_selector(body)
-    elif kind == DAEMON_SET:
-        body["metadata"].setdefault("annotations", {})[_TEMPLATE_GENERATION] = "1"
     elif kind == DEFINITION:
         stored = [each.get("name") for each in body.get("spec", {}).get("versions", ()) if each.get("storage")]
         body["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored}
@@ -85,8 +80,6 @@ def prepare_update(kind: Kind, body: Json, before: Json, subresource: str) -> No
         for key in ("clusterIP", "clusterIPs"):
             if key in before["spec"]:
                 body.setdefault("spec", {}).setdefault(key, before["spec"][key])
-    elif kind == DAEMON_SET:
-        _count_template(body, before)
 
 
 def _keep_all_but_status(kind: Kind, body: Json, before: Json) -> None:
@@ -275,14 +268,6 @@ def _daemon_set(body: Json) -> None:
     _template(spec)
 
 
-def _count_template(body: Json, before: Json) -> None:
-    """Count the templates of a DaemonSet in an annotation, as its pods are labelled."""
-    counted = int(before["metadata"].get("annotations", {}).get(_TEMPLATE_GENERATION, "1"))
-    _daemon_set(body)
-    counted += body["spec"]["template"] != before["spec"]["template"]
-    body["metadata"].setdefault("annotations", {})[_TEMPLATE_GENERATION] = str(counted)
-
-
 def _give_selector(body: Json) -> None:
     """Give a new Job a selector of its own, and its pods the labels for it."""
     spec, metadata = body.setdefault("spec", {}), body["metadata"]
@@ -316,9 +301,6 @@ def _cron_job(body: Json) -> None:
     spec = _spec_and_status(body)
     spec.setdefault("concurrencyPolicy", "Allow")
     spec.setdefault("suspend", False)
-    spec.setdefault("jobTemplate", {}).setdefault("metadata", {})
-    spec.setdefault("successfulJobsHistoryLimit", 3)
-    spec.setdefault("failedJobsHistoryLimit", 1)
 
 
 def _budget(body: Json) -> None:

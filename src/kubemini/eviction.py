@@ -13,7 +13,7 @@ from kubemini.api import Api, Deletion, Review, Target
 from kubemini.kinds import BUDGET, POD
 from kubemini.pods import TERMINAL, update_condition
 from kubemini.refusals import Json, Refusal, bad_request, conflict, not_found
-from kubemini.selectors import matcher
+from kubemini.selectors import label_selector
 from kubemini.store import Entry
 
 _VIOLATED = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -57,7 +57,7 @@ def _needs_no_budget(entry: Entry) -> bool:
 
 def _budgets_of(api: Api, entry: Entry) -> list[Json]:
     budgets = [each.object() for each in api.store.entries(BUDGET, entry.key[0])]
-    selectors = [(budget, matcher(budget["spec"].get("selector"))) for budget in budgets]
+    selectors = [(budget, label_selector(budget["spec"].get("selector"))) for budget in budgets]
     return [budget for budget, selector in selectors if selector is not None and selector.matches(entry.labels)]
 
 

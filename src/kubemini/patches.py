@@ -7,6 +7,7 @@ removes nothing.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import jsonpatch
@@ -14,7 +15,6 @@ import msgspec
 from jsonpointer import JsonPointerException
 
 from kubemini.api import Api, Target
-from kubemini.copies import fresh
 from kubemini.kinds import Kind
 from kubemini.refusals import Json, Refusal, bad_request, not_found
 
@@ -54,16 +54,15 @@ def apply_patch(kind: Kind, content_type: str, raw: bytes, before: Json) -> Json
         raise bad_request("invalid JSON patch") from None
     if sort == JSON_PATCH:
         try:
-            after = apply_json_patch(patch, fresh(before))
+            after = apply_json_patch(patch, copy.deepcopy(before))
         except PatchFailed as error:
             why = f"the server rejected our request due to an error in our request: {error}"
             raise Refusal(422, "Invalid", why) from None
     elif not isinstance(patch, dict):
         raise bad_request("error decoding patch: it must be an object")
     else:
-        after = (
-            apply_merge_patch(patch, fresh(before)) if sort == MERGE else apply_strategic_patch(patch, fresh(before))
-        )
+        merge = apply_merge_patch if sort == MERGE else apply_strategic_patch
+        after = merge(patch, copy.deepcopy(before))
     return _checked(after, before)
 
 
@@ -82,13 +81,13 @@ async def apply_server_side(api: Api, target: Target, body: Json, *, dry_run: bo
         if target.subresource:
             raise not_found(kind, target.name)
         try:
-            return await api.create(target, fresh(body), dry_run=dry_run), True
+            return await api.create(target, copy.deepcopy(body), dry_run=dry_run), True
         except Refusal as refusal:
             if refusal.reason != "AlreadyExists":
                 raise
 
     def edit(before: Json) -> Json:
-        return _checked(apply_strategic_patch(fresh(body), fresh(before)), before)
+        return _checked(apply_strategic_patch(copy.deepcopy(body), copy.deepcopy(before)), before)
 
     return await api.edit(target, edit, dry_run=dry_run), False
 

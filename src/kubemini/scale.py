@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubemini.kinds import Kind
 from kubemini.refusals import Fault, Json, bad_request, conflict, invalid
-from kubemini.selectors import matcher
+from kubemini.selectors import label_selector
 
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _SCALE = Kind("autoscaling", "v1", "Scale", "scales")
@@ -12,7 +12,7 @@ _SCALE = Kind("autoscaling", "v1", "Scale", "scales")
 
 def scale_of(body: Json) -> Json:
     """The Scale of a workload."""
-    metadata, selector = body["metadata"], matcher(body["spec"].get("selector"))
+    metadata, selector = body["metadata"], label_selector(body["spec"].get("selector"))
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",

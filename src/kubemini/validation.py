@@ -25,7 +25,7 @@ from kubemini.kinds import (
     Kind,
 )
 from kubemini.refusals import Fault, Json, bad_request
-from kubemini.selectors import is_empty, matcher
+from kubemini.selectors import is_empty, label_selector
 
 DEFINITION_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 """The finalizer that holds a definition until its objects are gone."""
@@ -131,7 +131,7 @@ def _workload_faults(spec: Json) -> Iterator[Fault]:
     if not selector or is_empty(selector):
         yield Fault("spec.selector", "Required value")
         return
-    matching = matcher(selector)
+    matching = label_selector(selector)
     if matching is None or not matching.matches(labels):
         why = "`selector` does not match template `labels`"
         yield Fault("spec.template.metadata.labels", "Invalid value", why, labels)

@@ -24,7 +24,7 @@ from kubemini.api import Review
 from kubemini.kinds import MUTATING_WEBHOOKS, NAMESPACE
 from kubemini.patches import PatchFailed, apply_json_patch
 from kubemini.refusals import Json, Refusal
-from kubemini.selectors import is_empty, matcher
+from kubemini.selectors import is_empty, label_selector
 from kubemini.store import Store
 from rescheduler.cluster.tls import verifying_as_go
 
@@ -80,12 +80,12 @@ class Webhooks:
             return False
         kind = review.target.kind
         if not is_empty(hook["namespaceSelector"]) and (kind.namespaced or kind == NAMESPACE):
-            selector = matcher(hook["namespaceSelector"])
+            selector = label_selector(hook["namespaceSelector"])
             if selector is None or not selector.matches(self._namespace_labels(review, body)):
                 return False
         if is_empty(hook["objectSelector"]):
             return True
-        selector = matcher(hook["objectSelector"])
+        selector = label_selector(hook["objectSelector"])
         candidates = [each for each in (body, review.before) if each is not None]
         return selector is not None and any(selector.matches(each["metadata"].get("labels", {})) for each in candidates)
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from kubemini.api import Api, Target
-from kubemini.controllers.selectors import matcher, workload_selector
 from kubemini.controllers.writes import edit_if_present, without_owners
 from kubemini.kinds import Kind
 from kubemini.refusals import Json, conflict
+from kubemini.selectors import matcher, workload_selector
 from kubemini.store import Change, Entry, Key
 from rescheduler.model.selector import Labels, Selector
 

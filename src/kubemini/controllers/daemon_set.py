@@ -26,11 +26,11 @@ from kubemini.controllers.pods import (
     scale_value,
     seconds_now,
 )
-from kubemini.controllers.selectors import node_terms, taints_of, terms_match, toleration, workload_selector
 from kubemini.controllers.writes import write_status
 from kubemini.events import EventRecorder
 from kubemini.kinds import DAEMON_SET, NODE, POD, Kind
 from kubemini.refusals import Json, Refusal
+from kubemini.selectors import node_terms, taints_of, terms_match, toleration, workload_selector
 from kubemini.store import Change, Entry, Key
 from rescheduler.model.shape import Taint
 

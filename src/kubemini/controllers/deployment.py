@@ -24,11 +24,11 @@ from kubemini.controllers.deployment_rollout import (
     share_of,
 )
 from kubemini.controllers.pods import FINAL_PHASES, TEMPLATE_HASH, hash_template, name_with_hash, without_hash
-from kubemini.controllers.selectors import workload_selector
 from kubemini.controllers.writes import delete_if_present
 from kubemini.events import EventRecorder
 from kubemini.kinds import DEPLOYMENT, POD, REPLICA_SET, Kind
 from kubemini.refusals import Json, Refusal
+from kubemini.selectors import workload_selector
 from kubemini.store import Change, Entry, Key
 
 REVISION = "deployment.kubernetes.io/revision"

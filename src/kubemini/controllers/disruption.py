@@ -14,12 +14,12 @@ from kubemini import clock
 from kubemini.api import Api, Target
 from kubemini.controllers.conditions import set_condition
 from kubemini.controllers.pods import PodStates, scale_value
-from kubemini.controllers.selectors import label_selector
 from kubemini.controllers.writes import edit_if_present
 from kubemini.events import EventRecorder
 from kubemini.kinds import BUDGET, DEPLOYMENT, POD, REPLICA_SET, Kind
 from kubemini.refusals import Json
 from kubemini.scale import scale_of
+from kubemini.selectors import label_selector
 from kubemini.store import Change, Entry, Key
 from rescheduler.model.selector import Selector
 

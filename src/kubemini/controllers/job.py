@@ -17,11 +17,11 @@ from kubemini.api import Api, Target
 from kubemini.controllers.conditions import condition_of
 from kubemini.controllers.controller_refs import ControllerRefManager
 from kubemini.controllers.pods import Facts, PodControl, PodTemplate, seconds_now
-from kubemini.controllers.selectors import workload_selector
 from kubemini.controllers.writes import edit_if_present, without_item, write_status
 from kubemini.events import EventRecorder
 from kubemini.kinds import JOB, POD, Kind
 from kubemini.refusals import Json, Refusal
+from kubemini.selectors import workload_selector
 from kubemini.store import Change, Entry, Key
 
 TRACKING = "batch.kubernetes.io/job-tracking"

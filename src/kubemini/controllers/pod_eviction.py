@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from kubemini.api import Api, Deletion, Target
 from kubemini.controllers.conditions import set_pod_condition
 from kubemini.controllers.pods import FINAL_PHASES, NODE_NAME, PodsByNode
-from kubemini.controllers.selectors import taints_of, toleration
 from kubemini.controllers.writes import delete_if_present, edit_if_present
 from kubemini.events import EventRecorder
 from kubemini.kinds import NODE, POD, Kind
 from kubemini.refusals import Json
+from kubemini.selectors import taints_of, toleration
 from kubemini.store import Change, Entry, Key
 from rescheduler.model.shape import Taint
 

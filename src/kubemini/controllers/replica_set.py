@@ -16,11 +16,11 @@ from kubemini import clock
 from kubemini.api import Api
 from kubemini.controllers.controller_refs import ControllerRefManager
 from kubemini.controllers.pods import FINAL_PHASES, NODE_NAME, PodControl, PodState, PodStates, PodTemplate, seconds_now
-from kubemini.controllers.selectors import workload_selector
 from kubemini.controllers.writes import write_status
 from kubemini.events import EventRecorder
 from kubemini.kinds import POD, REPLICA_SET, Kind
 from kubemini.refusals import Json, Refusal
+from kubemini.selectors import workload_selector
 from kubemini.store import Change, Entry, Key
 
 _BATCH = 32  # pods created or deleted before the count is taken again: a webhook may take its time over each

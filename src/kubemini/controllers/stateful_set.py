@@ -26,11 +26,11 @@ from kubemini.controllers.pods import (
     run_in_batches,
     seconds_now,
 )
-from kubemini.controllers.selectors import workload_selector
 from kubemini.controllers.writes import delete_if_present, write_status
 from kubemini.events import EventRecorder
 from kubemini.kinds import CLAIM, POD, STATEFUL_SET, Kind
 from kubemini.refusals import Json, Refusal, conflict
+from kubemini.selectors import workload_selector
 from kubemini.store import Change, Entry, Key
 
 _NAME_LABEL = "statefulset.kubernetes.io/pod-name"

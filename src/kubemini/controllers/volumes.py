@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kubemini.api import Api, Deletion, Target
-from kubemini.controllers.selectors import node_terms, terms_match
 from kubemini.controllers.writes import delete_if_present, edit_if_present, write_status
 from kubemini.events import EventRecorder
 from kubemini.kinds import CLAIM, NODE, STORAGE_CLASS, VOLUME, Kind
 from kubemini.refusals import Json
+from kubemini.selectors import node_terms, terms_match
 from kubemini.store import Change, Key
 from rescheduler.model.marks import SELECTED_NODE
 from rescheduler.model.quantity import parse_quantity

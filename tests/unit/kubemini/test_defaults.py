@@ -8,7 +8,7 @@ import pytest
 
 from kubemini.api import Api, Deletion
 from kubemini.kinds import DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET, Kind
-from kubemini.pods import quality_of_service, total_requests, update_condition
+from kubemini.pods import quality_of_service, update_condition
 from kubemini.refusals import Json
 from tests.unit.kubemini.rule_cases import CONTAINER, at, cluster, create, fields_of, pod, refused, running
 
@@ -116,19 +116,6 @@ async def test_a_pod_without_a_node_goes_at_once(api: Api) -> None:
     await create(api, POD, pod())
     await api.delete(at(POD, "a"))
     assert api.find(POD, ("default", "a")) is None
-
-
-def asking(cpu: str, **fields: Any) -> Json:
-    return {"name": "x", "resources": {"requests": {"cpu": cpu}}, **fields}
-
-
-def test_a_pod_requests_what_it_needs_at_any_one_time() -> None:
-    spec = {
-        "initContainers": [asking("1", restartPolicy="Always"), asking("5")],
-        "containers": [asking("2"), asking("500m")],
-    }
-    assert total_requests(spec) == {"cpu": 6}
-    assert total_requests(spec | {"initContainers": spec["initContainers"][:1]}) == {"cpu": 3.5}
 
 
 @pytest.mark.parametrize(
