@@ -1,8 +1,7 @@
-"""The kinds that the embedded API server knows: one row each, and those that CustomResourceDefinitions add.
+"""The kinds that the embedded API server serves: the built-in ones, and those that CustomResourceDefinitions add.
 
-The HTTP server makes discovery and routes of it, the store its tables, rules and patches look up what holds for a
-kind. Two kinds may show the same stored objects (core and events.k8s.io Events; versions of a custom resource): then
-`storage` names the kind whose form is kept, and `views` says how one becomes the other.
+Discovery, routes and the store's tables are made from them. Core Events and events.k8s.io Events show the same stored
+objects: `storage` names the kind that is stored.
 """
 
 from __future__ import annotations
@@ -110,7 +109,7 @@ DEFINITION = Kind(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", ("crd", "crds"),
     ("api-extensions",), _STATUS, generations=True, namespaced=False, unconditional=False,
 )  # fmt: skip
-# Asked and answered, never kept.
+# Answered at once, never stored.
 ACCESS_REVIEW = Kind(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews",
     namespaced=False, verbs=("create",),
@@ -119,7 +118,7 @@ SUBJECT_REVIEW = Kind(
     "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False, verbs=("create",)
 )
 TOKEN_REVIEW = Kind("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False, verbs=("create",))
-# Reckoned when asked for, never kept, and only served where somebody wants it: `EmbeddedCluster.serve_metrics`.
+# Computed when they are read, never stored. `EmbeddedCluster.serve_metrics` adds them.
 NODE_METRICS = Kind("metrics.k8s.io", "v1beta1", "NodeMetrics", "nodes", namespaced=False, verbs=("get", "list"))
 POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "PodMetrics", "pods", verbs=("get", "list"))
 

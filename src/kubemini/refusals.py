@@ -1,7 +1,6 @@
-"""What the embedded API server says no with: the Status objects of Kubernetes, as exceptions.
+"""The errors of the embedded API server: Status objects of Kubernetes, as exceptions.
 
-Rules, patches, eviction and the rest raise them; the HTTP server answers with them, and the embedded controllers, which
-call the same functions directly, catch them as a client would look at the code. Reasons and codes are those of
+The HTTP server answers with them. Controllers, which call the API directly, catch them. Reasons and codes are those of
 k8s.io/apimachinery, because clients decide by them.
 """
 
@@ -24,7 +23,7 @@ _REASONS = {"Unsupported value": "FieldValueNotSupported"}  # the others are cal
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that is wrong with an object: where, what sort of wrong, and in words."""
+    """One field that is wrong: its path, the sort of error, and why."""
 
     path: str
     sort: str
@@ -45,7 +44,7 @@ class Fault:
 
 
 class Refusal(Exception):  # noqa: N818  a refusal is an answer, not an error of ours
-    """A request that is answered with something else than what was asked for."""
+    """A request that is refused."""
 
     def __init__(self, code: int, reason: str, message: str, details: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)

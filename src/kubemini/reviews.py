@@ -1,9 +1,9 @@
-"""Who is who, and may do what: the cluster's own token, those of service accounts, and reviews that ask about them.
+"""Authentication and authorization: the cluster's own token, tokens of service accounts, and reviews about both.
 
-The server asks it for every request and for TokenReview, SubjectAccessReview and `serviceaccounts/token`, none of which
-is kept. There is no RBAC: the cluster's own token is a member of system:masters, who may do everything, and a service
-account may do nothing. Its token is a JSON Web Token, as a real one, signed with a key that ends with the cluster, and
-holds for as long as the account is there.
+The server calls it for every request, for reviews and for `serviceaccounts/token`. None of these are stored. There is
+no RBAC: the user of the cluster's own token is in the group system:masters, which may do everything; a service account
+may do nothing. Its token is a JSON Web Token, signed with a key that ends with the cluster, and valid while the account
+exists.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TOKEN_REQUEST = Kind("authentication.k8s.io", "v1", "TokenRequest", "tokenreque
 
 
 class Accounts:
-    """The people of one cluster."""
+    """The users of one cluster."""
 
     def __init__(self, api: Api, token: str) -> None:
         self._api = api
@@ -41,10 +41,10 @@ class Accounts:
             SUBJECT_REVIEW: self._access_review,
             ACCESS_REVIEW: lambda body: {**body, "status": {"allowed": True}},  # service accounts get no further
         }
-        """What is asked by creating it, and how it is answered."""
+        """The answer to each kind of review."""
 
     def user(self, token: str) -> Json | None:
-        """Whose token it is, in the words of a TokenReview; None if it is nobody's."""
+        """The user of a token, as a TokenReview shows it; None if the token is not valid."""
         if secrets.compare_digest(token.encode(errors="surrogateescape"), self._token):
             return {"username": "kubernetes-admin", "groups": [_MASTERS, "system:authenticated"]}
         claims = self._claims(token)
@@ -59,11 +59,11 @@ class Accounts:
         return {"username": claims["sub"], "uid": named["uid"], "groups": groups, "extra": extra}
 
     def may_do_everything(self, user: Json) -> bool:
-        """Whether he is one of the masters; all others may do nothing."""
+        """Whether a user is in system:masters; all others may do nothing."""
         return _MASTERS in user["groups"]
 
     def token_of(self, target: Target, body: Json) -> Json:
-        """A token for a service account, as a TokenRequest asks for it."""
+        """Create a token for a service account, from a TokenRequest."""
         spec = _spec_of(body)
         account = self._api.get(target)["metadata"]
         seconds = spec.get("expirationSeconds") or _USUAL
@@ -128,7 +128,7 @@ class Accounts:
         return {**body, "status": {"allowed": self.may_do_everything({"groups": spec.get("groups") or []})}}
 
     def _claims(self, token: str) -> Json | None:
-        """What a token of ours says; None if we did not sign it."""
+        """The claims of a token; None if this cluster did not sign it."""
         signed, _, signature = token.rpartition(".")
         if not secrets.compare_digest(
             signature.encode(errors="surrogateescape"), _packed(self._signature(signed)).encode()
