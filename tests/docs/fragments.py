@@ -1,31 +1,27 @@
 """What a YAML or JSON block of the documentation is, and what is wrong with it.
 
-Whole objects are judged by who would read them: configurations by our loader, plans by their decoder, those of other
-tools by `rescheduler convert`, Kubernetes' objects by the embedded cluster in a dry run, and those that it does not
-have by the model of the official client. A piece of a file is completed first: a piece of a configuration, of the
-chart's values, of a pod's metadata, of RBAC rules.
+Whole objects are judged by their readers: configurations by our loader, plans by their decoder, those of other tools
+by `rescheduler convert`, and Kubernetes' objects by a real API server in a dry run. A piece of a file is completed
+first: a piece of a configuration, of the chart's values, of a pod's metadata, of RBAC rules.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import yaml
-from kubernetes import client as oracle
 
-from rescheduler.cluster.definition import POD_MIGRATION
 from rescheduler.config import load
 from rescheduler.config.errors import ConfigErrors
 from rescheduler.model.plan_format import PlanFormatError, decode_plan
 from rescheduler.strategies import settings_by_name
 from tests.docs.pages import ROOT
 from tests.support.cli import rescheduler
-from tests.support.embedded import EmbeddedControlPlane
 from tests.testbed.api import ApiError
+from tests.testbed.cluster import ControlPlane
 
 Json = dict[str, Any]
 CONVERTED = ("DeschedulerPolicy", "DeschedulerConfiguration")
@@ -50,7 +46,7 @@ _POD: Json = {
 class Judge:
     """Says what is wrong with a document; `cluster` answers dry runs, and knows PodMigration."""
 
-    cluster: EmbeddedControlPlane
+    cluster: ControlPlane
 
     def faults(self, text: str) -> Iterator[str]:
         """All that is wrong with a block, which may hold several documents."""
@@ -90,19 +86,29 @@ class Judge:
         kind, api_version = str(document["kind"]), str(document.get("apiVersion", ""))
         if kind in OF_OTHERS:
             return "" if api_version else f"{kind}: has no apiVersion"
-        known = self.cluster.cluster.api.kinds.named(api_version, kind)
-        if known is None:
-            return _modelled(document, kind, api_version)
         prefix = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
-        if known.namespaced:  # the page's own namespace need not exist here
-            document = {**document, "metadata": {**document["metadata"], "namespace": "default"}}
+        resource = self._resource(prefix, kind)
+        if resource is None:
+            return f"{api_version or 'no apiVersion'}, {kind}: the API server does not know this kind"
+        if resource["namespaced"]:  # the page's own namespace need not exist here
+            document = {**document, "metadata": {**document.get("metadata", {}), "namespace": "default"}}
             prefix += "/namespaces/default"
-        path = f"{prefix}/{known.plural}?dryRun=All&fieldValidation=Strict"
+        path = f"{prefix}/{resource['name']}?dryRun=All&fieldValidation=Strict"
         try:
             self.cluster.api.post(path, document)
         except ApiError as error:
             return "" if error.reason == "AlreadyExists" else error.message
         return ""
+
+    def _resource(self, prefix: str, kind: str) -> Json | None:
+        """What the API server says of a kind; None where it has none of this name."""
+        try:
+            found = self.cluster.api.get(prefix)["resources"]
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return None
+        return next((each for each in found if each["kind"] == kind and "/" not in each["name"]), None)
 
     def _piece(self, document: Json) -> str:
         """A piece is fine if it completes to something sound."""
@@ -191,33 +197,3 @@ def _merged(below: Json, above: Json) -> Json:
             for key, value in above.items()
         },
     }
-
-
-def _modelled(document: Json, kind: str, api_version: str) -> str:
-    """Whether the official client's model of a kind has all these fields."""
-    if (api_version, kind) == (POD_MIGRATION["spec"]["group"] + "/v1alpha1", "PodMigration"):
-        return "the cluster does not serve PodMigration"
-    version = api_version.rpartition("/")[2]
-    name = f"{version[:1].upper()}{version[1:]}{kind}"
-    model = getattr(oracle, name, None)
-    if model is None or not api_version:
-        return f"{api_version or 'no apiVersion'}, {kind}: nobody here knows this kind"
-    return "; ".join(_unknown(document, name, kind))
-
-
-def _unknown(value: object, type_name: str, path: str) -> Iterator[str]:
-    """The fields that a model does not have, at any depth."""
-    inner = re.fullmatch(r"(list|dict)[\[(](?:str, )?(.+)[\])]", type_name)
-    if inner and isinstance(value, (list, dict)):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _unknown(each, inner[2], path)
-        return
-    model = getattr(oracle, type_name, None)
-    if model is None or not isinstance(value, dict):
-        return
-    attributes = {name: attribute for attribute, name in model.attribute_map.items()}
-    for key, inside in value.items():
-        if key not in attributes:
-            yield f"{path}.{key}: there is no such field"
-        else:
-            yield from _unknown(inside, model.openapi_types[attributes[key]], f"{path}.{key}")
