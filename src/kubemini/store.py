@@ -116,10 +116,6 @@ class Store:
             return [table.entries[key] for key in table.keys]
         return [table.entries[key] for key in sorted(table.by_namespace.get(namespace, ()))]
 
-    def count(self, kind: Kind) -> int:
-        """How many objects of a kind there are."""
-        return len(self._table(kind).entries)
-
     def owned(self, kind: Kind, uid: str) -> list[Entry]:
         """The objects of a kind that name this owner, managing or not."""
         table = self._table(kind)
@@ -137,12 +133,6 @@ class Store:
             changes.append(change)
         changes.reverse()
         return changes
-
-    def forget(self, kind: Kind) -> None:
-        """Compact the history of a kind: older versions can no longer be watched from."""
-        table = self._table(kind)
-        table.history.clear()
-        table.forgotten = self.version
 
     def subscribe(self, subscriber: Subscriber, *kinds: Kind) -> Callable[[], None]:
         """Have a function called, inside each write, with its change; the answer ends that. No kinds mean all."""

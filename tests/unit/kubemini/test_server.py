@@ -12,7 +12,7 @@ from kubemini.kinds import DEPLOYMENT, NAMESPACE, POD, Kind, Kinds
 from kubemini.refusals import Refusal
 from kubemini.server import answers, listing
 from kubemini.server.requests import Place, place_of
-from tests.unit.kubemini.served import MAPS, PODS, TABLE, TOKEN, Client, Json, pod, served
+from tests.unit.kubemini.served import MAPS, PODS, TOKEN, Client, Json, pod, served
 
 
 @pytest.mark.parametrize(
@@ -110,13 +110,6 @@ async def test_a_list_that_fails_half_way_is_broken_off(monkeypatch: pytest.Monk
             await client.get(MAPS)
 
 
-async def test_a_long_list_is_whole() -> None:
-    async with served() as client:
-        for number in range(1001):
-            await client.make(f"m-{number:04}")
-        assert (await client.get(MAPS)).names == [f"m-{number:04}" for number in range(1001)]
-
-
 async def test_a_page_whose_state_is_forgotten_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "_KEPT_STATES", 1)
     async with served() as client:
@@ -170,22 +163,6 @@ async def test_a_deletion_says_what_becomes_of_dependents(options: Json, finaliz
         await client.make("a")
         assert (await client.delete(f"{MAPS}/a", options)).json["metadata"]["finalizers"] == finalizers
         assert (await client.delete(f"{MAPS}/a", {"propagationPolicy": "Upwards"})).status == 422
-
-
-async def test_a_refusal_with_a_delay_has_it_in_the_header(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def refuse(*_: Any, **__: Any) -> None:
-        raise Refusal(429, "TooManyRequests", "later", {"retryAfterSeconds": 10})
-
-    async with served() as client:
-        monkeypatch.setattr(client.api, "create", refuse)
-        answer = await client.post(MAPS, {"metadata": {"name": "a"}})
-        assert (answer.status, answer.headers["Retry-After"]) == (429, "10")
-
-
-async def test_a_written_object_is_a_row_for_clients_that_want_tables() -> None:
-    async with served() as client:
-        answer = await client.post(MAPS, {"metadata": {"name": "a"}}, Accept=TABLE)
-        assert (answer.json["kind"], answer.json["rows"][0]["cells"][0]) == ("Table", "a")
 
 
 async def test_discovery_follows_the_kinds_that_are_served() -> None:

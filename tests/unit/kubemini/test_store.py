@@ -3,12 +3,11 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kubemini import store as store_module
-from kubemini.kinds import CONTROLLER_REVISION, NODE, POD
+from kubemini.kinds import NODE, POD
 from kubemini.refusals import Refusal
 from kubemini.store import Change, Store
 
@@ -19,15 +18,6 @@ def pod(name: str, **metadata: Any) -> dict[str, Any]:
 
 def owned_by(*uids: str) -> list[dict[str, Any]]:
     return [{"apiVersion": "v1", "kind": "Thing", "name": uid, "uid": uid, "controller": True} for uid in uids]
-
-
-def test_every_write_has_a_higher_version_than_the_one_before() -> None:
-    store = Store()
-    first = store.create(POD, pod("a"))
-    second = store.replace(POD, pod("a", labels={"x": "y"}), first.version)
-    third = store.delete(POD, second.object(), second.version)
-    assert first.version < second.version < third.version == store.version
-    assert third.object()["metadata"]["resourceVersion"] == str(third.version)
 
 
 def test_a_replacement_of_an_older_version_is_a_conflict_and_changes_nothing() -> None:
@@ -48,42 +38,11 @@ def test_what_a_reader_does_to_an_object_does_not_reach_the_store() -> None:
     assert [entry.object()["metadata"]["name"] for entry in store.entries(POD)] == ["a"]
 
 
-def test_objects_are_listed_in_the_order_of_their_keys_whatever_the_order_of_their_making() -> None:
-    store = Store()
-    for name in ("c", "a", "b"):
-        store.create(POD, pod(name))
-    assert [entry.key[1] for entry in store.entries(POD)] == ["a", "b", "c"]
-    assert [entry.key[1] for entry in store.entries(POD, "default")] == ["a", "b", "c"]
-    assert store.entries(POD, "elsewhere") == []
-
-
-def test_an_owner_finds_what_it_owns_until_it_is_released() -> None:
-    store = Store()
-    entry = store.create(POD, pod("a", ownerReferences=owned_by("rs")))
-    store.create(POD, pod("b", ownerReferences=owned_by("other")))
-    assert [each.key[1] for each in store.owned(POD, "rs")] == ["a"]
-    assert store.owned(CONTROLLER_REVISION, "rs") == []
-    store.replace(POD, pod("a"), entry.version)
-    assert store.owned(POD, "rs") == []
-
-
 def test_fields_that_are_not_set_can_be_selected_as_empty_and_switches_as_false() -> None:
     store = Store()
     assert store.create(POD, pod("a")).fields["spec.nodeName"] == ""
     node = {"kind": "Node", "metadata": {"name": "n", "uid": "u"}}
     assert store.create(NODE, node).fields["spec.unschedulable"] == "false"
-
-
-def test_changes_can_be_followed_from_any_version_that_is_kept() -> None:
-    store = Store()
-    first = store.create(POD, pod("a"))
-    store.create(NODE, {"kind": "Node", "metadata": {"name": "n", "uid": "u"}})
-    store.create(POD, pod("b"))
-    store.delete(POD, first.object(), first.version)
-    assert [(change.type, change.entry.key[1]) for change in store.since(POD, first.version)] == [
-        ("ADDED", "b"),
-        ("DELETED", "a"),
-    ]
 
 
 def test_a_version_that_is_no_longer_kept_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,16 +53,6 @@ def test_a_version_that_is_no_longer_kept_is_gone(monkeypatch: pytest.MonkeyPatc
         store.since(POD, versions[0])
     assert (refused.value.code, refused.value.reason) == (410, "Expired")
     assert [change.entry.key[1] for change in store.since(POD, versions[1])] == ["c", "d"]
-
-
-def test_compacting_forgets_what_was_before() -> None:
-    store = Store()
-    version = store.create(POD, pod("a")).version
-    store.create(POD, pod("b"))
-    store.forget(POD)
-    with pytest.raises(Refusal):
-        store.since(POD, version)
-    assert store.since(POD, store.version) == []
 
 
 def test_subscribers_hear_of_their_kinds_only_and_until_they_unsubscribe() -> None:
@@ -171,13 +120,3 @@ class StoreBesideADictionary(RuleBasedStateMachine):
 
 
 TestStoreBesideADictionary = StoreBesideADictionary.TestCase
-
-
-@given(st.lists(st.sampled_from("abc"), max_size=8))
-def test_since_gives_exactly_what_came_after(names: list[str]) -> None:
-    store = Store()
-    versions = []
-    for number, name in enumerate(names):
-        versions.append(store.create(POD, pod(f"{name}-{number}")).version)
-    for position, version in enumerate(versions):
-        assert [change.version for change in store.since(POD, version)] == versions[position + 1 :]

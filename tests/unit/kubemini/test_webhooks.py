@@ -1,4 +1,4 @@
-"""Mutating webhooks: who is asked, what they are told, what their answers do, and what happens when none comes."""
+"""Mutating webhooks: what the contract tests, which run on both clusters, leave out."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from kubemini.admission import AdmissionChain
 from kubemini.api import Api
 from kubemini.binding import bind
 from kubemini.eviction import evict
-from kubemini.kinds import DEPLOYMENT, MUTATING_WEBHOOKS, NAMESPACE, NODE, POD
+from kubemini.kinds import MUTATING_WEBHOOKS, POD
 from kubemini.refusals import Json
-from tests.support.tls import strict_by_default
 from tests.testbed.pki import Authority
-from tests.unit.kubemini.rule_cases import CONTAINER, SPACE, at, cluster, create, pod, refused, running
-from tests.unit.kubemini.webhook_stage import Stage, allow, hook, labelling, patching, serving
+from tests.unit.kubemini.rule_cases import at, cluster, create, pod, refused, running
+from tests.unit.kubemini.webhook_stage import allow, hook, labelling, patching, serving
 
 RULE = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
 
@@ -45,27 +44,6 @@ def denying(**status: Any) -> Any:
     return lambda request: {"uid": request["uid"], "allowed": False, "status": status}
 
 
-async def test_a_webhook_is_told_what_the_real_one_tells(api: Api, authority: Authority) -> None:
-    async with serving(authority, root=allow) as stage:
-        await register(api, "a", hook(stage, timeoutSeconds=7))
-        made = await create(api, POD, pod())
-    (request,) = stage.requests()
-    about = {"group": "", "version": "v1"}
-    assert request["kind"] == request["requestKind"] == about | {"kind": "Pod"}
-    assert request["resource"] == request["requestResource"] == about | {"resource": "pods"}
-    assert (request["name"], request["namespace"], request["operation"]) == ("a", SPACE, "CREATE")
-    assert (request["oldObject"], request["dryRun"]) == (None, False)
-    assert request["options"] == {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"}
-    assert request["userInfo"]["username"]
-    shown = request["object"]
-    assert (shown["apiVersion"], shown["kind"]) == ("v1", "Pod")
-    assert shown["metadata"] == {"name": "a", "namespace": SPACE, "labels": {"app": "a"}}  # no uid, no time
-    assert shown["status"] == {}
-    assert shown["spec"] == made["spec"]  # with all defaults, and what admission has added
-    assert stage.queries == [{"timeout": "7s"}]
-    assert stage.headers[0]["User-Agent"] == "kube-apiserver-admission"
-
-
 async def test_configurations_are_asked_in_the_order_of_their_names(api: Api, authority: Authority) -> None:
     seconds = patching({"op": "add", "path": "/metadata/labels/touched", "value": "second"})
     async with serving(authority, one=labelling("touched", "first"), two=seconds) as stage:
@@ -75,24 +53,6 @@ async def test_configurations_are_asked_in_the_order_of_their_names(api: Api, au
     assert [path for path, _ in stage.asked] == ["/one", "/two"]
     assert stage.requests("/two")[0]["object"]["metadata"]["labels"]["touched"] == "first"
     assert made["metadata"]["labels"]["touched"] == "second"
-
-
-@pytest.mark.parametrize(
-    ("status", "code", "message"),
-    [
-        ({"message": "no such luck", "code": 403, "reason": "Forbidden"}, 403, ": no such luck"),
-        ({"reason": "Because"}, 400, ": Because"),
-        ({}, 400, " without explanation"),
-        ({"message": "so", "code": 200}, 400, ": so"),
-    ],
-)
-async def test_a_denial_is_the_answer(api: Api, authority: Authority, status: Json, code: int, message: str) -> None:
-    async with serving(authority, root=denying(**status)) as stage:
-        await register(api, "a", hook(stage, failurePolicy="Ignore"))  # which is not about denials
-        refusal = await refused(create(api, POD, pod()))
-    assert refusal.code == code
-    assert refusal.message == f'admission webhook "hook.example.com" denied the request{message}'
-    assert api.find(POD, (SPACE, "a")) is None
 
 
 def _without_uid(request: Json) -> Json:
@@ -151,16 +111,6 @@ async def test_a_patch_that_does_not_fit_is_an_error_whatever_the_policy(
         assert (await refused(create(api, POD, pod()))).code == 500
 
 
-async def test_the_authority_of_an_old_installer_is_trusted_on_every_python(
-    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    strict_by_default(monkeypatch)
-    async with serving(Authority(tmp_path / "pki", bare=True), root=allow) as stage:
-        await register(api, "a", hook(stage))
-        await create(api, POD, pod())
-    assert len(stage.asked) == 1
-
-
 async def test_a_certificate_of_another_authority_is_not_trusted(
     api: Api, authority: Authority, tmp_path: Path
 ) -> None:
@@ -174,39 +124,6 @@ async def test_a_certificate_of_another_authority_is_not_trusted(
             assert "certificate" in refusal.message.lower()
             await api.delete(at(MUTATING_WEBHOOKS, f"config-{number}"))
     assert stage.asked == []
-
-
-async def test_a_webhook_behind_a_service_fails_with_a_reason(api: Api) -> None:
-    config = hook(Stage("", ""), clientConfig={"service": {"name": "svc", "namespace": "ns"}})
-    await register(api, "a", config)
-    refusal = await refused(create(api, POD, pod()))
-    assert "the embedded cluster has no network for Services" in refusal.message
-
-
-@pytest.mark.parametrize(
-    ("fields", "asked"),
-    [
-        ({}, True),
-        ({"rules": [RULE | {"operations": ["UPDATE"]}]}, False),
-        ({"rules": [RULE | {"apiGroups": ["apps"]}]}, False),
-        ({"rules": [RULE | {"apiVersions": ["v2"]}]}, False),
-        ({"rules": [RULE | {"resources": ["services", "pods/status"]}]}, False),
-        ({"rules": [RULE | {"resources": ["*/*"]}]}, True),
-        ({"rules": [RULE | {"scope": "Cluster"}]}, False),
-        ({"rules": [RULE | {"scope": "Namespaced"}]}, True),
-        ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": SPACE}}}, True),
-        ({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "other"}}}, False),
-        ({"objectSelector": {"matchLabels": {"app": "a"}}}, True),
-        ({"objectSelector": {"matchLabels": {"app": "b"}}}, False),
-        ({"objectSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}}, True),
-        ({"rules": []}, False),
-    ],
-)
-async def test_only_those_are_asked_whom_it_concerns(api: Api, authority: Authority, fields: Json, asked: bool) -> None:
-    async with serving(authority, root=allow) as stage:
-        await register(api, "a", hook(stage, **fields))
-        await create(api, POD, pod())
-    assert bool(stage.asked) == asked
 
 
 async def test_changes_and_deletions_are_told_with_the_object_as_it_was(api: Api, authority: Authority) -> None:
@@ -256,30 +173,3 @@ async def test_webhooks_are_not_asked_about_webhooks(api: Api, authority: Author
         await register(api, "a", hook(stage, rules=[RULE | {"resources": ["*/*"]}]))
         await api.delete(at(MUTATING_WEBHOOKS, "a"))
     assert stage.asked == []
-
-
-async def test_what_belongs_to_no_namespace_is_not_exempted_by_one(api: Api, authority: Authority) -> None:
-    async with serving(authority, root=allow) as stage:
-        other = {"matchLabels": {"kubernetes.io/metadata.name": "other"}}
-        await register(api, "a", hook(stage, rules=[RULE], namespaceSelector=other))
-        await create(api, NODE, {"metadata": {"name": "n"}})
-        await create(api, NAMESPACE, {"metadata": {"name": "mine"}})
-        await create(api, NAMESPACE, {"metadata": {"name": "other"}})
-    assert [(request["resource"]["resource"], request["name"]) for request in stage.requests()] == [
-        ("nodes", "n"),
-        ("namespaces", "other"),
-    ]
-
-
-async def test_other_kinds_keep_their_first_status(api: Api, authority: Authority) -> None:
-    labels = {"app": "a"}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [CONTAINER]}}
-    body = {
-        "metadata": {"name": "a", "labels": labels},
-        "spec": {"selector": {"matchLabels": labels}, "template": template},
-    }
-    async with serving(authority, root=labelling("touched")) as stage:
-        await register(api, "a", hook(stage, rules=[RULE | {"resources": ["deployments"]}]))
-        made = await create(api, DEPLOYMENT, body)
-    assert made["metadata"]["labels"]["touched"] == "yes"
-    assert (made["status"], made["metadata"]["generation"]) == ({}, 1)

@@ -1,4 +1,4 @@
-"""How a pod gets its node."""
+"""Bindings and evictions of pods: what the contract tests, which run on both clusters, cannot provoke."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import pytest
 
 from kubemini.api import Api, Deletion, Target
 from kubemini.binding import bind
-from kubemini.kinds import NODE, POD
-from kubemini.refusals import Json
-from tests.unit.kubemini.rule_cases import at, cluster, create, pod, refused
+from kubemini.eviction import evict
+from kubemini.kinds import BUDGET, NODE, POD
+from kubemini.refusals import Json, Refusal
+from tests.unit.kubemini.rule_cases import at, cluster, create, pod, refused, running
 
 WHERE = {"topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "r", "other": "x"}
 
@@ -79,13 +80,49 @@ async def test_another_pod_of_the_same_name_is_not_meant(api: Api) -> None:
     assert (await refused(bind(api, at(POD, "b"), binding("b")))).code == 404
 
 
-async def test_a_binding_to_nothing_is_an_error(api: Api) -> None:
-    await create(api, POD, pod())
-    refusal = await refused(bind(api, at(POD, "a"), binding() | {"target": {"kind": "Node"}}))
-    assert (refusal.code, refusal.message) == (500, "target.name: Required value")
+def eviction(name: str = "a", **options: Any) -> Json:
+    return {"metadata": {"name": name}} | ({"deleteOptions": options} if options else {})
 
 
-async def test_a_dry_run_binds_nothing(api: Api) -> None:
-    await create(api, POD, pod())
-    await bind(api, at(POD, "a"), binding(), dry_run=True)
-    assert "nodeName" not in api.get(at(POD, "a"))["spec"]
+async def budget(api: Api, name: str = "guard", *, allowed: int = 1, spec: Json | None = None, **status: Any) -> Json:
+    """A budget for the pods of app `a` that its controller has looked at."""
+    selecting = {"selector": {"matchLabels": {"app": "a"}}}
+    await create(api, BUDGET, {"metadata": {"name": name}, "spec": selecting | (spec or {"minAvailable": 1})})
+    counts = {"currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2, "observedGeneration": 1}
+    known = counts | {"disruptionsAllowed": allowed} | status
+    return await api.edit(at(BUDGET, name, "status"), lambda body: body | {"status": known})
+
+
+def cause_of(refusal: Refusal) -> str:
+    (cause,) = refusal.details["causes"]
+    assert cause["reason"] == "DisruptionBudget"
+    return str(cause["message"])
+
+
+def is_going(api: Api, name: str = "a") -> bool:
+    found = api.find(POD, ("default", name))
+    return found is None or "deletionTimestamp" in found["metadata"]
+
+
+async def test_a_budget_is_charged_before_the_pod_goes(api: Api) -> None:
+    await running(api)
+    await budget(api)
+    await evict(api, at(POD, "a"), eviction())
+    status = api.get(at(BUDGET, "guard"))["status"]
+    assert status["disruptionsAllowed"] == 0
+    assert set(status["disruptedPods"]) == {"a"}
+    (condition,) = status["conditions"]
+    assert (condition["type"], condition["status"], condition["reason"]) == (
+        "DisruptionAllowed",
+        "False",
+        "InsufficientPods",
+    )
+    assert is_going(api)
+
+
+async def test_a_budget_that_nobody_has_looked_at_yet_refuses_for_a_while(api: Api) -> None:
+    await running(api)
+    await budget(api, observedGeneration=0)
+    refusal = await refused(evict(api, at(POD, "a"), eviction()))
+    assert (refusal.code, refusal.details["retryAfterSeconds"]) == (429, 10)
+    assert cause_of(refusal) == "The disruption budget guard is still being processed by the server."
