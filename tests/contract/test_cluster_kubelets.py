@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 
-import pytest
-
 from tests.support.both_clusters import Space, condition, is_ready, name_of, refusal
 from tests.support.manifests import lease, pod, simulated
 from tests.testbed.api import Json
@@ -125,7 +123,6 @@ def test_a_new_event_is_seen_in_both_groups(space: Space) -> None:
     assert [name_of(each) for each in space.api.get(NEW_EVENTS.format(space.name))["items"]] == [name_of(made)]
 
 
-@pytest.mark.real_only  # it needs validation
 def test_an_old_event_is_created_too(space: Space) -> None:
     involved = {"apiVersion": "v1", "kind": "Pod", "name": "web", "namespace": space.name}
     body = {"kind": "Event", "metadata": {"name": "old"}, "involvedObject": involved, "reason": "Moved", "message": "m"}

@@ -5,8 +5,6 @@ The second fact of our design. What the gate and the nomination each do alone is
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support.both_clusters import Space, condition, refusal
 from tests.support.manifests import GATE, gated, on, pod
 from tests.testbed.processes import until
@@ -144,7 +142,6 @@ def test_a_gate_can_be_taken_off_but_never_added(space: Space, nodes: list[str])
         space.patch("Pod", "open", {"spec": {"schedulingGates": [{"name": GATE}]}})
 
 
-@pytest.mark.real_only  # it needs validation
 def test_a_gated_pod_may_not_name_its_node(space: Space, nodes: list[str]) -> None:
     with refusal(422, "Invalid") as refused:
         space.create(gated("gated", nodeName=nodes[0]))

@@ -2,7 +2,7 @@
 
 It follows the store through a cache and tries one pod after the other on a view of the cluster. The result is a
 binding, or a condition and an event that say why not. Pods of other schedulers are left alone. It does not preempt,
-and it does not choose volumes: the volume controller binds claims.
+and it does not wait for volumes: claims that wait for their first consumer get its node after the binding.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from kubemini.api import Api, Target
 from kubemini.binding import bind
 from kubemini.controllers.conditions import set_condition
 from kubemini.events import EventRecorder
-from kubemini.kinds import POD
+from kubemini.kinds import CLAIM, POD
 from kubemini.refusals import Json, Refusal
 from kubemini.scheduler.cache import SCHEDULER, Cache, CachedPod, Changes, PodChange
 from kubemini.scheduler.extender import ExtenderError, Extenders
 from kubemini.scheduler.queue import SchedulingQueue
 from kubemini.scheduler.view import View
 from kubemini.store import Key
+from rescheduler.model.marks import SELECTED_NODE
 from rescheduler.model.objects import Pod
 
 _log = logging.getLogger(__name__)
@@ -135,6 +136,8 @@ class Scheduler:
             if self._view is not None:
                 self._view.place(key, node)
             await self._reporter.bind(pod.row, node)
+            for claim in self._cache.unbound_claims(pod.row):
+                await self._reporter.select_node(claim, node)
         except UnschedulableError as refusal:
             self._queue.refuse(key, _now())
             await self._reporter.refuse(pod, "Unschedulable", str(refusal))
@@ -212,6 +215,15 @@ class _Reporter:
         }
         await bind(self._api, Target(POD, pod.namespace, pod.name, "binding"), binding)
         self._events.say(_reference(pod), "Scheduled", f"Successfully assigned {pod.full_name} to {node}")
+
+    async def select_node(self, claim: Key, node: str) -> None:
+        """Have the volume of a claim made where its pod is."""
+
+        def edit(body: Json) -> Json:
+            body["metadata"].setdefault("annotations", {})[SELECTED_NODE] = node
+            return body
+
+        await self._api.edit(Target(CLAIM, *claim), edit)
 
     async def refuse(self, pod: CachedPod, reason: str, message: str) -> None:
         """Report why a pod has no node, and withdraw its nomination."""
