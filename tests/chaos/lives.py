@@ -6,10 +6,8 @@ something was wrong. They are tethered to us, so that none outlives us.
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -17,9 +15,10 @@ from typing import Self
 
 import yaml
 
+from tests.support.forking import ForkedProcess
 from tests.support.killing import Point
 from tests.testbed.api import Api, ApiError, Json
-from tests.testbed.processes import TETHER, until
+from tests.testbed.processes import until
 
 LOST = "kube-rescheduler is lost"  # how a controller ends that could not renew its lease in time
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/kube-rescheduler"
@@ -82,16 +81,12 @@ class Life:
 
     def __init__(self, setting: Setting, at: Point | None = None, of: str = "") -> None:
         trap = ["--at", str(at), "--of", of] if at is not None else []
-        command = ["-m", "tests.support.killing", *trap, "--", *setting.arguments]
-        tethered = [sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), sys.executable, *command]
         self._log = setting.log
         self._begins = len(setting.said())
         with setting.log.open("ab") as output:
             output.write(f"=== a life, to end at {at or 'our word'} {of}\n".encode())
-            output.flush()
-            self._process = subprocess.Popen(
-                tethered, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, process_group=0
-            )
+        command = [*trap, "--", *setting.arguments]
+        self._process = ForkedProcess("tests.support.killing:main", command, setting.log)
 
     def __enter__(self) -> Self:
         return self

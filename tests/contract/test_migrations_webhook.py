@@ -6,8 +6,6 @@ does not lead. With `nominate`, pods land exactly where they are to, though othe
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +32,7 @@ from tests.support.migrations import (
     undisturbed,
 )
 from tests.support.replicas import Replica, Wanted, replica
+from tests.support.shell import clean_up
 from tests.testbed.api import Json
 from tests.testbed.hollow import NodeShape
 from tests.testbed.pki import Authority
@@ -365,18 +364,11 @@ def test_cleanup_and_the_janitor_find_placeholders_and_gated_pods(
             moves.drive("m", replace(NOMINATING, fuse=Fuse(after=places[place])))
         space.patch("Pod", "m-room", {"metadata": {"ownerReferences": []}})
         space.api.delete(f"{MIGRATIONS.format(space.name)}/m")
-        ran = cleanup(space)
-    assert ran.returncode == 0, ran.stderr
-    assert f"delete Pod {space.name}/m-room: the room is not held any more" in ran.stdout
+        ran = clean_up(space.cluster, "--yes")
+    assert ran.code == 0, ran.said
+    assert f"delete Pod {space.name}/m-room: the room is not held any more" in ran.out
     lost = Migration(space.name, "m", Order(name_of(original)), Progress(phase=Phase.FAILED))
     audit(before, settled(space, 2), lost)
-
-
-def cleanup(space: Space) -> subprocess.CompletedProcess[str]:
-    """The command, as people run it."""
-    program = str(Path(sys.executable).parent / "rescheduler")
-    command = [program, "cleanup", "--kubeconfig", str(space.cluster.kubeconfig), "--yes"]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("end", list(ENDS))

@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -20,8 +20,9 @@ from typing import Any, Self
 import yaml
 
 from tests.support.config_volumes import replaced
+from tests.support.forking import ForkedProcess
 from tests.testbed.api import Json
-from tests.testbed.processes import Child, StateNotReached
+from tests.testbed.processes import Child, Process, StateNotReached, until
 from tests.testbed.toolchain import last_lines
 
 PROGRAM = Path(sys.executable).with_name("rescheduler")
@@ -59,6 +60,9 @@ class Controller(Child):
         args = ["run", "--kubeconfig", str(kubeconfig), "--config", str(config), "--log-format", "json", "-v", *flags]
         super().__init__(log.stem, PROGRAM, args, log)
 
+    def _start(self, program: Path, args: Iterable[str]) -> Process:
+        return ForkedProcess("rescheduler.cli.main:main", list(args), self.log)
+
     def __enter__(self) -> Self:
         return self
 
@@ -81,7 +85,11 @@ class Controller(Child):
     def freeze(self) -> None:
         """No instruction of it runs from now on, whatever its clock says when it goes on."""
         os.kill(self.pid, signal.SIGSTOP)
-        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
+        until(f"{self.name} is stopped", self._is_stopped, [self])
+
+    def _is_stopped(self) -> bool:
+        _, _, after_name = Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")
+        return after_name.startswith("T")
 
     def thaw(self) -> None:
         os.kill(self.pid, signal.SIGCONT)

@@ -44,6 +44,7 @@ TRACE = frozenset(
 )
 _ZONES = frozenset({"topology.kubernetes.io/zone", "topology.kubernetes.io/region"})
 _LONGEST = 180.0
+_LOOK_AGAIN = 0.05  # seconds until a migration that waits for others is looked at again
 _LEFT = (*LOOKED_FOR, PATHS["Pod"], PATHS["PodDisruptionBudget"])
 
 
@@ -149,7 +150,7 @@ class Moves:
                 key: tuple[str, str] = (self.space.name, name)
                 wait: float | None = 0.0
                 while wait is not None:
-                    await asyncio.sleep(min(wait, 0.05))
+                    await asyncio.sleep(min(wait, _LOOK_AGAIN))
                     wait = await migrator.work_on(key, lambda: time.time() + 60, _alone)
 
         asyncio.run(look())
@@ -166,7 +167,7 @@ class Moves:
     async def _drive(self, name: str, drive: Drive) -> Migration:
         deadline = time.monotonic() + _LONGEST
         async with ApiClient(self._connection) as client:
-            journal, migrator = Journal(client), _migrator(client, drive)
+            journal, migrator, written = Journal(client), _migrator(client, drive), 0
             while True:
                 others = [each for each in drive.members if each != name]
                 known = [await journal.read(self.space.name, each) for each in others]
@@ -177,7 +178,9 @@ class Moves:
                 if drive.until(found):
                     return found
                 assert time.monotonic() < deadline, f"not over after {_LONGEST} s: {found.progress}"
-                await asyncio.sleep(min(wait or 0.0, 0.05))
+                idle = len(drive.fuse.written) == written
+                written = len(drive.fuse.written)
+                await asyncio.sleep(_LOOK_AGAIN if idle else min(wait or 0.0, _LOOK_AGAIN))
 
 
 def undisturbed(cluster: ClusterUnderTest) -> None:

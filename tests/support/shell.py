@@ -7,6 +7,7 @@ every migration of a namespace with the product's own lifecycle, and no controll
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 from structlog.testing import capture_logs
 
@@ -70,6 +72,17 @@ class Shell:
             finally:
                 if process.poll() is None:
                     process.kill()
+
+
+def clean_up(cluster: ClusterUnderTest, *flags: str) -> Ran:
+    """Run `rescheduler cleanup` in this process, and leave the logging of this process as it is."""
+    logger = logging.getLogger("rescheduler")
+    level = logger.level
+    try:
+        with mock.patch("rescheduler.runtime.logs.configure"), capture_logs():
+            return Shell(cluster).run("cleanup", *flags)
+    finally:
+        logger.setLevel(level)
 
 
 class Running:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from tests.testbed.toolchain import last_lines
 
@@ -42,16 +42,33 @@ class StateNotReached(Exception):  # noqa: N818 - the same
     """What we waited for did not come about in time."""
 
 
+class Process(Protocol):
+    """What a Child needs of `subprocess.Popen`, or of a process that was started in another way."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
 class Child:
     """A running program. Start it in a thread that lives as long as it shall: the tether is to that thread."""
 
     def __init__(self, name: str, program: Path, args: Iterable[str], log: Path) -> None:
         self.name = name
         self.log = log
+        self._process = self._start(program, args)
+
+    def _start(self, program: Path, args: Iterable[str]) -> Process:
         # -I -S: nothing of the environment, nothing of site: it starts in 10 ms and can't be led astray.
         tethered = [sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), str(program), *args]
-        with log.open("ab") as output:
-            self._process = subprocess.Popen(
+        with self.log.open("ab") as output:
+            return subprocess.Popen(
                 tethered, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, process_group=0
             )
 

@@ -14,14 +14,19 @@ import sys
 PR_SET_PDEATHSIG = 1  # from linux/prctl.h; it survives exec
 
 
-def main() -> None:
-    parent, program, *args = sys.argv[1:]
+def tie_to_parent(parent: int) -> None:
+    """Have the kernel kill this process when the parent's thread that started it ends."""
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
-    if os.getppid() != int(parent):  # it died before the tie was made
+    if os.getppid() != parent:  # it died before the tie was made
         sys.exit(f"tether: the parent {parent} is gone")
+
+
+def main() -> None:
+    parent, program, *args = sys.argv[1:]
+    tie_to_parent(int(parent))
     os.execv(program, [program, *args])
 
 
