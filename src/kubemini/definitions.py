@@ -29,7 +29,7 @@ class Definitions:
         self._api = api
         self._served: dict[str, CustomKind] = {}
 
-    def concerned(self, change: Change) -> Iterable[Key]:
+    def keys_for(self, change: Change) -> Iterable[Key]:
         """The definition that changed."""
         return (change.entry.key,)
 

@@ -118,6 +118,20 @@ def revisions(found: Json) -> tuple[str, str]:
     return found["status"]["currentRevision"], found["status"]["updateRevision"]
 
 
+@pytest.mark.parametrize("made", [stateful_set("db", 1), daemon_set("db")], ids=lambda made: str(made["kind"]))
+def test_an_old_revision_is_a_patch_that_brings_its_template_back(space: Space, nodes: list[str], made: Json) -> None:
+    def numbers() -> dict[str, int]:
+        return {name_of(each): each["revision"] for each in space.list("ControllerRevision")}
+
+    before = space.create(made)["spec"]["template"]
+    (first,) = until("it has a revision", numbers)
+    space.patch(made["kind"], "db", {"spec": {"template": {"metadata": {"annotations": {"round": "2"}}}}})
+    until("it has two revisions", lambda: sorted(numbers().values()) == [1, 2])
+    undo = space.get("ControllerRevision", first)["data"]  # as `kubectl rollout undo` does
+    assert space.patch(made["kind"], "db", undo, "strategic")["spec"]["template"] == before
+    until("it is the newest again", lambda: numbers()[first] == 3)
+
+
 @pytest.fixture
 def tainted(cluster: ClusterUnderTest) -> Iterator[str]:
     """A node that few tolerate."""

@@ -125,6 +125,7 @@ def is_recorded(event: Json) -> bool:
 
 
 @pytest.mark.real_only
+@pytest.mark.real_only
 def test_a_cron_jobs_record_is_kept_on_the_cron_job(space: Space, nodes: list[str], either_way: Recovering) -> None:
     bad = nodes[0]
     run = job("nightly", backoffLimit=PATIENT)

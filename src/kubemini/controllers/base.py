@@ -33,7 +33,7 @@ class Controller(Protocol):
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds to watch; none means all."""
 
-    def concerned(self, change: Change) -> Iterable[Key]:
+    def keys_for(self, change: Change) -> Iterable[Key]:
         """The keys to reconcile after a change."""
 
     async def reconcile(self, key: Key) -> float | None:
@@ -101,7 +101,7 @@ class Runner:
         self._timers[key] = loop.call_later(seconds, self._end_wait, key)
 
     def _enqueue(self, change: Change) -> None:
-        for key in self._controller.concerned(change):
+        for key in self._controller.keys_for(change):
             self.add(key)
 
     def _end_wait(self, key: Key) -> None:

@@ -2,7 +2,7 @@
 
 A daemon pod tolerates what nodes suffer from (not ready, unreachable, pressure, unschedulable). The scheduler binds it
 like any other pod: a required node affinity names its node. A new template is rolled out by deleting old pods, as many
-as may be unavailable; there is no surge and there are no ControllerRevisions.
+as may be unavailable. There is no surge.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from kubemini.controllers.pods import (
     scale_value,
     seconds_now,
 )
+from kubemini.controllers.revisions import RevisionHistory
 from kubemini.controllers.writes import write_status
 from kubemini.events import EventRecorder
 from kubemini.kinds import DAEMON_SET, NODE, POD, Kind
@@ -133,10 +134,11 @@ class DaemonSetController:
         self._nodes = Facts(_read_node)
         self._events = EventRecorder(api.store, self.name)
         self._control = PodControl(api, self._events)
+        self._history = RevisionHistory(api)
         self._backoffs: dict[tuple[str, str], tuple[float, float]] = {}
         """By DaemonSet (uid) and node: how long a failed pod is left there, and since when."""
 
-    def concerned(self, change: Change) -> Iterable[Key]:
+    def keys_for(self, change: Change) -> Iterable[Key]:
         """The DaemonSet itself, that of a pod, and all of them when a node comes, goes or changes."""
         if change.kind.name == DAEMON_SET.name:
             return self._refs.owner_changed(change)
@@ -155,6 +157,7 @@ class DaemonSetController:
         if body is None or selector is None or "deletionTimestamp" in body["metadata"]:
             return None
         claimed = await self._refs.claim(body, selector)
+        await self._history.update(body, {pod.labels.get(REVISION_HASH, "") for pod in claimed})
         view = self._view(body, claimed)
         wait = self._place(view)
         if not view.create and not view.delete:

@@ -49,7 +49,7 @@ class DeploymentController:
         self._refs = ControllerRefManager(api, DEPLOYMENT, REPLICA_SET)
         self._events = EventRecorder(api.store, self.name)
 
-    def concerned(self, change: Change) -> Iterable[Key]:
+    def keys_for(self, change: Change) -> Iterable[Key]:
         """The Deployment itself, that of a ReplicaSet, and that of a deleted pod (Recreate waits for the last one)."""
         if change.kind.name == DEPLOYMENT.name:
             return self._refs.owner_changed(change)

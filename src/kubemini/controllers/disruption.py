@@ -99,7 +99,7 @@ class DisruptionController:
         """The pods of each budget, kept up to date with changes."""
         self._said: dict[str, tuple[str, ...]] = {}
 
-    def concerned(self, change: Change) -> Iterable[Key]:
+    def keys_for(self, change: Change) -> Iterable[Key]:
         """The budget itself, or those that select or selected a pod."""
         if change.kind.name == BUDGET.name:
             self._note_budget(change)

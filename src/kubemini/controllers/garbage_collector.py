@@ -37,7 +37,7 @@ class GarbageCollector:
         """Owners that wait for their dependents: uid and key."""
         self._started = False
 
-    def concerned(self, change: Change) -> Iterable[Key]:
+    def keys_for(self, change: Change) -> Iterable[Key]:
         """The object, if its owners are new or it is being deleted; its dependents and owners, if it concerns them."""
         keys = dict.fromkeys(self._keys_for(change))
         if not self._started:
@@ -160,7 +160,7 @@ class EventExpiry:
         self._written: OrderedDict[Key, float] = OrderedDict()
         """When each Event was last written, the oldest first."""
 
-    def concerned(self, change: Change) -> Iterable[Key]:
+    def keys_for(self, change: Change) -> Iterable[Key]:
         """One key for all Events, queued when the first one comes; after that it is queued by time."""
         was_empty = not self._written
         self._written.pop(change.entry.key, None)

@@ -142,7 +142,7 @@ class JobController:
         self._failures: dict[str, tuple[int, float]] = {}
         """By Job (uid): how many pods have failed in a row, and when the last one did."""
 
-    def concerned(self, change: Change) -> Iterable[Key]:
+    def keys_for(self, change: Change) -> Iterable[Key]:
         """The Job itself, the one that has or had a pod, and pods that no Job will ever count."""
         entry = change.entry
         if change.kind.resource == JOB.resource:

@@ -27,7 +27,7 @@ class NamespaceController:
         self._remaining: dict[str, int] = {}
         """Namespaces that are being emptied: how many objects have to go before it looks again."""
 
-    def concerned(self, change: Change) -> Iterable[Key]:
+    def keys_for(self, change: Change) -> Iterable[Key]:
         """A namespace that is deleted, and one whose last object is gone."""
         entry = change.entry
         if change.kind.resource == NAMESPACE.resource:
@@ -87,7 +87,7 @@ class ServiceAccountController:
         self._account = kind
         self.kinds: tuple[Kind, ...] = (NAMESPACE, kind)
 
-    def concerned(self, change: Change) -> Iterable[Key]:
+    def keys_for(self, change: Change) -> Iterable[Key]:
         """A new namespace, and one whose account was deleted."""
         namespace, name = change.entry.key
         if change.kind.resource == NAMESPACE.resource:

@@ -62,7 +62,7 @@ class NodeLifecycleController:
         self._known_since: dict[str, datetime] = {}
         """Silence before this moment does not count against a node."""
 
-    def concerned(self, change: Change) -> Iterable[Key]:
+    def keys_for(self, change: Change) -> Iterable[Key]:
         """The node; all of them when the first is ready again or the last one no longer is."""
         if change.kind.resource == POD.resource:
             self._pods.note(change)

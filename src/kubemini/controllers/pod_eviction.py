@@ -55,7 +55,7 @@ class TaintEvictionController:
         self._due: dict[str, float] = {}
         """When pods that are tolerated for a while have to go, by uid."""
 
-    def concerned(self, change: Change) -> Iterable[Key]:
+    def keys_for(self, change: Change) -> Iterable[Key]:
         """The pods of a node whose taints have changed; a pod on a tainted node."""
         if change.kind.resource == NODE.resource:
             return self._node_changed(change)
@@ -125,7 +125,7 @@ class PodGarbageCollector:
         self._missing: dict[str, float] = {}
         """Nodes that have pods but do not exist, and since when that is known."""
 
-    def concerned(self, change: Change) -> Iterable[Key]:
+    def keys_for(self, change: Change) -> Iterable[Key]:
         """A node that comes or goes, and a pod that cannot end."""
         entry = change.entry
         if change.kind.resource == NODE.resource:

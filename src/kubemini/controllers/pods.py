@@ -18,6 +18,7 @@ import msgspec
 
 from kubemini import clock
 from kubemini.api import SUFFIX_LETTERS, Api, Deletion, Target
+from kubemini.controllers.conditions import condition_of
 from kubemini.controllers.controller_refs import controller_reference
 from kubemini.controllers.writes import delete_if_present
 from kubemini.events import EventRecorder
@@ -36,7 +37,7 @@ _LONGEST_NAME = 253
 _INTEGER = re.compile(r"0|[1-9][0-9]*|-[0-9]+")
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-_decode_json = msgspec.json.Decoder().decode
+_decode = msgspec.json.Decoder().decode
 
 Fact = TypeVar("Fact")
 
@@ -166,7 +167,7 @@ class PodTemplate:
 
     def new_pod(self) -> Json:
         """One more pod; the caller may change it."""
-        made: Json = _decode_json(self._bytes)
+        made: Json = _decode(self._bytes)
         return made
 
 
@@ -259,65 +260,25 @@ def seconds_now() -> float:
     return clock.now().timestamp()
 
 
-class _Condition(msgspec.Struct, rename="camel", gc=False):
-    type: str = ""
-    status: str = ""
-    last_transition_time: str | None = None
-
-
-class _ContainerStatus(msgspec.Struct, rename="camel", gc=False):
-    name: str = ""
-    restart_count: int = 0
-
-
-class _Status(msgspec.Struct, rename="camel"):
-    phase: str = ""
-    conditions: list[_Condition] | None = None
-    container_statuses: list[_ContainerStatus] | None = None
-    init_container_statuses: list[_ContainerStatus] | None = None
-
-
-class _InitContainer(msgspec.Struct, rename="camel", gc=False):
-    name: str = ""
-    restart_policy: str | None = None
-
-
-class _Spec(msgspec.Struct, rename="camel"):
-    init_containers: list[_InitContainer] | None = None
-
-
-class _Metadata(msgspec.Struct, rename="camel"):
-    creation_timestamp: str | None = None
-    annotations: dict[str, str] | None = None
-
-
-class _Pod(msgspec.Struct, rename="camel"):
-    metadata: _Metadata
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
-_decode = msgspec.json.Decoder(_Pod).decode
-
-
 def _read_state(entry: Entry) -> PodState:
-    pod = _decode(entry.raw)
-    status = pod.status
-    ready = next((each for each in status.conditions or () if each.type == "Ready"), None)
-    sidecars = {each.name for each in pod.spec.init_containers or () if each.restart_policy == "Always"}
-    sidecar_statuses = [each for each in status.init_container_statuses or () if each.name in sidecars]
+    pod = entry.object()
+    metadata, status = pod["metadata"], pod.get("status") or {}
+    ready = condition_of(pod, "Ready")
+    init_containers = pod["spec"].get("initContainers") or ()
+    sidecars = {each["name"] for each in init_containers if each.get("restartPolicy") == "Always"}
+    sidecar_statuses = [each for each in status.get("initContainerStatuses") or () if each["name"] in sidecars]
     return PodState(
-        phase=status.phase,
+        phase=status.get("phase", ""),
         deleting=entry.deleting,
-        ready_since=_seconds(ready.last_transition_time) if ready and ready.status == "True" else None,
-        created=_seconds(pod.metadata.creation_timestamp),
-        cost=_read_cost((pod.metadata.annotations or {}).get(DELETION_COST, "")),
-        restarts=(_most_restarts(status.container_statuses or []), _most_restarts(sidecar_statuses)),
+        ready_since=_seconds(ready.get("lastTransitionTime")) if ready.get("status") == "True" else None,
+        created=_seconds(metadata.get("creationTimestamp")),
+        cost=_read_cost((metadata.get("annotations") or {}).get(DELETION_COST, "")),
+        restarts=(_most_restarts(status.get("containerStatuses") or ()), _most_restarts(sidecar_statuses)),
     )
 
 
-def _most_restarts(containers: Sequence[_ContainerStatus]) -> int:
-    return max((each.restart_count for each in containers), default=0)
+def _most_restarts(containers: Sequence[Json]) -> int:
+    return max((each.get("restartCount", 0) for each in containers), default=0)
 
 
 def _seconds(stamped: str | None) -> float:

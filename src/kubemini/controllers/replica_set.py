@@ -89,7 +89,7 @@ class ReplicaSetController:
         self._events = EventRecorder(api.store, self.name)
         self._control = PodControl(api, self._events)
 
-    def concerned(self, change: Change) -> Iterable[Key]:
+    def keys_for(self, change: Change) -> Iterable[Key]:
         """The ReplicaSet itself; the one that has, had or may adopt a pod whose changed state counts."""
         if change.kind.name == REPLICA_SET.name:
             return self._refs.owner_changed(change)

@@ -2,8 +2,7 @@
 
 With OrderedReady a pod is created only when all before it are available, and deleted from the highest ordinal down;
 with Parallel all at once. A pod that is deleted or has ended comes back under its name when the old one is gone. A new
-template is rolled out from the highest ordinal down, one pod at a time. Templates are known by their hash: there are
-no ControllerRevisions, and so no partition, no `rollout history` and no `rollout undo`.
+template is rolled out from the highest ordinal down, one pod at a time. There is no partition.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from kubemini.controllers.pods import (
     run_in_batches,
     seconds_now,
 )
+from kubemini.controllers.revisions import RevisionHistory
 from kubemini.controllers.writes import delete_if_present, write_status
 from kubemini.events import EventRecorder
 from kubemini.kinds import CLAIM, POD, STATEFUL_SET, Kind
@@ -48,9 +48,10 @@ class StatefulSetController:
         self._api = api
         self._refs = ControllerRefManager(api, STATEFUL_SET, POD)
         self._states = PodStates()
+        self._history = RevisionHistory(api)
         self._events = EventRecorder(api.store, self.name)
 
-    def concerned(self, change: Change) -> Iterable[Key]:
+    def keys_for(self, change: Change) -> Iterable[Key]:
         """The set itself; the one that has, had or may adopt a pod whose changed state counts."""
         if change.kind.name == STATEFUL_SET.name:
             return self._refs.owner_changed(change)
@@ -65,6 +66,7 @@ class StatefulSetController:
         if body is None or selector is None:
             return None
         pods = await self._refs.claim(body, selector, lambda pod: _ordinal(key[1], pod.key[1]) is not None)
+        await self._history.update(body, {pod.labels.get(REVISION_HASH, "") for pod in pods})
         update = _Update(self._api, self._events, body, [(pod, self._states.of(pod)) for pod in pods])
         failure: Refusal | None = None
         try:

@@ -37,7 +37,7 @@ class VolumeController:
         self._waiting: set[Key] = set()
         """Claims that have no volume yet."""
 
-    def concerned(self, change: Change) -> Iterable[Key]:
+    def keys_for(self, change: Change) -> Iterable[Key]:
         """The claim with its volume, or the volume with its claim; waiting claims when there is something new."""
         key, spec = change.entry.key, change.entry.object().get("spec") or {}
         if change.kind.resource == CLAIM.resource:
@@ -60,9 +60,6 @@ class VolumeController:
 
     async def _bind_claim(self, claim: Json) -> None:
         spec, metadata = claim["spec"], claim["metadata"]
-        if metadata.get("annotations", {}).get(_BOUND) and self._store.get(VOLUME, ("", spec["volumeName"])) is None:
-            await write_status(self._api, CLAIM, claim, {"phase": "Lost"})
-            return
         storage_class = self._api.find(STORAGE_CLASS, ("", spec.get("storageClassName") or "")) or {}
         selected = metadata.get("annotations", {}).get(SELECTED_NODE, "")
         node = self._api.find(NODE, ("", selected)) if selected else None

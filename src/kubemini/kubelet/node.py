@@ -151,7 +151,7 @@ class HeartbeatController:
         """When the next renewal of each node is due, by uid, in the event loop's time."""
         self._problems: dict[str, str] = {}
 
-    def concerned(self, change: Change) -> Iterable[Key]:
+    def keys_for(self, change: Change) -> Iterable[Key]:
         """The node itself."""
         if change.type == "DELETED":
             self._renewals.pop(change.entry.uid, None)

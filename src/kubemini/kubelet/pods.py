@@ -109,7 +109,7 @@ class PodController:
         self._problems: dict[str, tuple[str, ...]] = {}
         """Problems with annotations that were reported already, by the pods' uids."""
 
-    def concerned(self, change: Change) -> Iterable[Key]:
+    def keys_for(self, change: Change) -> Iterable[Key]:
         """A pod that is bound; all pods of a node whose kubelet comes, or comes back."""
         entry = change.entry
         if change.kind.resource == NODE.resource:
