@@ -25,7 +25,6 @@ from kubemini.controllers.replica_set import ReplicaSetController
 from kubemini.controllers.stateful_set import StatefulSetController
 from kubemini.kinds import (
     CLAIM,
-    CONTROLLER_REVISION,
     CORE_EVENT,
     DEPLOYMENT,
     NAMESPACE,
@@ -38,9 +37,7 @@ from kubemini.store import Change, Key, Store
 
 SPACE = "default"
 PATIENCE = 120.0  # seconds until a state that does not come is given up; nothing waits for it to pass
-_KINDS = {
-    kind.name: kind for kind in (CLAIM, CONTROLLER_REVISION, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, CORE_EVENT)
-}
+_KINDS = {kind.name: kind for kind in (CLAIM, DEPLOYMENT, POD, REPLICA_SET, STATEFUL_SET, CORE_EVENT)}
 Found = TypeVar("Found")
 
 
@@ -83,9 +80,6 @@ class Workloads:
 
     def get(self, kind: str, name: str) -> Json:
         return self.api.get(Target(_KINDS[kind], SPACE, name))
-
-    def find(self, kind: str, name: str) -> Json | None:
-        return self.api.find(_KINDS[kind], (SPACE, name))
 
     def all(self, kind: str, **labels: str) -> list[Json]:
         entries = self.store.entries(_KINDS[kind], SPACE)
@@ -187,11 +181,6 @@ class Kubelet:
                 self._busy = False
         finally:
             unsubscribe()
-
-    def look_again(self) -> None:
-        """After a switch was changed."""
-        for entry in self._store.entries(POD):
-            self._queue.put_nowait(entry.key)
 
     def write(self, name: str, edit: Callable[..., Any], *values: Any) -> None:
         """Change a pod past all rules, as only a kubelet and a scheduler may; the values are for the function."""

@@ -3,15 +3,13 @@
 import asyncio
 from typing import Any
 
-from kubemini.api import Api, NoAdmission, Review
 from kubemini.controllers.daemon_set import DaemonSetController
 from kubemini.kinds import DAEMON_SET, NODE, POD
-from kubemini.refusals import Json, forbidden
+from kubemini.refusals import Json
 from kubemini.store import Change, Key
 from tests.unit.kubemini.controllers_at_work import IMAGE, SPACE, Cluster, at_work
 
 LABELS = {"app": "agent"}
-HASH = "controller-revision-hash"
 
 
 class Scheduler:
@@ -99,28 +97,9 @@ def nodes(cluster: Cluster) -> list[str]:
     return sorted(target(pod) for pod in staying)
 
 
-def images(cluster: Cluster) -> list[str]:
-    return sorted(pod["spec"]["containers"][0]["image"] for pod in cluster.all(POD))
-
-
 def status(cluster: Cluster) -> Json:
     found: Json = cluster.get(DAEMON_SET, "agent")["status"]
     return found
-
-
-@at_work(DaemonSetController)
-async def test_it_follows_nodes_that_come_and_go(cluster: Cluster) -> None:
-    scheduler = await started(cluster, 1)
-    await cluster.node("new")
-    await scheduler.settled()
-    assert nodes(cluster) == ["n0", "new"]
-    await cluster.delete(NODE, "new")
-    await scheduler.settled()
-    assert status(cluster)["desiredNumberScheduled"] == 1
-    lost = next(pod for pod in cluster.all(POD) if target(pod) == "new")
-    await cluster.delete(POD, lost["metadata"]["name"], grace=0)
-    await scheduler.settled()
-    assert nodes(cluster) == ["n0"]
 
 
 @at_work(DaemonSetController)
@@ -144,20 +123,6 @@ async def test_labels_and_affinity_say_which_nodes(cluster: Cluster) -> None:
     await cluster.edit(NODE, "n1", lambda node: node["metadata"]["labels"].update(zone="elsewhere"))
     await scheduler.settled()
     assert nodes(cluster) == ["n0"]
-
-
-@at_work(DaemonSetController)
-async def test_required_affinity_of_the_template_counts_and_preferred_stays(cluster: Cluster) -> None:
-    rule = {"key": "zone", "operator": "NotIn", "values": ["z0"]}
-    preferred = [{"weight": 1, "preference": {"matchExpressions": [rule]}}]
-    affinity = {
-        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [rule]}]},
-        "preferredDuringSchedulingIgnoredDuringExecution": preferred,
-    }
-    await started(cluster, 3, pod={"affinity": {"nodeAffinity": affinity}})
-    assert nodes(cluster) == ["n1", "n2"]
-    made = cluster.all(POD)[0]["spec"]["affinity"]["nodeAffinity"]
-    assert made["preferredDuringSchedulingIgnoredDuringExecution"] == preferred
 
 
 @at_work(DaemonSetController)
@@ -203,18 +168,6 @@ async def test_a_pod_that_failed_is_replaced_ever_more_slowly(cluster: Cluster) 
     assert cluster.find(POD, third) is None
 
 
-@at_work(DaemonSetController)
-async def test_a_second_pod_on_a_node_goes_and_orphans_are_adopted(cluster: Cluster) -> None:
-    scheduler = await started(cluster, 2)
-    (kept,) = [pod for pod in cluster.all(POD) if target(pod) == "n0"]
-    await asyncio.sleep(10)
-    twin = {"metadata": {"labels": kept["metadata"]["labels"]}, "spec": kept["spec"]}
-    await cluster.make(POD, "twin", twin)
-    await scheduler.settled()
-    assert cluster.find(POD, "twin") is None
-    assert cluster.find(POD, kept["metadata"]["name"]) is not None
-
-
 class Counted(DaemonSetController):
     """Counts how often it is asked to look."""
 
@@ -223,43 +176,6 @@ class Counted(DaemonSetController):
     async def reconcile(self, key: Key) -> float | None:
         Counted.looks += 1
         return await super().reconcile(key)
-
-
-class Full(NoAdmission):
-    """Has room for so many pods."""
-
-    room = 2
-
-    async def admit(self, review: Review) -> Json:
-        if review.operation == "CREATE" and review.target.kind == POD:
-            if not self.room:
-                raise forbidden(POD, "", "exceeded quota")
-            self.room -= 1
-        return review.body
-
-
-def on_full_cluster(api: Api) -> DaemonSetController:
-    api.admission = Full()
-    return DaemonSetController(api)
-
-
-@at_work(DaemonSetController)
-async def test_a_new_template_replaces_one_pod_after_the_other(cluster: Cluster) -> None:
-    scheduler = await started(cluster, 4)
-    scheduler.starts = False
-    await roll(cluster, "hollow:2")
-    await scheduler.settled()
-    assert images(cluster) == ["hollow:1"] * 3 + ["hollow:2"]
-    assert (status(cluster)["updatedNumberScheduled"], status(cluster)["numberUnavailable"]) == (1, 1)
-    scheduler.starts = True
-    for pod in cluster.all(POD):
-        if pod["status"]["phase"] == "Pending":
-            await cluster.runs(pod["metadata"]["name"])
-    await scheduler.settled()
-    assert images(cluster) == ["hollow:2"] * 4
-    assert status(cluster)["updatedNumberScheduled"] == 4
-    assert status(cluster)["observedGeneration"] == 2
-    assert max(scheduler.most.values()) == 1
 
 
 @at_work(DaemonSetController)
@@ -282,15 +198,3 @@ async def test_pods_that_do_not_work_are_replaced_first_and_without_limit(cluste
     await roll(cluster, "hollow:2")
     await scheduler.settled()
     assert len(nodes(cluster)) == 1
-
-
-@at_work(DaemonSetController)
-async def test_on_delete_old_pods_stay_until_somebody_deletes_them(cluster: Cluster) -> None:
-    scheduler = await started(cluster, 2, updateStrategy={"type": "OnDelete"})
-    await roll(cluster, "hollow:2")
-    await scheduler.settled()
-    assert images(cluster) == ["hollow:1"] * 2
-    assert "updatedNumberScheduled" not in status(cluster)
-    await cluster.delete(POD, cluster.all(POD)[0]["metadata"]["name"])
-    await scheduler.settled()
-    assert images(cluster) == ["hollow:1", "hollow:2"]

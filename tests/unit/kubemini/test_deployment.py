@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from kubemini.api import NoAdmission, Review
 from kubemini.controllers.deployment_rollout import Goal, Share, rolling_step
-from kubemini.refusals import Json, forbidden
+from kubemini.refusals import Json
 from kubemini.store import Change
 from tests.support.manifests import deployment, prefers
 from tests.support.workloads import Workloads, condition, name_of, names, unready
@@ -78,38 +77,6 @@ async def test_a_rollout_keeps_within_its_bounds(replicas: int, surge: Any, unav
     assert min(fewest) >= replicas - scaled(unavailable, up=False)
 
 
-async def test_min_ready_seconds_are_passed_on_without_a_rollout() -> None:
-    async with Workloads() as cluster:
-        await rolled_out(cluster, deployment("web", 2))
-        before = names(cluster.pods("web"))
-        await cluster.set("Deployment", "web", minReadySeconds=500)
-        await cluster.until("it is passed on", lambda: replica_set(cluster)["spec"].get("minReadySeconds") == 500)
-        await cluster.until(
-            "none is available", lambda: not cluster.get("Deployment", "web")["status"].get("availableReplicas")
-        )
-        assert names(cluster.pods("web")) == before
-        await cluster.set("Deployment", "web", minReadySeconds=0)
-        await cluster.rolled_out("web")
-        assert not replica_set(cluster)["spec"].get("minReadySeconds")
-
-
-async def test_recreating_waits_until_the_last_old_pod_is_gone() -> None:
-    together: list[set[str]] = []
-    async with Workloads() as cluster:
-        await rolled_out(cluster, deployment("web", 3, strategy={"type": "Recreate"}))
-        cluster.watch("Pod", lambda _: together.append({version_of(pod) for pod in cluster.all("Pod")}))
-        cluster.kubelet.ends = lambda _: False
-        await set_template(cluster, "2")
-        await cluster.until("all are deleted", lambda: not cluster.pods("web"))
-        await cluster.settled()
-        assert {version_of(pod) for pod in cluster.all("Pod")} <= {""}
-        cluster.kubelet.ends = lambda _: True
-        cluster.kubelet.look_again()
-        await cluster.rolled_out("web")
-        assert [version_of(pod) for pod in cluster.pods("web")] == ["2"] * 3
-    assert {"", "2"} not in together
-
-
 async def test_resuming_while_the_replica_sets_template_is_another_rolls_out() -> None:
     async with Workloads() as cluster:
         await rolled_out(cluster, deployment("web", 2))
@@ -145,49 +112,6 @@ async def test_pods_that_become_unready_later_count_against_availability_and_not
         made = cluster.get("Deployment", "web")
         assert made["status"]["unavailableReplicas"] == 2
         assert condition(made, "Progressing")["reason"] == "NewReplicaSetAvailable"
-
-
-def _orphaned(body: Json) -> None:
-    """Nobody's, and by its labels nobody's who could adopt it."""
-    body["metadata"].pop("ownerReferences")
-    body["metadata"]["labels"] = {"other": "x"}
-
-
-async def test_pods_that_are_refused_are_told_by_the_deployment_too() -> None:
-    class Quota(NoAdmission):
-        allowed = False
-
-        async def admit(self, review: Review) -> Json:
-            if review.target.kind.name == "Pod" and review.operation == "CREATE" and not self.allowed:
-                raise forbidden(review.target.kind, review.body["metadata"]["name"], "exceeded quota")
-            return review.body
-
-    quota = Quota()
-    async with Workloads(quota) as cluster:
-        await cluster.create(deployment("web", 1))
-        await cluster.until("it is told", lambda: condition(cluster.get("Deployment", "web"), "ReplicaFailure"))
-        quota.allowed = True
-        made = await cluster.rolled_out("web")
-        assert condition(made, "ReplicaFailure") == {}
-
-
-async def test_a_deployment_that_is_being_deleted_rolls_out_nothing() -> None:
-    body = deployment("web", 1)
-    body["metadata"]["finalizers"] = ["test/hold"]
-    async with Workloads() as cluster:
-        await rolled_out(cluster, body)
-        await cluster.delete("Deployment", "web")
-        await set_template(cluster, "2")
-        await cluster.set("Deployment", "web", replicas=3)
-
-        def observed() -> bool:
-            found = cluster.get("Deployment", "web")
-            return bool(found["status"]["observedGeneration"] == found["metadata"]["generation"])
-
-        await cluster.until("it was looked at", observed)
-        await cluster.settled()
-        assert len(cluster.all("ReplicaSet")) == 1
-        assert len(cluster.pods("web")) == 1
 
 
 async def test_a_new_template_in_the_middle_of_a_rollout_rolls_over() -> None:

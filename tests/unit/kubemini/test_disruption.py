@@ -7,12 +7,11 @@ import pytest
 
 from kubemini import clock
 from kubemini.controllers.disruption import DisruptionController, Pods, reckon
-from kubemini.kinds import BUDGET, DAEMON_SET, DEPLOYMENT, JOB, POD, REPLICA_SET
+from kubemini.kinds import BUDGET, DAEMON_SET, DEPLOYMENT, POD, REPLICA_SET
 from kubemini.refusals import Json
-from tests.unit.kubemini.controllers_at_work import Cluster, at_work, condition, custom
+from tests.unit.kubemini.controllers_at_work import Cluster, at_work, condition
 
 WEB = {"app": "web"}
-BARE = custom("Bare")
 
 
 def workload(**spec: Any) -> Json:
@@ -149,18 +148,11 @@ async def test_an_evicted_pod_is_forgotten_when_it_is_being_deleted(cluster: Clu
 
 @at_work(DisruptionController)
 async def test_nothing_is_allowed_where_nobody_can_say_how_many_pods_there_should_be(cluster: Cluster) -> None:
-    cluster.api.kinds.add(BARE)
     daemon = await cluster.make(DAEMON_SET, "web", workload())
-    job = workload(completions=1)
-    del job["spec"]["selector"]
-    job["spec"]["template"]["spec"]["restartPolicy"] = "Never"
-    bare = await cluster.make(BARE, "web")
     gone = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "gone", "uid": "1-2-3"}}
     strange = {"apiVersion": "nowhere.io/v1", "kind": "Strange", "metadata": {"name": "x", "uid": "1-2-4"}}
     for manager, why in (
         (daemon, "daemonsets.apps does not implement the scale subresource"),
-        (await cluster.make(JOB, "web", job), "jobs.batch does not implement the scale subresource"),
-        (bare, "bares.example.com does not implement the scale subresource"),
         (gone, 'found no controllers for pod "of-it"'),
         (strange, 'no matches for kind "Strange" in version "nowhere.io/v1"'),
     ):

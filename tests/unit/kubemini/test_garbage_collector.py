@@ -39,33 +39,6 @@ async def test_another_object_of_the_same_name_is_not_the_owner(cluster: Cluster
 
 
 @at_work(GarbageCollector)
-async def test_one_owner_that_is_there_keeps_a_dependent_and_the_others_are_dropped(cluster: Cluster) -> None:
-    stays, goes = await cluster.make(MAP, "stays"), await cluster.make(MAP, "goes")
-    await owned(cluster, "dependent", stays, goes)
-    await cluster.delete(MAP, "goes")
-    await cluster.settled()
-    (left,) = cluster.get(MAP, "dependent")["metadata"]["ownerReferences"]
-    assert left["name"] == "stays"
-
-
-@at_work(GarbageCollector)
-async def test_in_the_foreground_an_owner_waits_for_the_dependents_that_block_it(cluster: Cluster) -> None:
-    top = await cluster.make(MAP, "top")
-    blocking = [reference(top, blockOwnerDeletion=True)]
-    held = {"metadata": {"finalizers": ["test.io/held"], "ownerReferences": blocking}}
-    await cluster.make(MAP, "blocks", held)
-    await owned(cluster, "goes-along", top)
-    await cluster.delete(MAP, "top", propagation="Foreground")
-    await cluster.settled()
-    assert names(cluster.all(MAP)) == ["blocks", "top"]
-    assert "deletionTimestamp" in cluster.get(MAP, "blocks")["metadata"]
-    assert cluster.get(MAP, "top")["metadata"]["finalizers"] == ["foregroundDeletion"]
-    await cluster.edit(MAP, "blocks", lambda body: body["metadata"].pop("finalizers"))
-    await cluster.settled()
-    assert cluster.all(MAP) == []
-
-
-@at_work(GarbageCollector)
 async def test_foreground_deletion_goes_down_level_by_level(cluster: Cluster) -> None:
     order: list[str] = []
     cluster.store.subscribe(lambda change: order.append(change.entry.key[1]) if change.type == "DELETED" else None, MAP)
@@ -75,20 +48,6 @@ async def test_foreground_deletion_goes_down_level_by_level(cluster: Cluster) ->
     await cluster.delete(MAP, "top", propagation="Foreground")
     await cluster.settled()
     assert order == ["bottom", "middle", "top"]
-
-
-@at_work(GarbageCollector)
-async def test_owners_and_dependents_may_be_of_custom_kinds(cluster: Cluster) -> None:
-    cluster.api.kinds.add(WIDGET)
-    widget = await cluster.make(WIDGET, "w")
-    await owned(cluster, "of-widget", widget)
-    top = await cluster.make(MAP, "top")
-    await cluster.make(WIDGET, "of-map", {"metadata": {"ownerReferences": [reference(top)]}})
-    await cluster.delete(WIDGET, "w")
-    await cluster.delete(MAP, "top")
-    await cluster.settled()
-    assert cluster.all(MAP) == []
-    assert cluster.all(WIDGET) == []
 
 
 @at_work(GarbageCollector)

@@ -75,24 +75,6 @@ async def test_a_failed_pod_is_replaced_after_ten_seconds_and_then_ever_later(cl
 
 
 @at_work(JobController)
-async def test_an_evicted_pod_is_replaced_and_counts_as_failed(cluster: Cluster) -> None:
-    await job(cluster)
-    await bind_all(cluster)
-    (name,) = pods(cluster)
-    await cluster.runs(name)
-    await cluster.delete(POD, name)
-    await cluster.settled()
-    assert counts(cluster) == (0, 0, 1)
-    assert status(cluster)["terminating"] == 1
-    await asyncio.sleep(11)
-    assert len(pods(cluster)) == 1
-    await cluster.ends(name)
-    await cluster.settled()
-    assert cluster.find(POD, name) is None
-    assert counts(cluster) == (1, 0, 1)
-
-
-@at_work(JobController)
 async def test_fewer_at_a_time_means_that_some_go_uncounted(cluster: Cluster) -> None:
     await job(cluster, completions=5, parallelism=4)
     await bind_all(cluster)
@@ -148,25 +130,6 @@ async def test_a_job_fails_when_its_pods_have_failed_too_often(cluster: Cluster)
 
 
 @at_work(JobController)
-async def test_restarts_count_where_pods_restart_their_containers(cluster: Cluster) -> None:
-    await job(cluster, "OnFailure", backoffLimit=2)
-    await bind_all(cluster)
-    (name,) = pods(cluster)
-    for restarts, fails in ((1, False), (2, True)):
-        container = {
-            "name": "main",
-            "image": IMAGE,
-            "imageID": "",
-            "ready": False,
-            "restartCount": restarts,
-            "state": {},
-        }
-        await cluster.says(POD, name, phase="Running", containerStatuses=[container])
-        await cluster.settled()
-        assert ("FailureTarget" in conditions(cluster)) is fails
-
-
-@at_work(JobController)
 async def test_a_deadline_ends_the_job(cluster: Cluster) -> None:
     await job(cluster, activeDeadlineSeconds=100)
     await asyncio.sleep(99)
@@ -197,22 +160,6 @@ async def test_pods_of_a_deleted_job_go_without_being_counted(cluster: Cluster) 
     await job(cluster, parallelism=2, completions=2)
     await cluster.delete(JOB, "work")
     await cluster.settled()
-    assert cluster.all(POD) == []
-
-
-@at_work(JobController, GarbageCollector)
-async def test_in_the_foreground_the_job_waits_for_its_pods(cluster: Cluster) -> None:
-    await job(cluster)
-    await bind_all(cluster)
-    (name,) = pods(cluster)
-    await cluster.runs(name)
-    await cluster.delete(JOB, "work", propagation="Foreground")
-    await cluster.settled()
-    assert cluster.find(JOB, "work") is not None
-    assert "finalizers" not in cluster.get(POD, name)["metadata"]
-    await cluster.ends(name)
-    await cluster.settled()
-    assert cluster.find(JOB, "work") is None
     assert cluster.all(POD) == []
 
 

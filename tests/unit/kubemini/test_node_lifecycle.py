@@ -5,7 +5,7 @@ import asyncio
 from kubemini import clock
 from kubemini.api import Target
 from kubemini.controllers.node_lifecycle import NodeLifecycleController
-from kubemini.kinds import LEASE, NODE, POD
+from kubemini.kinds import LEASE, NODE
 from tests.unit.kubemini.controllers_at_work import Cluster, at_work, condition
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -28,35 +28,6 @@ async def renew(cluster: Cluster, name: str) -> None:
         await cluster.make(LEASE, name, {"spec": spec}, namespace="kube-node-lease")
     else:
         await cluster.api.edit(Target(LEASE, "kube-node-lease", name), lambda body: body | {"spec": spec})
-
-
-@at_work(NodeLifecycleController)
-async def test_a_silent_kubelet_is_given_up_and_its_pods_count_as_not_ready(cluster: Cluster) -> None:
-    for name in ("silent", "alive"):
-        await cluster.node(name)
-    for pod, node in (("lost", "silent"), ("fine", "alive")):
-        await cluster.pod(pod, node=node)
-        await cluster.runs(pod)
-    await asyncio.sleep(40)
-    await cluster.heartbeat("alive")
-    await asyncio.sleep(9)
-    assert condition(cluster.get(NODE, "silent"), "Ready")["status"] == "True"
-    await asyncio.sleep(2)
-    found = cluster.get(NODE, "silent")
-    for kind in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"):
-        assert condition(found, kind)["status"] == "Unknown"
-    assert condition(found, "Ready")["reason"] == "NodeStatusUnknown"
-    assert condition(found, "Ready")["message"] == "Kubelet stopped posting node status."
-    assert condition(found, "PIDPressure")["reason"] == "NodeStatusNeverUpdated"
-    assert taints(cluster, "silent") == both("unreachable")
-    assert taints(cluster, "alive") == set()
-    assert condition(cluster.get(POD, "lost"), "Ready")["status"] == "False"
-    assert condition(cluster.get(POD, "fine"), "Ready")["status"] == "True"
-    assert cluster.events("lost") == ["NodeNotReady"]
-    assert cluster.events("silent") == ["NodeNotReady"]
-    await cluster.heartbeat("silent")
-    await cluster.settled()
-    assert taints(cluster, "silent") == set()
 
 
 @at_work(NodeLifecycleController)
@@ -89,20 +60,6 @@ async def test_a_kubelet_that_never_spoke_has_longer(cluster: Cluster) -> None:
     said = condition(cluster.get(NODE, "new"), "Ready")
     assert (said["status"], said["reason"]) == ("Unknown", "NodeStatusNeverUpdated")
     assert taints(cluster, "new") == both("unreachable")
-
-
-@at_work(NodeLifecycleController)
-async def test_unschedulable_and_pressure_keep_new_pods_away(cluster: Cluster) -> None:
-    await cluster.node("a")
-    await cluster.edit(NODE, "a", lambda body: body["spec"].update(unschedulable=True))
-    await cluster.settled()
-    assert taints(cluster, "a") == {"unschedulable:NoSchedule"}
-    pressing = [{"type": kind, "status": "True"} for kind in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")]
-    await cluster.says(NODE, "a", conditions=[*pressing, {"type": "NetworkUnavailable", "status": "True"}])
-    await cluster.edit(NODE, "a", lambda body: body["spec"].pop("unschedulable"))
-    await cluster.settled()
-    expected = ("memory-pressure", "disk-pressure", "pid-pressure", "network-unavailable")
-    assert taints(cluster, "a") == {f"{key}:NoSchedule" for key in expected}
 
 
 @at_work(NodeLifecycleController)

@@ -8,9 +8,8 @@ import pytest
 from kubemini.controllers.pod_eviction import PodGarbageCollector, TaintEvictionController, tolerated_for
 from kubemini.kinds import NODE, POD
 from kubemini.refusals import Json
-from kubemini.store import Change
 from rescheduler.model.shape import Taint
-from tests.unit.kubemini.controllers_at_work import SPACE, Cluster, at_work, condition, pod_body
+from tests.unit.kubemini.controllers_at_work import SPACE, Cluster, at_work, pod_body
 
 GONE = Taint("gone", "", "NoExecute")
 TEAM = Taint("team", "a", "NoExecute")
@@ -87,37 +86,6 @@ async def test_another_taint_in_its_place_does_not_start_the_time_anew(cluster: 
     assert not leaving(cluster, "web")
     await asyncio.sleep(2)
     assert leaving(cluster, "web")
-
-
-def last_seen(cluster: Cluster) -> dict[str, Json]:
-    """How each pod that is gone looked at last."""
-    seen: dict[str, Json] = {}
-
-    def note(change: Change) -> None:
-        if change.type == "DELETED":
-            seen[change.entry.key[1]] = change.entry.object()
-
-    cluster.store.subscribe(note, POD)
-    return seen
-
-
-@at_work(PodGarbageCollector)
-async def test_pods_of_a_node_that_is_gone_are_failed_and_removed_after_a_quarantine(cluster: Cluster) -> None:
-    gone = last_seen(cluster)
-    await cluster.node("a")
-    await cluster.node("b")
-    for name, node in (("lost", "a"), ("also-lost", "a"), ("fine", "b")):
-        await cluster.pod(name, node=node)
-        await cluster.runs(name)
-    await cluster.delete(NODE, "a")
-    await asyncio.sleep(39)
-    assert gone == {}
-    await asyncio.sleep(2)
-    assert sorted(gone) == ["also-lost", "lost"]
-    assert gone["lost"]["status"]["phase"] == "Failed"
-    said = condition(gone["lost"], "DisruptionTarget")
-    assert (said["reason"], said["message"]) == ("DeletionByPodGC", "PodGC: node no longer exists")
-    assert cluster.find(POD, "fine") is not None
 
 
 @at_work(PodGarbageCollector)

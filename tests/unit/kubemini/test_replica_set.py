@@ -1,7 +1,6 @@
 """ReplicaSets of the embedded cluster: how many pods, whose pods, which go first, and what the status says."""
 
 import asyncio
-import copy
 from datetime import timedelta
 from typing import Any
 
@@ -13,8 +12,8 @@ from kubemini.controllers.pods import DELETION_COST, PodState
 from kubemini.controllers.replica_set import Candidate, ReplicaSetController, rank_for_deletion
 from kubemini.kinds import POD
 from kubemini.refusals import Json, forbidden
-from kubemini.store import Change, Entry
-from tests.support.manifests import deployment, pod, replica_set
+from kubemini.store import Entry
+from tests.support.manifests import pod, replica_set
 from tests.support.workloads import SPACE, Workloads, condition, ended, name_of, names, ready
 
 NOW = 1_800_000_000.0
@@ -41,10 +40,6 @@ def controllers(body: Json) -> list[str]:
 
 def noted(body: Json, cost: str) -> None:
     body["metadata"]["annotations"] = {DELETION_COST: cost}
-
-
-def placed(body: Json, node: str) -> None:
-    body["spec"]["nodeName"] = node
 
 
 async def test_a_selector_without_any_fixed_label_adopts_and_releases_too() -> None:
@@ -77,57 +72,6 @@ async def test_nobody_adopts_a_pod_that_is_being_deleted_or_has_ended_or_has_a_c
         found = {name: controllers(cluster.get("Pod", name)) for name in ("held", "failed", "owned")}
         assert found == {"held": [], "failed": [], "owned": ["x"]}
         assert len(cluster.owned("Pod", "web")) == 1
-
-
-async def test_a_set_that_is_being_deleted_adopts_and_creates_nothing() -> None:
-    body = replica_set("web", 1)
-    body["metadata"]["finalizers"] = [HOLD]
-    async with Workloads() as cluster:
-        await running(cluster, body)
-        await cluster.delete("ReplicaSet", "web")
-        (only,) = names(cluster.pods("web"))
-        await cluster.create(pod("lone", labels={"app": "web"}))
-        await cluster.delete("Pod", only)
-        await cluster.until("it is gone", lambda: cluster.find("Pod", only) is None)
-        await cluster.settled()
-        assert controllers(cluster.get("Pod", "lone")) == []
-        assert names(cluster.all("Pod")) == ["lone"]
-        assert replicas(cluster, "web", "replicas") == 0
-
-
-async def test_a_handoff_never_leaves_fewer_ready_pods_than_are_wanted() -> None:
-    async with Workloads() as cluster:
-        await cluster.create(deployment("web", 3))
-        await cluster.rolled_out("web")
-        (owner,) = cluster.all("ReplicaSet")
-        original = names(cluster.pods("web"))[1]
-        copied = pod("copy", labels={"app": "web"})
-        copied["spec"] = copy.deepcopy(owner["spec"]["template"]["spec"])
-        await cluster.create(copied)
-        await cluster.settled()
-        assert len(cluster.owned("Pod", name_of(owner))) == 3
-
-        fewest = [3]
-        hashed = owner["spec"]["template"]["metadata"]["labels"]["pod-template-hash"]
-
-        def count(_: Change) -> None:
-            pods = cluster.pods("web")
-            fewest.append(sum(condition(each, "Ready").get("status") == "True" for each in pods))
-
-        cluster.watch("Pod", count)
-        cost = {DELETION_COST: "-2147483647"}
-        await cluster.edit("Pod", original, lambda body: body["metadata"].setdefault("annotations", {}).update(cost))
-        label = {"pod-template-hash": hashed}
-        await cluster.edit("Pod", "copy", lambda body: body["metadata"]["labels"].update(label))
-        await cluster.until("the original is gone", lambda: cluster.find("Pod", original) is None)
-        await cluster.settled()
-        assert min(fewest) == 3
-        assert names(cluster.owned("Pod", name_of(owner))).count("copy") == 1
-        assert len(cluster.pods("web")) == 3
-        after = cluster.get("Deployment", "web")
-        assert after["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "1"
-        assert after["status"]["availableReplicas"] == 3
-        assert len(cluster.all("ReplicaSet")) == 1
 
 
 async def test_a_pod_is_available_after_min_ready_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,18 +134,6 @@ async def test_what_is_refused_is_told_and_tried_again_but_not_a_hundred_times()
         await cluster.until("all are there", lambda: replicas(cluster, "web") == 50)
         await cluster.settled()
         assert not condition(cluster.get("ReplicaSet", "web"), "ReplicaFailure")
-
-
-async def test_a_set_that_is_scaled_often_ends_up_at_the_last_number() -> None:
-    async with Workloads() as cluster:
-        await cluster.create(replica_set("web", 0))
-        for wanted in (7, 2, 90, 31, 64):
-            await cluster.set("ReplicaSet", "web", replicas=wanted)
-            for _ in range(wanted // 10):
-                await asyncio.sleep(0)
-        await cluster.until("all are ready", lambda: replicas(cluster, "web") == 64)
-        await cluster.settled()
-        assert len(cluster.all("Pod")) == 64
 
 
 def candidate(name: str, node: str = "n", uid: str = "", **facts: Any) -> Candidate:

@@ -1,26 +1,9 @@
 """StatefulSets of the embedded cluster: ordinals and order, names that come back, updates, claims, and the status."""
 
-from datetime import timedelta
-from typing import Any
-
-import pytest
-
-from kubemini import clock
-from kubemini.api import NoAdmission, Review
-from kubemini.controllers.stateful_set import StatefulSetController
-from kubemini.kinds import POD
-from kubemini.refusals import Json, forbidden
+from kubemini.refusals import Json
 from kubemini.store import Change
 from tests.support.manifests import stateful_set
-from tests.support.workloads import SPACE, Workloads, ended, name_of, ready, unready
-
-REVISION = "controller-revision-hash"
-CLAIMS = [
-    {
-        "metadata": {"name": "data", "labels": {"kept": "yes"}},
-        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
-    }
-]
+from tests.support.workloads import Workloads, name_of, ready, unready
 
 
 def status(cluster: Workloads) -> Json:
@@ -47,12 +30,6 @@ async def settled(cluster: Workloads) -> Json:
     return cluster.get("StatefulSet", "db")
 
 
-def is_another(cluster: Workloads, name: str, before: Json) -> bool:
-    """Whether there is a new pod of this name."""
-    found = cluster.find("Pod", name)
-    return found is not None and found["metadata"]["uid"] != before["metadata"]["uid"]
-
-
 async def set_template(cluster: Workloads, version: str) -> None:
     def changed(body: Json) -> None:
         body["spec"]["template"]["metadata"]["annotations"] = {"version": version}
@@ -66,34 +43,6 @@ def version_of(body: Json) -> str:
 
 def versions(cluster: Workloads) -> dict[str, str]:
     return {name_of(each): version_of(each) for each in cluster.all("Pod", app="db")}
-
-
-def rolling(**options: Any) -> Json:
-    return {"type": "RollingUpdate", "rollingUpdate": options}
-
-
-async def test_a_deleted_pod_comes_back_under_its_name_when_it_is_gone() -> None:
-    async with Workloads() as cluster:
-        await running(cluster, stateful_set("db", 2))
-        before = cluster.get("Pod", "db-0")["metadata"]["uid"]
-        cluster.kubelet.ends = lambda _: False
-        await cluster.delete("Pod", "db-0")
-        await cluster.settled()
-        assert cluster.get("Pod", "db-0")["metadata"]["uid"] == before
-        cluster.kubelet.ends = lambda _: True
-        cluster.kubelet.look_again()
-        await settled(cluster)
-        assert cluster.get("Pod", "db-0")["metadata"]["uid"] != before
-
-
-async def test_a_pod_that_has_ended_is_deleted_and_made_again() -> None:
-    async with Workloads() as cluster:
-        await running(cluster, stateful_set("db", 2))
-        before = cluster.get("Pod", "db-1")
-        cluster.kubelet.write("db-1", ended)
-        await cluster.until("another is there", lambda: is_another(cluster, "db-1", before))
-        await settled(cluster)
-        assert ("SuccessfulDelete", "Delete Pod db-1 in StatefulSet db successful") in cluster.events("db")
 
 
 async def test_scaling_down_deletes_the_highest_first_and_one_at_a_time() -> None:
@@ -162,49 +111,3 @@ async def test_parallel_pods_that_are_broken_anyway_are_updated_first() -> None:
         await cluster.until("they are new", lambda: list(versions(cluster).values()).count("2") == 2)
         await cluster.settled()
         assert versions(cluster) == {"db-0": "2", "db-1": "2", "db-2": "", "db-3": ""}
-
-
-async def test_the_next_pod_waits_until_the_one_before_was_ready_for_long_enough(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    start = clock.now()
-    monkeypatch.setattr(clock, "now", lambda: start)
-    async with Workloads() as cluster:
-        await cluster.create(stateful_set("db", 2, minReadySeconds=100))
-        await cluster.until("one is ready", lambda: status(cluster).get("readyReplicas") == 1)
-        await cluster.settled()
-        assert sorted(versions(cluster)) == ["db-0"]
-        assert status(cluster)["availableReplicas"] == 0
-        controller = StatefulSetController(cluster.api)
-        wait = await controller.reconcile((SPACE, "db"))
-        assert wait is not None
-        assert 0 < wait <= 100
-        monkeypatch.setattr(clock, "now", lambda: start + timedelta(seconds=101))
-        await controller.reconcile((SPACE, "db"))
-        await cluster.until("the next is there", lambda: "db-1" in versions(cluster))
-
-
-def owners(cluster: Workloads, claim: str) -> list[tuple[str, str]]:
-    found = cluster.get("PersistentVolumeClaim", claim)["metadata"].get("ownerReferences", [])
-    return [(each["kind"], each["name"]) for each in found]
-
-
-async def test_a_pod_that_is_refused_is_told_and_the_status_too() -> None:
-    class Quota(NoAdmission):
-        allowed = False
-
-        async def admit(self, review: Review) -> Json:
-            if review.target.kind == POD and review.operation == "CREATE" and not self.allowed:
-                raise forbidden(POD, review.body["metadata"]["name"], "exceeded quota")
-            return review.body
-
-    quota = Quota()
-    async with Workloads(quota) as cluster:
-        await cluster.create(stateful_set("db", 1))
-        await cluster.until("the status is there", lambda: status(cluster).get("observedGeneration") == 1)
-        assert status(cluster)["replicas"] == 0
-        why = 'pods "db-0" is forbidden: exceeded quota'
-        said = ("FailedCreate", f"Create Pod db-0 in StatefulSet db failed error: {why}")
-        assert cluster.events("db") == [said]
-        quota.allowed = True
-        await settled(cluster)

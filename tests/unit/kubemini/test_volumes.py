@@ -6,7 +6,7 @@ from kubemini.controllers.volumes import PROVISIONER, VolumeController
 from kubemini.kinds import CLAIM, NODE, STORAGE_CLASS, VOLUME
 from kubemini.refusals import Json
 from rescheduler.model.marks import SELECTED_NODE
-from tests.unit.kubemini.controllers_at_work import SPACE, Cluster, at_work
+from tests.unit.kubemini.controllers_at_work import Cluster, at_work
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -50,24 +50,6 @@ def bound_to(cluster: Cluster, name: str) -> str:
 def on(key: str, *values: str) -> Json:
     rule = {"key": key, "operator": "In", "values": list(values)}
     return {"required": {"nodeSelectorTerms": [{"matchExpressions": [rule]}]}}
-
-
-@at_work(VolumeController)
-async def test_two_claims_never_get_the_same_volume(cluster: Cluster) -> None:
-    await volume(cluster, "only")
-    await claim(cluster, "one")
-    await claim(cluster, "two")
-    assert phases(cluster) == {"only": "Bound", "one": "Bound", "two": "Pending"}
-
-
-@at_work(VolumeController)
-async def test_a_volume_may_be_kept_for_a_claim_and_a_claim_may_name_its_volume(cluster: Cluster) -> None:
-    await volume(cluster, "kept", "9Gi", claimRef={"namespace": SPACE, "name": "special"})
-    await volume(cluster, "named", "8Gi")
-    await claim(cluster, "other", "8Gi", volumeName="named")
-    await claim(cluster, "special")
-    assert (bound_to(cluster, "special"), bound_to(cluster, "other")) == ("kept", "named")
-    assert set(phases(cluster).values()) == {"Bound"}
 
 
 @at_work(VolumeController)
