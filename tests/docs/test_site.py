@@ -58,7 +58,7 @@ class Read(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built_site(tmp_path_factory.mktemp("site"))
+    return built_site(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")

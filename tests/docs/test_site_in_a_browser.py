@@ -31,7 +31,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built_site(tmp_path_factory.mktemp("site"))
+    return built_site(tmp_path_factory)
 
 
 @pytest.fixture

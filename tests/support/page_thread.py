@@ -37,6 +37,16 @@ class InThread:
         return asyncio.run_coroutine_threadsafe(done(), self.loop).result()
 
 
+async def drop_connections() -> None:
+    """Close what a browser opened while the server closed: the server does not know it, and the loop would leak it."""
+    if accepting := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(accepting, timeout=5)
+    loop = asyncio.get_running_loop()
+    for transport in list(loop._transports.values()):  # type: ignore[attr-defined]  # asyncio has no public list
+        transport.abort()
+    await asyncio.sleep(0)  # an aborted transport closes its socket in the next turn
+
+
 @contextmanager
 def pages_in_thread(*parts: Part, port: int = 0) -> Iterator[InThread]:
     """Serve these parts on loopback; with port 0 on a free one."""
@@ -47,6 +57,7 @@ def pages_in_thread(*parts: Part, port: int = 0) -> Iterator[InThread]:
         async with serving(Pages(Metrics(), parts=parts), HERE, port) as bound:
             up.set_result((InThread(f"http://{HERE}:{bound}", asyncio.get_running_loop()), over))
             await over.wait()
+        await drop_connections()
 
     def run() -> None:
         try:
