@@ -27,7 +27,7 @@ WAITING = Order("", target="node-1", strategy="LoadBalancing", needs_approval=Tr
 def controller(space: Space) -> Iterator[None]:
     """Somebody seems to lead."""
     now = f"{format_instant(time.time()).removesuffix('Z')}.000000Z"
-    space.create(lease("kube-rescheduler", holderIdentity="one", leaseDurationSeconds=15, renewTime=now))
+    space.create(lease("kube-rescheduler", holderIdentity="one", leaseDurationSeconds=3600, renewTime=now))
     yield
     space.delete("Lease", "kube-rescheduler")
 

@@ -23,7 +23,7 @@ STATE = "kube-rescheduler-state"
 def leads(space: Space) -> Iterator[None]:
     """A controller runs there, until the end of the block."""
     now = f"{format_instant(time.time()).removesuffix('Z')}.000000Z"
-    space.create(lease("kube-rescheduler", holderIdentity="one", leaseDurationSeconds=15, renewTime=now))
+    space.create(lease("kube-rescheduler", holderIdentity="one", leaseDurationSeconds=3600, renewTime=now))
     yield
     space.delete("Lease", "kube-rescheduler")
 
