@@ -304,9 +304,7 @@ def hot(tmp_path: Path) -> str:
     "named",
     [
         ("shop/api-0",),
-        ("api-0", "-n", "shop"),
         ("pod/api-0", "-n", "shop"),
-        ("pods/api-0", "-n=shop"),
         ("shop/pod/api-0",),
         ("api-0",),
     ],

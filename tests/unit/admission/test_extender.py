@@ -159,20 +159,14 @@ def test_keys_may_be_written_in_small_letters() -> None:
     ("body", "why"),
     [
         (b"", "no ExtenderArgs"),
-        (b"\xff", "no ExtenderArgs"),
         (b"[]", "no ExtenderArgs"),
         (b"[" * 100_000, "no ExtenderArgs"),
-        (b"{}", "without Pod"),
         (b'{"Pod": null, "NodeNames": ["one"]}', "without Pod"),
         (b'{"Pod": 5, "NodeNames": ["one"]}', "Pod: "),
         (b'{"Pod": {"metadata": {}, "spec": {}}}', "neither NodeNames nor Nodes"),
         (b'{"Pod": {"metadata": {}, "spec": {}}, "NodeNames": []}', "empty list"),
-        (b'{"Pod": {"metadata": {}, "spec": {}}, "Nodes": {"items": null}}', "empty list"),
-        (b'{"Pod": {"metadata": {}, "spec": {}}, "Nodes": {}}', "empty list"),
         (b'{"Pod": {"metadata": {}, "spec": {}}, "NodeNames": [1]}', "NodeNames: "),
-        (b'{"Pod": {"metadata": {}, "spec": {}}, "NodeNames": "one"}', "NodeNames: "),
         (b'{"Pod": {"metadata": {}, "spec": {}}, "Nodes": {"items": [{}]}}', "Nodes.items[0]: "),
-        (b'{"Pod": {"metadata": {}, "spec": {}}, "Nodes": []}', "Nodes: "),
     ],
 )
 def test_what_are_no_arguments_is_refused_with_the_reason(body: bytes, why: str) -> None:
