@@ -13,7 +13,7 @@ from rescheduler.model import marks
 from rescheduler.model.objects import Node
 from rescheduler.model.plan import Plan
 from rescheduler.strategies import settings_by_name
-from tests.support.builders import Row, cluster, daemonset, deployment, near, node, pdb, pod, statefulset
+from tests.support.builders import Row, cluster, daemonset, deployment, node, pdb, pod, statefulset
 from tests.support.planning import PolicyOptions, carried_out, moves_of, planned, rejected, rejection_of
 from tests.support.policies import planned_by
 
@@ -266,13 +266,6 @@ def test_where_the_pods_fit_nowhere_the_plan_says_so() -> None:
     plan = packed(A, B, on("a", 4, 1), on("b", 6, 1))
     assert plan.moves == ()
     assert rejected(plan) == {"a0": "NoTarget"}
-
-
-def test_rules_between_pods_keep_a_node() -> None:
-    rows = deployment(
-        "web", on=["a", "b"], cpu=1, labels={"app": "web"}, anti_affinity=[near({"app": "web"}, "hostname")]
-    )
-    assert packed(A, B, rows).moves == ()
 
 
 PRICED: list[tuple[str, list[Row], dict[str, object], str]] = [

@@ -96,13 +96,6 @@ def names(cache: Cache) -> list[str]:
     return [each.name for each in cache.snapshot(0.0).nodes]
 
 
-async def test_a_streamed_list_is_whole_when_its_bookmark_says_so(backoff: Backoff) -> None:
-    script = [event("ADDED", node("a", 5)), event("ADDED", node("b", 3)), bookmark(9, LIST_ENDS)]
-    cache, reflector = await followed(ScriptedClient(script), backoff)
-    assert names(cache) == ["a", "b"]
-    assert reflector.synced.is_set()
-
-
 async def test_a_streamed_list_that_breaks_off_is_not_taken_for_whole(backoff: Backoff) -> None:
     client = ScriptedClient([event("ADDED", node("a", 5))])
     _, reflector = await followed(client, backoff)
@@ -120,34 +113,12 @@ async def test_a_watch_goes_on_where_the_last_one_ended(backoff: Backoff) -> Non
     assert [asked.get("resourceVersion") for asked in client.asked] == [None, "20", "22"]
 
 
-async def test_after_410_a_new_list_drops_what_went_unseen(backoff: Backoff, paused: list[float]) -> None:
-    client = ScriptedClient(
-        [event("ADDED", node("a", 5)), event("ADDED", node("b", 6)), bookmark(9, LIST_ENDS)],
-        [gone()],
-        [event("ADDED", node("b", 6)), event("ADDED", node("c", 30)), bookmark(31, LIST_ENDS)],
-    )
-    cache, _ = await followed(client, backoff)
-    assert names(cache) == ["b", "c"]
-    assert paused == []
-
-
 async def test_until_the_new_list_is_whole_the_old_state_stands(backoff: Backoff) -> None:
     client = ScriptedClient(
         [event("ADDED", node("a", 5)), bookmark(9, LIST_ENDS)], [gone()], [event("ADDED", node("b", 30))]
     )
     cache, _ = await followed(client, backoff)
     assert names(cache) == ["a", "b"]
-
-
-async def test_a_server_without_streamed_lists_is_read_by_pages(backoff: Backoff) -> None:
-    def page(first: bool, *items: Json) -> Page:
-        return Page(json.dumps({"items": list(items), "metadata": {}}).encode(), first, "9")
-
-    client = ScriptedClient(refused(422), pages=[page(True, node("a", 1)), page(False, node("b", 2))])
-    cache, reflector = await followed(client, backoff)
-    assert names(cache) == ["a", "b"]
-    assert reflector.synced.is_set()
-    assert client.asked[-1]["resourceVersion"] == "9"
 
 
 async def test_failures_are_tried_again_with_growing_pauses_and_told(backoff: Backoff, paused: list[float]) -> None:
