@@ -74,7 +74,7 @@ async def _serve(counts: tuple[int, int, int], port: int, *, metrics: bool) -> N
 
 
 async def _placed(cluster: EmbeddedCluster, pods: int, stop: asyncio.Event) -> None:
-    """Until so many pods have a node, or there is no room for more, or nobody wants to know any more."""
+    """Wait until so many pods have a node, or there is no room for more, or the command is interrupted."""
 
     def done() -> bool:
         entries = cluster.api.store.entries(POD)

@@ -63,7 +63,7 @@ _CONTROLLERS: tuple[type[Any], ...] = (
 class Pulse:
     """How kubelets show that they live, and how soon they are given up, in seconds.
 
-    One that died is noticed sooner than after the 40 s of a real cluster: nobody wants to wait for it here.
+    A dead one is noticed sooner than after the 40 s of a real cluster, so that demos and tests need not wait.
     """
 
     renewed_every: float = 3.0
@@ -128,11 +128,11 @@ class EmbeddedCluster:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody has anything to do now; what waits for its time (a slow start, a heartbeat) does not count."""
+        """Whether no part has work now. Work that waits for its time (a slow start, a heartbeat) does not count."""
         return self.scheduler.idle and self.kubelets.idle and all(runner.idle for runner in self._runners)
 
     def kubeconfig(self) -> dict[str, Any]:
-        """What kubectl, or we, need to talk to it; the token is in the address, because Go sends none without TLS."""
+        """A kubeconfig. The token is in the address, because Go clients send none without TLS."""
         return {
             "apiVersion": "v1",
             "kind": "Config",
@@ -175,7 +175,7 @@ class EmbeddedCluster:
                 group.create_task(part.run(), name=type(part).__name__)
 
     def _tell_owner(self, work: asyncio.Task[None]) -> None:
-        """Whoever uses the cluster need not wait for a cluster that has failed."""
+        """Cancel the task that uses a cluster that has failed."""
         if not work.cancelled() and work.exception() is not None and self._owner is not None:
             self._failed = True
             self._owner.cancel("the embedded cluster failed")

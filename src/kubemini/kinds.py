@@ -58,24 +58,16 @@ class Kind:
 
 _STATUS = ("status",)
 _SCALED = ("scale", "status")
-_ABOUT = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-_EVENT_FIELDS = (*(f"involvedObject.{each}" for each in _ABOUT), "reason", "reportingComponent", "source", "type")
-_POD_FIELDS = (
-    "spec.nodeName",
-    "spec.restartPolicy",
-    "spec.schedulerName",
-    "spec.serviceAccountName",
-    "spec.hostNetwork",
-    "status.phase",
-    "status.podIP",
-    "status.nominatedNodeName",
+_EVENT_FIELDS = (
+    *(f"involvedObject.{each}" for each in ("apiVersion", "kind", "namespace", "name", "uid", "fieldPath")),
+    "reason",
+    "type",
 )
+_POD_FIELDS = ("spec.nodeName", "spec.schedulerName", "status.phase")
 
 POD = Kind("", "v1", "Pod", "pods", ("po",), ("all",), ("binding", "eviction", "status"), _POD_FIELDS, generations=True)
 NODE = Kind("", "v1", "Node", "nodes", ("no",), (), _STATUS, ("spec.unschedulable",), namespaced=False)
-NAMESPACE = Kind(
-    "", "v1", "Namespace", "namespaces", ("ns",), (), ("finalize", "status"), ("status.phase",), namespaced=False
-)
+NAMESPACE = Kind("", "v1", "Namespace", "namespaces", ("ns",), (), _STATUS, ("status.phase",), namespaced=False)
 CLAIM = Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", ("pvc",), (), _STATUS)
 VOLUME = Kind("", "v1", "PersistentVolume", "persistentvolumes", ("pv",), (), _STATUS, namespaced=False)
 SERVICE = Kind("", "v1", "Service", "services", ("svc",), ("all",), _STATUS)

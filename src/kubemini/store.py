@@ -1,8 +1,8 @@
-"""Where the embedded cluster keeps its objects: versions, history and subscribers. Its etcd, in this process.
+"""The store: the objects of the embedded cluster with their versions, history and subscribers.
 
-`api` alone writes; everyone may read. Like etcd it keeps bytes: whoever reads an object decodes a fresh one that he
-may change, lists and watches copy bytes, and thirty thousand pods fit into the memory of a laptop. What selectors and
-controllers look things up by (labels, owners, selectable fields) is kept beside the bytes.
+Like etcd it keeps bytes. Each reader decodes an object of its own, lists and watches copy bytes, and 30,000 pods fit
+into the memory of a laptop. Labels, owners and selectable fields, by which objects are looked up, are kept beside the
+bytes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import bisect
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from sys import intern
 from typing import Any, NamedTuple
 
@@ -26,8 +25,7 @@ Key = tuple[str, str]
 HISTORY = 10_000
 """How many changes of one kind can be watched from; older ones are 410 Gone, as in a compacted etcd."""
 
-_ALIASES = {"source": "source.component"}
-_SWITCHES = frozenset({"spec.unschedulable", "spec.hostNetwork"})  # not set is the same as false
+_SWITCHES = frozenset({"spec.unschedulable"})  # not set is the same as false
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -103,7 +101,7 @@ class Store:
         self.version = 1
         self._tables: dict[str, _Table] = {}
         self._subscribers: dict[str, list[Subscriber]] = {}
-        """By table; those who want to hear of everything are under the empty name, and hear it first."""
+        """By table. Subscribers to all kinds are under the empty name, and are called first."""
 
     def get(self, kind: Kind, key: Key) -> Entry | None:
         """The newest version of an object."""
@@ -122,7 +120,7 @@ class Store:
         return [table.entries[key] for key in sorted(table.by_owner.get(uid, ()))]
 
     def since(self, kind: Kind, version: int) -> list[Change]:
-        """What has happened to a kind after a version, oldest first; refused when that is no longer known."""
+        """The changes of a kind after a version, oldest first; refused when they are no longer kept."""
         table = self._table(kind)
         if version < table.forgotten:
             raise expired(f"too old resource version: {version} ({table.forgotten})")
@@ -135,7 +133,7 @@ class Store:
         return changes
 
     def subscribe(self, subscriber: Subscriber, *kinds: Kind) -> Callable[[], None]:
-        """Have a function called, inside each write, with its change; the answer ends that. No kinds mean all."""
+        """Call a function with each change, inside the write. Returns a function that ends this. No kinds mean all."""
         names = {kind.stored_as for kind in kinds} or {""}
         for name in names:
             self._subscribers[name] = [*self._subscribers.get(name, ()), subscriber]
@@ -147,7 +145,7 @@ class Store:
         return unsubscribe
 
     def create(self, kind: Kind, body: Json) -> Entry:
-        """Keep a new object; it is given its version."""
+        """Add an object; it gets its version."""
         key = key_of(body)
         table = self._table(kind)
         if key in table.entries:
@@ -161,7 +159,7 @@ class Store:
         return entry
 
     def replace(self, kind: Kind, body: Json, expected: int) -> Entry:
-        """Keep a new version of an object, if the one that it replaces is still the newest."""
+        """Add a new version of an object, if `expected` is still its newest one."""
         key = key_of(body)
         table = self._table(kind)
         before = self._expect(kind, key, expected)
@@ -172,7 +170,7 @@ class Store:
         return entry
 
     def delete(self, kind: Kind, body: Json, expected: int) -> Entry:
-        """Let go of an object, if this is still its newest version; `body` is how it looked at last."""
+        """Remove an object, if `expected` is still its newest version; `body` is its last state."""
         key = key_of(body)
         table = self._table(kind)
         before = self._expect(kind, key, expected)
@@ -187,7 +185,7 @@ class Store:
     def _table(self, kind: Kind) -> _Table:
         name = kind.stored_as
         if name not in self._tables:
-            self._tables[name] = _Table(forgotten=self.version)  # nobody knows what was before there was this kind
+            self._tables[name] = _Table(forgotten=self.version)  # nothing before this version was kept
         return self._tables[name]
 
     def _expect(self, kind: Kind, key: Key, expected: int) -> Entry:
@@ -225,7 +223,7 @@ class Store:
         if len(table.history) == HISTORY:
             table.forgotten = table.history[0].version
         table.history.append(change)
-        for name in ("", change.kind.stored_as):  # ledgers that hear of everything first: others look things up in them
+        for name in ("", change.kind.stored_as):  # indexes of all kinds first: other subscribers read them
             for subscriber in self._subscribers.get(name, ()):
                 subscriber(change)
 
@@ -241,14 +239,9 @@ def _owners(metadata: Json) -> Iterator[Owner]:
         yield Owner(owner["uid"], owner["kind"], owner["name"], bool(owner.get("controller")))
 
 
-@lru_cache
-def _steps(path: str) -> list[str]:
-    return _ALIASES.get(path, path).split(".")
-
-
 def _field(body: Json, path: str) -> str:
     value: Any = body
-    for step in _steps(path):
+    for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None
     if isinstance(value, bool) or path in _SWITCHES:
         return str(bool(value)).lower()
