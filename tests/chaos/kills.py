@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from tests.chaos.cases import CASES, Case, Stage
-from tests.chaos.lives import Life, Setting, holder
+from tests.chaos.lives import Life, Setting, forget_lease, holder
 from tests.support.auditor import Auditor
 from tests.support.killing import FIRST, IN_REQUEST, LEAVING, POINTS, STORED, STORING, Point
 from tests.support.ready_watch import ReadyWatch
@@ -196,6 +196,8 @@ def _life(stage: Stage, setting: Setting, move: tuple[Case, str], at: Point) -> 
     """A life that is to end there; it is ended by us when it has missed it. None if it lost its lead before."""
     case, name = move
     over_since: list[float] = []
+    if setting.forgets_leases:
+        forget_lease(stage.space.api)
 
     with Life(setting, at, f"{stage.space.name}/{name}") as life:
 

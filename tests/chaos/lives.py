@@ -58,6 +58,8 @@ class Setting:
     kubeconfig: Path
     folder: Path
     config: Json = field(default_factory=lambda: CONFIG)
+    forgets_leases: bool = False
+    """Whether the lease of a dead controller is deleted, so that the next one to be killed need not wait for it."""
 
     @property
     def log(self) -> Path:

@@ -126,7 +126,7 @@ def test_a_certificate_that_is_due_is_renewed_while_pods_are_made(space: Space, 
         until("it serves", lambda: not ours.serving.why_not())
         registered_with(ours, before.bundle)
         until("it is asked", lambda: is_asked(space))
-        with Creation(space, 200) as creation:
+        with Creation(space, 60) as creation:
             creation.goes_on()
             assert ours.keep() == ""
             after = stored(space, settings)
@@ -143,7 +143,7 @@ def test_a_new_authority_takes_over_while_pods_are_made(space: Space, settings: 
         until("it serves", lambda: not ours.serving.why_not())
         registered_with(ours, before.bundle)
         until("it is asked", lambda: is_asked(space))
-        with Creation(space, 200) as creation:
+        with Creation(space, 60) as creation:
             creation.goes_on()
             assert ours.keep() == ""  # announces it
             assert stored(space, settings) == before
@@ -168,7 +168,7 @@ def test_a_new_authority_takes_over_while_pods_are_made(space: Space, settings: 
 def test_a_deleted_secret_is_made_anew_without_a_failed_call(space: Space, settings: WebhookSettings) -> None:
     with leader(space, settings) as ours:
         before = stored(space, settings)
-        with Creation(space, 200) as creation:
+        with Creation(space, 60) as creation:
             creation.goes_on()
             space.api.delete(f"{secrets_of(settings)}/{settings.secret}")
             assert ours.keep() == ""
@@ -235,7 +235,7 @@ def test_given_files_are_served_and_changed_ones_taken_up(space: Space, home: st
     settings = settings_of(home, files=files)
     with leader(space, settings):
         assert trusted(space, settings) == authority.certificate.read_bytes()
-        with Creation(space, 200) as creation:
+        with Creation(space, 60) as creation:
             creation.goes_on()
             files.key.write_bytes(b"half")  # somebody is writing
             second = authority.server("second")

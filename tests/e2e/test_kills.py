@@ -1,6 +1,6 @@
 """A controller is killed by SIGKILL in the middle of a move; its successor ends the move or takes all of it back.
 
-Real processes, real signals, and a new leader that waits for the lease of the dead one. The real control plane sees
+Real processes, real signals, and a last leader that waits for the lease of the dead one. The real control plane sees
 one death in every method, the embedded cluster more of them; `make chaos` sees hundreds. In every round a new
 controller dies in the next move while it goes on with what the dead left, so each of them finds a mess.
 """
@@ -57,7 +57,7 @@ def four_nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
 
 
 def nothing_is_lost_and_nothing_left(cluster: ClusterUnderTest, kills: list[Kill], folder: Path) -> None:
-    setting = Setting(cluster.kubeconfig, folder)
+    setting = Setting(cluster.kubeconfig, folder, forgets_leases=True)
     with four_nodes(cluster) as nodes, stage(cluster, nodes, CASES) as made:
         for round_of_kills in rounds_of(kills):
             done = run_round(made, setting, round_of_kills, print)

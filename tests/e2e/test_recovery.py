@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of
+from tests.support.both_clusters import ClusterUnderTest, Space, name_of
 from tests.support.manifests import deployment, job, on, pod, stateful_set
 from tests.support.misbehaviour import Misbehaviour
 from tests.support.recovering import (
@@ -40,7 +41,7 @@ WAYS = {
 
 @pytest.fixture
 def nodes(cluster: ClusterUnderTest) -> Iterator[list[str]]:
-    names = cluster.add_nodes(4, prefix="recovering")
+    names = cluster.add_nodes(5, prefix="recovering")
     yield names
     cluster.remove_nodes(names)
 
@@ -63,26 +64,53 @@ def crashing(node: str) -> Misbehaviour:
 def failing(space: Space, body: Json, node: str, nodes: list[str]) -> None:
     """The workload, whose pods are all on the bad node, and fail."""
     with only_open(space, node, nodes):
-        space.create(body)
-        app, wanted = body["metadata"]["labels"]["app"], body["spec"].get("replicas", 1)
-        until(f"{app} is on {node}", lambda: landed_on(space, app, node) == wanted)
+        place(space, body, node)
+
+
+def place(space: Space, body: Json, node: str) -> None:
+    """Create the workload, and wait for its pods on the only node that is open."""
+    space.create(body)
+    app, wanted = body["metadata"]["labels"]["app"], body["spec"].get("replicas", 1)
+    until(f"{app} is on {node}", lambda: landed_on(space, app, node) == wanted)
 
 
 def landed_on(space: Space, app: str, node: str) -> int:
     return sum(each["spec"].get("nodeName") == node for each in space.pods(app))
 
 
-def test_a_deployment_whose_pods_crash_on_one_node_is_healthy_elsewhere(
+def test_pods_of_every_kind_that_crash_on_one_node_are_healthy_elsewhere(
     space: Space, nodes: list[str], either_way: Recovering
 ) -> None:
     bad = nodes[0]
-    web = crashing(bad).of(retried(deployment("web", 4), "3", **{"team.example/owner": "shop"}))
-    failing(space, web, bad, nodes)
+    owned = {"team.example/owner": "shop"}
+    lone = crashing(bad).of(retried(pod("lone"), "2", **owned))
+    with only_open(space, bad, nodes):
+        for body in (
+            crashing(bad).of(retried(deployment("web", 4), "3", **owned)),
+            crashing(bad).of(retried(stateful_set("db", 2, podManagementPolicy="Parallel"))),
+            finishing_elsewhere(retried(job("work", backoffLimit=PATIENT)), bad),
+            lone,
+        ):
+            place(space, body, bad)
+    uids = {kind: space.get(kind, name)["metadata"]["uid"] for kind, name in (("Pod", "lone"), ("Job", "work"))}
+    since = space.version("Job")
     with either_way.run() as controller:
-        found = settled(space, "web", 4, bad)
-        kept = until("it is recorded", lambda: record(space, "Deployment", "web"), [controller])
+        pods = settled(space, "web", 4, bad)
+        settled(space, "db", 2, bad)
+        (copy,) = settled(space, "lone", 1, bad)
+        space.reaches("Job", "work", "is complete", lambda found: found["status"].get("succeeded"))
+        until("the record of what is done is cleared", lambda: not record(space, "Job", "work"), [controller])
+        until("it is recorded", lambda: record(space, "Deployment", "web"), [controller])
         assert controller.stop() == 0
-    assert landed(found) <= set(nodes[1:])
+    of_the_deployment(space, pods, bad)
+    of_the_stateful_set(space, bad)
+    of_the_job(space, since, uids["Job"], bad)
+    of_the_copy(space, copy, uids["Pod"], bad)
+
+
+def of_the_deployment(space: Space, pods: list[Json], bad: str) -> None:
+    assert bad not in landed(pods)
+    kept = record(space, "Deployment", "web")
     assert set(kept["nodes"]) == {bad}
     assert kept["nodes"][bad]["reason"] == "CrashLoopBackOff"
     assert 4 <= kept["count"] <= 12, "each pod at least once, and no more often than its budget says"
@@ -91,46 +119,46 @@ def test_a_deployment_whose_pods_crash_on_one_node_is_healthy_elsewhere(
     assert made["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "1", "its template is not touched"
 
 
-def test_each_pod_of_a_stateful_set_has_a_record_of_its_own(
-    space: Space, nodes: list[str], either_way: Recovering
-) -> None:
-    bad = nodes[0]
-    db = crashing(bad).of(retried(stateful_set("db", 2, podManagementPolicy="Parallel")))
-    failing(space, db, bad, nodes)
-    with either_way.run():
-        settled(space, "db", 2, bad)
-        kept = record(space, "StatefulSet", "db")
+def of_the_stateful_set(space: Space, bad: str) -> None:
+    """Each of its pods has a record of its own."""
+    kept = record(space, "StatefulSet", "db")
     assert set(kept["pods"]) == {"db-0", "db-1"}
     assert all(set(each["nodes"]) == {bad} and each["count"] <= 3 for each in kept["pods"].values())
 
 
-def test_a_job_goes_on_elsewhere_and_is_never_made_anew(space: Space, nodes: list[str], either_way: Recovering) -> None:
-    bad = nodes[0]
-    body = retried(job("work", backoffLimit=PATIENT))
-    body["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"
-    Misbehaviour("CrashLoopBackOff", on=[bad], restarts_every=0.2, completes_in=2).of(body)
-    failing(space, body, bad, nodes)
-    uid, since = space.get("Job", "work")["metadata"]["uid"], space.version("Job")
-    with either_way.run() as controller:
-        done = space.reaches("Job", "work", "is complete", lambda found: found["status"].get("succeeded"))
-        until("the record of what is done is cleared", lambda: not record(space, "Job", "work"), [controller])
-    assert done["metadata"]["uid"] == uid
+def of_the_job(space: Space, since: str, uid: str, bad: str) -> None:
+    """It went on, and was never made anew."""
     recorded = space.events("Job", since, is_recorded)[-1]["object"]
-    kept = json.loads(recorded["metadata"]["annotations"][FAILURES])
-    assert set(kept["nodes"]) == {bad}
+    assert space.get("Job", "work")["metadata"]["uid"] == recorded["metadata"]["uid"] == uid
+    assert set(json.loads(recorded["metadata"]["annotations"][FAILURES])["nodes"]) == {bad}
+
+
+def of_the_copy(space: Space, found: Json, original: str, bad: str) -> None:
+    """It carries the labels and annotations of the pod that no controller manages, and tells where it comes from."""
+    notes, labels = found["metadata"]["annotations"], found["metadata"]["labels"]
+    prefix = "scheduler.alpha.kubernetes.io/"
+    assert name_of(found).startswith("rescheduled-lone-")
+    assert notes[f"{prefix}original-pod"] == original
+    assert notes[f"{prefix}original-pod-name"] == "lone"
+    assert labels[f"{prefix}migrated-from"] == bad
+    assert notes["team.example/owner"] == "shop"
+    assert record(space, "Pod", name_of(found))["count"] == 1
+
+
+def finishing_elsewhere(body: Json, bad: str) -> Json:
+    """The Job, whose pods crash on the bad node and are done in two seconds on others."""
+    body["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"
+    return Misbehaviour("CrashLoopBackOff", on=[bad], restarts_every=0.2, completes_in=2).of(body)
 
 
 def is_recorded(event: Json) -> bool:
     return FAILURES in (event["object"]["metadata"].get("annotations") or {})
 
 
-@pytest.mark.real_only
-@pytest.mark.real_only
-def test_a_cron_jobs_record_is_kept_on_the_cron_job(space: Space, nodes: list[str], either_way: Recovering) -> None:
+@pytest.mark.real_only  # the embedded cluster runs no CronJobs
+def test_a_cron_jobs_record_is_kept_on_the_cron_job(space: Space, nodes: list[str], by_webhook: Recovering) -> None:
     bad = nodes[0]
-    run = job("nightly", backoffLimit=PATIENT)
-    run["spec"]["template"]["spec"]["restartPolicy"] = "OnFailure"
-    Misbehaviour("CrashLoopBackOff", on=[bad], restarts_every=0.2, completes_in=2).of(run)
+    run = finishing_elsewhere(job("nightly", backoffLimit=PATIENT), bad)
     nightly = {
         "apiVersion": "batch/v1",
         "kind": "CronJob",
@@ -144,72 +172,52 @@ def test_a_cron_jobs_record_is_kept_on_the_cron_job(space: Space, nodes: list[st
     with only_open(space, bad, nodes):
         space.cluster.kubectl("-n", space.name, "create", "job", "by-hand", "--from=cronjob/nightly")
         until("it is on the bad node", lambda: landed_on(space, "nightly", bad) == 1)
-    with either_way.run() as controller:
+    with by_webhook.run() as controller:
         kept = until("it is recorded", lambda: record(space, "CronJob", "nightly"), [controller])
         space.reaches("Job", "by-hand", "is complete", lambda found: found["status"].get("succeeded"))
     assert set(kept["nodes"]) == {bad}
     assert FAILURES not in space.get("Job", "by-hand")["metadata"].get("annotations", {})
 
 
-def test_a_pod_that_nobody_manages_is_made_anew_elsewhere_under_its_marks(
-    space: Space, nodes: list[str], either_way: Recovering
-) -> None:
-    bad = nodes[0]
-    lone = crashing(bad).of(retried(pod("lone"), "2", **{"team.example/owner": "shop"}))
-    failing(space, lone, bad, nodes)
-    uid = space.get("Pod", "lone")["metadata"]["uid"]
-    with either_way.run():
-        (found,) = settled(space, "lone", 1, bad)
-    notes, labels = found["metadata"]["annotations"], found["metadata"]["labels"]
-    prefix = "scheduler.alpha.kubernetes.io/"
-    assert name_of(found).startswith("rescheduled-lone-")
-    assert notes[f"{prefix}original-pod"] == uid
-    assert notes[f"{prefix}original-pod-name"] == "lone"
-    assert labels[f"{prefix}migrated-from"] == bad
-    assert notes["team.example/owner"] == "shop"
-    assert record(space, "Pod", name_of(found))["count"] == 1
-
-
-def test_a_pod_that_fails_everywhere_is_moved_as_often_as_its_budget_says_and_no_more(
+def test_what_cannot_be_helped_is_reported_and_left_as_it_is(
     space: Space, nodes: list[str], by_webhook: Recovering
 ) -> None:
-    space.create(Misbehaviour("CrashLoopBackOff", restarts_every=0.2).of(retried(deployment("web", 1), "2")))
-    with by_webhook.run() as controller:
-        until("people are told", lambda: "RetriesExhausted" in reasons(space, "web"), [controller], seconds=90)
-        kept = record(space, "Deployment", "web")
-        (last,) = space.exactly("web", 1)
-        assert kept["count"] == 2
-        # It stays where it is from now on: two more rounds of its crash loop do not have it deleted.
-        restarts = last["status"]["containerStatuses"][0]["restartCount"]
-        again = space.reaches(
-            "Pod",
-            name_of(last),
-            "crashes on",
-            lambda found: found["status"]["containerStatuses"][0]["restartCount"] >= restarts + 2,
-        )
-        assert again["metadata"]["uid"] == last["metadata"]["uid"]
-    assert reasons(space, "web").count("RetriesExhausted") == 1
+    """One workload spends its retries, one fails on several nodes, and one may run on a single node only."""
+    hopeless = Misbehaviour("CrashLoopBackOff", restarts_every=0.2)
+    pinned = deployment("pinned", 1)
+    pinned["spec"]["template"]["spec"]["nodeSelector"] = on(nodes[0])
+    for body in (retried(deployment("spent", 1), "2"), retried(deployment("faulty", 1), "20"), retried(pinned, "2")):
+        space.create(hopeless.of(body))
+    with by_webhook.run(recovery={**QUICK, "faultNodes": 4}) as controller:
+        for app, reason in (
+            ("faulty", "WorkloadAtFault"),
+            ("pinned", "NoNodeLeft"),
+            ("pinned", "RetriesExhausted"),
+            ("spent", "RetriesExhausted"),
+        ):
+            until(f"{app}: {reason}", partial(is_told, space, app, reason), [controller], seconds=90)
+        assert record(space, "Deployment", "faulty")["count"] < 20
+        assert landed(space.exactly("pinned", 1)) == {nodes[0]}, "there is no other node, and it is still tried"
+        assert record(space, "Deployment", "spent")["count"] == 2
+        stays_where_it_is(space, "spent")
+    assert reasons(space, "spent").count("RetriesExhausted") == 1
 
 
-def test_what_fails_on_several_nodes_is_the_workloads_own_fault(
-    space: Space, nodes: list[str], by_webhook: Recovering
-) -> None:
-    space.create(Misbehaviour("CrashLoopBackOff", restarts_every=0.2).of(retried(deployment("web", 1), "20")))
-    with by_webhook.run(recovery={**QUICK, "faultNodes": 3}) as controller:
-        until("people are told", lambda: "WorkloadAtFault" in reasons(space, "web"), [controller], seconds=90)
-        assert record(space, "Deployment", "web")["count"] < 20
+def is_told(space: Space, app: str, reason: str) -> bool:
+    return reason in reasons(space, app)
 
 
-def test_when_no_node_is_left_the_list_is_cleared_and_people_are_told(
-    space: Space, nodes: list[str], by_webhook: Recovering
-) -> None:
-    web = deployment("web", 1)
-    web["spec"]["template"]["spec"]["nodeSelector"] = on(nodes[0])
-    space.create(Misbehaviour("CrashLoopBackOff", restarts_every=0.2).of(retried(web, "2")))
-    with by_webhook.run() as controller:
-        until("people are told", lambda: "NoNodeLeft" in reasons(space, "web"), [controller], seconds=90)
-        until("it is exhausted", lambda: "RetriesExhausted" in reasons(space, "web"), [controller], seconds=90)
-        assert landed(space.exactly("web", 1)) == {nodes[0]}, "there is no other node, and it is still tried"
+def stays_where_it_is(space: Space, app: str) -> None:
+    """Two more rounds of its crash loop do not have its pod deleted."""
+    (last,) = space.exactly(app, 1)
+    restarts = last["status"]["containerStatuses"][0]["restartCount"]
+    again = space.reaches(
+        "Pod",
+        name_of(last),
+        "crashes on",
+        lambda found: found["status"]["containerStatuses"][0]["restartCount"] >= restarts + 2,
+    )
+    assert again["metadata"]["uid"] == last["metadata"]["uid"]
 
 
 def test_a_workload_that_is_healthy_again_has_its_record_cleared_everywhere(
@@ -224,13 +232,3 @@ def test_a_workload_that_is_healthy_again_has_its_record_cleared_everywhere(
         until("so are its copies", lambda: not copied(space, "web"), [controller])
     notes = space.get("Deployment", "web")["metadata"]["annotations"]
     assert (notes["scheduling-retries"], notes["a/b"]) == ("3", "c")
-
-
-def test_two_hundred_pods_are_made_although_the_webhook_is_killed_in_the_middle(
-    space: Space, nodes: list[str], by_webhook: Recovering
-) -> None:
-    with by_webhook.run() as controller:
-        space.create(deployment("many", 200, cpu="10m"))
-        until("some are there", lambda: len(space.pods("many")) > 40)
-        controller.kill()
-        until("all are Ready", lambda: sum(map(is_ready, space.pods("many"))) == 200, seconds=180)

@@ -35,19 +35,19 @@ def controller(request: pytest.FixtureRequest, space: Space, nodes: list[str], t
         yield started
 
 
-def moved(space: Space, pod: str, target: str, controller: Controller) -> Json:
+def moved(space: Space, pod: str, target: str, controller: Controller, name: str = "m") -> Json:
     """A migration by eviction, when it is over."""
     body = {
         "apiVersion": "rescheduler.io/v1alpha1",
         "kind": "PodMigration",
-        "metadata": {"name": "m"},
+        "metadata": {"name": name},
         "spec": {"pod": {"name": pod}, "target": target, "method": "evict"},
     }
     path = MIGRATIONS.format(space.name)
     space.api.post(path, body)
 
     def over() -> Json | None:
-        found: Json = space.api.get(f"{path}/m")
+        found: Json = space.api.get(f"{path}/{name}")
         return found if found.get("status", {}).get("completionTime") else None
 
     return until("the move is over", over, [controller])
@@ -68,30 +68,36 @@ def nothing_is_left(space: Space, controller: Controller) -> None:
             assert not each["spec"].get("paused")
 
 
-def test_a_pod_of_a_deployment_comes_to_its_target_and_its_template_is_not_touched(
+def test_a_pod_that_is_evicted_comes_to_its_target_and_its_template_is_not_touched(
     space: Space, nodes: list[str], controller: Controller
 ) -> None:
     space.create(deployment("web", 2, strategy={"type": "Recreate"}))
+    space.create(stateful_set("database", 3, podManagementPolicy="Parallel"))
     space.rolled_out("web")
+    until("all are Ready", lambda: sum(map(is_ready, space.pods("database"))) == 3)
+    comes_to_its_target(space, nodes, controller)
+    keeps_its_name(space, nodes, controller)
+    nothing_is_left(space, controller)
+
+
+def comes_to_its_target(space: Space, nodes: list[str], controller: Controller) -> None:
+    """A pod of the Deployment."""
     before, pod = space.replica_set("web"), space.pods("web")[0]
     target = other_node(pod, nodes)
-    status = moved(space, name_of(pod), target, controller)["status"]
+    status = moved(space, name_of(pod), target, controller, "of-the-deployment")["status"]
     assert status["phase"] == "Completed", status
     new = space.get("Pod", status["replacement"]["name"])
     assert (new["spec"]["nodeName"], is_ready(new)) == (target, True)
     assert new["metadata"]["labels"][f"{PREFIX}migrated-from"] == pod["spec"]["nodeName"]
     after = space.replica_set("web")
     assert after["metadata"]["generation"] == before["metadata"]["generation"]
-    nothing_is_left(space, controller)
 
 
-def test_a_pod_of_a_stateful_set_comes_to_its_target(space: Space, nodes: list[str], controller: Controller) -> None:
-    space.create(stateful_set("database", 3, podManagementPolicy="Parallel"))
-    until("all are Ready", lambda: sum(map(is_ready, space.pods("database"))) == 3)
+def keeps_its_name(space: Space, nodes: list[str], controller: Controller) -> None:
+    """A pod of the StatefulSet."""
     pod = space.get("Pod", "database-1")
     target = other_node(pod, nodes)
-    status = moved(space, "database-1", target, controller)["status"]
+    status = moved(space, "database-1", target, controller, "of-the-stateful-set")["status"]
     assert status["phase"] == "Completed", status
     assert space.get("Pod", "database-1")["spec"]["nodeName"] == target
     assert space.get("Pod", "database-1")["metadata"]["uid"] != pod["metadata"]["uid"]
-    nothing_is_left(space, controller)

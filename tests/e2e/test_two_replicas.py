@@ -20,6 +20,7 @@ LEASE = "kube-rescheduler"
 MAINTENANCE = "scheduler.alpha.kubernetes.io/maintenance"
 APPS, REPLICAS = 6, 3
 FIRST, SECOND = "replica-a", "replica-b"
+LEASE_TIMES = {"leaseDuration": "8s", "renewDeadline": "6s", "retryPeriod": "500ms"}
 
 
 @pytest.fixture
@@ -66,7 +67,9 @@ def test_a_leader_that_was_frozen_past_its_lease_writes_nothing_more(
     space: Space, full_node: str, tmp_path: Path
 ) -> None:
     cluster, api = space.cluster, space.api
-    config = write_config(tmp_path / "config.yaml", space.name, enabledStrategies=["NodeMaintenance"])
+    election = {**LEASE_TIMES, "resourceNamespace": space.name}
+    fields = {"enabledStrategies": ["NodeMaintenance"], "leaderElection": election}
+    config = write_config(tmp_path / "config.yaml", space.name, **fields)
     with (
         recorded(space) as record,
         Controller(kubeconfig(cluster, FIRST), config, tmp_path / "first.log") as first,

@@ -20,6 +20,7 @@ import pytest
 from rescheduler.recovery.avoidance import avoided_by
 from tests.e2e.test_recovery import crashing, failing
 from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of
+from tests.support.examples import examples
 from tests.support.fault_proxy import FaultProxy, Odds, Upstream
 from tests.support.manifests import deployment
 from tests.support.recovering import CONFIGURATION, Recovering, Replica, is_in_force, record, retried, settled
@@ -27,6 +28,7 @@ from tests.support.switch import Switch
 from tests.testbed.api import ApiError, Json
 from tests.testbed.processes import free_port, until
 
+MANY = examples(few=60, many=200)
 SLOW_TO_READ = Odds(requests={"slow": 1.0}, watches={"error 503": 1.0}, slow=(6.0, 6.0))
 """Every request takes so long that nothing is known when it is looked at, and nothing can be watched."""
 
@@ -127,19 +129,19 @@ def said_of_readiness(replica: Replica) -> tuple[int, str] | None:
     return (status, text) if status else None
 
 
-def test_of_two_hundred_pods_none_is_lost_when_the_controller_is_killed_and_comes_back_in_the_middle(
+def test_of_many_pods_none_is_lost_when_the_controller_is_killed_and_comes_back_in_the_middle(
     space: Space, nodes: list[str], ours: Recovering
 ) -> None:
     with in_force(ours) as first:
-        space.create(deployment("many", 200, cpu="10m"))
-        until("some are there", lambda: len(space.pods("many")) > 40)
+        space.create(deployment("many", MANY, cpu="10m"))
+        until("some are there", lambda: len(space.pods("many")) > MANY // 5)
         first.controller.kill()
     with in_force(ours):
-        until("all are Ready", lambda: sum(map(is_ready, space.pods("many"))) == 200, seconds=120)
-        assert len(space.exactly("many", 200, "Running")) == 200
+        until("all are Ready", lambda: sum(map(is_ready, space.pods("many"))) == MANY, seconds=120)
+        assert len(space.exactly("many", MANY, "Running")) == MANY
 
 
-def test_certificates_are_made_anew_while_two_hundred_pods_are_made_and_each_is_asked_about(
+def test_certificates_are_made_anew_while_many_pods_are_made_and_each_is_asked_about(
     space: Space, nodes: list[str], tmp_path: Path
 ) -> None:
     with Switch() as switch:
@@ -151,9 +153,9 @@ def test_certificates_are_made_anew_while_two_hundred_pods_are_made_and_each_is_
             space.api.delete(secret_of(ours))
             rehearsed: list[Json] = []
             for replicas, what, reached in (
-                (100, "a new CA is announced", lambda: trusted(space).count("BEGIN") == 2),
-                (150, "the new certificate is served", lambda: served(found) != before),
-                (200, "the webhook is in force", lambda: is_in_force(found.controller)),
+                (MANY // 2, "a new CA is announced", lambda: trusted(space).count("BEGIN") == 2),
+                (3 * MANY // 4, "the new certificate is served", lambda: served(found) != before),
+                (MANY, "the webhook is in force", lambda: is_in_force(found.controller)),
             ):
                 with Rehearsal(space) as rehearsal:
                     made = grown(space, replicas)

@@ -100,15 +100,14 @@ def test_failed_pods_are_kept_off_their_node_by_the_replica_that_does_not_lead(
             assert each.page("/readyz?verbose") == (200, "[+]caches ok\n[+]webhook ok\nreadyz check passed\n")
 
 
-@pytest.mark.parametrize("steering", ["prefer", "nominate"])
 def test_an_evicted_pod_comes_to_its_target_by_answers_of_the_replica_that_does_not_lead(
-    space: Space, nodes: list[str], tmp_path: Path, steering: str
+    space: Space, nodes: list[str], tmp_path: Path
 ) -> None:
     space.create(stateful_set("database", 3, podManagementPolicy="Parallel"))
     until("all are Ready", lambda: sum(map(is_ready, space.pods("database"))) == 3)
     before = space.get("Pod", "database-1")
     target = other_node(before, nodes)
-    with pair(space, tmp_path, steering) as ours:
+    with pair(space, tmp_path, "nominate") as ours:
         asked = ours.leader.asked(), ours.follower.asked()
         status = moved(space, "database-1", target, ours.leader.controller)["status"]
         assert status["phase"] == "Completed", status
@@ -127,7 +126,7 @@ def prefers(pod: Json, node: str) -> bool:
     return any(each["weight"] == 100 and node in str(each["preference"]) for each in terms)
 
 
-@pytest.mark.parametrize("next_leader", ["soon", "late"])
+@pytest.mark.parametrize("next_leader", ["soon", pytest.param("late", marks=pytest.mark.real_only)])
 def test_a_pod_that_a_dead_leader_has_held_back_runs_and_its_move_ends(
     space: Space, nodes: list[str], tmp_path: Path, next_leader: str
 ) -> None:

@@ -7,8 +7,6 @@ Nothing here knows how moves are made: it goes by the objects, and by the record
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.both_clusters import Items, Space, is_ready, name_of
-from tests.support.controller_process import PROGRAM, Controller
+from tests.support.cli import rescheduler
+from tests.support.controller_process import Controller
 from tests.support.manifests import budget, daemon_set, deployment, pod, stateful_set
 from tests.support.migrations import MIGRATIONS
 from tests.support.pod_record import PodRecord
@@ -182,10 +181,10 @@ def app_of(migration: Json) -> str:
 def planned(kubeconfig: Path, config: Path) -> Json:
     """What `rescheduler plan` says now."""
     flags = ["--kubeconfig", str(kubeconfig), "--config", str(config), "-o", "json", "--exit-code"]
-    done = subprocess.run([PROGRAM, "plan", *flags], capture_output=True, text=True, check=False)
-    assert done.returncode in (0, SOMETHING_TO_MOVE), done.stderr
-    plan: Json = json.loads(done.stdout)
-    assert bool(plan["moves"]) == (done.returncode == SOMETHING_TO_MOVE)
+    done = rescheduler("plan", *flags)
+    assert done.code in (0, SOMETHING_TO_MOVE), done.said
+    plan: Json = done.data
+    assert bool(plan["moves"]) == (done.code == SOMETHING_TO_MOVE)
     return plan
 
 
