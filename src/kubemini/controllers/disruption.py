@@ -143,16 +143,19 @@ class DisruptionController:
 
     def _note_pod(self, change: Change) -> list[Key]:
         """The budgets that select a pod, or did until now."""
-        pod, selecting = change.entry, []
-        for key, selector in self._selectors.get(pod.key[0], {}).items():
-            members = self._members[key]
-            if selector.matches(pod.labels) and change.type != "DELETED":
-                members.add(pod.key)
-                selecting.append(key)
-            elif pod.key in members:
-                members.remove(pod.key)
-                selecting.append(key)
-        return selecting
+        pod, before = change.entry, change.before
+        selectors = self._selectors.get(pod.key[0], {})
+        selected = [key for key in selectors if pod.key in self._members[key]]
+        selecting: list[Key] = []
+        if change.type != "DELETED":
+            if before is not None and before.labels == pod.labels:
+                return selected  # most changes are of this kind, and matching all selectors is slow
+            selecting = [key for key, selector in selectors.items() if selector.matches(pod.labels)]
+        for key in selected:
+            self._members[key].discard(pod.key)
+        for key in selecting:
+            self._members[key].add(pod.key)
+        return list(dict.fromkeys([*selected, *selecting]))
 
     def _count(self, pods: Sequence[Entry]) -> Pods:
         staying = [pod for pod in pods if not pod.deleting]
