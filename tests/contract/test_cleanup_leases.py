@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import secrets
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.both_clusters import ClusterUnderTest, Space
+from tests.support.controller_process import SECONDS_TO_END
+from tests.support.forking import ForkedProcess
 from tests.support.manifests import lease
+from tests.support.shell import clean_up
 from tests.testbed.processes import until
 
 CONFIG = """apiVersion: rescheduler.io/v1alpha1
 kind: ReschedulerConfiguration
 leaderElection: {{resourceName: {0}, resourceNamespace: {0}, leaseDuration: 6s, renewDeadline: 5s, retryPeriod: 100ms}}
 """
-PROGRAM = str(Path(sys.executable).parent / "rescheduler")
 
 
 @pytest.fixture
@@ -42,38 +42,39 @@ def _leaves(space: Space, name: str) -> bool:
     return "deletionTimestamp" in space.get("Lease", name)["metadata"]
 
 
-def cleanup(cluster: ClusterUnderTest, folder: Path, namespace: str) -> subprocess.Popen[str]:
-    """The command, for a Lease in this namespace that has the namespace's name: no other test's is met."""
+def flags(folder: Path, namespace: str) -> tuple[str, ...]:
+    """For a Lease in this namespace that has the namespace's name: no other test's is met."""
     config = folder / "config.yaml"
     config.write_text(CONFIG.format(namespace))
-    command = [PROGRAM, "cleanup", "--kubeconfig", str(cluster.kubeconfig), "--yes", "--config", str(config)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return "--yes", "--config", str(config)
 
 
-def succeeds(running: subprocess.Popen[str]) -> None:
-    _, said = running.communicate()
-    assert running.returncode == 0, said
+def succeeds(code: int, said: str) -> None:
+    assert code == 0, said
     assert "being terminated" not in said
 
 
 def test_in_a_namespace_that_is_being_deleted_nobody_leads(ending: Space, tmp_path: Path) -> None:
     ending.patch("Lease", ending.name, {"metadata": {"finalizers": None}})
-    with cleanup(ending.cluster, tmp_path, ending.name) as running:
-        succeeds(running)
+    ran = clean_up(ending.cluster, *flags(tmp_path, ending.name))
+    succeeds(ran.code, ran.said)
 
 
 def test_in_a_namespace_that_is_not_there_nobody_leads(cluster: ClusterUnderTest, tmp_path: Path) -> None:
-    with cleanup(cluster, tmp_path, "gone-with-the-release") as running:
-        succeeds(running)
+    ran = clean_up(cluster, *flags(tmp_path, "gone-with-the-release"))
+    succeeds(ran.code, ran.said)
 
 
 def test_a_lease_that_is_held_and_goes_with_its_namespace_is_not_waited_for(ending: Space, tmp_path: Path) -> None:
-    with cleanup(ending.cluster, tmp_path, ending.name) as running:
-        ending.patch("Lease", ending.name, {"metadata": {"finalizers": None}})
-        succeeds(running)
+    log, kubeconfig = tmp_path / "cleanup.log", str(ending.cluster.kubeconfig)
+    command = ["cleanup", "--kubeconfig", kubeconfig, *flags(tmp_path, ending.name)]
+    running = ForkedProcess("rescheduler.cli.main:main", command, log)
+    ending.patch("Lease", ending.name, {"metadata": {"finalizers": None}})
+    code = running.wait(SECONDS_TO_END)
+    succeeds(code, log.read_text())
 
 
 def test_a_lease_that_is_being_deleted_and_stays_is_taken_when_it_has_run_out(ending: Space, tmp_path: Path) -> None:
-    with cleanup(ending.cluster, tmp_path, ending.name) as running:
-        succeeds(running)
+    ran = clean_up(ending.cluster, *flags(tmp_path, ending.name))
+    succeeds(ran.code, ran.said)
     assert ending.get("Lease", ending.name)["spec"]["holderIdentity"] == ""

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of
 from tests.support.controller_process import Controller, write_config
-from tests.support.manifests import deployment, job, stateful_set
+from tests.support.manifests import deployment, job, on, pod, stateful_set
 from tests.support.misbehaviour import Misbehaviour, misbehaves
 from tests.support.recovering import only_open, retried
 from tests.support.skewed_cluster import migrations
@@ -78,6 +78,7 @@ def test_pods_that_crash_over_and_over_go_to_another_node(space: Space, nodes: l
     for body in (deployment("web", 2), deployment("one", 1), stateful_set("db", 1)):
         crowded(space, sick.of(body), bad, nodes)
     crowded(space, sick.of(retried(deployment("entrusted", 1))), bad, nodes)
+    space.runs(pod("filler", cpu="2", nodeSelector=on(bad)))  # so that the scheduler likes the other nodes better
     with running(space, tmp_path, "TooManyRestarts", restartThreshold=3, states=["CrashLoopBackOff"]) as controller:
         for app, count in (("web", 2), ("one", 1), ("db", 1)):
             until(
