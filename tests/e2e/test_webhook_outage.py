@@ -18,7 +18,7 @@ from typing import Self
 import pytest
 
 from rescheduler.recovery.avoidance import avoided_by
-from tests.e2e.test_recovery import crashing, failing
+from tests.e2e.test_recovery import crashing
 from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of
 from tests.support.examples import examples
 from tests.support.fault_proxy import FaultProxy, Odds, Upstream
@@ -55,11 +55,18 @@ def in_force(ours: Recovering) -> Iterator[Replica]:
 
 
 def failed_once(space: Space, nodes: list[str]) -> str:
-    """A Deployment of one pod that has failed on a node and is healthy on another; the node. A controller runs."""
+    """A Deployment of one pod that has failed on a node and is healthy on another; the node. A controller runs.
+
+    The pod only prefers that node. Were the others cordoned, the controller might find no other node for it.
+    """
     bad = nodes[0]
-    failing(space, crashing(bad).of(retried(deployment("web", 1, cpu="10m"))), bad, nodes)
+    body = crashing(bad).of(retried(deployment("web", 1, cpu="10m")))
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [bad]}]}
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": term}]}
+    body["spec"]["template"]["spec"]["affinity"] = {"nodeAffinity": preferred}
+    space.create(body)
+    until("its failure is recorded", lambda: bad in record(space, "Deployment", "web").get("nodes", {}))
     settled(space, "web", 1, bad)
-    until("it is recorded", lambda: record(space, "Deployment", "web"))
     return bad
 
 
