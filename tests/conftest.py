@@ -9,7 +9,9 @@ programs that they start and want to interrupt.
 
 from __future__ import annotations
 
+import logging
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -72,3 +74,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Keep builds and downloads out of the fast tier."""
     marked = any(item.get_closest_marker(name) for name in ("cluster", "release", "chaos"))
     forbid_tools(None if marked else item.nodeid)
+
+
+@pytest.fixture(autouse=True)
+def log_levels_restored() -> Iterator[None]:
+    """A command that runs in the test's process sets levels of loggers; the next test finds them as they were."""
+    loggers = [logging.getLogger(), logging.getLogger("rescheduler")]
+    levels = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
