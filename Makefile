@@ -8,7 +8,7 @@ UV_VERSION := 0.13.7
 # Tests wait more than they compute, so there are more workers than cores. A worker begins with a run of neighbours,
 # which share fixtures, and steals from the others when it has nothing left. On the real control plane each worker has a
 # cluster of its own (about 1.5 GB), and takes whole files.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(max(3, os.cpu_count() or 1))')
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(max(6, os.cpu_count() or 1))')
 CLUSTERS ?= 3
 # The tiers: every test is in exactly one of them (tests/unit/test_tiers.py), apart from those marked `chaos`.
 FAST := $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not cluster and not release and not chaos"

@@ -198,6 +198,7 @@ def test_one_object_that_makes_no_sense_does_not_keep_the_others_from_being_put_
     space.create(deployment("bad", 1))
     space.create(deployment("web", 1))
     before = settled(space, 2)
+    (of_web,) = [key for key in before if key[0] == "ReplicaSet" and key[1].startswith("web-")]
     nonsense = {"metadata": {"annotations": {marks.AFFINITY_BEFORE: "no JSON at all"}}}
     space.patch("ReplicaSet", name_of(space.replica_set("bad")), nonsense)
     space.patch("Deployment", "web", {"metadata": {"annotations": {marks.PAUSED_BY: "gone"}}, "spec": {"paused": True}})
@@ -206,10 +207,11 @@ def test_one_object_that_makes_no_sense_does_not_keep_the_others_from_being_put_
     space.create(temporary)
 
     def put_right() -> None:
+        assert not unseen(space), "notes may still be copied to the ReplicaSet"
         after = inventory(space)
         assert after["Deployment", "web"] == before["Deployment", "web"]
+        assert after[of_web] == before[of_web]
         assert ("PodDisruptionBudget", "web-rescheduler-pdb") not in after
-        assert not unseen(space), "notes may still be copied"
 
     sweep_until(space, put_right)
 
