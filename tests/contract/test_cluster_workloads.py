@@ -216,11 +216,3 @@ def test_a_job_gives_up_after_its_backoff_limit(space: Space, nodes: list[str]) 
     failed = space.reaches("Job", "batch", "has failed", lambda found: condition(found, "Failed"))
     assert condition(failed, "Failed")["reason"] == "BackoffLimitExceeded"
     assert failed["status"]["failed"] == 1
-
-
-def test_a_suspended_job_runs_nothing_until_it_is_resumed(space: Space, nodes: list[str]) -> None:
-    space.create(simulated(job("batch", suspend=True), completes_in="0"))
-    space.reaches("Job", "batch", "is suspended", lambda found: condition(found, "Suspended"))
-    assert space.pods("batch") == []
-    space.patch("Job", "batch", {"spec": {"suspend": False}})
-    space.reaches("Job", "batch", "is complete", lambda found: condition(found, "Complete"))

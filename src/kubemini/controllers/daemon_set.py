@@ -7,7 +7,6 @@ as may be unavailable. There is no surge.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -17,7 +16,6 @@ from kubemini.controllers.controller_refs import ControllerRefManager
 from kubemini.controllers.pods import (
     NODE_NAME,
     REVISION_HASH,
-    Facts,
     PodControl,
     PodState,
     PodStates,
@@ -33,11 +31,9 @@ from kubemini.kinds import DAEMON_SET, NODE, POD, Kind
 from kubemini.refusals import Json, Refusal
 from kubemini.selectors import node_terms, taints_of, terms_match, toleration, workload_selector
 from kubemini.store import Change, Entry, Key
-from rescheduler.model.shape import Taint
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _FIELD = "metadata.name"
-_FIRST_BACKOFF, _LONGEST_BACKOFF = 1.0, 900.0
 _TOLERATED = (
     ("not-ready", "NoExecute"),
     ("unreachable", "NoExecute"),
@@ -46,14 +42,6 @@ _TOLERATED = (
     ("pid-pressure", "NoSchedule"),
     ("unschedulable", "NoSchedule"),
 )
-
-
-class NodeFacts(NamedTuple):
-    """What a DaemonSet looks at in a node."""
-
-    name: str
-    labels: dict[str, str]
-    taints: tuple[Taint, ...]
 
 
 class Fit(NamedTuple):
@@ -72,11 +60,13 @@ class NodeFilter:
         self._labels = (spec.get("nodeSelector") or {}).items()
         self._tolerations = [toleration(each) for each in daemon_tolerations(spec)]
 
-    def check(self, node: NodeFacts) -> Fit:
+    def check(self, node: Entry) -> Fit:
         """Whether a node gets or keeps a pod."""
-        if not self._labels <= node.labels.items() or not terms_match(self._terms, node.labels, node.name):
+        if not self._labels <= node.labels.items() or not terms_match(self._terms, node.labels, node.key[1]):
             return Fit(run=False, keep=False)
-        effects = {taint.effect for taint in node.taints if not any(t.tolerates(taint) for t in self._tolerations)}
+        effects = {
+            taint.effect for taint in taints_of(node.object()) if not any(t.tolerates(taint) for t in self._tolerations)
+        }
         return Fit(run=not effects & {"NoSchedule", "NoExecute"}, keep="NoExecute" not in effects)
 
 
@@ -130,23 +120,18 @@ class DaemonSetController:
         self._store = api.store
         self._refs = ControllerRefManager(api, DAEMON_SET, POD)
         self._states = PodStates()
-        self._pods = Facts(self._read_pod)
-        self._nodes = Facts(_read_node)
         self._events = EventRecorder(api.store, self.name)
         self._control = PodControl(api, self._events)
         self._history = RevisionHistory(api)
-        self._backoffs: dict[tuple[str, str], tuple[float, float]] = {}
-        """By DaemonSet (uid) and node: how long a failed pod is left there, and since when."""
 
     def keys_for(self, change: Change) -> Iterable[Key]:
         """The DaemonSet itself, that of a pod, and all of them when a node comes, goes or changes."""
         if change.kind.name == DAEMON_SET.name:
             return self._refs.owner_changed(change)
         if change.kind.name == NODE.name:
-            return self._all_keys() if self._is_node_different(change) else ()
+            return self._all_keys() if _is_node_different(change) else ()
         keys = list(self._refs.dependent_changed(change))
         different = bool(keys) and self._states.is_different(change)
-        self._pods.note(change)
         self._states.note(change)
         return keys if different else ()
 
@@ -159,7 +144,7 @@ class DaemonSetController:
         claimed = await self._refs.claim(body, selector)
         await self._history.update(body, {pod.labels.get(REVISION_HASH, "") for pod in claimed})
         view = self._view(body, claimed)
-        wait = self._place(view)
+        _place(view)
         if not view.create and not view.delete:
             _roll(view)
         failure: Refusal | None = None
@@ -170,52 +155,20 @@ class DaemonSetController:
         await write_status(self._api, DAEMON_SET, body, _status(view))
         if failure is not None:
             raise failure
-        waits = (wait, self._states.next_available(claimed, view.min_ready, view.now))
-        return min((each for each in waits if each is not None), default=None)
+        return self._states.next_available(claimed, view.min_ready, view.now)
 
     def _view(self, body: Json, pods: Iterable[Entry]) -> _View:
         template = body["spec"]["template"]
         node_filter = NodeFilter(template)
-        fits = {node.key[1]: node_filter.check(self._nodes.of(node)) for node in self._store.entries(NODE)}
+        fits = {node.key[1]: node_filter.check(node) for node in self._store.entries(NODE)}
         by_node: dict[str, list[_DaemonPod]] = {}
         for entry in pods:
-            pod = self._pods.of(entry)
+            pod = _DaemonPod(entry, self._states.of(entry), _target_node(entry))
             if not (pod.state.finished and pod.state.deleting):
                 by_node.setdefault(pod.node, []).append(pod)
         for on_node in by_node.values():
             on_node.sort(key=lambda pod: pod.age)
         return _View(body, hash_template(template), fits, by_node, seconds_now())
-
-    def _place(self, view: _View) -> float | None:
-        """Plan one pod per node, whatever its template. Returns in how many seconds a failed pod may be replaced."""
-        waits: list[float] = []
-        for name, fit in view.fits.items():
-            pods = view.pods.get(name, [])
-            staying = [pod for pod in pods if not pod.state.deleting]
-            if fit.run and not pods:
-                view.create.append(name)
-            elif not fit.keep:
-                view.delete += staying
-            else:
-                running = [pod for pod in staying if not pod.state.finished]
-                ended = [pod for pod in staying if pod.state.finished]
-                wait = self._backoff(view, name) if ended else 0.0
-                view.delete += [*running[1:], *([] if wait else ended)]
-                waits += [wait] if wait else []
-        for name, pods in view.pods.items():
-            if name not in view.fits:  # the node is gone: the scheduler will never bind these
-                view.delete += [pod for pod in pods if not pod.entry.fields[NODE_NAME] and not pod.state.deleting]
-        return min(waits, default=None)
-
-    def _backoff(self, view: _View, node: str) -> float:
-        """For how many more seconds a pod that has ended is left on its node; each time longer."""
-        at, place = asyncio.get_running_loop().time(), (view.body["metadata"]["uid"], node)
-        delay, since = self._backoffs.get(place, (0.0, 0.0))
-        if at < since + delay:
-            return since + delay - at
-        forgotten = at > since + 2 * _LONGEST_BACKOFF
-        self._backoffs[place] = (_FIRST_BACKOFF if not delay or forgotten else min(delay * 2, _LONGEST_BACKOFF), at)
-        return 0.0
 
     async def _act(self, view: _View) -> None:
         for pod in view.delete:
@@ -227,15 +180,6 @@ class DaemonSetController:
             await self._control.create(view.body, _new_pods(view))
         await self._control.delete(view.body, [pod.entry for pod in view.delete])
 
-    def _read_pod(self, entry: Entry) -> _DaemonPod:
-        return _DaemonPod(entry, self._states.of(entry), _target_node(entry))
-
-    def _is_node_different(self, change: Change) -> bool:
-        """Whether the labels or taints of a node changed; its heartbeats do not matter."""
-        known = self._nodes.last(change.entry)
-        self._nodes.note(change)
-        return change.type == "DELETED" or known != self._nodes.of(change.entry)
-
     def _all_keys(self) -> list[Key]:
         return [entry.key for entry in self._store.entries(DAEMON_SET)]
 
@@ -246,6 +190,23 @@ def daemon_tolerations(spec: Json) -> list[Json]:
     added = [{"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": effect} for key, effect in tolerated]
     own: Sequence[Json] = spec.get("tolerations") or ()
     return [*own, *(each for each in added if each not in own)]
+
+
+def _place(view: _View) -> None:
+    """Plan one pod per node, whatever its template. A pod that has ended makes room for a new one."""
+    for name, fit in view.fits.items():
+        pods = view.pods.get(name, [])
+        staying = [pod for pod in pods if not pod.state.deleting]
+        if fit.run and not pods:
+            view.create.append(name)
+        elif not fit.keep:
+            view.delete += staying
+        else:
+            running = [pod for pod in staying if not pod.state.finished]
+            view.delete += [*running[1:], *(pod for pod in staying if pod.state.finished)]
+    for name, pods in view.pods.items():
+        if name not in view.fits:  # the node is gone: the scheduler will never bind these
+            view.delete += [pod for pod in pods if not pod.entry.fields[NODE_NAME] and not pod.state.deleting]
 
 
 def _roll(view: _View) -> None:
@@ -305,8 +266,12 @@ def _status(view: _View) -> Json:
     return status | {key: count for key, count in more.items() if count}
 
 
-def _read_node(entry: Entry) -> NodeFacts:
-    return NodeFacts(entry.key[1], entry.labels, tuple(taints_of(entry.object())))
+def _is_node_different(change: Change) -> bool:
+    """Whether the labels or taints of a node changed; its conditions do not matter."""
+    entry, before = change.entry, change.before
+    if before is None or change.type == "DELETED" or before.labels != entry.labels:
+        return True
+    return taints_of(before.object()) != taints_of(entry.object())
 
 
 def _target_node(entry: Entry) -> str:

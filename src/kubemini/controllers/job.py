@@ -1,9 +1,8 @@
 """Jobs: pods that run until enough of them have succeeded, or too many have failed.
 
-A pod of a Job carries a finalizer until it is counted, so that none is lost however fast it is deleted. A Job ends in
-two steps, as in Kubernetes: first a condition says that it will (FailureTarget, SuccessCriteriaMet); when its pods are
-counted and gone, another says that it has (Failed, Complete). Indexed Jobs, failure and success policies, and a life
-time after the end are not implemented.
+A pod of a Job carries a finalizer until it is counted, so that none is lost however fast it is deleted. A Job has ended
+as soon as that is decided; its last pods may still be terminating then. Indexed Jobs, suspension, deadlines, failure
+and success policies, and a life time after the end are not implemented.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from typing import NamedTuple
 
 from kubemini import clock
 from kubemini.api import Api, Target
-from kubemini.controllers.conditions import condition_of
+from kubemini.controllers.conditions import condition_of, set_condition
 from kubemini.controllers.controller_refs import ControllerRefManager
-from kubemini.controllers.pods import Facts, PodControl, PodTemplate, seconds_now
+from kubemini.controllers.pods import PodControl, PodTemplate, seconds_now
 from kubemini.controllers.writes import edit_if_present, without_item, write_status
 from kubemini.events import EventRecorder
 from kubemini.kinds import JOB, POD, Kind
@@ -26,25 +25,21 @@ from kubemini.store import Change, Entry, Key
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 BACKOFF = 10.0
-"""For how many seconds no pod is made after the first failure; after each further one twice as long."""
+"""For how many seconds no pod is made after a failure."""
 
-_LONGEST_BACKOFF = 600.0
 _POD_PREFIX = "pod/"
-_PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
-_FINAL = {"FailureTarget": "Failed", "SuccessCriteriaMet": "Complete"}
 
 
 class Ending(NamedTuple):
-    """Why a Job ends; the type is that of its first condition."""
+    """Why a Job has ended; the type is that of its condition."""
 
     type: str
     reason: str
     message: str
 
 
-_COMPLETED = Ending("SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods")
-_TOO_MANY_FAILURES = Ending("FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
-_TOO_LATE = Ending("FailureTarget", "DeadlineExceeded", "Job was active longer than specified deadline")
+_COMPLETED = Ending("Complete", "CompletionsReached", "Reached expected number of succeeded pods")
+_TOO_MANY_FAILURES = Ending("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +79,6 @@ class _Progress:
     pods: list[_JobPod]
     succeeded: int
     failed: int
-    started: float | None
 
     @property
     def active(self) -> list[_JobPod]:
@@ -93,8 +87,6 @@ class _Progress:
     @property
     def wanted(self) -> int:
         """How many pods shall be active."""
-        if self.spec.get("suspend"):
-            return 0
         parallelism: int = self.spec.get("parallelism", 1)
         completions: int | None = self.spec.get("completions")
         if completions is None:  # once one has succeeded, the others may finish but none is started
@@ -107,12 +99,12 @@ class _Progress:
         completions: int | None = self.spec.get("completions")
         return self.succeeded >= (1 if completions is None else completions) and not self.active
 
-    def seconds_left(self, now: float) -> float | None:
-        """Until activeDeadlineSeconds are over; None without a deadline, or while suspended."""
-        deadline: int | None = self.spec.get("activeDeadlineSeconds")
-        if deadline is None or self.started is None or self.spec.get("suspend"):
-            return None
-        return self.started + deadline - now
+    @property
+    def ending(self) -> Ending | None:
+        """Why the Job ends now; None if it goes on."""
+        if self.has_failed_too_often():
+            return _TOO_MANY_FAILURES
+        return _COMPLETED if self.is_complete else None
 
     def has_failed_too_often(self) -> bool:
         """Whether the backoff limit is exceeded. Pods that restart their containers count by these restarts."""
@@ -131,16 +123,14 @@ class JobController:
     name = "job-controller"
     kinds: tuple[Kind, ...] = (JOB, POD)
 
-    def __init__(self, api: Api, backoff: float = BACKOFF) -> None:
+    def __init__(self, api: Api) -> None:
         self._api = api
         self._store = api.store
-        self._backoff = backoff
         self._refs = ControllerRefManager(api, JOB, POD)
-        self._pods = Facts(_read_pod)
         self._events = EventRecorder(api.store, self.name)
         self._control = PodControl(api, self._events)
-        self._failures: dict[str, tuple[int, float]] = {}
-        """By Job (uid): how many pods have failed in a row, and when the last one did."""
+        self._failures: dict[str, float] = {}
+        """By Job (uid): when the last of its pods failed."""
 
     def keys_for(self, change: Change) -> Iterable[Key]:
         """The Job itself, the one that has or had a pod, and pods that no Job will ever count."""
@@ -151,7 +141,6 @@ class JobController:
                 self._failures.pop(entry.uid, None)
                 keys += [_pod_key(pod) for pod in self._store.owned(POD, entry.uid)]
             return keys
-        self._pods.note(change)
         keys = list(self._refs.dependent_changed(change))
         if not keys and change.type != "DELETED" and TRACKING.encode() in entry.raw:
             keys = [_pod_key(entry)]
@@ -170,51 +159,46 @@ class JobController:
         return await self._advance(job)
 
     async def _advance(self, job: Json) -> float | None:
-        status = dict(job.get("status") or {})
-        self._note_suspension(job, status)
-        if not job["spec"].get("suspend"):
-            status.setdefault("startTime", clock.stamp(clock.now()))
+        """Take one step. Returns in how many seconds missing pods may be created."""
+        status = {"startTime": clock.stamp(clock.now())} | (job.get("status") or {})
         deleting = "deletionTimestamp" in job["metadata"]
         progress = self._progress(job, status)
-        self._note_failures(job, progress)
-        waits = [progress.seconds_left(seconds_now())]
-        ending = _ending(job, progress, waits[0])
-        failure: Refusal | None = None
+        if any(pod.tracked and pod.failed for pod in progress.pods):
+            self._failures[job["metadata"]["uid"]] = seconds_now()
+        ending, wait, failure = progress.ending, None, None
         try:
             if ending is not None:
                 await self._control.delete(job, [pod.entry for pod in progress.active])
             elif not deleting:
-                waits.append(await self._scale(job, progress))
+                wait = await self._scale(job, progress)
         except Refusal as refusal:
-            failure = refusal
+            ending, failure = None, refusal
         await self._count(job, status, ending, deleting=deleting)
         if failure is not None:
             raise failure
-        return min((wait for wait in waits if wait is not None), default=None) if ending is None else None
+        return wait
 
     def _progress(self, job: Json, status: Json) -> _Progress:
-        pods = [self._pods.of(entry) for entry in self._refs.owned(job)]
+        pods = [_read_pod(entry) for entry in self._refs.owned(job)]
         tracked = [pod for pod in pods if pod.tracked]
-        started = status.get("startTime")
         return _Progress(
             job["spec"],
             pods,
             status.get("succeeded", 0) + sum(pod.phase == "Succeeded" for pod in tracked),
             status.get("failed", 0) + sum(pod.failed for pod in tracked),
-            clock.moment(started).timestamp() if started else None,
         )
 
     async def _scale(self, job: Json, progress: _Progress) -> float | None:
         """Delete surplus pods or create missing ones. Returns in how many seconds it may create them."""
         missing = progress.wanted - len(progress.active)
         if missing < 0:
-            ranked = sorted(progress.active, key=_rank)
-            for pod in ranked[:-missing]:
+            surplus = progress.active[missing:]
+            for pod in surplus:
                 await self._untrack(pod.entry)  # not wanted any more, so it is no failure
-            await self._control.delete(job, [pod.entry for pod in ranked[:-missing]])
+            await self._control.delete(job, [pod.entry for pod in surplus])
         if missing <= 0:
             return None
-        wait = self._backoff_left(job)
+        wait = self._failures.get(job["metadata"]["uid"], 0.0) + BACKOFF - seconds_now()
         if wait > 0:
             return wait
         template = PodTemplate(job["spec"]["template"], job)
@@ -224,54 +208,21 @@ class JobController:
         await self._control.create(job, made)
         return None
 
-    def _note_failures(self, job: Json, progress: _Progress) -> None:
-        """Count the failures in a row; a success ends the row."""
-        fresh = [pod for pod in progress.pods if pod.tracked and (pod.ended or pod.failed)]
-        failed = [pod for pod in fresh if pod.failed]
-        uid = job["metadata"]["uid"]
-        if len(failed) < len(fresh):
-            self._failures.pop(uid, None)
-        elif failed:
-            row, _ = self._failures.get(uid, (0, 0.0))
-            self._failures[uid] = (row + len(failed), seconds_now())
-
-    def _backoff_left(self, job: Json) -> float:
-        """For how many more seconds no pod is created."""
-        row, last = self._failures.get(job["metadata"]["uid"], (0, 0.0))
-        if not row:
-            return 0.0
-        delay = min(self._backoff * (1 << min(row - 1, 30)), _LONGEST_BACKOFF)
-        return max(last + delay - seconds_now(), 0.0)
-
-    def _note_suspension(self, job: Json, status: Json) -> None:
-        """Set the Suspended condition; a resumed Job's deadline counts from now."""
-        suspended = bool(job["spec"].get("suspend"))
-        before = condition_of(job, "Suspended").get("status")
-        if before == str(suspended) or (before is None and not suspended):
-            return
-        word = "Suspended" if suspended else "Resumed"
-        _add_condition(status, Ending("Suspended", f"Job{word}", f"Job {word.lower()}"), value=str(suspended))
-        status.pop("startTime", None)
-        self._events.say(job, word, f"Job {word.lower()}")
-
     async def _count(self, job: Json, status: Json, ending: Ending | None, *, deleting: bool) -> None:
         """Count pods that have ended, and end the Job with the last of them."""
-        if ending is not None and not condition_of({"status": status}, ending.type):
-            _add_condition(status, ending)
         for pod in self._progress(job, status).pods:
             over = pod.ended or pod.terminating or deleting
             if pod.tracked and over:
                 await self._untrack(pod.entry)
                 counted = "succeeded" if pod.phase == "Succeeded" else "failed"
                 status[counted] = status.get(counted, 0) + 1
-        left = self._progress(job, status)
-        counts = {"active": len(left.active), "terminating": sum(pod.terminating for pod in left.pods)}
-        status |= counts | {"ready": sum(pod.ready for pod in left.active), "uncountedTerminatedPods": {}}
-        if not status["active"]:
+        active = self._progress(job, status).active
+        status |= {"active": len(active), "ready": sum(pod.ready for pod in active), "uncountedTerminatedPods": {}}
+        if not active:
             del status["active"]
-        if ending is not None and not any(counts.values()):
-            _add_condition(status, ending._replace(type=_FINAL[ending.type]))
-            if ending.type == "SuccessCriteriaMet":
+        if ending is not None:
+            set_condition(status, {"status": "True", "lastProbeTime": None} | ending._asdict(), clock.now())
+            if ending is _COMPLETED:
                 status["completionTime"] = clock.stamp(clock.now())
                 self._events.say(job, "Completed", "Job completed")
             else:
@@ -296,44 +247,13 @@ class JobController:
             await self._untrack(entry)
 
 
-def _ending(job: Json, progress: _Progress, seconds_left: float | None) -> Ending | None:
-    """Why a Job ends; None if it goes on."""
-    for kind in _FINAL:
-        if said := condition_of(job, kind):
-            return Ending(kind, said["reason"], said["message"])
-    if progress.has_failed_too_often():
-        return _TOO_MANY_FAILURES
-    if seconds_left is not None and seconds_left <= 0:
-        return _TOO_LATE
-    return _COMPLETED if progress.is_complete else None
-
-
 def _is_finished(job: Json) -> bool:
-    return any(condition_of(job, kind).get("status") == "True" for kind in _FINAL.values())
+    return any(condition_of(job, kind).get("status") == "True" for kind in ("Complete", "Failed"))
 
 
 def _pod_key(pod: Entry) -> Key:
     """A key that stands for a pod instead of a Job; no Job can have such a name."""
     return (pod.key[0], _POD_PREFIX + pod.key[1])
-
-
-def _rank(pod: _JobPod) -> tuple[bool, int, bool, int]:
-    """Of several active pods, the first goes first: it has done the least."""
-    return (bool(pod.entry.fields["spec.nodeName"]), _PHASES.get(pod.phase, 0), pod.ready, -pod.restarts)
-
-
-def _add_condition(status: Json, said: Ending, *, value: str = "True") -> None:
-    stamp = clock.stamp(clock.now())
-    condition = {
-        "type": said.type,
-        "status": value,
-        "lastProbeTime": stamp,
-        "lastTransitionTime": stamp,
-        "reason": said.reason,
-        "message": said.message,
-    }
-    others = [each for each in status.get("conditions") or () if each["type"] != said.type]
-    status["conditions"] = [*others, condition]
 
 
 def _read_pod(entry: Entry) -> _JobPod:
