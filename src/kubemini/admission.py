@@ -1,19 +1,18 @@
 """Admission: what the API server does to an object between a client's request and validation.
 
 `api` calls `admit` for every write. First come the API server's own plug-ins: system namespaces, service accounts,
-priorities, tolerations, taints of new nodes, storage classes, addresses of Services. Then mutating webhooks; what they
+priorities, tolerations, taints of new nodes, storage classes. Then mutating webhooks; what they
 changed goes through the plug-ins once more.
 """
 
 from __future__ import annotations
 
 import copy
-import ipaddress
 import secrets
 
 from kubemini.api import SUFFIX_LETTERS, Review
 from kubemini.defaults import set_defaults
-from kubemini.kinds import CLAIM, NAMESPACE, NODE, POD, PRIORITY_CLASS, SERVICE, SERVICE_ACCOUNT, STORAGE_CLASS
+from kubemini.kinds import CLAIM, NAMESPACE, NODE, POD, PRIORITY_CLASS, SERVICE_ACCOUNT, STORAGE_CLASS
 from kubemini.pods import all_containers
 from kubemini.refusals import Json, forbidden
 from kubemini.store import Store
@@ -27,7 +26,6 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _SYSTEM_FIELDS = ("uid", "creationTimestamp", "generation")
 _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105  a path, not a token
 _TOKEN_VOLUME = "kube-api-access-"  # noqa: S105  a name
-_SERVICE_ADDRESSES = ipaddress.ip_network("10.96.0.0/16")
 
 
 class AdmissionChain:
@@ -73,8 +71,6 @@ class AdmissionChain:
                     if key in review.before["spec"]:
                         body["spec"].setdefault(key, review.before["spec"][key])
             _add_tolerations(body)
-        elif kind == SERVICE:
-            self._set_address(body)
         elif creating and kind == NODE:
             _add_taint(body)
         elif creating and kind == CLAIM:
@@ -120,15 +116,6 @@ class AdmissionChain:
         for entry in self._store.entries(STORAGE_CLASS):
             if entry.object()["metadata"].get("annotations", {}).get(_DEFAULT_CLASS) == "true":
                 claim["spec"]["storageClassName"] = entry.key[1]
-
-    def _set_address(self, service: Json) -> None:
-        """Give a Service an address that no other has."""
-        spec = service["spec"]
-        if spec.get("clusterIP") or spec["type"] == "ExternalName":
-            return
-        taken = {entry.object()["spec"].get("clusterIP") for entry in self._store.entries(SERVICE)}
-        spec["clusterIP"] = next(each for each in map(str, _SERVICE_ADDRESSES.hosts()) if each not in taken)
-        spec["clusterIPs"] = [spec["clusterIP"]]
 
 
 def _add_tolerations(pod: Json) -> None:

@@ -29,9 +29,7 @@ from kubemini.kinds import (
     PRIORITY_CLASS,
     REPLICA_SET,
     SECRET,
-    SERVICE,
     STATEFUL_SET,
-    STORAGE_CLASS,
     VOLUME,
     Kind,
 )
@@ -41,8 +39,6 @@ from rescheduler.model.quantity import parse_quantity
 
 _NAMESPACE_FINALIZER = "kubernetes"
 _UID_LABEL, _JOB_LABEL = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
-_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
-_PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 _KEPT_OF_A_POD_STATUS = ("qosClass", "observedGeneration")
 
 
@@ -76,10 +72,6 @@ def prepare_update(kind: Kind, body: Json, before: Json, subresource: str) -> No
             body["status"] = before["status"]
     if kind == NAMESPACE and subresource != "finalize":
         body["spec"] = before["spec"]
-    elif kind == SERVICE:
-        for key in ("clusterIP", "clusterIPs"):
-            if key in before["spec"]:
-                body.setdefault("spec", {}).setdefault(key, before["spec"][key])
 
 
 def _keep_all_but_status(kind: Kind, body: Json, before: Json) -> None:
@@ -153,7 +145,6 @@ def _spec_and_status(body: Json, **counts: int) -> Json:
 def _pod(body: Json) -> None:
     spec = body.setdefault("spec", {})
     default_pod_spec(spec)
-    spec.setdefault("enableServiceLinks", True)
     for container in all_containers(spec):
         resources = container["resources"]
         for name, limit in resources.get("limits", {}).items():
@@ -162,16 +153,12 @@ def _pod(body: Json) -> None:
             port.setdefault("hostPort", port["containerPort"])
     if "status" not in body:
         body["status"] = first_status(spec)
-    elif body["status"].get("podIP"):
-        body["status"].setdefault("podIPs", [{"ip": body["status"]["podIP"]}])
 
 
 def default_pod_spec(spec: Json) -> None:
     """Fill in what the spec of a pod or of a template leaves open."""
     spec.setdefault("containers", [])
     spec.setdefault("restartPolicy", "Always")
-    spec.setdefault("dnsPolicy", "ClusterFirst")
-    spec.setdefault("securityContext", {})
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("schedulerName", "default-scheduler")
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
@@ -182,30 +169,15 @@ def default_pod_spec(spec: Json) -> None:
     for volume in spec.get("volumes", ()):
         if len(volume) == 1:
             volume["emptyDir"] = {}
-        for sort in ("secret", "configMap", "downwardAPI", "projected"):
-            if sort in volume:
-                volume[sort].setdefault("defaultMode", 0o644)
 
 
 def _container(container: Json) -> None:
-    container.setdefault("terminationMessagePath", "/dev/termination-log")
-    container.setdefault("terminationMessagePolicy", "File")
-    tag = container.get("image", "").rpartition("/")[2].partition(":")[2]
-    container.setdefault("imagePullPolicy", "IfNotPresent" if tag not in ("", "latest") else "Always")
     resources = container.setdefault("resources", {})
     for part in ("requests", "limits"):
         if part in resources:
             resources[part] = _quantities(resources[part])
     for port in container.get("ports", ()):
         port.setdefault("protocol", "TCP")
-    for key in _PROBES:
-        if key in container:
-            container[key] = _PROBE | container[key]
-            if "httpGet" in container[key]:
-                container[key]["httpGet"] = {"path": "/", "scheme": "HTTP"} | container[key]["httpGet"]
-    for variable in container.get("env", ()):
-        if "fieldRef" in variable.get("valueFrom", {}):
-            variable["valueFrom"]["fieldRef"].setdefault("apiVersion", "v1")
 
 
 def _quantities(resources: Json) -> Json:
@@ -228,8 +200,6 @@ def _deployment(body: Json) -> None:
     strategy.setdefault("type", "RollingUpdate")
     if strategy["type"] == "RollingUpdate":
         strategy["rollingUpdate"] = {"maxUnavailable": "25%", "maxSurge": "25%"} | strategy.get("rollingUpdate", {})
-    spec.setdefault("revisionHistoryLimit", 10)
-    spec.setdefault("progressDeadlineSeconds", 600)
     _template(spec)
 
 
@@ -242,15 +212,8 @@ def _replica_set(body: Json) -> None:
 def _stateful_set(body: Json) -> None:
     spec = _spec_and_status(body, replicas=0, availableReplicas=0)
     spec.setdefault("podManagementPolicy", "OrderedReady")
-    spec.setdefault("serviceName", "")
-    strategy = spec.setdefault("updateStrategy", {})
-    strategy.setdefault("type", "RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
-        strategy["rollingUpdate"] = {"partition": 0, "maxUnavailable": 1} | strategy.get("rollingUpdate", {})
-    retention = spec.get("persistentVolumeClaimRetentionPolicy", {})
-    spec["persistentVolumeClaimRetentionPolicy"] = {"whenDeleted": "Retain", "whenScaled": "Retain"} | retention
+    spec.setdefault("updateStrategy", {}).setdefault("type", "RollingUpdate")
     spec.setdefault("replicas", 1)
-    spec.setdefault("revisionHistoryLimit", 10)
     _template(spec)
     for claim in spec.get("volumeClaimTemplates", ()):
         claim["apiVersion"], claim["kind"] = "v1", "PersistentVolumeClaim"
@@ -260,11 +223,7 @@ def _stateful_set(body: Json) -> None:
 def _daemon_set(body: Json) -> None:
     counts = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
     spec = _spec_and_status(body, **dict.fromkeys(counts, 0))
-    strategy = spec.setdefault("updateStrategy", {})
-    strategy.setdefault("type", "RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
-        strategy["rollingUpdate"] = {"maxUnavailable": 1, "maxSurge": 0} | strategy.get("rollingUpdate", {})
-    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("updateStrategy", {}).setdefault("type", "RollingUpdate")
     _template(spec)
 
 
@@ -290,17 +249,12 @@ def _job(body: Json) -> None:
         spec["completions"] = 1
     spec.setdefault("parallelism", 1)
     spec.setdefault("backoffLimit", 6)
-    spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)
-    spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
-    spec.setdefault("manualSelector", False)
 
 
 def _cron_job(body: Json) -> None:
     """There is no controller for CronJobs: they are stored, and clients may write their status."""
-    spec = _spec_and_status(body)
-    spec.setdefault("concurrencyPolicy", "Allow")
-    spec.setdefault("suspend", False)
+    _spec_and_status(body).setdefault("suspend", False)
 
 
 def _budget(body: Json) -> None:
@@ -308,10 +262,7 @@ def _budget(body: Json) -> None:
 
 
 def _autoscaler(body: Json) -> None:
-    spec = _spec_and_status(body)
-    spec.setdefault("minReplicas", 1)
-    target = {"type": "Utilization", "averageUtilization": 80}
-    spec.setdefault("metrics", [{"type": "Resource", "resource": {"name": "cpu", "target": target}}])
+    _spec_and_status(body).setdefault("minReplicas", 1)
 
 
 def _node(body: Json) -> None:
@@ -332,35 +283,17 @@ def _namespace(body: Json) -> None:
     body["status"].setdefault("phase", "Active")
 
 
-def _service(body: Json) -> None:
-    spec = _spec_and_status(body)
-    spec.setdefault("type", "ClusterIP")
-    spec.setdefault("sessionAffinity", "None")
-    for port in spec.get("ports", ()):
-        port.setdefault("protocol", "TCP")
-        port.setdefault("targetPort", port["port"])
-    if spec.get("clusterIP"):
-        spec["clusterIPs"] = [spec["clusterIP"]]
-
-
 def _claim(body: Json) -> None:
     spec = _spec_and_status(body)
     body.setdefault("metadata", {})
     spec.setdefault("resources", {})
-    spec.setdefault("volumeMode", "Filesystem")
     body["status"].setdefault("phase", "Pending")
 
 
 def _volume(body: Json) -> None:
     spec = _spec_and_status(body)
     spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
-    spec.setdefault("volumeMode", "Filesystem")
     body["status"].setdefault("phase", "Pending")
-
-
-def _storage_class(body: Json) -> None:
-    body.setdefault("reclaimPolicy", "Delete")
-    body.setdefault("volumeBindingMode", "Immediate")
 
 
 def _priority_class(body: Json) -> None:
@@ -386,13 +319,9 @@ def _event(body: Json) -> None:
 def _webhooks(body: Json) -> None:
     for hook in body.get("webhooks", ()):
         hook.setdefault("failurePolicy", "Fail")
-        hook.setdefault("matchPolicy", "Equivalent")
         hook.setdefault("namespaceSelector", {})
         hook.setdefault("objectSelector", {})
         hook.setdefault("timeoutSeconds", 10)
-        hook.setdefault("reinvocationPolicy", "Never")
-        if "service" in hook["clientConfig"]:
-            hook["clientConfig"]["service"].setdefault("port", 443)
         for rule in hook.get("rules", ()):
             rule.setdefault("scope", "*")
 
@@ -403,7 +332,6 @@ def _definition(body: Json) -> None:
     if names.get("kind"):
         names.setdefault("singular", names["kind"].lower())
         names.setdefault("listKind", f"{names['kind']}List")
-    spec.setdefault("conversion", {"strategy": "None"})
 
 
 _DEFAULTS: dict[Kind, Callable[[Json], None]] = {
@@ -412,7 +340,6 @@ _DEFAULTS: dict[Kind, Callable[[Json], None]] = {
     NAMESPACE: _namespace,
     CLAIM: _claim,
     VOLUME: _volume,
-    SERVICE: _service,
     SECRET: _secret,
     CORE_EVENT: _event,
     DEPLOYMENT: _deployment,
@@ -424,7 +351,6 @@ _DEFAULTS: dict[Kind, Callable[[Json], None]] = {
     BUDGET: _budget,
     AUTOSCALER: _autoscaler,
     LEASE: _lease,
-    STORAGE_CLASS: _storage_class,
     PRIORITY_CLASS: _priority_class,
     MUTATING_WEBHOOKS: _webhooks,
     DEFINITION: _definition,

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from kubemini import events
 from kubemini.kinds import EVENT, Kind
-from kubemini.refusals import Json, Refusal, bad_request
+from kubemini.refusals import Json, Refusal
 from kubemini.server import tables
 from kubemini.server.requests import wants
 from kubemini.store import Entry
@@ -61,8 +61,6 @@ class Rows:
     """Shows rows of a Table, as `kubectl get` prints them."""
 
     def __init__(self, kind: Kind, include: str) -> None:
-        if include not in ("", "Metadata", "Object", "None"):
-            raise bad_request(f'includeObject: Invalid value: "{include}"')
         self._columns = tables.columns_of(kind)
         self._include = include
         self._has_begun = False
@@ -85,10 +83,8 @@ class Rows:
     def item(self, raw: bytes) -> bytes:
         """A row."""
         body = _decode(raw)
-        shown: Json | None = None
-        if self._include == "Object":
-            shown = body
-        elif self._include != "None":
+        shown = body
+        if self._include != "Object":
             shown = {"kind": "PartialObjectMetadata", "apiVersion": _META, "metadata": body["metadata"]}
         return _encode({"cells": [column.cell(body) for column in self._columns], "object": shown})
 

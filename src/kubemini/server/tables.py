@@ -23,9 +23,7 @@ UNKNOWN = "<unknown>"
 INVALID = "<invalid>"
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
-_YEAR = 365 * _DAY
 _ROLE_PREFIX = "node-role.kubernetes.io/"
-_ACCESS_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 
 Cell = Callable[[Json], Any]
 
@@ -78,7 +76,7 @@ def age(stamp: str | None) -> str:
 
 
 def human(seconds: float) -> str:
-    """A duration as kubectl shows it: `3s`, `5m10s`, `2d3h`; coarser the longer it is."""
+    """A duration as kubectl shows it: `3s`, `5m10s`, `2d`; coarser the longer it is."""
     if seconds < -1:
         return INVALID  # a little in the future is a clock that is a little off
     whole = max(int(seconds), 0)
@@ -92,13 +90,7 @@ def human(seconds: float) -> str:
         return _two_units(whole, _HOUR, "h", _MINUTE, "m")
     if whole < 2 * _DAY:
         return f"{whole // _HOUR}h"
-    if whole < 8 * _DAY:
-        return _two_units(whole, _DAY, "d", _HOUR, "h")
-    if whole < 2 * _YEAR:
-        return f"{whole // _DAY}d"
-    if whole < 8 * _YEAR:
-        return _two_units(whole, _YEAR, "y", _DAY, "d")
-    return f"{whole // _YEAR}y"
+    return f"{whole // _DAY}d"
 
 
 def _two_units(seconds: int, large: int, sign: str, small: int, small_sign: str) -> str:
@@ -174,26 +166,6 @@ def _labels(labels: Mapping[str, str] | None) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
 
 
-def _selector(body: Json) -> str:
-    """A label selector as `kubectl get -l` takes it."""
-    selector = dig(body, "spec.selector") or {}
-    terms = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
-    for each in selector.get("matchExpressions") or ():
-        key, values = each["key"], ",".join(sorted(each.get("values") or ()))
-        forms = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "Exists": key}
-        terms.append(forms.get(each["operator"], f"!{key}"))
-    return ",".join(sorted(terms)) or NONE
-
-
-def _joined(field: str) -> Cell:
-    """A cell that shows one field of all containers of a pod template."""
-
-    def cell(body: Json) -> str:
-        return ",".join(each.get(field, "") for each in dig(body, "spec.template.spec.containers") or ())
-
-    return cell
-
-
 def _pod_ready(pod: Json) -> str:
     statuses = dig(pod, "status.containerStatuses") or ()
     return f"{sum(bool(each.get('ready')) for each in statuses)}/{len(dig(pod, 'spec.containers') or ())}"
@@ -203,7 +175,7 @@ def _pod_status(pod: Json) -> str:
     """The one word for the state of a pod. It is not in the object: phase and containers make it up."""
     phase, reason = dig(pod, "status.phase") or "", dig(pod, "status.reason") or ""
     if _is_deleting(pod) and phase not in ("Succeeded", "Failed"):
-        return "Unknown" if reason == "NodeLost" else "Terminating"
+        return "Terminating"
     word = reason or phase
     if _condition(pod, "PodScheduled").get("reason") == "SchedulingGated":
         word = "SchedulingGated"
@@ -254,16 +226,11 @@ def _job_status(job: Json) -> str:
     ended = next((name for name in ("Complete", "Failed") if _is_true(job, name)), "")
     if ended or _is_deleting(job):
         return ended or "Terminating"
-    names = ("Suspended", "FailureTarget", "SuccessCriteriaMet")
-    return next((name for name in names if _is_true(job, name)), "Running")
+    return "Suspended" if _is_true(job, "Suspended") else "Running"
 
 
 def _job_completions(job: Json) -> str:
-    succeeded, wanted = dig(job, "status.succeeded") or 0, dig(job, "spec.completions")
-    if wanted is not None:
-        return f"{succeeded}/{wanted}"
-    parallelism = dig(job, "spec.parallelism") or 0
-    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
+    return f"{dig(job, 'status.succeeded') or 0}/{dig(job, 'spec.completions') or 1}"
 
 
 def _job_duration(job: Json) -> str:
@@ -273,24 +240,6 @@ def _job_duration(job: Json) -> str:
 
 def _bound(path: str) -> Cell:
     return lambda body: str(_at(path, "N/A")(body))
-
-
-def _ports(service: Json) -> str:
-    ports = dig(service, "spec.ports") or ()
-    return ",".join(f"{each.get('port', 0)}/{each.get('protocol', 'TCP')}" for each in ports) or NONE
-
-
-def _access_modes(path: str) -> Cell:
-    return lambda body: ",".join(short for mode, short in _ACCESS_MODES.items() if mode in (dig(body, path) or ()))
-
-
-def _storage_phase(body: Json) -> str:
-    return "Terminating" if _is_deleting(body) else str(dig(body, "status.phase") or "")
-
-
-def _claim_of(volume: Json) -> str:
-    claim = dig(volume, "spec.claimRef")
-    return f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else ""
 
 
 def _event_last_seen(event: Json) -> str:
@@ -309,8 +258,6 @@ def _event_message(event: Json) -> str:
 
 _NAME = _text("Name", "metadata.name")
 _AGE = Column("Age", lambda body: age(dig(body, "metadata.creationTimestamp")))
-_CONTAINERS = [_wide("Containers", _joined("name")), _wide("Images", _joined("image"))]
-_TEMPLATE = [*_CONTAINERS, _wide("Selector", _selector)]
 _EVENTS = [
     Column("Last Seen", _event_last_seen),
     _text("Type", "type"),
@@ -350,7 +297,6 @@ _COLUMNS: dict[str, list[Column]] = {
         _number("Up-to-date", "status.updatedReplicas"),
         _number("Available", "status.availableReplicas"),
         _AGE,
-        *_TEMPLATE,
     ],
     kinds.REPLICA_SET.resource: [
         _NAME,
@@ -358,13 +304,11 @@ _COLUMNS: dict[str, list[Column]] = {
         _number("Current", "status.replicas"),
         _number("Ready", "status.readyReplicas"),
         _AGE,
-        *_TEMPLATE,
     ],
     kinds.STATEFUL_SET.resource: [
         _NAME,
         Column("Ready", _ready_of("status.readyReplicas", "spec.replicas")),
         _AGE,
-        *_CONTAINERS,
     ],
     kinds.DAEMON_SET.resource: [
         _NAME,
@@ -375,7 +319,6 @@ _COLUMNS: dict[str, list[Column]] = {
         _number("Available", "status.numberAvailable"),
         Column("Node Selector", lambda body: _labels(dig(body, "spec.template.spec.nodeSelector"))),
         _AGE,
-        *_TEMPLATE,
     ],
     kinds.JOB.resource: [
         _NAME,
@@ -383,41 +326,12 @@ _COLUMNS: dict[str, list[Column]] = {
         Column("Completions", _job_completions),
         Column("Duration", _job_duration),
         _AGE,
-        *_TEMPLATE,
     ],
     kinds.BUDGET.resource: [
         _NAME,
         Column("Min Available", _bound("spec.minAvailable")),
         Column("Max Unavailable", _bound("spec.maxUnavailable")),
         _number("Allowed Disruptions", "status.disruptionsAllowed"),
-        _AGE,
-    ],
-    kinds.SERVICE.resource: [
-        _NAME,
-        _text("Type", "spec.type"),
-        _text("Cluster-IP", "spec.clusterIP", NONE),
-        Column("External-IP", lambda body: ",".join(dig(body, "spec.externalIPs") or ()) or NONE),
-        Column("Port(s)", _ports),
-        _AGE,
-        _wide("Selector", lambda body: _labels(dig(body, "spec.selector"))),
-    ],
-    kinds.CLAIM.resource: [
-        _NAME,
-        Column("Status", _storage_phase),
-        _text("Volume", "spec.volumeName"),
-        _text("Capacity", "status.capacity.storage"),
-        Column("Access Modes", _access_modes("status.accessModes")),
-        _text("StorageClass", "spec.storageClassName"),
-        _AGE,
-    ],
-    kinds.VOLUME.resource: [
-        _NAME,
-        _text("Capacity", "spec.capacity.storage"),
-        Column("Access Modes", _access_modes("spec.accessModes")),
-        _text("Reclaim Policy", "spec.persistentVolumeReclaimPolicy"),
-        Column("Status", _storage_phase),
-        Column("Claim", _claim_of),
-        _text("StorageClass", "spec.storageClassName"),
         _AGE,
     ],
     kinds.LEASE.resource: [_NAME, _text("Holder", "spec.holderIdentity"), _AGE],

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubemini.api import Api
-from kubemini.kinds import CLAIM, NAMESPACE, NODE, POD, PRIORITY_CLASS, SERVICE, STORAGE_CLASS
+from kubemini.kinds import CLAIM, NAMESPACE, NODE, POD, PRIORITY_CLASS, STORAGE_CLASS
 from kubemini.refusals import Json
 from tests.unit.kubemini.rule_cases import ACCOUNT, CONTAINER, at, cluster, create, pod, refused
 
@@ -142,22 +142,3 @@ async def test_a_claim_that_names_no_class_gets_the_default_one(api: Api) -> Non
     assert (await create(api, CLAIM, named("c", spec=spec | {"storageClassName": ""})))["spec"][
         "storageClassName"
     ] == ""
-
-
-async def test_services_get_addresses_that_nobody_has(api: Api) -> None:
-    spec = {"ports": [{"port": 80}]}
-    made = [await create(api, SERVICE, named(name, spec=spec)) for name in ("a", "b")]
-    addresses = [each["spec"]["clusterIP"] for each in made]
-    assert len(set(addresses)) == 2
-    assert [each["spec"]["clusterIPs"] for each in made] == [[address] for address in addresses]
-
-
-async def test_a_service_keeps_its_address(api: Api) -> None:
-    made = await create(api, SERVICE, named(spec={"ports": [{"port": 80}]}))
-    again = await api.edit(at(SERVICE, "a"), lambda body: body | {"spec": {"ports": [{"port": 81}]}})
-    assert again["spec"]["clusterIP"] == made["spec"]["clusterIP"]
-
-
-async def test_a_headless_service_has_no_address(api: Api) -> None:
-    made = await create(api, SERVICE, named(spec={"clusterIP": "None"}))
-    assert made["spec"]["clusterIPs"] == ["None"]

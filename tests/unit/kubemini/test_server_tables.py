@@ -12,9 +12,6 @@ from kubemini.kinds import Kind
 from kubemini.server.tables import age, columns_of, human
 from tests.unit.kubemini.served import PODS, TABLE, Json, pod, served
 
-TEMPLATE = {"spec": {"containers": [{"name": "a", "image": "i:1"}, {"name": "b", "image": "j:1"}]}}
-SELECTOR = {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "x", "operator": "In", "values": ["2", "1"]}]}
-
 
 def row(kind: Kind, **body: Any) -> list[Any]:
     """The cells of an object that is five minutes old."""
@@ -75,8 +72,8 @@ def test_a_pod_shows_its_restarts_and_its_place() -> None:
         (kinds.NODE, {"status": {}}, ["it", "Unknown", "<none>", "5m", ""]),
         (
             kinds.DEPLOYMENT,
-            {"spec": {"replicas": 3, "template": TEMPLATE, "selector": SELECTOR}, "status": {"readyReplicas": 2}},
-            ["it", "2/3", 0, 0, "5m", "a,b", "i:1,j:1", "app=web,x in (1,2)"],
+            {"spec": {"replicas": 3}, "status": {"readyReplicas": 2}},
+            ["it", "2/3", 0, 0, "5m"],
         ),
         (kinds.REPLICA_SET, {"spec": {"replicas": 3}, "status": {"replicas": 2}}, ["it", 3, 2, 0, "5m"]),
         (kinds.STATEFUL_SET, {"spec": {"replicas": 1}, "status": {}}, ["it", "0/1", "5m"]),
@@ -92,24 +89,9 @@ def test_a_pod_shows_its_restarts_and_its_place() -> None:
                     "completionTime": "2026-01-01T00:00:07Z",
                 },
             },
-            ["it", "Complete", "0/1 of 2", "7s", "5m"],
+            ["it", "Complete", "0/1", "7s", "5m"],
         ),
         (kinds.BUDGET, {"spec": {"maxUnavailable": "30%"}, "status": {}}, ["it", "N/A", "30%", 0, "5m"]),
-        (
-            kinds.SERVICE,
-            {"spec": {"type": "ClusterIP", "clusterIP": "10.0.0.1", "ports": [{"port": 80, "protocol": "TCP"}]}},
-            ["it", "ClusterIP", "10.0.0.1", "<none>", "80/TCP", "5m", "<none>"],
-        ),
-        (
-            kinds.CLAIM,
-            {"spec": {"volumeName": "v"}, "status": {"phase": "Bound", "accessModes": ["ReadWriteOnce"]}},
-            ["it", "Bound", "v", "", "RWO", "", "5m"],
-        ),
-        (
-            kinds.VOLUME,
-            {"spec": {"claimRef": {"namespace": "n", "name": "c"}}, "status": {"phase": "Bound"}},
-            ["it", "", "", "", "Bound", "n/c", "", "5m"],
-        ),
         (kinds.LEASE, {"spec": {"holderIdentity": "me"}}, ["it", "me", "5m"]),
         (
             kinds.CORE_EVENT,
@@ -132,9 +114,7 @@ def test_each_kind_has_its_usual_columns(kind: Kind, body: Json, cells: list[Any
         (310, "5m10s"),
         (900, "15m"),
         (12_600, "3h30m"),
-        (183_600, "2d3h"),
-        (70_000_000, "2y80d"),
-        (400_000_000, "12y"),
+        (183_600, "2d"),
     ],
 )
 def test_durations_are_coarser_the_longer_they_are(seconds: float, shown: str) -> None:
@@ -158,5 +138,3 @@ async def test_a_table_has_rows_with_metadata_or_whole_objects() -> None:
         ]
         assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
         assert "spec" in (await client.get(f"{PODS}?includeObject=Object", TABLE)).json["rows"][0]["object"]
-        assert (await client.get(f"{PODS}?includeObject=None", TABLE)).json["rows"][0]["object"] is None
-        assert (await client.get(f"{PODS}?includeObject=Some", TABLE)).status == 400
