@@ -7,8 +7,8 @@ forbid any change of spec.nodeName, straight into the store. Nothing waits betwe
 from __future__ import annotations
 
 from kubemini.api import Api, Review, Target
+from kubemini.conditions import set_pod_condition
 from kubemini.kinds import NODE, POD
-from kubemini.pods import update_condition
 from kubemini.refusals import Json, Refusal, bad_request, conflict, not_found
 
 # Since v1.35 a pod carries where its node is, so that what runs in it can know without asking for nodes.
@@ -46,7 +46,7 @@ async def bind(api: Api, target: Target, binding: Json, *, dry_run: bool = False
         pod["metadata"]["annotations"] = pod["metadata"].get("annotations", {}) | annotations
     if labels := metadata.get("labels", {}) | _topology_of(api, node):
         pod["metadata"]["labels"] = pod["metadata"].get("labels", {}) | labels
-    update_condition(pod["status"], {"type": "PodScheduled", "status": "True"})
+    set_pod_condition(pod, "PodScheduled", "True")
     if not dry_run:
         api.store.replace(POD, pod, entry.version)
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}

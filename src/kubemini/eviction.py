@@ -10,20 +10,15 @@ from dataclasses import replace
 
 from kubemini import clock
 from kubemini.api import Api, Deletion, Review, Target
+from kubemini.conditions import set_pod_condition
 from kubemini.kinds import BUDGET, POD
-from kubemini.pods import TERMINAL, update_condition
+from kubemini.pods import TERMINAL
 from kubemini.refusals import Json, Refusal, bad_request, conflict, not_found
 from kubemini.selectors import label_selector
 from kubemini.store import Entry
 
 _VIOLATED = "Cannot evict pod as it would violate the pod's disruption budget."
 _TWO = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-_EVICTED = {
-    "type": "DisruptionTarget",
-    "status": "True",
-    "reason": "EvictionByEvictionAPI",
-    "message": "Eviction API: evicting",
-}
 
 
 async def evict(api: Api, target: Target, eviction: Json, *, dry_run: bool = False) -> Json:
@@ -125,7 +120,7 @@ async def _delete(api: Api, pod: Target, deletion: Deletion) -> None:
     if not deletion.dry_run:
 
         def mark(body: Json) -> Json:
-            update_condition(body["status"], _EVICTED)
+            set_pod_condition(body, "DisruptionTarget", "True", "EvictionByEvictionAPI", "Eviction API: evicting")
             return body
 
         marked = await api.edit(Target(POD, pod.namespace, pod.name, "status"), mark)

@@ -1,11 +1,8 @@
-"""What the API server derives from a pod's spec: its first status with the quality of service.
-
-`update_condition` is for all who write conditions of pods: the scheduler, kubelets and evictions.
-"""
+"""What the API server derives from a pod's spec: its first status with the quality of service."""
 
 from __future__ import annotations
 
-from kubemini import clock
+from kubemini.conditions import set_condition
 from kubemini.refusals import Json
 from rescheduler.model.quantity import parse_quantity
 
@@ -15,6 +12,7 @@ TERMINAL = ("Failed", "Succeeded")
 _GATED = {
     "type": "PodScheduled",
     "status": "False",
+    "lastProbeTime": None,
     "reason": "SchedulingGated",
     "message": "Scheduling is blocked due to non-empty scheduling gates",
 }
@@ -25,25 +23,11 @@ def all_containers(spec: Json) -> list[Json]:
     return [*spec.get("initContainers", ()), *spec.get("containers", ())]
 
 
-def update_condition(status: Json, condition: Json) -> bool:
-    """Put a condition into a status. Its time is that of the last change of its status; whether anything changed."""
-    conditions: list[Json] = status.setdefault("conditions", [])
-    fresh = {"lastProbeTime": None, "lastTransitionTime": clock.stamp(clock.now())} | condition
-    for number, there in enumerate(conditions):
-        if there["type"] == condition["type"]:
-            if there["status"] == condition["status"]:
-                fresh["lastTransitionTime"] = there.get("lastTransitionTime")
-            conditions[number] = fresh
-            return there != fresh
-    conditions.append(fresh)
-    return True
-
-
 def first_status(spec: Json) -> Json:
     """The status of a new pod."""
     status: Json = {"phase": "Pending"}
     if spec.get("schedulingGates"):
-        update_condition(status, _GATED)
+        set_condition(status, _GATED)
     return status | {"qosClass": quality_of_service(spec)}
 
 

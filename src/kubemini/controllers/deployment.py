@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from kubemini import clock
 from kubemini.api import Api, Deletion, Target
-from kubemini.controllers.conditions import condition_of
+from kubemini.conditions import condition_of
 from kubemini.controllers.controller_refs import ControllerRefManager, controller_reference
 from kubemini.controllers.deployment_rollout import (
     Resize,
@@ -23,10 +23,11 @@ from kubemini.controllers.deployment_rollout import (
     rolling_step,
     share_of,
 )
-from kubemini.controllers.pods import FINAL_PHASES, TEMPLATE_HASH, hash_template, name_with_hash, without_hash
+from kubemini.controllers.pods import TEMPLATE_HASH, hash_template, name_with_hash, without_hash
 from kubemini.controllers.writes import delete_if_present
 from kubemini.events import EventRecorder
 from kubemini.kinds import DEPLOYMENT, POD, REPLICA_SET, Kind
+from kubemini.pods import TERMINAL
 from kubemini.refusals import Json, Refusal
 from kubemini.selectors import workload_selector
 from kubemini.store import Change, Entry, Key
@@ -124,7 +125,7 @@ class _Rollout:
 
     def _has_old_pods(self) -> bool:
         pods = [pod for old in self._olds for pod in self._store.owned(POD, old["metadata"]["uid"])]
-        return any(pod.fields["status.phase"] not in FINAL_PHASES for pod in pods)
+        return any(pod.fields["status.phase"] not in TERMINAL for pod in pods)
 
     def _all(self) -> list[Json]:
         return [*self._olds, *([self._new] if self._new else [])]

@@ -12,10 +12,9 @@ from datetime import datetime, timedelta
 
 from kubemini import clock
 from kubemini.api import Api, Target
-from kubemini.controllers.conditions import set_condition
+from kubemini.conditions import set_condition
 from kubemini.controllers.pods import PodStates, scale_value
 from kubemini.controllers.writes import edit_if_present
-from kubemini.events import EventRecorder
 from kubemini.kinds import BUDGET, DEPLOYMENT, POD, REPLICA_SET, Kind
 from kubemini.refusals import Json
 from kubemini.scale import scale_of
@@ -25,12 +24,6 @@ from rescheduler.model.selector import Selector
 
 DELETION_TIMEOUT = timedelta(minutes=2)
 """How long an evicted pod may take to be deleted before the budget counts it again."""
-
-_UNMANAGED = (
-    "Pods selected by this PodDisruptionBudget were found to be unmanaged. As a result, the status of the PDB cannot "
-    "be calculated correctly, which may result in undefined behavior. To account for these pods please set "
-    '".spec.minAvailable" field of the PDB to an integer value.'
-)
 
 
 class NoScaleError(Exception):
@@ -92,12 +85,10 @@ class DisruptionController:
         self._api = api
         self._store = api.store
         self._states = PodStates()
-        self._events = EventRecorder(api.store, "controllermanager")
         self._selectors: dict[str, dict[Key, Selector]] = {}
         """By namespace: what each budget selects."""
         self._members: dict[Key, set[Key]] = {}
         """The pods of each budget, kept up to date with changes."""
-        self._said: dict[str, tuple[str, ...]] = {}
 
     def keys_for(self, change: Change) -> Iterable[Key]:
         """The budget itself, or those that select or selected a pod."""
@@ -116,13 +107,9 @@ class DisruptionController:
             return None
         found = (self._store.get(POD, each) for each in sorted(self._members.get(key, ())))
         pods = [pod for pod in found if pod is not None]
-        if not pods:
-            self._say(budget, "NoPods", "No matching pods found")
         try:
             numbers = reckon(budget, self._count(pods), self._expected(budget, pods), clock.now())
         except (NoScaleError, ValueError) as failure:
-            message = f"Failed to calculate the number of expected pods: {failure}"
-            self._say(budget, "CalculateExpectedPodCountFailed", message, warning=True)
             await self._write(budget, _failed_status(budget, str(failure)))
             return None
         await self._write(budget, _status(budget, numbers))
@@ -135,7 +122,6 @@ class DisruptionController:
         if selector is None:
             selectors.pop(key, None)
             self._members.pop(key, None)
-            self._said.pop(change.entry.uid, None)
         elif selectors.get(key) != selector:
             selectors[key] = selector
             pods = self._store.entries(POD, key[0])
@@ -167,9 +153,6 @@ class DisruptionController:
         spec = budget["spec"]
         if spec.get("maxUnavailable") is None and isinstance(spec.get("minAvailable") or 0, int):
             return len(pods)
-        unmanaged = [pod.key[1] for pod in pods if pod.controller is None]
-        if unmanaged:
-            self._say(budget, "UnmanagedPods", _UNMANAGED, *unmanaged, warning=True)
         first = {pod.controller.uid: pod for pod in pods if pod.controller is not None}
         return sum(dict(self._controller_scale(pod) for pod in first.values()).values())
 
@@ -191,13 +174,6 @@ class DisruptionController:
             if deployment is not None and deployment.uid == above.uid:
                 entry = deployment
         return entry.uid, scale_of(entry.object())["spec"].get("replicas", 0)
-
-    def _say(self, budget: Json, reason: str, message: str, *details: str, warning: bool = False) -> None:
-        """Emit an Event once, and again only after another one."""
-        uid, said = budget["metadata"]["uid"], (reason, message, *details)
-        if self._said.get(uid) != said:
-            self._said[uid] = said
-            self._events.say(budget, reason, message, warning=warning)
 
     async def _write(self, budget: Json, status: Json) -> None:
         """Write the status to the version that it was calculated from: an eviction may have spent something since."""
@@ -226,7 +202,7 @@ def _status(budget: Json, numbers: Numbers) -> Json:
         status["disruptedPods"] = numbers.disrupted
     reason, said = ("SufficientPods", "True") if numbers.allowed else ("InsufficientPods", "False")
     condition = {"type": "DisruptionAllowed", "reason": reason, "status": said, "message": ""}
-    set_condition(status, condition | {"observedGeneration": status["observedGeneration"]}, clock.now())
+    set_condition(status, condition | {"observedGeneration": status["observedGeneration"]})
     return status
 
 
@@ -239,5 +215,5 @@ def _failed_status(budget: Json, message: str) -> Json:
     condition = {"type": "DisruptionAllowed", "reason": "SyncFailed", "status": "False", "message": message}
     if observed := before.get("observedGeneration"):
         condition["observedGeneration"] = observed
-    set_condition(status, condition, clock.now())
+    set_condition(status, condition)
     return status

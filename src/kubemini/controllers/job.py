@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kubemini import clock
 from kubemini.api import Api, Target
-from kubemini.controllers.conditions import condition_of, set_condition
+from kubemini.conditions import condition_of, set_condition
 from kubemini.controllers.controller_refs import ControllerRefManager
 from kubemini.controllers.pods import PodControl, PodTemplate, seconds_now
 from kubemini.controllers.writes import edit_if_present, without_item, write_status
@@ -221,7 +221,7 @@ class JobController:
         if not active:
             del status["active"]
         if ending is not None:
-            set_condition(status, {"status": "True", "lastProbeTime": None} | ending._asdict(), clock.now())
+            set_condition(status, {"status": "True", "lastProbeTime": None} | ending._asdict())
             if ending is _COMPLETED:
                 status["completionTime"] = clock.stamp(clock.now())
                 self._events.say(job, "Completed", "Job completed")

@@ -2,8 +2,8 @@
 
 A kubelet shows that it lives by its node's status and by its lease. When it has been silent for a while, its conditions
 turn Unknown and its pods count as not ready. Conditions and `unschedulable` become NoSchedule taints at once, and a
-node that is not ready or not reachable gets a NoExecute taint, unless all nodes are lost: then the network is likely to
-blame, and no pod is evicted. Recovery takes the taints off. `pod_eviction` acts on them.
+node that is not ready or not reachable gets a NoExecute taint. Recovery takes the taints off. `pod_eviction` acts on
+them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from kubemini import clock
 from kubemini.api import Api, Target
-from kubemini.controllers.conditions import condition_of, set_pod_condition
+from kubemini.conditions import condition_of, set_pod_condition
 from kubemini.controllers.pods import PodsByNode
 from kubemini.controllers.writes import edit_if_present
 from kubemini.events import EventRecorder
@@ -57,29 +57,13 @@ class NodeLifecycleController:
         self._grace = grace
         self._events = EventRecorder(api.store, self.name)
         self._pods = PodsByNode(api.store)
-        self._ready: dict[str, bool] = {}
-        """All nodes, and whether they are ready."""
-        self._known_since: dict[str, datetime] = {}
-        """Silence before this moment does not count against a node."""
 
     def keys_for(self, change: Change) -> Iterable[Key]:
-        """The node; all of them when the first is ready again or the last one no longer is."""
+        """The node."""
         if change.kind.resource == POD.resource:
             self._pods.note(change)
             return ()
-        name = change.entry.key[1]
-        were_lost = self._all_lost
-        if change.type == "DELETED":
-            self._ready.pop(name, None)
-            self._known_since.pop(name, None)
-        else:
-            self._ready[name] = condition_of(change.entry.object(), "Ready").get("status") == "True"
-            self._known_since.setdefault(name, clock.now())
-        if were_lost == self._all_lost:
-            return (change.entry.key,)
-        if were_lost:
-            self._known_since = dict.fromkeys(self._known_since, clock.now())
-        return [("", each) for each in self._ready]
+        return (change.entry.key,)
 
     async def reconcile(self, key: Key) -> float | None:
         """Notice silence, and set the taints. Returns when the node will have been silent for too long."""
@@ -96,16 +80,12 @@ class NodeLifecycleController:
             if ready == "True":
                 self._events.say(node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
             await self._mark_pods_unready(name)
-        await edit_if_present(self._api, Target(NODE, name=name), uid, self._with_taints)
+        await edit_if_present(self._api, Target(NODE, name=name), uid, _with_taints)
         return left if left > 0 else None
-
-    @property
-    def _all_lost(self) -> bool:
-        return bool(self._ready) and not any(self._ready.values())
 
     def _last_heard(self, name: str, node: Json) -> datetime:
         """When a kubelet was last heard of."""
-        heard = [self._known_since.get(name, clock.now())]
+        heard = [clock.moment(node["metadata"]["creationTimestamp"])]
         if beat := condition_of(node, "Ready").get("lastHeartbeatTime"):
             heard.append(clock.moment(beat))
         lease = self._api.find(LEASE, (_LEASES, name)) or {}
@@ -118,8 +98,7 @@ class NodeLifecycleController:
 
         def unready(pod: Json) -> Json:
             said = condition_of(pod, "Ready")
-            kept = {key: said[key] for key in ("reason", "message") if key in said}
-            set_pod_condition(pod, "Ready", "False", **kept)
+            set_pod_condition(pod, "Ready", "False", said.get("reason", ""), said.get("message", ""))
             return pod
 
         for entry in self._pods.entries(node):
@@ -128,24 +107,24 @@ class NodeLifecycleController:
                 if pod is not None:
                     self._events.say(pod, "NodeNotReady", "Node is not ready", warning=True)
 
-    def _with_taints(self, node: Json) -> Json:
-        """A node with the taints that its conditions and `unschedulable` ask for."""
-        conditions = (node.get("status") or {}).get("conditions") or ()
-        keys = [_TAINTS.get((each["type"], each["status"]), "") for each in conditions]
-        spec: Json = node.setdefault("spec", {})
-        if spec.get("unschedulable"):
-            keys.append(_UNSCHEDULABLE)
-        wanted = {(key, "NoSchedule") for key in keys if key}
-        if not self._all_lost:
-            wanted |= {(key, "NoExecute") for key in keys if key in (NOT_READY, UNREACHABLE)}
-        taints = spec.pop("taints", None) or []
-        kept = [each for each in taints if _id(each) in wanted or _id(each) not in _MANAGED]
-        missing = wanted - {_id(each) for each in kept}
-        stamp = clock.stamp(clock.now())
-        new = [{"key": key, "effect": effect, "timeAdded": stamp} for key, effect in sorted(missing, reverse=True)]
-        if kept or new:
-            spec["taints"] = [*kept, *new]
-        return node
+
+def _with_taints(node: Json) -> Json:
+    """A node with the taints that its conditions and `unschedulable` ask for."""
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    keys = [_TAINTS.get((each["type"], each["status"]), "") for each in conditions]
+    spec: Json = node.setdefault("spec", {})
+    if spec.get("unschedulable"):
+        keys.append(_UNSCHEDULABLE)
+    wanted = {(key, "NoSchedule") for key in keys if key}
+    wanted |= {(key, "NoExecute") for key in keys if key in (NOT_READY, UNREACHABLE)}
+    taints = spec.pop("taints", None) or []
+    kept = [each for each in taints if _id(each) in wanted or _id(each) not in _MANAGED]
+    missing = wanted - {_id(each) for each in kept}
+    stamp = clock.stamp(clock.now())
+    new = [{"key": key, "effect": effect, "timeAdded": stamp} for key, effect in sorted(missing, reverse=True)]
+    if kept or new:
+        spec["taints"] = [*kept, *new]
+    return node
 
 
 def _id(taint: Json) -> tuple[str, str]:

@@ -9,11 +9,12 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from kubemini.api import Api, Deletion, Target
-from kubemini.controllers.conditions import set_pod_condition
-from kubemini.controllers.pods import FINAL_PHASES, NODE_NAME, PodsByNode
+from kubemini.conditions import set_pod_condition
+from kubemini.controllers.pods import NODE_NAME, PodsByNode
 from kubemini.controllers.writes import delete_if_present, edit_if_present
 from kubemini.events import EventRecorder
 from kubemini.kinds import NODE, POD, Kind
+from kubemini.pods import TERMINAL
 from kubemini.refusals import Json
 from kubemini.selectors import taints_of, toleration
 from kubemini.store import Change, Entry, Key
@@ -101,7 +102,7 @@ class TaintEvictionController:
     async def _evict(self, entry: Entry) -> None:
         def mark(pod: Json) -> Json:
             reason, message = "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint"
-            set_pod_condition(pod, "DisruptionTarget", "True", reason=reason, message=message)
+            set_pod_condition(pod, "DisruptionTarget", "True", reason, message)
             return pod
 
         await edit_if_present(self._api, Target(POD, *entry.key, "status"), entry.uid, mark)
@@ -164,11 +165,11 @@ class PodGarbageCollector:
 
         def fail(pod: Json) -> Json:
             status = pod.setdefault("status", {})
-            if status.get("phase") not in FINAL_PHASES:
+            if status.get("phase") not in TERMINAL:
                 status["phase"] = "Failed"
                 if marked:
                     reason, message = "DeletionByPodGC", "PodGC: node no longer exists"
-                    set_pod_condition(pod, "DisruptionTarget", "True", reason=reason, message=message)
+                    set_pod_condition(pod, "DisruptionTarget", "True", reason, message)
             return pod
 
         await edit_if_present(self._api, Target(POD, *entry.key, "status"), entry.uid, fail)

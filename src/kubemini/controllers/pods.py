@@ -18,16 +18,16 @@ import msgspec
 
 from kubemini import clock
 from kubemini.api import SUFFIX_LETTERS, Api, Deletion, Target
-from kubemini.controllers.conditions import condition_of
+from kubemini.conditions import condition_of
 from kubemini.controllers.controller_refs import controller_reference
 from kubemini.controllers.writes import delete_if_present
 from kubemini.events import EventRecorder
 from kubemini.kinds import NAMESPACE, POD
+from kubemini.pods import TERMINAL
 from kubemini.refusals import Json, Refusal
 from kubemini.store import Change, Entry, Key, Store
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-FINAL_PHASES = ("Failed", "Succeeded")
 NODE_NAME = "spec.nodeName"
 TEMPLATE_HASH = "pod-template-hash"
 REVISION_HASH = "controller-revision-hash"
@@ -82,7 +82,7 @@ class PodState(msgspec.Struct, frozen=True, gc=False):
     @property
     def finished(self) -> bool:
         """Whether it has succeeded or failed."""
-        return self.phase in FINAL_PHASES
+        return self.phase in TERMINAL
 
     @property
     def ready(self) -> bool:

@@ -15,10 +15,11 @@ from functools import cmp_to_key
 from kubemini import clock
 from kubemini.api import Api
 from kubemini.controllers.controller_refs import ControllerRefManager
-from kubemini.controllers.pods import FINAL_PHASES, NODE_NAME, PodControl, PodState, PodStates, PodTemplate, seconds_now
+from kubemini.controllers.pods import NODE_NAME, PodControl, PodState, PodStates, PodTemplate, seconds_now
 from kubemini.controllers.writes import write_status
 from kubemini.events import EventRecorder
 from kubemini.kinds import POD, REPLICA_SET, Kind
+from kubemini.pods import TERMINAL
 from kubemini.refusals import Json, Refusal
 from kubemini.selectors import workload_selector
 from kubemini.store import Change, Entry, Key
@@ -165,7 +166,7 @@ def _min_ready(body: Json) -> int:
 
 
 def _is_active(pod: Entry) -> bool:
-    return not pod.deleting and pod.fields["status.phase"] not in FINAL_PHASES
+    return not pod.deleting and pod.fields["status.phase"] not in TERMINAL
 
 
 def _failure_condition(body: Json, failure: Refusal) -> Json:

@@ -6,6 +6,7 @@ because the product detects failures by them. Pure: each function changes the po
 
 from __future__ import annotations
 
+from kubemini.conditions import set_pod_condition
 from kubemini.kubelet.status import (
     Place,
     begin_status,
@@ -15,7 +16,6 @@ from kubemini.kubelet.status import (
     is_sidecar,
     set_finished,
     set_not_ready,
-    set_pod_condition,
     started,
     unready_names,
     waiting,
@@ -65,7 +65,7 @@ def set_pull_failed(pod: Json, place: Place) -> None:
     at = place.stamp
     begin_status(pod, place)
     for kind in ("PodReadyToStartContainers", "Initialized"):
-        set_pod_condition(pod, place, kind, "True")
+        set_pod_condition(pod, kind, "True")
 
     def container(spec: Json, was: Json) -> Json:
         state = {"lastState": {"terminated": exited(was, at, _KILLED)}} if was.get("state", {}).get("running") else {}
@@ -116,9 +116,9 @@ def set_failed(pod: Json, place: Place, reason: str) -> None:
     describe(pod, killed, lambda spec, was: killed(spec, was) if is_sidecar(spec) else initialized(was, at))
     pod["status"] |= {"reason": reason, "message": message}
     if reason in _DISRUPTIONS:
-        set_pod_condition(pod, place, "DisruptionTarget", "True", "TerminationByKubelet", message)
-    set_pod_condition(pod, place, "PodReadyToStartContainers", "False")
-    set_pod_condition(pod, place, "Initialized", "True")
+        set_pod_condition(pod, "DisruptionTarget", "True", "TerminationByKubelet", message)
+    set_pod_condition(pod, "PodReadyToStartContainers", "False")
+    set_pod_condition(pod, "Initialized", "True")
     set_finished(pod, place, "Failed")
 
 

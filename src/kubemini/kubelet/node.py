@@ -14,7 +14,7 @@ from zlib import crc32
 
 from kubemini import clock
 from kubemini.api import Api, Target
-from kubemini.controllers.conditions import condition_of
+from kubemini.conditions import condition_of
 from kubemini.events import EventRecorder
 from kubemini.kinds import LEASE, NODE, Kind
 from kubemini.refusals import Json

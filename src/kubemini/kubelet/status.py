@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kubemini import clock
-from kubemini.controllers.conditions import set_condition
+from kubemini.conditions import set_pod_condition
 from kubemini.refusals import Json
 from kubemini.simulation import Mode
 
@@ -40,12 +40,12 @@ def set_creating(pod: Json, place: Place) -> None:
     """Its containers are being made."""
     begin_status(pod, place)
     inits = [each["name"] for each in pod["spec"].get("initContainers", ())]
-    set_pod_condition(pod, place, "PodReadyToStartContainers", "False")
+    set_pod_condition(pod, "PodReadyToStartContainers", "False")
     if inits:
         message = f"containers with incomplete status: {_list_names(inits)}"
-        set_pod_condition(pod, place, "Initialized", "False", "ContainersNotInitialized", message)
+        set_pod_condition(pod, "Initialized", "False", "ContainersNotInitialized", message)
     else:
-        set_pod_condition(pod, place, "Initialized", "True")
+        set_pod_condition(pod, "Initialized", "True")
     set_not_ready(pod, place, lasting_names(pod))
     reason = "PodInitializing" if inits else "ContainerCreating"
     describe(pod, lambda _, __: waiting(reason), lambda _, __: waiting("PodInitializing"))
@@ -58,7 +58,7 @@ def set_running(pod: Json, place: Place, fails: Mode | None) -> None:
     begin_status(pod, place)
     pod["status"]["phase"] = "Running"
     for kind in ("PodReadyToStartContainers", "Initialized"):
-        set_pod_condition(pod, place, kind, "True")
+        set_pod_condition(pod, kind, "True")
 
     def container(spec: Json, was: Json) -> Json:
         if was.get("state", {}).get("terminated"):  # not to be restarted: containers that are, are waiting
@@ -74,7 +74,7 @@ def set_running(pod: Json, place: Place, fails: Mode | None) -> None:
     if missing := [name for name in lasting_names(pod) if not is_ready[name]]:
         set_not_ready(pod, place, missing)
         return
-    set_pod_condition(pod, place, "ContainersReady", "True")
+    set_pod_condition(pod, "ContainersReady", "True")
     update_ready(pod, place)
 
 
@@ -89,9 +89,9 @@ def update_ready(pod: Json, place: Place) -> None:
         elif status_of[kind] != "True":
             missing.append(f'the status of pod readiness gate "{kind}" is not "True", but {status_of[kind]}')
     if missing:
-        set_pod_condition(pod, place, "Ready", "False", "ReadinessGatesNotReady", ", ".join(missing))
+        set_pod_condition(pod, "Ready", "False", "ReadinessGatesNotReady", ", ".join(missing))
     else:
-        set_pod_condition(pod, place, "Ready", "True")
+        set_pod_condition(pod, "Ready", "True")
 
 
 def set_completed(pod: Json, place: Place) -> None:
@@ -130,7 +130,7 @@ def set_finished(pod: Json, place: Place, phase: str) -> None:
     pod["status"]["phase"] = phase
     reason = "PodCompleted" if phase == "Succeeded" else "PodFailed"
     for kind in ("Ready", "ContainersReady"):
-        set_pod_condition(pod, place, kind, "False", reason)
+        set_pod_condition(pod, kind, "False", reason)
 
 
 def begin_status(pod: Json, place: Place) -> None:
@@ -138,7 +138,7 @@ def begin_status(pod: Json, place: Place) -> None:
     status = pod["status"]
     status.setdefault("startTime", place.stamp)
     if not any(each["type"] == "PodScheduled" for each in status.get("conditions", ())):
-        set_pod_condition(pod, place, "PodScheduled", "True")  # it was created with its node
+        set_pod_condition(pod, "PodScheduled", "True")  # it was created with its node
     for address, one, many in ((place.host, "hostIP", "hostIPs"), (place.pod, "podIP", "podIPs")):
         if address and not status.get(one):
             status[one] = address
@@ -149,14 +149,7 @@ def set_not_ready(pod: Json, place: Place, names: Collection[str]) -> None:
     """Some containers are not ready, so the pod isn't."""
     message = f"containers with unready status: {_list_names(names)}"
     for kind in ("ContainersReady", "Ready"):
-        set_pod_condition(pod, place, kind, "False", "ContainersNotReady", message)
-
-
-def set_pod_condition(pod: Json, place: Place, kind: str, status: str, reason: str = "", message: str = "") -> None:
-    """Put a condition into the pod's status."""
-    condition: Json = {"type": kind, "status": status, "lastProbeTime": None}
-    condition |= {key: text for key, text in (("reason", reason), ("message", message)) if text}
-    set_condition(pod["status"], condition, place.now)
+        set_pod_condition(pod, kind, "False", "ContainersNotReady", message)
 
 
 def unready_names(pod: Json, fails: Mode | None) -> list[str]:

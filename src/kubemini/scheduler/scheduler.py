@@ -11,10 +11,9 @@ import asyncio
 import logging
 from collections import Counter
 
-from kubemini import clock
 from kubemini.api import Api, Target
 from kubemini.binding import bind
-from kubemini.controllers.conditions import set_condition
+from kubemini.conditions import set_condition
 from kubemini.events import EventRecorder
 from kubemini.kinds import CLAIM, POD
 from kubemini.refusals import Json, Refusal
@@ -247,7 +246,7 @@ class _Reporter:
                     "reason": reason,
                     "message": message,
                 }
-                set_condition(status, condition, clock.now())
+                set_condition(status, condition)
             return body
 
         try:

@@ -16,7 +16,7 @@ from unittest import mock
 
 from kubemini import clock
 from kubemini.api import Api, Deletion, Target
-from kubemini.controllers.conditions import condition_of
+from kubemini.conditions import condition_of
 from kubemini.kinds import CORE_EVENT, NAMESPACE, NODE, POD
 from kubemini.kubelet.node import NodeShape, node
 from kubemini.kubelet.pods import Kubelets

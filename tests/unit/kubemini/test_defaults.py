@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from kubemini.api import Api, Deletion
+from kubemini.conditions import set_condition
 from kubemini.kinds import DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET, Kind
-from kubemini.pods import quality_of_service, update_condition
+from kubemini.pods import quality_of_service
 from kubemini.refusals import Json
 from tests.unit.kubemini.rule_cases import CONTAINER, at, cluster, create, fields_of, pod, refused, running
 
@@ -131,8 +132,8 @@ def test_requests_and_limits_make_the_quality_of_service(resources: Json, qualit
 
 def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
     status: Json = {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "then"}]}
-    assert update_condition(status, {"type": "Ready", "status": "True", "reason": "Fine"})
+    assert set_condition(status, {"type": "Ready", "status": "True", "reason": "Fine"})
     assert status["conditions"][0]["lastTransitionTime"] == "then"
-    assert not update_condition(status, {"type": "Ready", "status": "True", "reason": "Fine"})
-    assert update_condition(status, {"type": "Ready", "status": "False"})
+    assert not set_condition(status, {"type": "Ready", "status": "True", "reason": "Fine"})
+    assert set_condition(status, {"type": "Ready", "status": "False"})
     assert status["conditions"][0]["lastTransitionTime"] != "then"

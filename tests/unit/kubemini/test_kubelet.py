@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kubemini import clock
 from kubemini.api import Target
-from kubemini.controllers.conditions import condition_of, set_condition
+from kubemini.conditions import condition_of, set_condition
 from kubemini.kinds import CORE_EVENT, LEASE, NODE
 from kubemini.kubelet.node import NodeShape, node
 from kubemini.refusals import Json
@@ -72,7 +71,7 @@ def test_a_ready_condition_that_another_component_wrote_is_corrected() -> None:
         await world.create("web")
 
         def doubt(body: Json) -> Json:
-            set_condition(body["status"], {"type": "Ready", "status": "False"}, clock.now())
+            set_condition(body["status"], {"type": "Ready", "status": "False"})
             return body
 
         await world.edit_status("web", doubt)

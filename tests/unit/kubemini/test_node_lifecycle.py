@@ -72,18 +72,3 @@ async def test_taints_of_people_stay(cluster: Cluster) -> None:
     await cluster.heartbeat("a", "False")
     await cluster.settled()
     assert taints(cluster, "a") == both("not-ready") | {"team:NoExecute"}
-
-
-@at_work(NodeLifecycleController)
-async def test_when_all_nodes_are_lost_nobody_is_driven_off(cluster: Cluster) -> None:
-    for name in ("a", "b"):
-        await cluster.node(name, labels={"topology.kubernetes.io/zone": name})
-    await cluster.heartbeat("a", "False")
-    await cluster.settled()
-    assert taints(cluster, "a") == both("not-ready")
-    await cluster.heartbeat("b", "False")
-    await cluster.settled()
-    assert taints(cluster, "a") == taints(cluster, "b") == {"not-ready:NoSchedule"}
-    await cluster.heartbeat("b")
-    await asyncio.sleep(11)
-    assert taints(cluster, "a") == both("not-ready")
