@@ -122,9 +122,9 @@ def test_the_server_keeps_its_own_fields_through_a_replacement(space: Space) -> 
 
 
 def test_of_a_deployment_the_generation_counts_changes_of_annotations_too(space: Space) -> None:
-    for body, counted in ((deployment("web", 0), 2), (replica_set("web", 0), 1), (stateful_set("web", 0), 1)):
+    for body, counted in ((deployment("web", 0), 2), (replica_set("lone", 0), 1), (stateful_set("db", 0), 1)):
         space.create(body)
-        noted = space.patch(body["kind"], "web", {"metadata": {"annotations": {"a": "b"}}})
+        noted = space.patch(body["kind"], name_of(body), {"metadata": {"annotations": {"a": "b"}}})
         assert noted["metadata"]["generation"] == counted, body["kind"]
 
 
