@@ -238,12 +238,9 @@ class _Rollout:
             "unavailableReplicas": max(wanted - totals["availableReplicas"], 0),
         }
         status: Json = {key: count for key, count in counts.items() if count or key == "terminatingReplicas"}
+        conditions = [self._available(status), self._progressing(status)]
         if "collisionCount" in before:
             status["collisionCount"] = before["collisionCount"]
-        conditions = [self._available(status), self._progressing(status)]
-        failures = [found for each in reversed(every) if (found := condition_of(each, "ReplicaFailure"))]
-        if failures:
-            conditions.append(_condition("ReplicaFailure", "True", failures[0]["reason"], failures[0]["message"]))
         status["conditions"] = [self._with_times(each) for each in conditions]
         return status
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from kubemini.api import Api, Deletion, Target
 from kubemini.controllers.writes import delete_if_present, edit_if_present
-from kubemini.kinds import NAMESPACE, POD, Kind
+from kubemini.kinds import NAMESPACE, Kind
 from kubemini.refusals import Json, Refusal
 from kubemini.store import Change, Entry, Key
 
@@ -24,22 +24,15 @@ class NamespaceController:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._store = api.store
-        self._remaining: dict[str, int] = {}
-        """Namespaces that are being emptied: how many objects have to go before it looks again."""
 
     def keys_for(self, change: Change) -> Iterable[Key]:
-        """A namespace that is deleted, and one whose last object is gone."""
+        """A namespace that is deleted, also when an object in it is gone."""
         entry = change.entry
         if change.kind.resource == NAMESPACE.resource:
-            if change.type == "DELETED":
-                self._remaining.pop(entry.key[1], None)
             return (entry.key,) if entry.deleting else ()
-        namespace = entry.key[0]
-        if change.type == "DELETED" and namespace in self._remaining:
-            self._remaining[namespace] -= 1
-            if self._remaining[namespace] <= 0:
-                return (("", namespace),)
-        return ()
+        key = ("", entry.key[0])
+        namespace = self._store.get(NAMESPACE, key) if change.type == "DELETED" else None
+        return (key,) if namespace is not None and namespace.deleting else ()
 
     async def reconcile(self, key: Key) -> float | None:
         """Delete what is there; when nothing is left, take the finalizer off the namespace."""
@@ -47,26 +40,17 @@ class NamespaceController:
         if entry is None or not entry.deleting or _FINALIZER not in _finalizers(entry):
             return None
         if await self._empty(key[1]):
-            self._remaining.pop(key[1], None)
             target = Target(NAMESPACE, name=key[1], subresource="finalize")
             await edit_if_present(self._api, target, entry.uid, _without_finalizer)
         return None
 
     async def _empty(self, namespace: str) -> bool:
-        """Delete all that is there. Whether nothing is left.
-
-        Pods go first: what they use shall be there until they are gone.
-        """
-        for kinds in ([POD], list(self._namespaced_kinds())):
-            for kind in kinds:
-                for entry in self._store.entries(kind, namespace):
-                    if not entry.deleting:
-                        await delete_if_present(self._api, Target(kind, *entry.key), Deletion())
-            left = sum(len(self._store.entries(kind, namespace)) for kind in kinds)
-            self._remaining[namespace] = left
-            if left:
-                return False
-        return True
+        """Delete all that is there. Whether nothing is left."""
+        found = [(kind, entry) for kind in self._namespaced_kinds() for entry in self._store.entries(kind, namespace)]
+        for kind, entry in found:
+            if not entry.deleting:
+                await delete_if_present(self._api, Target(kind, *entry.key), Deletion())
+        return not any(self._store.entries(kind, namespace) for kind in self._namespaced_kinds())
 
     def _namespaced_kinds(self) -> Iterator[Kind]:
         for kind in self._api.kinds:

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from kubemini import clock
 from kubemini.api import Api, Target
 from kubemini.conditions import condition_of, set_pod_condition
-from kubemini.controllers.pods import PodsByNode
+from kubemini.controllers.pods import pods_on
 from kubemini.controllers.writes import edit_if_present
 from kubemini.events import EventRecorder
 from kubemini.kinds import LEASE, NODE, POD, Kind
@@ -50,19 +50,15 @@ class NodeLifecycleController:
     """Notices silent kubelets, and taints nodes as their conditions say."""
 
     name = "node-controller"
-    kinds: tuple[Kind, ...] = (NODE, POD)
+    kinds: tuple[Kind, ...] = (NODE,)
 
     def __init__(self, api: Api, grace: float = GRACE) -> None:
         self._api = api
         self._grace = grace
         self._events = EventRecorder(api.store, self.name)
-        self._pods = PodsByNode(api.store)
 
     def keys_for(self, change: Change) -> Iterable[Key]:
         """The node."""
-        if change.kind.resource == POD.resource:
-            self._pods.note(change)
-            return ()
         return (change.entry.key,)
 
     async def reconcile(self, key: Key) -> float | None:
@@ -101,7 +97,7 @@ class NodeLifecycleController:
             set_pod_condition(pod, "Ready", "False", said.get("reason", ""), said.get("message", ""))
             return pod
 
-        for entry in self._pods.entries(node):
+        for entry in pods_on(self._api.store, node):
             if condition_of(entry.object(), "Ready").get("status") == "True":
                 pod = await edit_if_present(self._api, Target(POD, *entry.key, "status"), entry.uid, unready)
                 if pod is not None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from kubemini.api import Api, Deletion, Target
 from kubemini.conditions import set_pod_condition
-from kubemini.controllers.pods import NODE_NAME, PodsByNode
+from kubemini.controllers.pods import NODE_NAME, pods_on
 from kubemini.controllers.writes import delete_if_present, edit_if_present
 from kubemini.events import EventRecorder
 from kubemini.kinds import NODE, POD, Kind
@@ -50,7 +50,6 @@ class TaintEvictionController:
         self._api = api
         self._store = api.store
         self._events = EventRecorder(api.store, self.name)
-        self._pods = PodsByNode(api.store)
         self._taints: dict[str, list[Taint]] = {}
         """The NoExecute taints of nodes that have any."""
         self._due: dict[str, float] = {}
@@ -60,7 +59,6 @@ class TaintEvictionController:
         """The pods of a node whose taints have changed; a pod on a tainted node."""
         if change.kind.resource == NODE.resource:
             return self._node_changed(change)
-        self._pods.note(change)
         if change.type == "DELETED":
             self._due.pop(change.entry.uid, None)
             return ()
@@ -97,7 +95,7 @@ class TaintEvictionController:
         self._taints[name] = taints
         if not taints:
             del self._taints[name]
-        return self._pods.keys(name)
+        return [pod.key for pod in pods_on(self._store, name)]
 
     async def _evict(self, entry: Entry) -> None:
         def mark(pod: Json) -> Json:
@@ -122,7 +120,6 @@ class PodGarbageCollector:
         self._api = api
         self._store = api.store
         self._quarantine = quarantine
-        self._pods = PodsByNode(api.store)
         self._missing: dict[str, float] = {}
         """Nodes that have pods but do not exist, and since when that is known."""
 
@@ -131,7 +128,6 @@ class PodGarbageCollector:
         entry = change.entry
         if change.kind.resource == NODE.resource:
             return (entry.key,) if change.type != "MODIFIED" else ()
-        self._pods.note(change)
         if change.type == "DELETED":
             return ()
         node = entry.fields[NODE_NAME]
@@ -147,7 +143,7 @@ class PodGarbageCollector:
             if entry is not None and entry.deleting and not entry.fields[NODE_NAME]:
                 await self._remove(entry, marked=False)
             return None
-        pods = self._pods.entries(name)
+        pods = pods_on(self._store, name)
         if self._store.get(NODE, key) is not None or not pods:
             self._missing.pop(name, None)
             return None

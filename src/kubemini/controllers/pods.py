@@ -25,7 +25,7 @@ from kubemini.events import EventRecorder
 from kubemini.kinds import NAMESPACE, POD
 from kubemini.pods import TERMINAL
 from kubemini.refusals import Json, Refusal
-from kubemini.store import Change, Entry, Key, Store
+from kubemini.store import Change, Entry, Store
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 NODE_NAME = "spec.nodeName"
@@ -76,8 +76,8 @@ class PodState(msgspec.Struct, frozen=True, gc=False):
     """None while it is not Ready; 0 where the condition has no time."""
     created: float
     cost: int
-    restarts: tuple[int, int]
-    """The highest restart count among its containers, and among its sidecars."""
+    restarts: int
+    """The highest restart count among its containers."""
 
     @property
     def finished(self) -> bool:
@@ -127,32 +127,9 @@ class PodStates(Facts[PodState]):
         return min((wait for wait in waits if wait), default=None)
 
 
-class PodsByNode:
-    """The pods that are bound to each node, kept up to date with changes of pods."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._keys: dict[str, set[Key]] = {}
-
-    def note(self, change: Change) -> None:
-        """Take a change of a pod into account."""
-        before = change.before.fields[NODE_NAME] if change.before else ""
-        after = "" if change.type == "DELETED" else change.entry.fields[NODE_NAME]
-        if before != after and before in self._keys:
-            self._keys[before].discard(change.entry.key)
-            if not self._keys[before]:
-                del self._keys[before]
-        if after:
-            self._keys.setdefault(after, set()).add(change.entry.key)
-
-    def keys(self, node: str) -> list[Key]:
-        """The keys of a node's pods, in order."""
-        return sorted(self._keys.get(node, ()))
-
-    def entries(self, node: str) -> list[Entry]:
-        """A node's pods, in the order of their keys."""
-        found = (self._store.get(POD, key) for key in self.keys(node))
-        return [entry for entry in found if entry is not None]
+def pods_on(store: Store, node: str) -> list[Entry]:
+    """The pods that are bound to a node, in the order of their keys."""
+    return [entry for entry in store.entries(POD) if entry.fields[NODE_NAME] == node]
 
 
 class PodTemplate:
@@ -264,21 +241,14 @@ def _read_state(entry: Entry) -> PodState:
     pod = entry.object()
     metadata, status = pod["metadata"], pod.get("status") or {}
     ready = condition_of(pod, "Ready")
-    init_containers = pod["spec"].get("initContainers") or ()
-    sidecars = {each["name"] for each in init_containers if each.get("restartPolicy") == "Always"}
-    sidecar_statuses = [each for each in status.get("initContainerStatuses") or () if each["name"] in sidecars]
     return PodState(
         phase=status.get("phase", ""),
         deleting=entry.deleting,
         ready_since=_seconds(ready.get("lastTransitionTime")) if ready.get("status") == "True" else None,
         created=_seconds(metadata.get("creationTimestamp")),
         cost=_read_cost((metadata.get("annotations") or {}).get(DELETION_COST, "")),
-        restarts=(_most_restarts(status.get("containerStatuses") or ()), _most_restarts(sidecar_statuses)),
+        restarts=max((each.get("restartCount", 0) for each in status.get("containerStatuses") or ()), default=0),
     )
-
-
-def _most_restarts(containers: Sequence[Json]) -> int:
-    return max((each.get("restartCount", 0) for each in containers), default=0)
 
 
 def _seconds(stamped: str | None) -> float:

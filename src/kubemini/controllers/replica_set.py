@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 
-from kubemini import clock
 from kubemini.api import Api
 from kubemini.controllers.controller_refs import ControllerRefManager
 from kubemini.controllers.pods import NODE_NAME, PodControl, PodState, PodStates, PodTemplate, seconds_now
@@ -112,7 +111,7 @@ class ReplicaSetController:
                 await self._scale(entry, body, pods)
             except Refusal as refusal:
                 failure = refusal
-        await write_status(self._api, REPLICA_SET, body, self._status(body, pods, failure))
+        await write_status(self._api, REPLICA_SET, body, self._status(body, pods))
         if failure is not None:
             raise failure
         return self._states.next_available(pods, _min_ready(body), seconds_now())
@@ -143,7 +142,7 @@ class ReplicaSetController:
         pods = [pod for each in sets for pod in self._store.owned(POD, each.uid) if _is_active(pod)]
         return [Candidate(pod, self._states.of(pod)) for pod in pods]
 
-    def _status(self, body: Json, pods: list[Entry], failure: Refusal | None) -> Json:
+    def _status(self, body: Json, pods: list[Entry]) -> Json:
         now, min_ready = seconds_now(), _min_ready(body)
         labels = (body["spec"]["template"].get("metadata", {}).get("labels") or {}).items()
         states = [self._states.of(pod) for pod in pods]
@@ -155,8 +154,6 @@ class ReplicaSetController:
         terminating = sum(pod.deleting and not self._states.of(pod).finished for pod in self._refs.owned(body))
         status: Json = {"replicas": len(pods)} | {key: count for key, count in counts.items() if count}
         status |= {"terminatingReplicas": terminating, "observedGeneration": body["metadata"]["generation"]}
-        if failure is not None:
-            status["conditions"] = [_failure_condition(body, failure)]
         return status
 
 
@@ -167,18 +164,3 @@ def _min_ready(body: Json) -> int:
 
 def _is_active(pod: Entry) -> bool:
     return not pod.deleting and pod.fields["status.phase"] not in TERMINAL
-
-
-def _failure_condition(body: Json, failure: Refusal) -> Json:
-    """That pods could not be created or deleted; a condition that is there stays as it is."""
-    there: list[Json] = body.get("status", {}).get("conditions", [])
-    for each in there:
-        if each["type"] == "ReplicaFailure":
-            return each
-    return {
-        "type": "ReplicaFailure",
-        "status": "True",
-        "lastTransitionTime": clock.stamp(clock.now()),
-        "reason": "FailedCreate",
-        "message": str(failure),
-    }

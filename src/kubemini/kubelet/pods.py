@@ -18,6 +18,7 @@ from itertools import count
 from kubemini import clock
 from kubemini.api import Api, Deletion, Target
 from kubemini.controllers.base import Runner
+from kubemini.controllers.pods import NODE_NAME, pods_on
 from kubemini.events import EventRecorder
 from kubemini.kinds import NODE, POD, Kind
 from kubemini.kubelet import failures, status
@@ -31,7 +32,6 @@ from kubemini.store import Change, Entry, Key
 _log = logging.getLogger(__name__)
 _EARLY = 0.001
 """By how much a timer may be early, in seconds: event loops round."""
-_NODE_NAME = "spec.nodeName"
 _FIRST_ADDRESS = IPv4Address("10.128.0.1")
 _CORRECTION = 2.0
 """Seconds until a kubelet corrects a Ready condition that another component wrote; 10 in a real one."""
@@ -116,17 +116,17 @@ class PodController:
             before = change.before.labels.get(KUBELET_LABEL) if change.before else None
             if change.type == "DELETED" or (change.before and before == entry.labels.get(KUBELET_LABEL)):
                 return ()
-            return [pod.key for pod in self._store.entries(POD) if pod.fields[_NODE_NAME] == entry.key[1]]
+            return [pod.key for pod in pods_on(self._store, entry.key[1])]
         if change.type == "DELETED":
             self._pending.pop(entry.uid, None)
             self._problems.pop(entry.uid, None)
             return ()
-        return (entry.key,) if entry.fields[_NODE_NAME] else ()
+        return (entry.key,) if entry.fields[NODE_NAME] else ()
 
     async def reconcile(self, key: Key) -> float | None:
         """Take a pod's next step if it is due; otherwise return in how many seconds it will be."""
         entry = self._store.get(POD, key)
-        node = self._store.get(NODE, ("", entry.fields[_NODE_NAME])) if entry else None
+        node = self._store.get(NODE, ("", entry.fields[NODE_NAME])) if entry else None
         if entry is None or node is None or kubelet_of(node.labels)[0] is Kubelet.DEAD:
             return None
         pod = entry.object()
