@@ -54,7 +54,7 @@ class Workloads:
             StatefulSetController(self.api),
         ]
         self._runners = [Runner(self.store, controller) for controller in made]
-        self._errors = _Errors()
+        self._errors = LoggedErrors()
         self._stack = contextlib.AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -207,7 +207,7 @@ class Kubelet:
             self.write(key[1], ready)
 
 
-class _Errors(logging.Handler):
+class LoggedErrors(logging.Handler):
     """What went wrong inside a controller."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Claims and volumes: a claim is bound at once, to the smallest free volume that suits it or to a new one.
+"""Claims and volumes: a claim is bound at once, to the volume that names it or that it names, else to a new one.
 
 New volumes are made for storage classes whose provisioner is ours. A claim of a class with WaitForFirstConsumer waits
 until the scheduler has written the node of its first pod on it. A volume that was made here goes with its claim.
@@ -11,12 +11,10 @@ from collections.abc import Iterable
 from kubemini.api import Api, Deletion, Target
 from kubemini.controllers.writes import delete_if_present, edit_if_present, write_status
 from kubemini.events import EventRecorder
-from kubemini.kinds import CLAIM, NODE, STORAGE_CLASS, VOLUME, Kind
+from kubemini.kinds import CLAIM, STORAGE_CLASS, VOLUME, Kind
 from kubemini.refusals import Json
-from kubemini.selectors import node_terms, terms_match
 from kubemini.store import Change, Key
 from rescheduler.model.marks import SELECTED_NODE
-from rescheduler.model.quantity import parse_quantity
 
 PROVISIONER = "embedded.rescheduler.io"
 """The provisioner of storage classes whose volumes this cluster makes; also the name of their driver."""
@@ -62,13 +60,12 @@ class VolumeController:
         spec, metadata = claim["spec"], claim["metadata"]
         storage_class = self._api.find(STORAGE_CLASS, ("", spec.get("storageClassName") or "")) or {}
         selected = metadata.get("annotations", {}).get(SELECTED_NODE, "")
-        node = self._api.find(NODE, ("", selected)) if selected else None
-        delayed = storage_class.get("volumeBindingMode") == "WaitForFirstConsumer" and node is None
-        volume = self._best_volume(claim, node, only_reserved=delayed)
+        volumes = (entry.object() for entry in self._store.entries(VOLUME) if not entry.deleting)
+        volume = next((each for each in volumes if _is_reserved_for(each, claim)), None)
         if volume is not None:
             await self._bind(claim, volume)
             return
-        if delayed:
+        if storage_class.get("volumeBindingMode") == "WaitForFirstConsumer" and not selected:
             message = "waiting for first consumer to be created before binding"
             self._events.say(claim, "WaitForFirstConsumer", message)
         elif storage_class.get("provisioner") == PROVISIONER and not spec.get("volumeName"):
@@ -77,16 +74,6 @@ class VolumeController:
             message = "no persistent volumes available for this claim and no storage class is set"
             self._events.say(claim, "FailedBinding", message)
         await write_status(self._api, CLAIM, claim, {"phase": "Pending"})
-
-    def _best_volume(self, claim: Json, node: Json | None, *, only_reserved: bool) -> Json | None:
-        """The volume that names the claim or that it names, else the smallest free one."""
-        found: list[Json] = []
-        for entry in self._store.entries(VOLUME):
-            volume = entry.object()
-            reserved = _is_reserved_for(volume, claim)
-            if reserved or (not only_reserved and not volume["spec"].get("claimRef")):
-                found += [volume] if not entry.deleting and _suits(volume, claim, node) else []
-        return min(found, key=lambda each: (not _is_reserved_for(each, claim), _size(each)), default=None)
 
     async def _bind(self, claim: Json, volume: Json) -> None:
         def set_claim(body: Json) -> Json:
@@ -129,25 +116,6 @@ def _is_reserved_for(volume: Json, claim: Json) -> bool:
         return bool(claim["spec"].get("volumeName") == volume["metadata"]["name"])
     named = (reference.get("namespace"), reference.get("name")) == (metadata["namespace"], metadata["name"])
     return named and reference.get("uid") in (None, "", metadata["uid"])
-
-
-def _suits(volume: Json, claim: Json, node: Json | None) -> bool:
-    spec, wanted = volume["spec"], claim["spec"]
-    asked = ((wanted.get("resources") or {}).get("requests") or {}).get("storage", 0)
-    terms = node_terms((spec.get("nodeAffinity") or {}).get("required"))
-    named = wanted.get("volumeName") in (None, "", volume["metadata"]["name"])
-    reachable = node is None or terms_match(terms, node["metadata"].get("labels") or {}, node["metadata"]["name"])
-    return (
-        named
-        and reachable
-        and (spec.get("storageClassName") or "") == (wanted.get("storageClassName") or "")
-        and set(wanted.get("accessModes") or ()) <= set(spec.get("accessModes") or ())
-        and _size(volume) >= parse_quantity(asked)
-    )
-
-
-def _size(volume: Json) -> float:
-    return float(parse_quantity((volume["spec"].get("capacity") or {}).get("storage", 0)))
 
 
 def _new_volume(claim: Json, storage_class: Json) -> Json:

@@ -26,8 +26,8 @@ from kubemini.custom import CustomKind
 from kubemini.kinds import CORE_EVENT, NAMESPACE, NODE, POD, Kind
 from kubemini.refusals import Json
 from tests.support.virtual_time import VirtualLoop
+from tests.support.workloads import SPACE, LoggedErrors, condition
 
-SPACE = "default"
 IMAGE = "hollow:1"
 _MORNING = datetime(2026, 11, 15, 8, 0, tzinfo=UTC)
 
@@ -65,7 +65,7 @@ async def _cluster(controllers: tuple[Callable[[Api], Controller], ...]) -> Asyn
     cluster = Cluster(Api())
     for name in (SPACE, "kube-node-lease"):
         await cluster.make(NAMESPACE, name)
-    errors = _Errors()
+    errors = LoggedErrors()
     logging.getLogger("kubemini").addHandler(errors)
     try:
         for make in controllers:
@@ -180,17 +180,6 @@ class Cluster:
             await asyncio.sleep(0.001)  # of virtual time: Runners let a key rest for a moment
 
 
-class _Errors(logging.Handler):
-    """What went wrong inside a controller."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.texts: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.texts.append(logging.Formatter().format(record))
-
-
 def pod_body(*, node: str = "", **spec: Any) -> Json:
     containers: Json = {"containers": [{"name": "main", "image": IMAGE}]}
     return {"spec": containers | ({"nodeName": node} if node else {}) | spec}
@@ -200,16 +189,6 @@ def reference(owner: Json, **more: Any) -> Json:
     """How a dependent names its owner; as its controller, unless told otherwise."""
     head = {key: owner[key] for key in ("apiVersion", "kind")}
     return {**head, "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"], "controller": True, **more}
-
-
-def condition(body: Json, kind: str) -> Json:
-    """One condition of an object's status; empty where there is none."""
-    found = body.get("status", {}).get("conditions") or ()
-    return next((each for each in found if each["type"] == kind), {})
-
-
-def names(bodies: list[Json]) -> list[str]:
-    return [str(each["metadata"]["name"]) for each in bodies]
 
 
 def custom(name: str, *subresources: str) -> Kind:

@@ -7,7 +7,8 @@ from kubemini.controllers.daemon_set import DaemonSetController
 from kubemini.kinds import DAEMON_SET, NODE, POD
 from kubemini.refusals import Json
 from kubemini.store import Change
-from tests.unit.kubemini.controllers_at_work import IMAGE, SPACE, Cluster, at_work
+from tests.support.workloads import SPACE
+from tests.unit.kubemini.controllers_at_work import IMAGE, Cluster, at_work
 
 LABELS = {"app": "agent"}
 

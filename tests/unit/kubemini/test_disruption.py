@@ -9,7 +9,8 @@ from kubemini import clock
 from kubemini.controllers.disruption import DisruptionController, Pods, reckon
 from kubemini.kinds import BUDGET, DAEMON_SET, DEPLOYMENT, POD, REPLICA_SET
 from kubemini.refusals import Json
-from tests.unit.kubemini.controllers_at_work import Cluster, at_work, condition
+from tests.support.workloads import condition
+from tests.unit.kubemini.controllers_at_work import Cluster, at_work
 
 WEB = {"app": "web"}
 

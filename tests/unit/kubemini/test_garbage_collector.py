@@ -3,7 +3,8 @@
 from kubemini.controllers.garbage_collector import GarbageCollector
 from kubemini.kinds import Kind
 from kubemini.refusals import Json
-from tests.unit.kubemini.controllers_at_work import Cluster, at_work, custom, names, reference
+from tests.support.workloads import names
+from tests.unit.kubemini.controllers_at_work import Cluster, at_work, custom, reference
 
 MAP = Kind("", "v1", "ConfigMap", "configmaps")
 WIDGET = custom("Widget")

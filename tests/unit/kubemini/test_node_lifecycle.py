@@ -6,7 +6,8 @@ from kubemini import clock
 from kubemini.api import Target
 from kubemini.controllers.node_lifecycle import NodeLifecycleController
 from kubemini.kinds import LEASE, NODE
-from tests.unit.kubemini.controllers_at_work import Cluster, at_work, condition
+from tests.support.workloads import condition
+from tests.unit.kubemini.controllers_at_work import Cluster, at_work
 
 NOT_READY = "node.kubernetes.io/not-ready"
 

@@ -9,7 +9,8 @@ from kubemini.controllers.pod_eviction import PodGarbageCollector, TaintEviction
 from kubemini.kinds import NODE, POD
 from kubemini.refusals import Json
 from rescheduler.model.shape import Taint
-from tests.unit.kubemini.controllers_at_work import SPACE, Cluster, at_work, pod_body
+from tests.support.workloads import SPACE
+from tests.unit.kubemini.controllers_at_work import Cluster, at_work, pod_body
 
 GONE = Taint("gone", "", "NoExecute")
 TEAM = Taint("team", "a", "NoExecute")

@@ -3,12 +3,11 @@
 from typing import Any
 
 from kubemini.controllers.volumes import PROVISIONER, VolumeController
-from kubemini.kinds import CLAIM, NODE, STORAGE_CLASS, VOLUME
+from kubemini.kinds import CLAIM, STORAGE_CLASS, VOLUME
 from kubemini.refusals import Json
 from rescheduler.model.marks import SELECTED_NODE
+from tests.support.workloads import SPACE
 from tests.unit.kubemini.controllers_at_work import Cluster, at_work
-
-ZONE = "topology.kubernetes.io/zone"
 
 
 async def volume(cluster: Cluster, name: str, size: str = "1Gi", **spec: Any) -> Json:
@@ -47,11 +46,6 @@ def bound_to(cluster: Cluster, name: str) -> str:
     return found
 
 
-def on(key: str, *values: str) -> Json:
-    rule = {"key": key, "operator": "In", "values": list(values)}
-    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [rule]}]}}
-
-
 @at_work(VolumeController)
 async def test_a_volume_is_made_where_the_class_is_ours(cluster: Cluster) -> None:
     await storage_class(cluster, "fast")
@@ -67,13 +61,22 @@ async def test_a_volume_is_made_where_the_class_is_ours(cluster: Cluster) -> Non
 
 
 @at_work(VolumeController)
-async def test_a_delayed_claim_takes_a_volume_that_its_node_can_have(cluster: Cluster) -> None:
-    await storage_class(cluster, "local", "kubernetes.io/no-provisioner", volumeBindingMode="WaitForFirstConsumer")
-    await cluster.make(NODE, "n", {"metadata": {"labels": {ZONE: "b"}}})
-    await volume(cluster, "over-there", storageClassName="local", nodeAffinity=on(ZONE, "a"))
-    await volume(cluster, "here", "7Gi", storageClassName="local", nodeAffinity=on(ZONE, "b"))
-    await claim(cluster, "data", storageClassName="local")
-    assert phases(cluster)["data"] == "Pending"
+async def test_a_delayed_claim_waits_for_the_node_of_its_first_pod(cluster: Cluster) -> None:
+    await storage_class(cluster, "fast", volumeBindingMode="WaitForFirstConsumer")
+    await claim(cluster, "data", storageClassName="fast")
+    assert phases(cluster) == {"data": "Pending"}
     await cluster.edit(CLAIM, "data", lambda body: body["metadata"].update(annotations={SELECTED_NODE: "n"}))
     await cluster.settled()
-    assert bound_to(cluster, "data") == "here"
+    assert bound_to(cluster, "data")
+    assert set(phases(cluster).values()) == {"Bound"}
+
+
+@at_work(VolumeController)
+async def test_a_claim_takes_the_volume_that_names_it_or_that_it_names(cluster: Cluster) -> None:
+    await volume(cluster, "free")
+    await volume(cluster, "reserved", claimRef={"namespace": SPACE, "name": "data"})
+    await claim(cluster, "data")
+    await claim(cluster, "other")
+    await claim(cluster, "choosy", volumeName="free")
+    assert [bound_to(cluster, name) for name in ("data", "other", "choosy")] == ["reserved", "", "free"]
+    assert phases(cluster)["other"] == "Pending"
