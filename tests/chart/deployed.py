@@ -8,7 +8,7 @@ each replica has ports of its own on loopback, and the root of its file system.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 from urllib.request import urlopen
@@ -19,7 +19,7 @@ from tests.support.both_clusters import ClusterUnderTest
 from tests.support.config_volumes import ConfigVolume
 from tests.support.controller_process import PROGRAM, Controller
 from tests.testbed.api import Json
-from tests.testbed.processes import Child, free_port, until
+from tests.testbed.processes import Child, Process, free_port, until
 
 CONFIG = "config.yaml"
 
@@ -85,6 +85,10 @@ class Replica(Controller):
         environment["KUBECONFIG"] = str(release.kubeconfig(directory / "kubeconfig"))
         command = ["-i", *(f"{name}={value}" for name, value in environment.items()), str(PROGRAM), *args]
         Child.__init__(self, directory.name, Path("/usr/bin/env"), command, directory / "log")
+
+    def _start(self, program: Path, args: Iterable[str]) -> Process:
+        """The installed program, and no fork of the test's: it has the container's environment and no other."""
+        return Child._start(self, program, args)
 
     def __enter__(self) -> Self:
         return self
