@@ -110,7 +110,7 @@ docs: $(READY) ## Write what is generated: pages, schema of the chart, plain man
 site: $(READY) ## The documentation as a site, in build/site
 	$(BIN)/python -m mkdocs build --strict
 
-dist: $(READY) ## Wheel, sdist, chart, SBOM and sums in dist/, built twice and compared
+dist: $(READY) ## Wheels, sdists, chart, SBOM and sums in dist/, built twice and compared
 	$(BIN)/python -m release.dist
 
 image: $(READY) ## The image, where Docker or Podman runs

@@ -1,8 +1,8 @@
 """The bill of materials of a release: CycloneDX 1.6 in JSON, from requirements.lock and the packages' own metadata.
 
-`dist` writes it beside wheel and sdist. It lists what the product needs to run, with the hashes that the lock accepts,
-licences and who needs whom; nothing of development. It is the same bytes for the same lock, version and time: its
-serial number is made of its content.
+`dist` writes it beside wheels and sdists. It lists what the product needs to run, with the hashes that the lock
+accepts, licences and who needs whom; nothing of development. It is the same bytes for the same lock, version and time:
+its serial number is made of its content.
 """
 
 from __future__ import annotations

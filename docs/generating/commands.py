@@ -16,7 +16,8 @@ _VERBATIM = "\b"  # click's mark for a paragraph that is not to be wrapped
 
 _COMMANDS = """\
 Data goes to stdout, messages to stderr. `NO_COLOR` turns colours off. `-o=json` and `-ojson` mean `-o json`. As a
-kubectl plugin each command is also `kubectl rescheduler …`.
+kubectl plugin each command is also `kubectl rescheduler …`. `demo` comes with `kube-rescheduler-demo` ([the
+demo](demo.md)); all others with `kube-rescheduler`.
 """
 
 

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("docs", "deploy", "charts", "examples", "release", "src", "tests", ".github")
+FOLDERS = ("docs", "deploy", "charts", "demo", "examples", "release", "src", "tests", ".github")
 PAGES = sorted({*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in ROOT.glob(f"{folder}/**/*.md"))})
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>```+)(?P<language>[^\s`]*)[^`]*$")

@@ -90,6 +90,16 @@ def test_the_sdist_has_every_file_of_the_checkout_and_nothing_else(dist: Path) -
     assert {member.mode & 0o022 for member in members} == {0}
 
 
+def test_the_sdist_of_the_demo_has_its_two_packages_and_nothing_else_of_the_checkout(dist: Path) -> None:
+    with tarfile.open(dist / DEMO_SDIST) as archive:
+        names = {name.removeprefix(f"{DEMO_STEM}/") for name in archive.getnames()}
+    own = {".gitignore", "PKG-INFO", *(name.removeprefix("demo/") for name in tree.files() if name.startswith("demo/"))}
+    assert names == {
+        *own,
+        *(name for name in tree.files() if name.startswith(("src/kubemini/", "src/rescheduler_demo/"))),
+    }
+
+
 def test_the_sdist_of_the_demo_builds_the_same_wheel_outside_of_the_repository(dist: Path, tmp_path: Path) -> None:
     with tarfile.open(dist / DEMO_SDIST) as archive:
         assert {(member.uid, member.uname) for member in archive.getmembers()} == {(0, "")}

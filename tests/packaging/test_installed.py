@@ -66,7 +66,7 @@ def test_without_the_demo_the_error_says_how_to_install_it(programs: Path) -> No
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr == (
             "error: the command demo is not installed: it comes with kube-rescheduler-demo; "
-            "pip install kube-rescheduler-demo\n"
+            f"pip install kube-rescheduler-demo=={__version__}, or in a checkout: make setup\n"
         )
     assert "\n  demo  " in ran(programs, "rescheduler", "--help").stdout
     completed = complete(programs, "demo", "--")

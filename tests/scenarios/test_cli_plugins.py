@@ -10,8 +10,9 @@ from rescheduler import __version__
 from rescheduler.cli.completion_kubectl import answer
 from tests.support.cli import rescheduler, succeeded
 
-MISSING = "it comes with kube-rescheduler-demo; pip install kube-rescheduler-demo"
-CURE = f"pip install --force-reinstall kube-rescheduler-demo=={__version__}"
+DEMO = f"kube-rescheduler-demo=={__version__}"
+MISSING = f"it comes with kube-rescheduler-demo; pip install {DEMO}, or in a checkout: make setup"
+CURE = f"pip install --force-reinstall {DEMO}"
 LOADED = "the command demo cannot be loaded from kube-rescheduler-demo:"
 
 

@@ -112,7 +112,8 @@ def _load_plugin(name: str) -> click.Command:
     found = next(iter(entry_points(group=_PLUGINS, name=name)), None)
     if found is None:
         raise messages.Failure(
-            f"the command {name} is not installed: it comes with {distribution}; pip install {distribution}",
+            f"the command {name} is not installed: it comes with {distribution}; "
+            f"pip install {distribution}=={__version__}, or in a checkout: make setup",
             code=messages.USAGE,
         )
     try:
