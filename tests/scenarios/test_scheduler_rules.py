@@ -305,6 +305,28 @@ VOLUMES: list[Case] = [
     ),
     ("a driver without a limit has none", cluster(A, csinode("a", {"o.io": 0}), BOUND, volume("pv")), USES, "a", set()),
     (
+        "a volume that is not there counts by its claim's class",
+        cluster(
+            A,
+            csinode("a", 1),
+            BOUND,
+            volume("pv"),
+            claim("d2", "gone", storage_class="s"),
+            storage_class("s"),
+            pod("x", on="a", claims=["d2"]),
+        ),
+        USES,
+        "a",
+        {"NodeVolumeLimits"},
+    ),
+    (
+        "a class that is not there counts for no driver",
+        cluster(A, csinode("a", 0), claim("data", storage_class="gone")),
+        USES,
+        "a",
+        {"VolumeBinding"},
+    ),
+    (
         "volumes to be made count",
         cluster(A, csinode("a", 0), claim("data", storage_class="s"), storage_class("s")),
         USES,

@@ -190,7 +190,7 @@ class NodeVolumeLimits:
         whatif.listen(self)
 
     def _volumes(self, pod: int) -> set[_Attached]:
-        """Driver and handle of each volume; one that isn't made yet counts by its claim."""
+        """Driver and handle of each volume; one that isn't made yet, or is gone, counts by its claim and its class."""
         found: set[_Attached] = set()
         snapshot = self._columns.snapshot
         for _, claim in claims_of(self._columns, pod):
@@ -200,7 +200,7 @@ class NodeVolumeLimits:
             if volume is not None:
                 if volume.driver:
                     found.add((volume.driver, volume.handle))
-            elif not claim.volume:
+            else:
                 storage = snapshot.storage_classes.get(claim.storage_class)
                 if storage is not None:
                     found.add((storage.provisioner, f"{claim.namespace}/{claim.name}"))
