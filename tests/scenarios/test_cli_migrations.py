@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from pathlib import Path
@@ -11,9 +12,11 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from rescheduler.app import following
 from rescheduler.cli import messages
 from rescheduler.model.migration import Order
 from tests.support.both_clusters import Space, name_of
+from tests.support.cli import rescheduler
 from tests.support.cut_proxy import cut_proxy
 from tests.support.embedded import EmbeddedControlPlane
 from tests.support.migrations import MIGRATIONS, Moves
@@ -115,6 +118,28 @@ def test_watching_gives_documents_too(shell: Shell, space: Space, moves: Moves) 
         running.prints("---")
         tell(space, "begun", phase="Failed")
         running.prints("---")
+
+
+CHANGES = [{"metadata": {"name": "begun", "resourceVersion": version}} for version in "12"]
+SHOWN = {
+    "json": "".join(f"{json.dumps(each, indent=2)}\n" for each in CHANGES),
+    "name": "podmigration.rescheduler.io/begun\n" * 2,
+}
+
+
+@pytest.mark.parametrize("form", SHOWN)
+def test_watching_gives_json_and_names_at_each_change(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    def watch(live: object, part: object, follower: following.Follower, name: str | None) -> None:
+        first, later = (json.dumps(each).encode() for each in CHANGES)
+        follower.begin()
+        follower.put(first)
+        follower.complete()
+        follower.put(later)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(following, "watch_migrations", watch)
+    ran = rescheduler("migrations", "-n", "shop", "-w", "-o", form)
+    assert (ran.code, ran.out) == (messages.INTERRUPTED, SHOWN[form])
 
 
 def test_a_cluster_without_the_kind_gets_the_cure() -> None:

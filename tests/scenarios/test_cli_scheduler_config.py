@@ -21,6 +21,7 @@ from rescheduler.model.marks import MANAGED_BY, OURSELVES
 from rescheduler.strategies import settings_by_name
 from tests.support.cli import Ran, rescheduler, succeeded
 from tests.support.embedded import EmbeddedControlPlane
+from tests.support.kubeconfigs import kubeconfig, written
 
 NOWHERE = {"KUBECONFIG": "/nowhere/at/all", "KUBERNETES_SERVICE_HOST": None}
 URL = "https://10.96.0.12:443"
@@ -244,6 +245,10 @@ def test_a_file_that_is_something_else_is_refused_with_the_place(text: str, said
     assert said in told
 
 
+def test_a_file_that_is_not_there_is_refused_by_its_name(tmp_path: Path) -> None:
+    assert f"{tmp_path / 'none'}: cannot be read" in refused("--merge", str(tmp_path / "none"), code=1)
+
+
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -329,3 +334,10 @@ def test_a_secret_without_a_certificate_is_an_error_that_names_the_key(cluster: 
     cluster.api.delete(f"{SECRETS}/kube-rescheduler-webhook")
     assert (ran.code, ran.out) == (1, "")
     assert "its key ca.crt holds no PEM certificate" in ran.said
+
+
+def test_a_cluster_that_is_not_there_is_an_error_where_it_was_asked_for(tmp_path: Path) -> None:
+    path = written(tmp_path / "kubeconfig", kubeconfig({"server": "http://127.0.0.1:9"}, {"token": "t"}))
+    ran = rescheduler("scheduler-config", "--kubeconfig", str(path))
+    assert (ran.code, ran.out) == (1, "")
+    assert "127.0.0.1:9" in ran.said

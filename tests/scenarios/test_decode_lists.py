@@ -181,6 +181,7 @@ ODD_YAML = [
     ("a key that is null", "spec: {~: 1}"),
     ("a number without digits", "spec: {x: 0x_}"),
     ("a number that is none", "spec: {x: !!int foo}"),
+    ("a truth that is none", "spec: {x: !!bool foo}"),
     ("a time that is none", "spec: {x: !!timestamp foo}"),
     ("an object of Python's", "spec: {x: !!python/object:os.system foo}"),
     ("a list in itself", "spec: &a {x: *a}"),
@@ -192,3 +193,8 @@ ODD_YAML = [
 def test_odd_yaml_is_read_or_refused_but_never_a_traceback(line: str) -> None:
     nodes, refusal = tried(f"apiVersion: v1\nkind: Node\nmetadata: {{name: a}}\n{line}\n".encode())
     assert refusal.startswith("f.json: ") or nodes == ["a"]
+
+
+def test_a_lone_equals_sign_is_a_text() -> None:
+    content = b"apiVersion: v1\nkind: Node\nmetadata: {name: a}\n---\nkind: ConfigMap\ndata: {matchType: =}\n"
+    assert [node.name for node in read_bytes(content).nodes] == ["a"]

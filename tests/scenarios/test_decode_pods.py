@@ -123,6 +123,12 @@ HELD: list[tuple[str, Object, Object, int]] = [
         3000,
     ),
     (
+        "more is asked than allocated yet",
+        {"containers": [asks(cpu=2)]},
+        {"containerStatuses": [given(allocated=1)]},
+        2000,
+    ),
+    (
         "one of two",
         {"containers": [asks("x", cpu=1), asks("y", cpu=1)]},
         {"containerStatuses": [given("y", allocated=2)]},

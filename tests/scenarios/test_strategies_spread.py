@@ -157,15 +157,24 @@ def test_soft_constraints_are_restored_on_request() -> None:
     assert planned(cluster(NODES, web("a0", "a0", "a0")), SPREAD, settings=only_soft).moves == ()
 
 
-def test_no_other_strategy_makes_a_soft_constraint_uneven_when_these_are_on() -> None:
+def hot_node() -> ClusterSnapshot:
     """A node runs hot. Where its pod may go as it likes, it goes to the empty zone; else to the node beside it."""
     nodes = [node("a0", cpu=4, zone="a"), node("a1", cpu=4, zone="a"), node("b", cpu=8, zone="b")]
     hot = [*soft("a0", "b"), *deployment("full", on=["a0"], cpu="2500m", priority=2_000_000_000)]
-    snapshot = cluster(nodes, hot, deployment("busy", on=["a1"], cpu=1))
-    free = planned(snapshot, "ResourceOptimization")
+    return cluster(nodes, hot, deployment("busy", on=["a1"], cpu=1))
+
+
+def test_no_other_strategy_makes_a_soft_constraint_uneven_when_these_are_on() -> None:
+    free = planned(hot_node(), "ResourceOptimization")
     assert list(moves_of(free).values()) == ["b"]
-    kept = planned(snapshot, "ResourceOptimization", SPREAD, settings=BOTH)
+    kept = planned(hot_node(), "ResourceOptimization", SPREAD, settings=BOTH)
     assert list(moves_of(kept).values()) == ["a1"]
+
+
+@pytest.mark.parametrize("filters", [{"namespaces": ["shop"]}, {"excludedNamespaces": ["default"]}])
+def test_other_strategies_need_not_heed_constraints_of_namespaces_that_are_left_out(filters: dict[str, object]) -> None:
+    plan = planned(hot_node(), "ResourceOptimization", SPREAD, settings={SPREAD: BOTH[SPREAD] | filters})
+    assert list(moves_of(plan).values()) == ["b"]
 
 
 FILTERS: list[tuple[str, dict[str, object], int]] = [
@@ -215,6 +224,23 @@ def test_pods_of_pod_groups_stay_for_the_others_would_have_to_leave_as_well() ->
 def test_only_pods_that_the_filters_mean_are_looked_at(settings: dict[str, object], moves: int) -> None:
     snapshot = cluster(NODES, web("a0", "a0", "a1", "a1"))
     assert len(planned(snapshot, SPREAD, settings={SPREAD: settings}).moves) == moves
+
+
+@pytest.mark.parametrize(
+    ("settings", "moved"),
+    [
+        ({}, ["other"]),
+        ({"ownerKinds": ["Deployment"]}, ["web"]),
+        ({"excludedOwnerKinds": ["StatefulSet"]}, ["web"]),
+        ({"ownerKinds": ["StatefulSet"]}, []),
+    ],
+)
+def test_owner_kinds_choose_whose_constraints_are_restored_and_whose_pods_move(
+    settings: dict[str, object], moved: list[str]
+) -> None:
+    other = statefulset("other", on=["a0", "a1"], cpu=1, labels=WEB)  # counted, and the first to go
+    plan = planned(cluster(NODES, web("a0", "b0", "c0", priority=9), other), SPREAD, settings={SPREAD: settings})
+    assert [move.pod.split("-")[0] for move in plan.moves] == moved
 
 
 def test_daemons_are_counted_and_left_alone_without_a_word() -> None:

@@ -55,6 +55,12 @@ RESTART_CASES: list[tuple[str, dict[str, object], dict[str, Any], bool]] = [
     ("a phase is a state", {"states": ["Running"]}, {"restarts": 100}, True),
     ("how it ended is a state", {"states": ["OOMKilled"]}, {**CRASHING, "states": [OOM]}, True),
     ("an init container's state is left out", {"states": ["Error"]}, {**CRASHING, "states": [INIT]}, False),
+    (
+        "unless it counts",
+        {"states": ["Error"], "includeInitContainers": True},
+        {**CRASHING, "states": [INIT]},
+        True,
+    ),
     ("in another namespace", {"namespaces": ["shop"]}, CRASHING, False),
     ("in a namespace that is excluded", {"excludedNamespaces": ["default"]}, CRASHING, False),
     ("with other labels", {"podSelector": "app!=web"}, CRASHING, False),
@@ -119,6 +125,13 @@ AGE_CASES: list[tuple[str, dict[str, object], dict[str, Any], bool]] = [
     ("for the pod's own reason", {"states": ["NodeLost"]}, {"age": 2 * DAY, "reason": "NodeLost"}, True),
     ("an exit code", {"exitCodes": [137]}, {"age": 2 * DAY, **CRASHING, "states": [OOM]}, True),
     ("another exit code", {"exitCodes": [1]}, {"age": 2 * DAY, **CRASHING, "states": [OOM]}, False),
+    ("of an init container", {"exitCodes": [3]}, {"age": 2 * DAY, "states": [INIT]}, False),
+    (
+        "which count",
+        {"exitCodes": [3], "includeInitContainers": True},
+        {"age": 2 * DAY, "states": [INIT]},
+        True,
+    ),
     (
         "of an ephemeral container, which count",
         {"exitCodes": [9], "includeEphemeralContainers": True},
@@ -203,9 +216,18 @@ FAILED_CASES: list[tuple[str, dict[str, object], dict[str, Any], bool]] = [
     ("for one of many", {"reasons": ["OutOf*"]}, {"phase": "Failed", "reason": "OutOfmemory"}, True),
     ("for a container's reason", {"reasons": ["OOMKilled"]}, {"phase": "Failed", "states": [OOM]}, True),
     ("Failed is a phase, and no reason", {"reasons": ["Failed"]}, FALLEN, False),
+    ("for an init container's", {"reasons": ["Error"]}, {"phase": "Failed", "states": [INIT]}, False),
+    (
+        "which counts",
+        {"reasons": ["Error"], "includeInitContainers": True},
+        {"phase": "Failed", "states": [INIT]},
+        True,
+    ),
     ("with an exit code", {"exitCodes": [137]}, {"phase": "Failed", "states": [OOM]}, True),
     ("old enough", {"minAge": "1h"}, {**FALLEN, "age": 3600.0}, True),
     ("too young", {"minAge": "1h"}, {**FALLEN, "age": 3599.0}, False),
+    ("of another kind", {"ownerKinds": ["StatefulSet"]}, FALLEN, False),
+    ("of a kind that is excluded", {"excludedOwnerKinds": ["ReplicaSet"]}, FALLEN, False),
 ]
 
 

@@ -63,6 +63,14 @@ def test_a_protection_that_is_not_known_may_be_off_for_it_only_lets_more_pods_go
     assert "PodsOfMine" in remarks(text, Sort.MISSING)[0]
 
 
+def test_a_field_beside_args_keeps_its_plugin_off() -> None:
+    text = profile(
+        [{"name": "PodLifeTime", "args": {"maxPodLifeTimeSeconds": 5}, "labelSelector": {"matchLabels": {"a": "b"}}}],
+        deschedule={"enabled": ["PodLifeTime"]},
+    )
+    assert result(text)["enabledStrategies"] == []
+
+
 def test_fields_that_limit_nothing_are_told_and_halt_nothing() -> None:
     text = policy("RemoveDuplicates", metadata={"name": "x"}, tracing={"collectorEndpoint": "otel:4317"})
     assert result(text)["maxReschedulePods"] == 10

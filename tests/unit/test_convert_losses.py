@@ -40,6 +40,11 @@ class TestWhatIsNotUnderstood:
         text = policy("PodLifeTime", "{maxPodLifeTimeSeconds: 5, labelSelector: {matchLabels: {'a b': c}}}")
         assert result(text)["enabledStrategies"] == []
 
+    @pytest.mark.parametrize("selector", ["5", "{matchLabel: {app: web}}"])
+    def test_an_evictor_that_is_not_understood_has_nothing_moved(self, selector: str) -> None:
+        text = policy("PodLifeTime", "{maxPodLifeTimeSeconds: 5}", evictor=f"{{labelSelector: {selector}}}")
+        assert result(text)["maxReschedulePods"] == 0
+
     def test_what_our_checks_refuse_is_taken_out_and_told(self) -> None:
         text = policy("RemovePodsViolatingNodeTaints", "{includedTaints: ['a:NoSchedule']}")
         assert result(text)["enabledStrategies"] == []

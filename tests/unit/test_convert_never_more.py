@@ -33,8 +33,10 @@ GUARDING = ("DefaultEvictor", "MigrationController")
 IDLE = [
     koordinator(LOAD, f"{{{HIGH}, paused: true}}"),
     koordinator(LOAD, f"{{{HIGH}, dryRun: true}}"),
+    koordinator(LOAD, f"{{paused: 'yes', {HIGH}}}"),
     koordinator("ScaleDownBinPack", "{strategy: EvictDirectly, paused: true}"),
     policy("HighNodeUtilization", "{thresholds: {cpu: 20}, evictionModes: [OnlyThresholdingResources]}"),
+    policy("HighNodeUtilization", "{thresholds: {cpu: 20}, evictionModes: [Other]}"),
     policy("RemovePodsViolatingNodeAffinity", f"{{nodeAffinityType: [{PREFERRED}]}}"),
     policy("RemovePodsViolatingNodeAffinity"),
 ]
@@ -49,10 +51,19 @@ def test_a_plugin_that_was_idle_or_left_pods_alone_that_its_strategy_moves_stays
 
 HALTED = [
     (koordinator(LOAD, f"{{{HIGH}}}", dryRun=True), "dryRun"),
+    (koordinator(LOAD, f"{{{HIGH}}}", dryRun="yes"), "dryRun"),
     (koordinator(LOAD, f"{{{HIGH}}}", migration="{dryRun: true}"), "profiles[0].pluginConfig[0].args.dryRun"),
     (
         koordinator(LOAD, f"{{{HIGH}}}", migration="{defaultDeleteOptions: {dryRun: [All]}}"),
         "profiles[0].pluginConfig[0].args.defaultDeleteOptions.dryRun",
+    ),
+    (
+        koordinator(LOAD, f"{{{HIGH}}}", migration="{evictionPolicy: SoftEviction}"),
+        "profiles[0].pluginConfig[0].args.evictionPolicy",
+    ),
+    (
+        koordinator(migration="{objectLimiters: {namespace: {duration: 10m}}}"),
+        "profiles[0].pluginConfig[0].args.objectLimiters.namespace",
     ),
     (
         koordinator(migration="{objectLimiters: {namespace: {duration: 5h, maxMigrating: 4}}}"),
