@@ -88,10 +88,10 @@ class EmbeddedControlPlane:
             self.api.delete(f"/api/v1/nodes/{quote(name)}")
 
     def configure_scheduler(self, *, extenders: list[dict[str, Any]] | None = None) -> None:
-        """The scheduler with these extenders from now on; without any, as it was."""
+        """The scheduler with this extender (it can have one) from now on; without any, as it was."""
 
         async def configure() -> None:
-            self.cluster.scheduler.configure(extenders or [])
+            self.cluster.scheduler.configure(extenders[0] if extenders else None)
 
         self._thread.call(configure)
 

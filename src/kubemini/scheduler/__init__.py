@@ -1,1 +1,1 @@
-"""The embedded cluster's scheduler: the queue, the cache, scores, extenders, and the loop over them."""
+"""The embedded cluster's scheduler: the queue, the cache, scores, the extender, and the loop over them."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import Counter
+from contextlib import suppress
 
 from kubemini.api import Api, Target
 from kubemini.binding import bind
@@ -18,7 +20,7 @@ from kubemini.events import EventRecorder
 from kubemini.kinds import CLAIM, POD
 from kubemini.refusals import Json, Refusal
 from kubemini.scheduler.cache import SCHEDULER, Cache, CachedPod, Changes, PodChange
-from kubemini.scheduler.extender import ExtenderError, Extenders
+from kubemini.scheduler.extender import Extender, ExtenderError
 from kubemini.scheduler.queue import SchedulingQueue
 from kubemini.scheduler.view import View
 from kubemini.store import Key
@@ -27,7 +29,6 @@ from rescheduler.model.objects import Pod
 
 _log = logging.getLogger(__name__)
 _SLICE = 200  # objects decoded before other tasks have their turn: a few milliseconds
-_LONGEST_MESSAGE = 1024  # of an event
 
 
 class UnschedulableError(Exception):
@@ -41,8 +42,9 @@ class Scheduler:
         self._wake = asyncio.Event()
         self._cache = Cache(api.store, self._wake.set)
         self._queue = SchedulingQueue()
-        self._extenders = Extenders(api.store)
-        self._reporter = _Reporter(api)
+        self._extender = Extender(api.store)
+        self._api = api
+        self._events = EventRecorder(api.store, SCHEDULER)
         self._view: View | None = None
         self._assumed: dict[Key, str] = {}
         """Pods that were given a node, until the cache shows them there."""
@@ -53,10 +55,10 @@ class Scheduler:
         """Whether there is nothing to do now; pods that wait for something to change don't count."""
         return not self._busy and not self._wake.is_set()
 
-    def configure(self, extenders: list[Json]) -> None:
-        """Ask these extenders from now on: the `extenders` list of a KubeSchedulerConfiguration."""
-        self._extenders.configure(extenders)
-        self._queue.retry_refused()
+    def configure(self, extender: Json | None) -> None:
+        """Ask this extender from now on, or none: an entry of `extenders` of a KubeSchedulerConfiguration."""
+        self._extender.configure(extender)
+        self._queue.retry_refused(_now())
         self._wake.set()
 
     async def run(self) -> None:
@@ -69,7 +71,7 @@ class Scheduler:
                 await self._pause()
         finally:
             close()
-            await self._extenders.close()
+            await self._extender.close()
 
     async def _work(self) -> None:
         """Do all that can be done now, yielding to other tasks in between."""
@@ -85,16 +87,13 @@ class Scheduler:
                 return
 
     async def _pause(self) -> None:
-        """Wait until something happens, or a back-off ends."""
-        due = self._queue.next_due
+        """Wait until something happens, or refused pods are to be tried again."""
+        due = self._queue.retry_at
         self._busy = False
-        try:
-            async with asyncio.timeout_at(due if due < _now() + 3600 else None):
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(due if due < math.inf else None):
                 await self._wake.wait()
-        except TimeoutError:
-            pass
-        finally:
-            self._busy = True
+        self._busy = True
 
     def _follow(self, changes: Changes) -> None:
         counts = changes.others
@@ -103,14 +102,13 @@ class Scheduler:
         for change in changes.pods:
             counts |= self._follow_pod(change)
         if counts:
-            self._queue.retry_refused()
+            self._queue.retry_refused(_now())
 
     def _follow_pod(self, change: PodChange) -> bool:
         """Bring the queue and the view up to date; whether the change may help pods that were refused."""
         key, before, after = change
         if after is None or not after.schedulable:
             self._queue.drop(key)
-            self._reporter.forget(key)
         elif before is None or not before.schedulable or _differ(before.row, after.row):
             self._queue.add(key, after.row.priority)
         moved = (before and before.footprint) != (after and after.footprint)
@@ -126,20 +124,15 @@ class Scheduler:
         pod = self._cache.pods.get(key)
         if pod is None or not pod.schedulable or key in self._assumed:
             return
-        if pod.row.problem:
-            await self._fail(key, pod, pod.row.problem)
-            return
         try:
             node = await self._schedule(key, pod)
             self._assumed[key] = node
             if self._view is not None:
                 self._view.place(key, node)
-            await self._reporter.bind(pod.row, node)
-            for claim in self._cache.unbound_claims(pod.row):
-                await self._reporter.select_node(claim, node)
+            await self._bind(pod.row, node)
         except UnschedulableError as refusal:
-            self._queue.refuse(key, _now())
-            await self._reporter.refuse(pod, "Unschedulable", str(refusal))
+            self._queue.refuse(key, pod.row.priority)
+            await self._refuse(pod, "Unschedulable", str(refusal))
         except (ExtenderError, Refusal) as error:
             await self._fail(key, pod, str(error))
         except Exception as error:  # noqa: BLE001  one pod that trips the scheduler must not stop it for the others
@@ -150,62 +143,35 @@ class Scheduler:
         """Try a pod again soon: not that it fits nowhere, but something went wrong."""
         if self._assumed.pop(key, None) is not None:
             self._view = None
-        self._queue.refuse(key, _now(), retry=True)
-        await self._reporter.refuse(pod, "SchedulerError", message)
+        self._queue.refuse(key, pod.row.priority)
+        self._queue.retry_refused(_now())
+        await self._refuse(pod, "SchedulerError", message)
 
     async def _schedule(self, key: Key, pod: CachedPod) -> str:
         """Choose a node: the one that the pod is nominated to, else the best of those that let it in."""
+        if pod.row.problem:
+            raise UnschedulableError(pod.row.problem)
         if self._view is None or key not in self._view:
             self._view = View(self._cache.snapshot(), self._cache.pods, self._assumed)
         view = self._view
         if not view.nodes:
             raise UnschedulableError("no nodes available to schedule pods")
         feasible = view.feasible(key, pod.row.priority)
-        if pod.nominated in feasible and await self._extenders_accept(key, pod.nominated):
+        if pod.nominated in feasible and (await self._extender.filter(key, [pod.nominated])).nodes:
             return pod.nominated
-        struck: Counter[str] = Counter()
-        if self._extenders and feasible:
-            filtered = await self._extenders.filter(key, feasible)
-            feasible, struck = filtered.nodes, Counter(filtered.failed.values())
-        if not feasible:
-            reasons = view.reasons(key, pod.row.priority) + struck
+        filtered = await self._extender.filter(key, feasible)
+        if not filtered.nodes:
+            reasons = view.reasons(key, pod.row.priority) + Counter(filtered.failed.values())
             listed = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
-            raise UnschedulableError(f"0/{len(view.nodes)} nodes are available: {listed or 'an extender refuses all'}.")
-        if len(feasible) == 1:
-            return feasible[0]
-        extra: dict[str, int] = {}
-        if self._extenders:
-            extra = await self._extenders.scores(key, feasible)
-        return view.best(key, feasible, extra)
+            raise UnschedulableError(
+                f"0/{len(view.nodes)} nodes are available: {listed or 'the extender refuses all'}."
+            )
+        if len(filtered.nodes) == 1:
+            return filtered.nodes[0]
+        return view.best(key, filtered.nodes, await self._extender.scores(key, filtered.nodes))
 
-    async def _extenders_accept(self, key: Key, node: str) -> bool:
-        """Whether extenders let a pod have its nominated node; one that cannot be asked does not."""
-        if not self._extenders:
-            return True
-        try:
-            return bool((await self._extenders.filter(key, [node])).nodes)
-        except ExtenderError as error:
-            _log.info("pod %s: nominated node %s: %s", "/".join(key), node, error)
-            return False
-
-
-class _Reporter:
-    """What the scheduler writes: bindings, the PodScheduled condition, and events.
-
-    A refusal that says nothing new is not written again, so pods that wait for long cost no writes.
-    """
-
-    def __init__(self, api: Api) -> None:
-        self._api = api
-        self._events = EventRecorder(api.store, SCHEDULER)
-        self._reported: dict[Key, tuple[str, str, str]] = {}
-
-    def forget(self, key: Key) -> None:
-        """Drop what was reported about a pod."""
-        self._reported.pop(key, None)
-
-    async def bind(self, pod: Pod, node: str) -> None:
-        """Bind a pod to its node; a Refusal says why that was not possible."""
+    async def _bind(self, pod: Pod, node: str) -> None:
+        """Bind a pod to its node, and have the volumes of its claims made there."""
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -215,38 +181,23 @@ class _Reporter:
         await bind(self._api, Target(POD, pod.namespace, pod.name, "binding"), binding)
         self._events.say(_reference(pod), "Scheduled", f"Successfully assigned {pod.full_name} to {node}")
 
-    async def select_node(self, claim: Key, node: str) -> None:
-        """Have the volume of a claim made where its pod is."""
-
-        def edit(body: Json) -> Json:
+        def select_node(body: Json) -> Json:
             body["metadata"].setdefault("annotations", {})[SELECTED_NODE] = node
             return body
 
-        await self._api.edit(Target(CLAIM, *claim), edit)
+        for claim in self._cache.unbound_claims(pod):
+            await self._api.edit(Target(CLAIM, *claim), select_node)
 
-    async def refuse(self, pod: CachedPod, reason: str, message: str) -> None:
-        """Report why a pod has no node, and withdraw its nomination."""
-        row = pod.row
-        key, report = (row.namespace, row.name), (row.uid, reason, message)
-        if self._reported.get(key) == report and not pod.nominated:
-            return
-        if self._reported.get(key) != report:
-            self._reported[key] = report
-            self._events.say(_reference(row), "FailedScheduling", message[:_LONGEST_MESSAGE], warning=True)
+    async def _refuse(self, pod: CachedPod, reason: str, message: str) -> None:
+        """Report why a pod has no node, if that is new, and withdraw its nomination."""
+        row, is_new = pod.row, False
 
         def edit(body: Json) -> Json:
+            nonlocal is_new
             if body["metadata"]["uid"] == row.uid and not body["spec"].get("nodeName"):
-                status = body.setdefault("status", {})
-                status.pop("nominatedNodeName", None)
-                condition = {
-                    "type": "PodScheduled",
-                    "observedGeneration": body["metadata"].get("generation", 0),
-                    "status": "False",
-                    "lastProbeTime": None,
-                    "reason": reason,
-                    "message": message,
-                }
-                set_condition(status, condition)
+                body["status"].pop("nominatedNodeName", None)
+                condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+                is_new = set_condition(body["status"], condition | {"lastProbeTime": None})
             return body
 
         try:
@@ -254,6 +205,8 @@ class _Reporter:
         except Refusal as refusal:
             if refusal.code != 404:  # deleted meanwhile
                 _log.warning("the status of pod %s could not be written: %s", row.full_name, refusal)
+        if is_new:
+            self._events.say(_reference(row), "FailedScheduling", message, warning=True)
 
 
 def _now() -> float:

@@ -27,15 +27,8 @@ _MESSAGES = {
     "NodeUnschedulable": "node(s) were unschedulable",
     "TaintToleration": "node(s) had untolerated taint(s)",
     "NodeAffinity": "node(s) didn't match Pod's node affinity/selector",
-    "NodePorts": "node(s) didn't have free ports for the requested pod ports",
-    "PodAntiAffinity": "node(s) didn't match pod anti-affinity rules",
-    "PodAffinity": "node(s) didn't match pod affinity rules",
-    "PodTopologySpread": "node(s) didn't match pod topology spread constraints",
-    "VolumeBinding": "node(s) didn't find available persistent volumes to bind",
-    "VolumeZone": "node(s) had no available volume zone",
-    "VolumeRestrictions": "node(s) unavailable due to a volume that is in use by another pod",
-    "NodeVolumeLimits": "node(s) exceed max volume count",
 }
+"""Other reasons have the name of their rule."""
 
 
 class NodeUnschedulable:
@@ -105,7 +98,7 @@ class View:
         with self._beside_nominated(key, priority):
             for name, count in self._feasibility.tally(pod, source=-1).items():
                 if name != _FIT:
-                    reasons[_MESSAGES[name]] += count
+                    reasons[_MESSAGES.get(name, f"node(s) refused by {name}")] += count
             free, reach = self._whatif.free, self._feasibility.reach(pod)
             for resource, asked in self._feasibility.fit.asked(pod):
                 name = self._columns.resources[resource]

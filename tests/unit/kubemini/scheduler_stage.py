@@ -137,11 +137,11 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(*bodies: Json, extenders: list[Json] | None = None) -> AsyncIterator[Stage]:
+async def staged(*bodies: Json, extender: Json | None = None) -> AsyncIterator[Stage]:
     """A running scheduler that has seen these objects."""
     stage = Stage()
     stage.put(*bodies)
-    stage.scheduler.configure(extenders or [])
+    stage.scheduler.configure(extender)
     task = asyncio.create_task(stage.scheduler.run())
     try:
         async with asyncio.timeout(30):

@@ -48,23 +48,23 @@ def preferring(name: str) -> Json:
         (
             [node("a"), bound("o", "a", port=80)],
             pod("p", port=80),
-            refused("1 node(s) didn't have free ports for the requested pod ports"),
+            refused("1 node(s) refused by NodePorts"),
         ),
-        ([node("a")], pod("p", affinity=near("db")), refused("1 node(s) didn't match pod affinity rules")),
+        ([node("a")], pod("p", affinity=near("db")), refused("1 node(s) refused by PodAffinity")),
         (
             [node("a"), bound("o", "a", affinity=away("web"))],
             pod("p", app="web"),
-            refused("1 node(s) didn't match pod anti-affinity rules"),
+            refused("1 node(s) refused by PodAntiAffinity"),
         ),
         (
             [node("a"), node("b", cpu="0"), bound("o", "a", app="web")],
             pod("p", app="web", topologySpreadConstraints=[SPREAD]),
-            refused("1 Insufficient cpu, 1 node(s) didn't match pod topology spread constraints", 2),
+            refused("1 Insufficient cpu, 1 node(s) refused by PodTopologySpread", 2),
         ),
         (
             [node("a")],
             pod("p", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]),
-            refused("1 node(s) didn't find available persistent volumes to bind"),
+            refused("1 node(s) refused by VolumeBinding"),
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -102,7 +102,6 @@ async def test_a_condition_tells_since_when_the_pod_has_waited() -> None:
     async with staged(node("a"), pod("p", cpu="5") | {"status": {"conditions": [since]}}) as stage:
         assert stage.condition("p") == {
             "type": "PodScheduled",
-            "observedGeneration": 1,
             "status": "False",
             "lastProbeTime": None,
             "lastTransitionTime": "2026-01-01T00:00:00Z",
@@ -226,7 +225,7 @@ async def test_anti_affinity_holds_within_one_burst() -> None:
     rivals = [pod(f"p{number}", app="web", affinity=away("web")) for number in range(3)]
     async with staged(node("a"), node("b"), *rivals) as stage:
         answers = sorted(stage.answer(f"p{number}") for number in range(3))
-        assert answers == [refused("2 node(s) didn't match pod anti-affinity rules", 2), "a", "b"]
+        assert answers == [refused("2 node(s) refused by PodAntiAffinity", 2), "a", "b"]
 
 
 async def test_nodes_that_go_take_their_pods_out_of_the_count() -> None:
@@ -285,28 +284,26 @@ def test_the_queue_keeps_a_refused_pod_until_something_changes() -> None:
     queue = queue_of(a=0)
     queue.pop(0)
     queue.refuse(A, 0)
-    assert (queue.pop(1000), queue.next_due) == (None, math.inf)
-    queue.retry_refused()
-    assert queue.pop(0.05) is None
-    assert queue.pop(0.1) == A
+    assert (queue.pop(1000), queue.retry_at) == (None, math.inf)
+    queue.retry_refused(1000)
+    assert queue.pop(1000.05) is None
+    assert queue.pop(1001) == A
 
 
-def test_the_back_off_doubles_with_every_refusal_and_ends_with_a_change_of_the_pod() -> None:
-    queue, now, pauses = queue_of(a=0), 0.0, []
-    for _ in range(9):
-        assert queue.pop(now) == A
-        queue.refuse(A, now, retry=True)
-        pauses.append(round(queue.next_due - now, 3))
-        now = queue.next_due
-    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10]
-    queue.add(A, 0)
-    assert queue.pop(0) == A
+def test_the_more_pods_are_refused_the_longer_is_the_pause_and_changes_do_not_prolong_it() -> None:
+    queue = queue_of()
+    for number in range(1000):
+        queue.refuse(("default", f"p{number}"), 0)
+    queue.retry_refused(0)
+    queue.retry_refused(4)
+    assert queue.retry_at == pytest.approx(5.1)
 
 
 def test_the_queue_forgets_a_pod_that_is_dropped() -> None:
     queue = queue_of(a=0, b=0)
     queue.pop(0)
-    queue.drop(A)
-    queue.refuse(A, 0, retry=True)
-    queue.drop(B)
+    queue.refuse(A, 0)
+    queue.retry_refused(0)
+    for key in (A, B):
+        queue.drop(key)
     assert queue.pop(1000) is None
