@@ -7,14 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import logging
 import signal
-import tempfile
-from pathlib import Path
 
 import click
-import yaml
 
 from kubemini.api import Target
 from kubemini.cluster import EmbeddedCluster
@@ -36,53 +31,30 @@ _IMAGE = "hollow:1"  # never pulled: nothing really runs
     help="How many more nodes come when all pods are placed: then the cluster is out of balance.",
 )
 @click.option("--metrics", is_flag=True, help="Serve metrics.k8s.io: what pods use, by their annotations or requests.")
-@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port on 127.0.0.1; a free one if left out.")
-@click.option("-v", "--verbose", is_flag=True, help="Log what controllers try again, too.")
-def main(nodes: int, pods: int, late_nodes: int, metrics: bool, port: int, verbose: bool) -> None:  # noqa: FBT001
+def main(nodes: int, pods: int, late_nodes: int, metrics: bool) -> None:  # noqa: FBT001
     """Start a small Kubernetes in this process, for trying things out."""
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(name)s %(message)s")
-    try:
-        asyncio.run(_serve((nodes, pods, late_nodes), port, metrics=metrics))
-    except OSError as error:
-        if error.errno != errno.EADDRINUSE:
-            raise
-        raise click.ClickException(f"port {port} is taken: choose another one, or leave --port out") from None
+    asyncio.run(_serve(nodes, pods, late_nodes, metrics=metrics))
 
 
-async def _serve(counts: tuple[int, int, int], port: int, *, metrics: bool) -> None:
-    nodes, pods, late_nodes = counts
+async def _serve(nodes: int, pods: int, late_nodes: int, *, metrics: bool) -> None:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
     for name in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(name, stop.set)
-    async with EmbeddedCluster(port) as cluster:
+        asyncio.get_running_loop().add_signal_handler(name, stop.set)
+    async with EmbeddedCluster() as cluster:
         if metrics:
             cluster.serve_metrics()
-        with tempfile.TemporaryDirectory(prefix="rescheduler-embedded-") as folder:
-            path = Path(folder) / "kubeconfig"
-            path.touch(mode=0o600)
-            path.write_text(yaml.safe_dump(cluster.kubeconfig()))
+        with cluster.kubeconfig_file() as path:
             click.echo(f"API server: {cluster.url}\nexport KUBECONFIG={path}\nCtrl-C ends it.")
             await cluster.add_nodes(nodes)
             for first in range(0, pods, _PER_DEPLOYMENT):
                 body = _deployment(f"app-{first // _PER_DEPLOYMENT}", min(_PER_DEPLOYMENT, pods - first))
                 await cluster.api.create(Target(DEPLOYMENT, "default"), body)
-            await _placed(cluster, pods, stop)
+            while not stop.is_set() and not (cluster.idle and len(cluster.api.store.entries(POD)) >= pods):
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), 0.1)
             await cluster.add_nodes(late_nodes)
             click.echo(f"{nodes + late_nodes} nodes, {pods} pods: all is there.")
             await stop.wait()
-
-
-async def _placed(cluster: EmbeddedCluster, pods: int, stop: asyncio.Event) -> None:
-    """Wait until so many pods have a node, or there is no room for more, or the command is interrupted."""
-
-    def done() -> bool:
-        entries = cluster.api.store.entries(POD)
-        return cluster.idle and len(entries) >= pods
-
-    while not done() and not stop.is_set():
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), 0.1)
 
 
 def _deployment(name: str, replicas: int) -> Json:

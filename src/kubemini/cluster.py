@@ -13,9 +13,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
+
+import yaml
 
 from kubemini.admission import AdmissionChain
 from kubemini.api import Api, Target
@@ -33,8 +38,8 @@ from kubemini.controllers.stateful_set import StatefulSetController
 from kubemini.controllers.volumes import VolumeController
 from kubemini.definitions import Definitions
 from kubemini.kinds import NAMESPACE, NODE, NODE_METRICS, POD_METRICS, PRIORITY_CLASS
-from kubemini.kubelet.node import NodeShape, node
-from kubemini.kubelet.pods import Kubelets
+from kubemini.kubelet.node import HeartbeatController, NodeShape, node
+from kubemini.kubelet.pods import PodController
 from kubemini.scheduler.scheduler import Scheduler
 from kubemini.server.app import Server
 from kubemini.store import Store
@@ -73,33 +78,25 @@ class Pulse:
     """For how long a node is gone before its pods are, too."""
 
 
-class Part(Protocol):
-    """What works until it is cancelled."""
-
-    async def run(self) -> None:
-        """Work."""
-
-
 class EmbeddedCluster:
     """One running cluster."""
 
-    def __init__(self, port: int = 0, pulse: Pulse | None = None) -> None:
+    def __init__(self, pulse: Pulse | None = None) -> None:
         pulse = pulse or Pulse()
-        self._port = port
         store = Store()
         self._admission = AdmissionChain(store)
         self.api = Api(store, admission=self._admission)
         self.token = secrets.token_urlsafe(24)
         self.scheduler = Scheduler(self.api)
-        self.kubelets = Kubelets(self.api, pulse.renewed_every)
         self._server = Server(self.api, self.token)
         nodes = NodeLifecycleController(self.api, pulse.grace)
         garbage = PodGarbageCollector(self.api, pulse.lost_after)
         controllers: list[Controller] = [nodes, garbage, *(make(self.api) for make in _CONTROLLERS)]
-        self._runners = [Runner(store, controller, _REST) for controller in controllers]
-        self._owner: asyncio.Task[Any] | None = None
-        self._work: asyncio.Task[None] | None = None
-        self._failed = False
+        kubelets: list[Controller] = [PodController(self.api), HeartbeatController(self.api, pulse.renewed_every)]
+        self._runners = [
+            *(Runner(store, controller, _REST) for controller in controllers),
+            *(Runner(store, kubelet) for kubelet in kubelets),
+        ]
         self._stack = contextlib.AsyncExitStack()
         self._numbered = 0
 
@@ -107,12 +104,12 @@ class EmbeddedCluster:
         async with contextlib.AsyncExitStack() as stack:
             await self._make_first_objects()
             stack.push_async_callback(self._admission.close)
-            await self._server.start(self._port)
+            await self._server.start()
             stack.push_async_callback(self._server.close)
-            self._owner = asyncio.current_task()
-            self._work = asyncio.create_task(self._run_parts(), name="embedded cluster")
-            self._work.add_done_callback(self._tell_owner)
-            stack.push_async_callback(self._end)
+            # A part that fails cancels the others and the task that uses the cluster, and is raised at the end.
+            parts = await stack.enter_async_context(asyncio.TaskGroup())
+            for work in (self.scheduler.run(), *(runner.run() for runner in self._runners)):
+                stack.callback(parts.create_task(work).cancel)
             self._stack = stack.pop_all()
         return self
 
@@ -129,7 +126,7 @@ class EmbeddedCluster:
     @property
     def idle(self) -> bool:
         """Whether no part has work now. Work that waits for its time (a slow start, a heartbeat) does not count."""
-        return self.scheduler.idle and self.kubelets.idle and all(runner.idle for runner in self._runners)
+        return self.scheduler.idle and all(runner.idle for runner in self._runners)
 
     def kubeconfig(self) -> dict[str, Any]:
         """A kubeconfig. The token is in the address, because Go clients send none without TLS."""
@@ -142,11 +139,20 @@ class EmbeddedCluster:
             "current-context": "embedded",
         }
 
+    @contextlib.contextmanager
+    def kubeconfig_file(self) -> Iterator[Path]:
+        """A file with the kubeconfig that only this user may read, for the block."""
+        with tempfile.TemporaryDirectory(prefix="rescheduler-") as folder:
+            path = Path(folder) / "kubeconfig"
+            path.touch(mode=0o600)
+            path.write_text(yaml.safe_dump(self.kubeconfig()))
+            yield path
+
     async def add_nodes(self, count: int, shape: NodeShape | None = None, *, prefix: str = "node") -> list[str]:
         """Have more kubelets register; they are numbered on, so that names never repeat."""
         first, self._numbered = self._numbered, self._numbered + count
         names = [f"{prefix}-{number}" for number in range(first, self._numbered)]
-        for name, number in zip(names, range(first, self._numbered), strict=True):
+        for number, name in enumerate(names, first):
             await self.api.create(Target(NODE, name=name), node(name, number, shape or NodeShape()))
         return names
 
@@ -166,25 +172,3 @@ class EmbeddedCluster:
         for name, value in _PRIORITY_CLASSES.items():
             body = {"metadata": {"name": name}, "value": value, "preemptionPolicy": "PreemptLowerPriority"}
             await self.api.create(Target(PRIORITY_CLASS, name=name), body)
-
-    async def _run_parts(self) -> None:
-        """All parts at work; one that fails takes the others with it."""
-        parts: tuple[Part, ...] = (*self._runners, self.scheduler, self.kubelets)
-        async with asyncio.TaskGroup() as group:
-            for part in parts:
-                group.create_task(part.run(), name=type(part).__name__)
-
-    def _tell_owner(self, work: asyncio.Task[None]) -> None:
-        """Cancel the task that uses a cluster that has failed."""
-        if not work.cancelled() and work.exception() is not None and self._owner is not None:
-            self._failed = True
-            self._owner.cancel("the embedded cluster failed")
-
-    async def _end(self) -> None:
-        if self._work is None:
-            return
-        self._work.cancel()
-        await asyncio.wait([self._work])
-        if self._failed and self._owner is not None:
-            self._owner.uncancel()
-            await self._work  # it raises what went wrong

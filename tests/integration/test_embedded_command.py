@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -55,12 +54,3 @@ def test_it_ends_when_it_is_told_and_leaves_no_file(
     process.send_signal(signalled)
     assert process.wait() == 0
     assert not Path(kubeconfig).parent.exists()
-
-
-def test_a_port_that_is_taken_is_told_without_a_traceback() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        answer = subprocess.run([*COMMAND, "--port", port], capture_output=True, text=True, check=False)
-    assert answer.returncode == 1
-    assert f"port {port}" in answer.stderr
-    assert "Traceback" not in answer.stderr

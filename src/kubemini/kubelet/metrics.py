@@ -48,7 +48,7 @@ def node_metrics(nodes: Iterable[Json], pods: Iterable[Json], now: datetime) -> 
 
 def _alive(nodes: Iterable[Json]) -> Iterator[str]:
     for node in nodes:
-        if kubelet_of(node["metadata"].get("labels") or {})[0] is not Kubelet.DEAD:
+        if kubelet_of(node["metadata"].get("labels") or {}) is not Kubelet.DEAD:
             yield node["metadata"]["name"]
 
 

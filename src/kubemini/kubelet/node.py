@@ -6,7 +6,6 @@ A label of the node makes its kubelet report that the node is not ready, or fall
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,13 +14,10 @@ from zlib import crc32
 from kubemini import clock
 from kubemini.api import Api, Target
 from kubemini.conditions import condition_of
-from kubemini.events import EventRecorder
 from kubemini.kinds import LEASE, NODE, Kind
 from kubemini.refusals import Json
 from kubemini.simulation import Kubelet, kubelet_of
-from kubemini.store import Change, Entry, Key
-
-_log = logging.getLogger(__name__)
+from kubemini.store import Change, Key
 
 VERSION = "v1.37.1"
 """The Kubernetes that the embedded cluster behaves like."""
@@ -29,7 +25,7 @@ VERSION = "v1.37.1"
 RENEW_EVERY = 10.0
 _RENEWALS_IN_A_LEASE = 4
 _LEASES = "kube-node-lease"
-_EARLY = 0.001
+EARLY = 0.001
 """By how much a timer may be early, in seconds: event loops round."""
 _RUNTIME = "simulated://1"
 _HEALTHY = {
@@ -38,11 +34,7 @@ _HEALTHY = {
     "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
     "Ready": ("True", "KubeletReady", "kubelet is posting ready status"),  # the last, as every kubelet has it
 }
-_NO_NETWORK = (
-    "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
-    "message:Network plugin returns error: cni plugin not initialized"
-)
-_NOT_READY = ("False", "KubeletNotReady", _NO_NETWORK)
+_NOT_READY = ("False", "KubeletNotReady", "container runtime network not ready")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +44,7 @@ class NodeShape:
     cpu: str = "4"
     memory: str = "16Gi"
     pods: int = 110
-    ephemeral_storage: str = "100Gi"
     zones: Sequence[str] = ("zone-a", "zone-b", "zone-c")
-    region: str = "region-1"
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Mapping[str, str]] = ()
     extended: Mapping[str, str] = field(default_factory=dict)
@@ -66,14 +56,14 @@ def node(name: str, number: int, shape: NodeShape) -> Json:
         "cpu": shape.cpu,
         "memory": shape.memory,
         "pods": str(shape.pods),
-        "ephemeral-storage": shape.ephemeral_storage,
+        "ephemeral-storage": "100Gi",
         **shape.extended,
     }
     labels = {
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
-        "topology.kubernetes.io/region": shape.region,
+        "topology.kubernetes.io/region": "region-1",
     }
     if shape.zones:
         labels["topology.kubernetes.io/zone"] = shape.zones[number % len(shape.zones)]
@@ -98,27 +88,17 @@ def node(name: str, number: int, shape: NodeShape) -> Json:
 
 def reported(body: Json, now: datetime, *, ready: bool) -> Json:
     """The node with every condition that its kubelet reports, as of now."""
-    status = body.setdefault("status", {})
-    ours = [
-        _condition(body, kind, _HEALTHY[kind] if ready or kind != "Ready" else _NOT_READY, now) for kind in _HEALTHY
-    ]
+    status, stamp = body.setdefault("status", {}), clock.stamp(now)
     others = [each for each in status.get("conditions", ()) if each["type"] not in _HEALTHY]
+    ours = []
+    for kind, healthy in _HEALTHY.items():
+        state, reason, message = healthy if ready or kind != "Ready" else _NOT_READY
+        before = condition_of(body, kind)
+        since = before["lastTransitionTime"] if before.get("status") == state else stamp
+        times = {"lastHeartbeatTime": stamp, "lastTransitionTime": since}
+        ours.append({"type": kind, "status": state, "reason": reason, "message": message} | times)
     status["conditions"] = [*others, *ours]
     return body
-
-
-def _condition(body: Json, kind: str, said: tuple[str, str, str], now: datetime) -> Json:
-    status, reason, message = said
-    before = condition_of(body, kind)
-    since = before["lastTransitionTime"] if before.get("status") == status else clock.stamp(now)
-    return {
-        "type": kind,
-        "status": status,
-        "lastHeartbeatTime": clock.stamp(now),
-        "lastTransitionTime": since,
-        "reason": reason,
-        "message": message,
-    }
 
 
 def _node_info(name: str) -> Json:
@@ -146,52 +126,34 @@ class HeartbeatController:
     def __init__(self, api: Api, renew_every: float = RENEW_EVERY) -> None:
         self._api = api
         self._renew_every = renew_every
-        self._events = EventRecorder(api.store, "kubelet")
         self._renewals: dict[str, float] = {}
         """When the next renewal of each node is due, by uid, in the event loop's time."""
-        self._problems: dict[str, str] = {}
 
     def keys_for(self, change: Change) -> Iterable[Key]:
         """The node itself."""
         if change.type == "DELETED":
             self._renewals.pop(change.entry.uid, None)
-            self._problems.pop(change.entry.uid, None)
             return ()
         return (change.entry.key,)
 
     async def reconcile(self, key: Key) -> float | None:
         """Report a change and renew the Lease if due; returns in how many seconds it will be due again."""
         entry = self._api.store.get(NODE, key)
-        if entry is None:
-            return None
-        kubelet, problem = kubelet_of(entry.labels)
-        self._report_problem(entry, problem)
-        if kubelet is Kubelet.DEAD:
+        kubelet = kubelet_of(entry.labels) if entry is not None else Kubelet.DEAD
+        if entry is None or kubelet is Kubelet.DEAD:
             return None
         ready = kubelet is not Kubelet.NOT_READY
         if condition_of(entry.object(), "Ready").get("status") != str(ready):
-            await self._report(key[1], ready=ready)
+            target = Target(NODE, name=key[1], subresource="status")
+            await self._api.edit(target, lambda body: reported(body, clock.now(), ready=ready))
         now = asyncio.get_running_loop().time()
         due = self._renewals.get(entry.uid, now)
-        if due <= now + _EARLY:
+        if due <= now + EARLY:
             # The first interval is shorter by a share of the node's own, so that renewals are spread over time.
             share = 1.0 if entry.uid in self._renewals else 0.05 + 0.95 * (crc32(key[1].encode()) % 1000 / 1000)
             await self._renew(key[1], entry.uid)
             due = self._renewals[entry.uid] = now + self._renew_every * share
         return max(due - now, 0.0)
-
-    async def _report(self, name: str, *, ready: bool) -> None:
-        before = ""
-
-        def edit(body: Json) -> Json:
-            nonlocal before
-            before = condition_of(body, "Ready").get("status", "")
-            return reported(body, clock.now(), ready=ready)
-
-        node = await self._api.edit(Target(NODE, name=name, subresource="status"), edit)
-        if before:
-            reason = "NodeReady" if ready else "NodeNotReady"
-            self._events.say(node, reason, f"Node {name} status is now: {reason}")
 
     async def _renew(self, name: str, uid: str) -> None:
         owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
@@ -208,9 +170,3 @@ class HeartbeatController:
         seconds = max(round(self._renew_every * _RENEWALS_IN_A_LEASE), 1)
         spec = {"holderIdentity": name, "leaseDurationSeconds": seconds}
         await self._api.create(target, edit({"metadata": {"name": name, "namespace": _LEASES}, "spec": spec}))
-
-    def _report_problem(self, entry: Entry, problem: str) -> None:
-        if problem and problem != self._problems.get(entry.uid):
-            _log.warning("node %s: %s", entry.key[1], problem)
-            self._events.say(entry.object(), "SimulationNotUnderstood", problem, warning=True)
-        self._problems[entry.uid] = problem

@@ -17,9 +17,10 @@ from unittest import mock
 from kubemini import clock
 from kubemini.api import Api, Deletion, Target
 from kubemini.conditions import condition_of
+from kubemini.controllers.base import Runner
 from kubemini.kinds import CORE_EVENT, NAMESPACE, NODE, POD
-from kubemini.kubelet.node import NodeShape, node
-from kubemini.kubelet.pods import Kubelets
+from kubemini.kubelet.node import HeartbeatController, NodeShape, node
+from kubemini.kubelet.pods import PodController
 from kubemini.refusals import Json
 from kubemini.simulation import KUBELET_LABEL, PREFIX
 from tests.support.virtual_time import VirtualLoop
@@ -49,16 +50,16 @@ async def _world(nodes: int, shape: NodeShape) -> AsyncIterator[World]:
     for name in (SPACE, "kube-node-lease"):
         await api.create(Target(NAMESPACE, name=name), {"metadata": {"name": name}})
     world = World(api)
-    task = asyncio.create_task(world.kubelets.run())
+    tasks = [asyncio.create_task(kubelet.run()) for kubelet in world.kubelets]
     try:
         for number in range(nodes):
             await world.add_node(f"node-{number}", number, shape)
         await world.settled()
         yield world
     finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class World:
@@ -66,7 +67,7 @@ class World:
 
     def __init__(self, api: Api) -> None:
         self.api = api
-        self.kubelets = Kubelets(api)
+        self.kubelets = [Runner(api.store, kubelet) for kubelet in (PodController(api), HeartbeatController(api))]
 
     async def add_node(self, name: str, number: int = 0, shape: NodeShape | None = None) -> None:
         body = node(name, number, shape or NodeShape())
@@ -77,7 +78,7 @@ class World:
     async def settled(self) -> None:
         """Until nobody has anything to do now: only then does any time pass."""
         await asyncio.sleep(1e-6)
-        assert self.kubelets.idle
+        assert all(kubelet.idle for kubelet in self.kubelets)
 
     async def after(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
