@@ -39,7 +39,6 @@ from rescheduler.model.quantity import parse_quantity
 
 _NAMESPACE_FINALIZER = "kubernetes"
 _UID_LABEL, _JOB_LABEL = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
-_KEPT_OF_A_POD_STATUS = ("qosClass", "observedGeneration")
 
 
 def prepare_create(kind: Kind, body: Json) -> None:
@@ -83,10 +82,6 @@ def _keep_all_but_status(kind: Kind, body: Json, before: Json) -> None:
     if kind.custom:
         version = body["metadata"].get("resourceVersion", before["metadata"]["resourceVersion"])
         body["metadata"] = {**before["metadata"], "resourceVersion": version}
-    if kind == POD:
-        for key in _KEPT_OF_A_POD_STATUS:
-            if key in before.get("status", {}):
-                body.setdefault("status", {}).setdefault(key, before["status"][key])
 
 
 def drop_empty(kind: Kind, body: Json) -> None:

@@ -9,7 +9,6 @@ import pytest
 from kubemini.api import Api, Deletion
 from kubemini.conditions import set_condition
 from kubemini.kinds import DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET, Kind
-from kubemini.pods import quality_of_service
 from kubemini.refusals import Json
 from tests.unit.kubemini.rule_cases import CONTAINER, at, cluster, create, fields_of, pod, refused, running
 
@@ -32,7 +31,7 @@ async def test_a_pod_gets_its_defaults_and_is_pending(api: Api) -> None:
     spec = made["spec"]
     assert (spec["restartPolicy"], spec["terminationGracePeriodSeconds"]) == ("Always", 30)
     assert not {"nodeSelector", "tolerations"} & set(spec)
-    assert made["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
+    assert made["status"] == {"phase": "Pending"}
 
 
 async def test_a_limit_is_a_request_too_and_amounts_are_text(api: Api) -> None:
@@ -116,18 +115,6 @@ async def test_a_pod_without_a_node_goes_at_once(api: Api) -> None:
     await create(api, POD, pod())
     await api.delete(at(POD, "a"))
     assert api.find(POD, ("default", "a")) is None
-
-
-@pytest.mark.parametrize(
-    ("resources", "quality"),
-    [
-        ({}, "BestEffort"),
-        ({"requests": {"cpu": "1"}}, "Burstable"),
-        ({part: {"cpu": "1", "memory": "1Gi"} for part in ("requests", "limits")}, "Guaranteed"),
-    ],
-)
-def test_requests_and_limits_make_the_quality_of_service(resources: Json, quality: str) -> None:
-    assert quality_of_service({"containers": [{"resources": resources}]}) == quality
 
 
 def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
