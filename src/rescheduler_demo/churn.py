@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 
 from kubemini.api import Api, Deletion, Target
 from kubemini.kinds import DEPLOYMENT, NODE, POD, Kind
@@ -18,7 +19,6 @@ from kubemini.kinds import JOB as JOB_KIND
 from kubemini.kinds import NAMESPACE as NAMESPACE_KIND
 from kubemini.patches import apply_merge_patch
 from kubemini.refusals import Refusal
-from kubemini.simulation import KUBELET_LABEL, Kubelet
 from kubemini.store import Entry, Store
 from rescheduler_demo.workloads import JOB, NAMESPACE, Json, Pace, Template, job
 
@@ -58,10 +58,6 @@ class Actions:
         """Set a label of a node, or remove it (None)."""
         await self._patch(Target(NODE, name=node), {"metadata": {"labels": {label: value}}})
 
-    async def set_kubelet(self, node: str, state: Kubelet) -> None:
-        """Make the kubelet of a node die, or come back."""
-        await self.label_node(node, KUBELET_LABEL, state.value or None)
-
     async def delete(self, kind: Kind, name: str) -> None:
         """Delete an object and its dependents."""
         with _ignore_not_found():
@@ -95,50 +91,43 @@ class Churn:
     spared: frozenset[str] = frozenset()
     """Deployments that only the scenario changes."""
     paused: bool = False
-    _count: int = 0
 
     async def run(self) -> None:
         """Change something every few seconds, until cancelled."""
         chance = random.Random(_SEED)  # noqa: S311 - nothing secret: the same order each time is wanted
-        changes = (self._scale, self._roll_out, self._delete_pod)
-        while True:
+        for number in count():
             await asyncio.sleep(self.pace.seconds(_EVERY, _LEAST))
             if self.paused:
                 continue
-            which = self._count % (len(changes) + 1)
-            if which == len(changes):
-                await self._renew_job()
-            elif found := [
-                each for each in self.store.entries(DEPLOYMENT, NAMESPACE) if each.key[1] not in self.spared
-            ]:
-                await changes[which](chance.choice(found), chance)
-            self._count += 1
+            found = [each for each in self.store.entries(DEPLOYMENT, NAMESPACE) if each.key[1] not in self.spared]
+            if number % 4 == 3:
+                await self._renew_job(number)
+            elif found:
+                await self._disturb(chance.choice(found), number, chance)
 
-    async def _scale(self, deployment: Entry, chance: random.Random) -> None:
-        """One pod more, or one less: never far from where it was."""
+    async def _disturb(self, deployment: Entry, number: int, chance: random.Random) -> None:
+        """Scale it by one pod, roll it out, or delete one of its pods, in turn."""
         name, replicas = deployment.key[1], int(deployment.object()["spec"].get("replicas", 1))
-        wanted = max(2, replicas + (1 if replicas % 2 == 0 else -1))
-        self.tell(f"somebody scales {name} from {replicas} to {wanted}")
-        await self.actions.scale(name, wanted)
+        pods = [each for each in self.store.entries(POD, NAMESPACE) if each.labels.get("app") == name]
+        staying = [each.key[1] for each in pods if not each.deleting]
+        if number % 4 == 0:
+            wanted = max(2, replicas + (1 if replicas % 2 == 0 else -1))
+            self.tell(f"somebody scales {name} from {replicas} to {wanted}")
+            await self.actions.scale(name, wanted)
+        elif number % 4 == 1:
+            self.tell(f"somebody rolls {name} out anew")
+            await self.actions.roll_out(name, f"v{number}")
+        elif staying:
+            pod = chance.choice(staying)
+            self.tell(f"somebody deletes pod {pod}")
+            await self.actions.delete(POD, pod)
 
-    async def _roll_out(self, deployment: Entry, chance: random.Random) -> None:
-        name = deployment.key[1]
-        self.tell(f"somebody rolls {name} out anew")
-        await self.actions.roll_out(name, f"v{self._count}")
-
-    async def _delete_pod(self, deployment: Entry, chance: random.Random) -> None:
-        pods = [each for each in self.store.entries(POD, NAMESPACE) if each.labels.get("app") == deployment.key[1]]
-        if staying := [each for each in pods if not each.deleting]:
-            name = chance.choice(staying).key[1]
-            self.tell(f"somebody deletes pod {name}")
-            await self.actions.delete(POD, name)
-
-    async def _renew_job(self) -> None:
+    async def _renew_job(self, number: int) -> None:
         """Delete the Job if it has ended, and start the next one."""
         for entry in self.store.entries(JOB_KIND, NAMESPACE):
             if entry.object().get("status", {}).get("completionTime"):
                 await self.actions.delete(JOB_KIND, entry.key[1])
         if not self.store.entries(JOB_KIND, NAMESPACE):
-            name = f"{JOB}-{self._count}"
+            name = f"{JOB}-{number}"
             self.tell(f"somebody starts Job {name}")
             await self.actions.create([job(name, Template(100, 128, self.pace))])

@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
 import sys
-import threading
-import webbrowser
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.output.terminal import Terminal
 from rescheduler.cli.session import failures
 from rescheduler.model.duration import DurationError, parse_duration
-
-if TYPE_CHECKING:
-    from rescheduler_demo.runner import Result, Settings, View
 
 _SCENARIOS = ("balance", "hotspot", "maintenance", "failing-node", "chaos")
 _PODS_PER_NODE, _MOST_PODS_PER_NODE = 10, 30
 _PATIENCE = 300.0  # seconds, at speed 1
-_LOG_ROWS = 6
-_TEXT_BROWSERS = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
-_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 def _timeout(text: str) -> float:
@@ -177,102 +163,8 @@ def demo(**given: Any) -> None:
     options.check()
     live = options.wants_live()
     messages.emit(f"starting {options.scenario}: {options.nodes} nodes and {options.size} pods\n")
-    with failures(), _open_log(options, live=live) as log:
-        result = _run(options, log, live=live)
-    _conclude(options, result)
+    # It takes a while to import, and help and completion need none of it.
+    from rescheduler_demo.session import run_session  # noqa: PLC0415 - as said above
 
-
-def _run(options: Options, log: Callable[[str], None], *, live: bool) -> Result:
-    # These take a while to import, and help and completion need none of them.
-    from rescheduler_demo.plain import Hooks, PlainView  # noqa: PLC0415 - as said above
-    from rescheduler_demo.runner import Settings  # noqa: PLC0415 - the same
-    from rescheduler_demo.scenarios import SCENARIOS  # noqa: PLC0415 - the same
-    from rescheduler_demo.workloads import Pace, Size  # noqa: PLC0415 - the same
-
-    scenario, size = SCENARIOS[options.scenario](), Size(options.nodes, options.size)
-    settings = Settings(scenario, size, Pace(options.speed), options.once, options.limit, options.port)
-    stop = asyncio.Event()
-    hooks = Hooks(log, _browse if options.wants_browser() else lambda page: None, stop.set)
-    if not live:
-        return asyncio.run(_run_with_signals(settings, PlainView(hooks), stop))
-    from rescheduler_demo.live import Heading, LiveView  # noqa: PLC0415 - only the live view needs rich
-
-    heading = Heading(options.scenario, scenario.goal)
-    with LiveView(heading, Terminal.of(sys.stdout), hooks, _LOG_ROWS if messages.verbose() else 0) as view:
-        return asyncio.run(_run_with_signals(settings, view, stop))
-
-
-async def _run_with_signals(settings: Settings, view: View, stop: asyncio.Event) -> Result:
-    from rescheduler_demo.controller import PortTakenError  # noqa: PLC0415 - it takes a while to import
-    from rescheduler_demo.runner import run_demo  # noqa: PLC0415 - the same
-
-    loop = asyncio.get_running_loop()
-
-    def on_signal() -> None:
-        stop.set()
-        loop.remove_signal_handler(signal.SIGINT)  # a second Ctrl-C ends it at once
-
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, on_signal)
-    try:
-        return await run_demo(settings, view, stop)
-    except PortTakenError as error:
-        cure = "choose another port, or leave --port out for a free one"
-        raise messages.Failure(f"--port {error.port}: cannot be listened on: {error.why}; {cure}") from None
-
-
-@contextmanager
-def _open_log(options: Options, *, live: bool) -> Iterator[Callable[[str], None]]:
-    """Where the log goes: to a file, with -v to stderr or the live view's pane, else nowhere."""
-    from rescheduler.runtime.logs import LogFormat, configure  # noqa: PLC0415 - it takes a while to import
-
-    configure(LogFormat.TEXT, verbose=messages.verbose())
-    if options.log_file is not None:
-        try:
-            stream = Path(options.log_file).open("w", encoding="utf-8")  # noqa: SIM115 - closed below
-        except OSError as error:
-            raise messages.Failure(
-                f"--log-file {options.log_file}: cannot be written: {error.strerror or error}; give another file",
-                code=messages.USAGE,
-            ) from None
-        with stream:
-            yield lambda line: print(line, file=stream, flush=True)
-    elif messages.verbose() and not live:
-        yield lambda line: click.echo(line, err=True)
-    else:
-        yield lambda line: None
-
-
-def _conclude(options: Options, result: Result) -> None:
-    """Print the result, and end with the exit code for it."""
-    from rescheduler_demo.plain import format_result  # noqa: PLC0415 - it takes a while to import
-    from rescheduler_demo.scenarios import SCENARIOS  # noqa: PLC0415 - the same
-
-    goal, arrow = SCENARIOS[options.scenario].goal, Terminal.of(sys.stdout).arrow
-    try:
-        messages.emit(format_result(options.scenario, goal, result, arrow) + "\n")
-    except OSError:  # the terminal is gone; the interpreter flushes stdout once more at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise click.exceptions.Exit(messages.PIPE_CLOSED) from None
-    if result.broken:
-        raise messages.Failure(*result.broken[:10], code=messages.FAILED)
-    if result.reached or not options.once:
-        return
-    if result.interrupted:
-        raise click.exceptions.Exit(messages.INTERRUPTED)
-    raise messages.Failure(
-        f"the goal was not reached within {options.limit:g} s: it ended at: {result.missing}; give it more time with "
-        "--timeout, or a higher --speed",
-        code=messages.TIMED_OUT,
-    )
-
-
-def _browse(page: str) -> None:
-    """Open the page in a browser that has a window: another one would take over the terminal."""
-    try:
-        browser = webbrowser.get()
-    except webbrowser.Error:
-        return  # there is none; the address is printed anyway
-    if Path(str(getattr(browser, "name", ""))).name in _TEXT_BROWSERS:
-        return
-    threading.Thread(target=browser.open, args=(page,), daemon=True).start()  # some wait until they have opened
+    with failures():
+        run_session(options, live=live)

@@ -8,7 +8,7 @@ each for many, else a histogram.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -22,7 +22,6 @@ from rescheduler.cli.output.terminal import Terminal, plain
 from rescheduler.model.migration import Phase
 from rescheduler.model.plan import NodeLoad
 from rescheduler_demo.plain import (
-    Hooks,
     format_budgets,
     format_clock,
     format_move,
@@ -44,23 +43,12 @@ _TENTHS = 11  # the last one is over 100%
 _WARM = 0.75
 
 
-@dataclass(slots=True)
-class Heading:
-    """What the demo shows, and where."""
-
-    scenario: str
-    goal: str
-    page: str = ""
-    kubeconfig: str = ""
-
-
 class LiveView:
-    """Draws between `with` and its end; with `log_rows`, also what is logged."""
+    """Draws between `with` and its end, and calls `stop` if the terminal goes; with `log_rows` shows what is logged."""
 
-    def __init__(self, heading: Heading, terminal: Terminal, hooks: Hooks, log_rows: int = 0) -> None:
-        self._heading = heading
+    def __init__(self, terminal: Terminal, stop: Callable[[], None], log_rows: int) -> None:
         self._terminal = terminal
-        self._hooks = hooks
+        self._stop = stop
         self._news: deque[tuple[float, str]] = deque(maxlen=_NEWS)
         self._logged: deque[str] = deque(maxlen=log_rows)
         self._console = Console()
@@ -81,13 +69,13 @@ class LiveView:
         """Draw the current moment."""
         if self._closed:
             return
-        frame = Frame(self._heading, status, tuple(self._news), tuple(self._logged))
+        frame = Frame(status, tuple(self._news), tuple(self._logged))
         size = self._console.size
         try:
             self._live.update(Group(*frame.lines(self._terminal, size.width, size.height)), refresh=True)
         except OSError:  # the terminal's window was closed
             self._closed = True
-            self._hooks.stop()
+            self._stop()
 
     def tell(self, elapsed: float, line: str) -> None:
         """Show in the next picture that something has happened."""
@@ -96,23 +84,12 @@ class LiveView:
     def log(self, line: str) -> None:
         """Show what was logged, if there is room for it."""
         self._logged.append(line.partition("\n")[0])
-        self._hooks.log(line)
-
-    def connect(self, kubeconfig: str) -> None:
-        """Show how kubectl reaches the cluster."""
-        self._heading.kubeconfig = kubeconfig
-
-    def open(self, page: str) -> None:
-        """Show where the page is, and open it."""
-        self._heading.page = page
-        self._hooks.browse(page)
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One picture."""
 
-    heading: Heading
     status: Status
     news: Sequence[tuple[float, str]] = ()
     """When something happened, and what; the newest last."""
@@ -133,14 +110,14 @@ class Frame:
         return shown
 
     def _head(self) -> list[Text]:
-        heading, reached = self.heading, self.status.reached
-        first = Text(f"rescheduler demo: {heading.scenario}", "bold")
-        first.append(f"  {format_clock(self.status.elapsed)}  ", "cyan")
+        status, reached = self.status, self.status.reached
+        first = Text(f"rescheduler demo: {status.scenario}", "bold")
+        first.append(f"  {format_clock(status.elapsed)}  ", "cyan")
         # That the goal is reached comes before the goal: a narrow window cuts the end.
         first.append("goal reached: " if reached else "goal: ", "bold green" if reached else "")
-        first.append(heading.goal, "green" if reached else "")
-        page = _labelled("page", heading.page or "not open yet", "bold" if heading.page else "dim")
-        return [first, page, _labelled("kubectl", f"export KUBECONFIG={heading.kubeconfig}")]
+        first.append(status.goal, "green" if reached else "")
+        page = _labelled("page", status.page or "not open yet", "bold" if status.page else "dim")
+        return [first, page, _labelled("kubectl", f"export KUBECONFIG={status.kubeconfig}")]
 
     def _spread(self, arrow: str) -> list[Text]:
         status, before, now = self.status, self.status.before, self.status.now

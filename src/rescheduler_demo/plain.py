@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import click
 
@@ -19,29 +18,22 @@ from rescheduler_demo.runner import Result, Status
 _STATUS_INTERVAL = 5.0  # seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Hooks:
-    """What a view calls."""
-
-    log: Callable[[str], None]
-    """Takes what is logged."""
-    browse: Callable[[str], None]
-    """Opens the page."""
-    stop: Callable[[], None]
-    """Ends the demo, because the output is gone."""
-
-
 class PlainView:
-    """Prints lines to stdout."""
+    """Prints lines to stdout; calls `stop` when the reader has gone away."""
 
-    def __init__(self, hooks: Hooks) -> None:
-        self._hooks = hooks
+    def __init__(self, stop: Callable[[], None]) -> None:
+        self._stop = stop
         self._due = 0.0
         self._last = ""
+        self._addresses: set[str] = set()
         self._closed = False
 
     def show(self, status: Status) -> None:
-        """Print how things stand, if it is time for that and something has changed."""
+        """Print addresses when they are known, and now and then how things stand, if something has changed."""
+        for label, address in (("kubectl", f"export KUBECONFIG={status.kubeconfig}"), ("page", status.page)):
+            if address and address not in self._addresses:
+                self._addresses.add(address)
+                self._write(f"{label}: {address}\n")
         if status.elapsed < self._due:
             return
         self._due = status.elapsed + _STATUS_INTERVAL
@@ -53,19 +45,6 @@ class PlainView:
         """Print what has happened."""
         self._write(f"{elapsed:6.1f}s  {plain(line)}\n")
 
-    def connect(self, kubeconfig: str) -> None:
-        """Print how kubectl reaches the cluster."""
-        self._write(f"kubectl: export KUBECONFIG={kubeconfig}\n")
-
-    def open(self, page: str) -> None:
-        """Print where the page is, and open it."""
-        self._write(f"page: {page}\n")
-        self._hooks.browse(page)
-
-    def log(self, line: str) -> None:
-        """Pass on what was logged."""
-        self._hooks.log(line)
-
     def _write(self, text: str) -> None:
         """Print a line; when the reader has gone away, nothing more is printed, and the demo ends."""
         if self._closed:
@@ -75,7 +54,7 @@ class PlainView:
             sys.stdout.flush()
         except OSError:
             self._closed = True
-            self._hooks.stop()
+            self._stop()
 
 
 def format_status(status: Status) -> str:
@@ -87,13 +66,13 @@ def format_status(status: Status) -> str:
     )
 
 
-def format_result(scenario: str, goal: str, result: Result, arrow: str) -> str:
+def format_result(result: Result, arrow: str) -> str:
     """The result, in one line."""
     status = result.status
     before = f"{_range(status.before.cpu)} {arrow} " if status.before is not None else ""
     how = f"goal reached after {result.seconds:.1f} s" if result.reached else "ended before the goal was reached"
     return plain(
-        f"{scenario}: {how}: {goal}; {status.completed} moves done, {status.failed} failed; "
+        f"{status.scenario}: {how}: {status.goal}; {status.completed} moves done, {status.failed} failed; "
         f"cpu {before}{_range(status.now.cpu)}; {format_budgets(status)}"
     )
 

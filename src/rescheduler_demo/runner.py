@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
-
-import yaml
 
 from kubemini.cluster import EmbeddedCluster, Pulse
 from rescheduler.model.migration import Migration
@@ -24,6 +20,7 @@ from rescheduler.model.objects import Node
 from rescheduler.model.plan import Picture
 from rescheduler.model.policy import Thresholds
 from rescheduler_demo.churn import Actions, Churn
+from rescheduler_demo.command import Options
 from rescheduler_demo.controller import (
     CONTROLLER_NAMESPACE,
     LogTap,
@@ -33,7 +30,7 @@ from rescheduler_demo.controller import (
     run_until_first,
     try_port,
 )
-from rescheduler_demo.scenarios import Demo, Scenario
+from rescheduler_demo.scenarios import SCENARIOS, Demo, Scenario
 from rescheduler_demo.state import BudgetWatch, ClusterState
 from rescheduler_demo.workloads import NAMESPACE, Pace, Size, agent, make_workloads
 
@@ -42,24 +39,14 @@ _BETWEEN_ROUNDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What to run."""
-
-    scenario: Scenario
-    size: Size
-    pace: Pace
-    once: bool = False
-    """End when the goal is reached."""
-    timeout: float | None = None
-    """With `once`: how many seconds to wait for the goal at most."""
-    port: int = 0
-    """The page's port; 0 is a free one."""
-
-
-@dataclass(frozen=True, slots=True)
 class Status:
     """One moment of the demo."""
 
+    scenario: str
+    goal: str
+    page: str
+    """The page's address; empty until it is served."""
+    kubeconfig: str
     elapsed: float
     now: Picture
     before: Picture | None
@@ -96,12 +83,17 @@ class Result:
 
     status: Status
     seconds: float
-    reached: bool
+    """Until the goal was reached, or all in all."""
     missing: str = ""
-    """What was waited for, if the goal was not reached."""
+    """What was waited for at last."""
     broken: tuple[str, ...] = ()
     """Disruption budgets that were broken."""
     interrupted: bool = False
+
+    @property
+    def reached(self) -> bool:
+        """Whether the goal was reached, and no budget was broken on the way."""
+        return self.status.reached and not self.broken
 
 
 class View(Protocol):
@@ -113,39 +105,36 @@ class View(Protocol):
     def tell(self, elapsed: float, line: str) -> None:
         """Show that something has happened."""
 
-    def log(self, line: str) -> None:
-        """Take what the controller, or another part, has logged."""
 
-    def connect(self, kubeconfig: str) -> None:
-        """Show how kubectl reaches the cluster."""
+async def run_demo(
+    options: Options,
+    view: View,
+    stop: asyncio.Event,
+    browse: Callable[[str], None],
+    sinks: Sequence[Callable[[str], None]],
+) -> Result:
+    """Run until stopped, or with --once until the goal is reached or the time is over.
 
-    def open(self, page: str) -> None:
-        """Show where the page is."""
-
-
-async def run_demo(settings: Settings, view: View, stop: asyncio.Event) -> Result:
-    """Run until stopped, or with `once` until the goal is reached or the time is over.
-
-    PortTakenError says that the page's port cannot be listened on.
+    `browse` opens the page; `sinks` take what is logged. PortTakenError says that the page's port is not to be had.
     """
-    await try_port(settings.port)
-    pace, scenario = settings.pace, settings.scenario
-    config = await make_configuration(settings.size.pods, pace, scenario.config())
+    await try_port(options.port)
+    pace, scenario = Pace(options.speed), SCENARIOS[options.scenario]()
+    config = await make_configuration(options.size, pace, scenario.config())
     started = time.monotonic()
 
     def tell(line: str) -> None:
         view.tell(time.monotonic() - started, line)
 
     def log(level: int, line: str) -> None:
-        view.log(line)
+        for write in sinks:
+            write(line)
         if level >= logging.ERROR:  # it must not go unnoticed
             tell(line.partition("\n")[0])
 
     pulse = Pulse(pace.seconds(3.0, 1.0), pace.seconds(12.0, 5.0), pace.seconds(15.0, 3.0))
     async with EmbeddedCluster(pulse=pulse) as cluster:
         with ExitStack() as stack:
-            kubeconfig = str(stack.enter_context(_kubeconfig_file(cluster)))
-            view.connect(kubeconfig)
+            kubeconfig = str(stack.enter_context(cluster.kubeconfig_file()))
             store = cluster.api.store
             state = ClusterState(store, config.policy())
             stack.callback(state.close)
@@ -155,9 +144,14 @@ async def run_demo(settings: Settings, view: View, stop: asyncio.Event) -> Resul
             stack.enter_context(log_tap.installed())
             actions = Actions(cluster.api)
             churn = Churn(store, actions, pace, tell, scenario.spared)
-            supervisor = Supervisor(kubeconfig, config, settings.port, view.open)
+
+            def opened(page: str) -> None:
+                demo.page = page
+                browse(page)
+
+            supervisor = Supervisor(kubeconfig, config, options.port, opened)
             demo = Demo(cluster, state, actions, churn, supervisor, pace, tell)
-            runner = _Runner(settings, demo, log_tap, budgets, view, started)
+            runner = _Runner(options, scenario, demo, log_tap, budgets, view, kubeconfig, started)
             return await runner.run(stop)
 
 
@@ -165,34 +159,34 @@ async def run_demo(settings: Settings, view: View, stop: asyncio.Event) -> Resul
 class _Runner:
     """One run of the demo."""
 
-    settings: Settings
+    options: Options
+    scenario: Scenario
     demo: Demo
     log_tap: LogTap
     budgets: BudgetWatch
     view: View
+    kubeconfig: str
     started: float
     reached_after: float | None = None
     """Seconds until the goal was reached first."""
 
     async def run(self, stop: asyncio.Event) -> Result:
         """Run to the end; a part that fails ends it with its error."""
-        limit = self.settings.timeout if self.settings.once else None
+        limit = self.options.limit if self.options.once else None
         await run_until_first(self._show(), self._work(), stop.wait(), limit=limit)
-        status, broken = self._status(), tuple(self.budgets.broken)
+        status = self._status()
         self.view.show(status)
-        return Result(
-            status,
-            self.reached_after or status.elapsed,
-            reached=self.reached_after is not None and not broken,
-            missing=self.demo.next_step,
-            broken=broken,
-            interrupted=stop.is_set(),
-        )
+        seconds, broken = self.reached_after or status.elapsed, tuple(self.budgets.broken)
+        return Result(status, seconds, self.demo.next_step, broken, stop.is_set())
 
     def _status(self) -> Status:
-        demo, state = self.demo, self.demo.state
+        demo, state, scenario = self.demo, self.demo.state, self.scenario
         pods = [pod for pod in state.pods() if not pod.finished]
         return Status(
+            scenario=scenario.name,
+            goal=scenario.goal,
+            page=demo.page,
+            kubeconfig=self.kubeconfig,
             elapsed=time.monotonic() - self.started,
             now=state.picture(),
             before=state.before,
@@ -229,7 +223,8 @@ class _Runner:
 
     async def _fill(self) -> None:
         """Add nodes and workloads; returns when every pod runs, or has found no room."""
-        demo, pace, size, scenario = self.demo, self.settings.pace, self.settings.size, self.settings.scenario
+        demo, pace, scenario = self.demo, self.demo.pace, self.scenario
+        size = Size(self.options.nodes, self.options.size)
         layout = scenario.layout(size)
         for namespace in (NAMESPACE, CONTROLLER_NAMESPACE):
             await demo.actions.create_namespace(namespace)
@@ -254,27 +249,17 @@ class _Runner:
         await self.demo.wait_until("all pods run", settled)
 
     async def _run_scenario(self) -> None:
-        demo, scenario = self.demo, self.settings.scenario
+        demo, scenario = self.demo, self.scenario
         while True:
             await scenario.run(demo)
             if self.reached_after is None:
                 self.reached_after = time.monotonic() - self.started
                 demo.tell(f"the goal is reached: {scenario.goal}")
-            if self.settings.once:
+            if self.options.once:
                 return
             if not scenario.repeats:
                 await demo.wait_until("nothing special any more; Ctrl-C ends it", lambda: False)
             await demo.pause("it begins anew", _BETWEEN_ROUNDS)
-
-
-@contextmanager
-def _kubeconfig_file(cluster: EmbeddedCluster) -> Iterator[Path]:
-    """A kubeconfig that only this user may read, for the block."""
-    with tempfile.TemporaryDirectory(prefix="rescheduler-demo-") as folder:
-        path = Path(folder) / "kubeconfig"
-        path.touch(mode=0o600)
-        path.write_text(yaml.safe_dump(cluster.kubeconfig()))
-        yield path
 
 
 def _describe(node: Node) -> str:

@@ -18,7 +18,7 @@ from typing import ClassVar
 
 from kubemini.cluster import EmbeddedCluster
 from kubemini.kinds import DEPLOYMENT, NODE
-from kubemini.simulation import Kubelet
+from kubemini.simulation import KUBELET_LABEL, Kubelet
 from rescheduler.model import marks
 from rescheduler_demo.churn import Actions, Churn
 from rescheduler_demo.controller import Supervisor
@@ -50,6 +50,8 @@ class Demo:
     supervisor: Supervisor
     pace: Pace
     tell: Callable[[str], None]
+    page: str = ""
+    """The page's address; empty until it is served."""
     next_step: str = "nodes and pods come"
     """What happens next, or is waited for."""
     _due: float | None = None
@@ -93,6 +95,7 @@ class Layout:
 class Scenario(ABC):
     """One scenario; its docstring is the definition of its goal."""
 
+    name: ClassVar[str]
     about: ClassVar[str]
     """A line for the help."""
     goal: ClassVar[str]
@@ -125,6 +128,7 @@ class Balance(Scenario):
     """imbalanceThreshold: percentage points that are accepted between the most and the least used node."""
     CROWDED: ClassVar[float] = 88.0
 
+    name = "balance"
     about = "a third of the nodes is crowded, the others are empty; pods are spread evenly"
     goal = f"no node is hot, and all are within {GAP:g} points of each other"
     repeats = False
@@ -159,6 +163,7 @@ class Hotspot(Scenario):
     HOT: ClassVar[float] = 95.0
     AT_REST: ClassVar[int] = 2
 
+    name = "hotspot"
     about = "again and again a workload grows and makes its node hot; the node is cooled"
     goal = f"{len(APPS)} hot nodes in turn, and each was cooled"
     spared = frozenset(APPS)
@@ -215,6 +220,7 @@ class Hotspot(Scenario):
 class Maintenance(Scenario):
     """Reached when the node was empty but for its DaemonSet's pod, and takes pods again."""
 
+    name = "maintenance"
     about = "a node is labelled for maintenance, emptied, and taken back"
     goal = "the node was emptied, and takes pods again"
 
@@ -256,6 +262,7 @@ class FailingNode(Scenario):
     GROWN: ClassVar[int] = 6
     PREFIX: ClassVar[str] = "faulty"
 
+    name = "failing-node"
     about = "pods crash on a new node; workloads that ask for it recover elsewhere"
     goal = "every pod that crashed runs on another node"
     repeats = False
@@ -313,6 +320,7 @@ class FailingNode(Scenario):
 class Chaos(Scenario):
     """Reached when, after all faults, every workload is complete, nothing moves, and nothing is left behind."""
 
+    name = "chaos"
     about = "kubelets die, nodes come and go, the controller is killed; nothing is lost"
     goal = "every pod runs, no budget was broken, and nothing is left behind"
 
@@ -348,11 +356,11 @@ class Chaos(Scenario):
     async def _stop_kubelet(self, demo: Demo) -> None:
         name = self._busiest(demo.state)
         demo.tell(f"the kubelet of {name} dies")
-        await demo.actions.set_kubelet(name, Kubelet.DEAD)
+        await demo.actions.label_node(name, KUBELET_LABEL, Kubelet.DEAD.value)
         await demo.wait_until(f"{name} is given up", lambda: not demo.state.is_ready(name))
         demo.tell(f"{name} is not ready any more")
         await demo.pause(f"the kubelet of {name} comes back", 6.0)
-        await demo.actions.set_kubelet(name, Kubelet.HEALTHY)
+        await demo.actions.label_node(name, KUBELET_LABEL, None)
         await demo.wait_until(f"{name} is back", lambda: demo.state.is_ready(name))
         demo.tell(f"{name} is back")
 
@@ -374,10 +382,4 @@ class Chaos(Scenario):
         return max(ready, key=lambda name: (len(state.pods_on(name)), name))
 
 
-SCENARIOS: dict[str, type[Scenario]] = {
-    "balance": Balance,
-    "hotspot": Hotspot,
-    "maintenance": Maintenance,
-    "failing-node": FailingNode,
-    "chaos": Chaos,
-}
+SCENARIOS: dict[str, type[Scenario]] = {each.name: each for each in (Balance, Hotspot, Maintenance, FailingNode, Chaos)}

@@ -171,26 +171,28 @@ class BudgetWatch:
 def find_leftovers(store: Store) -> list[str]:
     """What moves have left behind; meaningful when none is in progress."""
     return [
-        f"{kind.name} {entry.key[1]}: {what}" for kind in _WITH_OUR_NOTES for entry, what in _leftovers(store, kind)
+        f"{kind.name} {entry.key[1]}: {what}"
+        for kind in _WITH_OUR_NOTES
+        for entry in store.entries(kind)
+        for what in _leftovers(kind, entry)
     ]
 
 
-def _leftovers(store: Store, kind: Kind) -> Iterator[tuple[Entry, str]]:
-    for entry in store.entries(kind):
-        body = entry.object()
-        annotations = body["metadata"].get("annotations") or {}
-        notes = {*annotations, *entry.labels}
-        yield from ((entry, key) for key in sorted(notes & _OUR_NOTES))
-        if kind is BUDGET and entry.labels.get(marks.MANAGED_BY) == marks.OURSELVES:
-            yield entry, "a temporary budget"
-        if kind in _SCALED and marks.MIGRATION_ID in annotations:
-            yield entry, marks.MIGRATION_ID
-        if kind is POD and entry.labels.get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS:
-            yield entry, marks.MIGRATION_STATUS
-        if kind is POD and _OUR_GATES & {each["name"] for each in body["spec"].get("schedulingGates", ())}:
-            yield entry, "a scheduling gate"
-        if kind is NODE and marks.CORDONED in notes and entry.labels.get(marks.MAINTENANCE) != "true":
-            yield entry, "our cordon"
+def _leftovers(kind: Kind, entry: Entry) -> Iterator[str]:
+    body = entry.object()
+    annotations = body["metadata"].get("annotations") or {}
+    notes = {*annotations, *entry.labels}
+    yield from sorted(notes & _OUR_NOTES)
+    if kind is BUDGET and entry.labels.get(marks.MANAGED_BY) == marks.OURSELVES:
+        yield "a temporary budget"
+    if kind in _SCALED and marks.MIGRATION_ID in annotations:
+        yield marks.MIGRATION_ID
+    if kind is POD and entry.labels.get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS:
+        yield marks.MIGRATION_STATUS
+    if kind is POD and _OUR_GATES & {each["name"] for each in body["spec"].get("schedulingGates", ())}:
+        yield "a scheduling gate"
+    if kind is NODE and marks.CORDONED in notes and entry.labels.get(marks.MAINTENANCE) != "true":
+        yield "our cordon"
 
 
 def find_incomplete(store: Store) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count, cycle
-from typing import Any
+from typing import Any, NamedTuple
 
 from kubemini.simulation import PREFIX as SIMULATE
 
@@ -134,8 +134,7 @@ def _workload(version: str, kind: str, app: str, template: Json, annotations: Ma
     return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
 
 
-@dataclass(frozen=True, slots=True)
-class _App:
+class _App(NamedTuple):
     name: str
     replicas: int
     cpu: float

@@ -23,6 +23,10 @@ def make_migration(pod: str, phase: Phase = Phase.IN_PROGRESS, step: str = "Awai
 
 def make_status(before: Sequence[float] | None, now: Sequence[float], **changed: object) -> Status:
     usual: dict[str, object] = {
+        "scenario": "balance",
+        "goal": "no node is hot",
+        "page": "http://127.0.0.1:1/",
+        "kubeconfig": "/tmp/somewhere/kubeconfig",
         "elapsed": 65.0,
         "now": make_picture(now),
         "before": None if before is None else make_picture(before),
