@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
@@ -40,9 +41,9 @@ class PortTakenError(Exception):
         self.why = why
 
 
-async def make_configuration(pods: int, pace: Pace, overrides: dict[str, object]) -> Configuration:
+def make_configuration(pods: int, pace: Pace, overrides: dict[str, object]) -> Configuration:
     """The controller's configuration for a cluster with so many pods."""
-    webhook = await try_port()
+    webhook = try_port()
 
     def duration(usual: float, least: float = 0.0) -> str:
         return format_duration(round(pace.seconds(usual, least), 3))
@@ -70,19 +71,16 @@ async def make_configuration(pods: int, pace: Pace, overrides: dict[str, object]
     )
 
 
-async def try_port(port: int = 0) -> int:
+def try_port(port: int = 0) -> int:
     """Listen on a port of loopback once, and return it; 0 finds a free one.
 
     Another process may take it before the controller does, which then says so.
     """
     try:
-        server = await asyncio.start_server(lambda reader, writer: writer.close(), _LOOPBACK, port)
+        with socket.create_server((_LOOPBACK, port)) as server:
+            return int(server.getsockname()[1])
     except OSError as error:
         raise PortTakenError(port, os.strerror(error.errno) if error.errno else str(error)) from None
-    found: int = server.sockets[0].getsockname()[1]
-    server.close()
-    await server.wait_closed()
-    return found
 
 
 async def run_until_first(*work: Coroutine[Any, Any, object], limit: float | None = None) -> None:

@@ -117,9 +117,9 @@ async def run_demo(
 
     `browse` opens the page; `sinks` take what is logged. PortTakenError says that the page's port is not to be had.
     """
-    await try_port(options.port)
+    try_port(options.port)
     pace, scenario = Pace(options.speed), SCENARIOS[options.scenario]()
-    config = await make_configuration(options.size, pace, scenario.config())
+    config = make_configuration(options.size, pace, scenario.config())
     started = time.monotonic()
 
     def tell(line: str) -> None:
@@ -137,9 +137,7 @@ async def run_demo(
             kubeconfig = str(stack.enter_context(cluster.kubeconfig_file()))
             store = cluster.api.store
             state = ClusterState(store, config.policy())
-            stack.callback(state.close)
             budgets = BudgetWatch(store, state)
-            stack.callback(budgets.close)
             log_tap = LogTap(config.fields.rescheduling_interval, log)
             stack.enter_context(log_tap.installed())
             actions = Actions(cluster.api)

@@ -96,8 +96,6 @@ class Scenario(ABC):
     """One scenario; its docstring is the definition of its goal."""
 
     name: ClassVar[str]
-    about: ClassVar[str]
-    """A line for the help."""
     goal: ClassVar[str]
     repeats: ClassVar[bool] = True
     """Whether it is run again and again, where the demo does not end by itself."""
@@ -129,7 +127,6 @@ class Balance(Scenario):
     CROWDED: ClassVar[float] = 88.0
 
     name = "balance"
-    about = "a third of the nodes is crowded, the others are empty; pods are spread evenly"
     goal = f"no node is hot, and all are within {GAP:g} points of each other"
     repeats = False
 
@@ -164,7 +161,6 @@ class Hotspot(Scenario):
     AT_REST: ClassVar[int] = 2
 
     name = "hotspot"
-    about = "again and again a workload grows and makes its node hot; the node is cooled"
     goal = f"{len(APPS)} hot nodes in turn, and each was cooled"
     spared = frozenset(APPS)
 
@@ -221,7 +217,6 @@ class Maintenance(Scenario):
     """Reached when the node was empty but for its DaemonSet's pod, and takes pods again."""
 
     name = "maintenance"
-    about = "a node is labelled for maintenance, emptied, and taken back"
     goal = "the node was emptied, and takes pods again"
 
     async def run(self, demo: Demo) -> None:
@@ -263,7 +258,6 @@ class FailingNode(Scenario):
     PREFIX: ClassVar[str] = "faulty"
 
     name = "failing-node"
-    about = "pods crash on a new node; workloads that ask for it recover elsewhere"
     goal = "every pod that crashed runs on another node"
     repeats = False
     spared = frozenset(APPS)
@@ -321,7 +315,6 @@ class Chaos(Scenario):
     """Reached when, after all faults, every workload is complete, nothing moves, and nothing is left behind."""
 
     name = "chaos"
-    about = "kubelets die, nodes come and go, the controller is killed; nothing is lost"
     goal = "every pod runs, no budget was broken, and nothing is left behind"
 
     def layout(self, size: Size) -> Layout:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from kubemini.kinds import BUDGET, DEPLOYMENT, NODE, POD, REPLICA_SET, STATEFUL_SET, Kind
@@ -41,7 +41,7 @@ _SCALED = (DEPLOYMENT, STATEFUL_SET)
 
 
 class ClusterState:
-    """Follows one store, until `close`."""
+    """Follows one store for as long as there is one."""
 
     def __init__(self, store: Store, policy: Policy) -> None:
         self.policy = policy
@@ -54,7 +54,7 @@ class ClusterState:
         """The migrations that ended last, the newest first."""
         self._migrations: dict[tuple[str, str], Migration] = {}
         self._cache = Cache("the demo")
-        self.close: Callable[[], None] = store.subscribe(self._on_change)
+        store.subscribe(self._on_change)
 
     def nodes(self) -> list[Node]:
         """All nodes, in the order of their numbers."""
@@ -137,7 +137,7 @@ class BudgetWatch:
         self.broken: list[str] = []
         self.checked = 0
         """How often a pod that was taken had a budget at all."""
-        self.close: Callable[[], None] = store.subscribe(self._on_change, POD)
+        store.subscribe(self._on_change, POD)
 
     def _on_change(self, change: Change) -> None:
         entry, before = change.entry, change.before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import socket
 
 import pytest
 from hypothesis import given
@@ -17,17 +17,15 @@ from tests.support.cli import succeeded
 SCALED = ("Deployment", "StatefulSet")
 
 
-def test_the_help_names_every_scenario_with_what_it_is_about() -> None:
+def test_the_help_names_every_scenario() -> None:
     told = " ".join(succeeded("demo", "--help").out.split())
-    for name, scenario in SCENARIOS.items():
-        assert f"{name} {scenario.about}" in told
     assert f"[{'|'.join(SCENARIOS)}]" in told
 
 
 @pytest.mark.parametrize("speed", [0.1, 50.0])
 @pytest.mark.parametrize("scenario", SCENARIOS.values())
-async def test_every_scenario_is_configured_soundly_at_any_speed(scenario: type[Scenario], speed: float) -> None:
-    config = await make_configuration(120, Pace(speed), scenario().config())
+def test_every_scenario_is_configured_soundly_at_any_speed(scenario: type[Scenario], speed: float) -> None:
+    config = make_configuration(120, Pace(speed), scenario().config())
     assert config.fields.web.bind_address == config.fields.webhook.bind_address == "127.0.0.1"
     assert config.fields.rescheduling_interval >= 1.0
     assert config.fields.min_pod_age < 60
@@ -64,15 +62,15 @@ def cpu_of(body: Json) -> int:
     return amount("cpu", container["resources"]["requests"]["cpu"])
 
 
-async def test_a_free_port_is_free_and_a_taken_one_is_told() -> None:
+def test_a_free_port_is_free_and_a_taken_one_is_told() -> None:
     taken = []
     for _ in range(5):  # somebody else may take one before it is looked at
         try:
-            await try_port(await try_port())
+            try_port(try_port())
         except PortTakenError as error:
             taken.append(error)
     assert len(taken) < 5
-    async with await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
         with pytest.raises(PortTakenError, match=str(port)):
-            await try_port(port)
+            try_port(port)

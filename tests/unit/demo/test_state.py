@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -62,7 +61,6 @@ async def test_what_is_shown_is_what_planning_reckons_with(tmp_path: Path) -> No
         assert shown.loads == planned.before.loads
         assert shown.hot_nodes == planned.before.hot_nodes
         assert find_incomplete(cluster.api.store) == []
-        state.close()
 
 
 @pytest.fixture
@@ -77,10 +75,8 @@ async def api() -> Api:
 
 
 @pytest.fixture
-def watch(api: Api) -> Iterator[BudgetWatch]:
-    watching = BudgetWatch(api.store, ClusterState(api.store, Policy()))
-    yield watching
-    watching.close()
+def watch(api: Api) -> BudgetWatch:
+    return BudgetWatch(api.store, ClusterState(api.store, Policy()))
 
 
 async def placed(api: Api, name: str, *, moving: bool = False, ready: bool = True) -> None:
