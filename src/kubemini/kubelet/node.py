@@ -27,7 +27,14 @@ _RENEWALS_IN_A_LEASE = 4
 _LEASES = "kube-node-lease"
 EARLY = 0.001
 """By how much a timer may be early, in seconds: event loops round."""
-_RUNTIME = "simulated://1"
+_NODE_INFO = {
+    "architecture": "amd64",
+    "containerRuntimeVersion": "simulated://1",
+    "kernelVersion": "simulated",
+    "kubeletVersion": VERSION,
+    "operatingSystem": "linux",
+    "osImage": "simulated",
+}
 _HEALTHY = {
     "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
     "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -77,8 +84,7 @@ def node(name: str, number: int, shape: NodeShape) -> Json:
             "capacity": dict(resources),
             "allocatable": resources,
             "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
-            "nodeInfo": _node_info(name),
+            "nodeInfo": dict(_NODE_INFO),
         },
     }
     if shape.taints:
@@ -99,22 +105,6 @@ def reported(body: Json, now: datetime, *, ready: bool) -> Json:
         ours.append({"type": kind, "status": state, "reason": reason, "message": message} | times)
     status["conditions"] = [*others, *ours]
     return body
-
-
-def _node_info(name: str) -> Json:
-    """All of these are required by the API; people look at them in `kubectl get nodes -o wide`."""
-    return {
-        "architecture": "amd64",
-        "bootID": "",
-        "containerRuntimeVersion": _RUNTIME,
-        "kernelVersion": "simulated",
-        "kubeProxyVersion": "",
-        "kubeletVersion": VERSION,
-        "machineID": name,
-        "operatingSystem": "linux",
-        "osImage": "simulated",
-        "systemUUID": name,
-    }
 
 
 class HeartbeatController:

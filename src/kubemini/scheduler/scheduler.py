@@ -205,6 +205,7 @@ class Scheduler:
         except Refusal as refusal:
             if refusal.code != 404:  # deleted meanwhile
                 _log.warning("the status of pod %s could not be written: %s", row.full_name, refusal)
+            return
         if is_new:
             self._events.say(_reference(row), "FailedScheduling", message, warning=True)
 
