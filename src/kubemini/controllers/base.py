@@ -50,19 +50,17 @@ class Runner:
         """Seconds for which a key is left alone after it was reconciled, so that a burst of changes counts as one."""
         self._queue: deque[Key] = deque()
         self._queued: set[Key] = set()
-        self._active: set[Key] = set()
-        self._dirty: set[Key] = set()
-        """Keys that changed while they were active."""
+        self._busy: dict[Key, bool] = {}
+        """Keys that are being reconciled or rest after it, and whether they changed since."""
+        self._active = 0
         self._failures: dict[Key, int] = {}
         self._timers: dict[Key, asyncio.TimerHandle] = {}
-        self._resting: dict[Key, bool] = {}
-        """Keys that were just reconciled, and whether they changed since."""
         self._ready = asyncio.Semaphore(0)
 
     @property
     def idle(self) -> bool:
         """Whether there is nothing to do now. Keys that wait for their time do not count."""
-        return not self._queue and not self._active and not any(self._resting.values())
+        return not self._queue and not self._active and not any(self._busy.values())
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -81,10 +79,8 @@ class Runner:
 
     def add(self, key: Key) -> None:
         """Queue a key."""
-        if key in self._active:
-            self._dirty.add(key)
-        elif key in self._resting:
-            self._resting[key] = True
+        if key in self._busy:
+            self._busy[key] = True
         elif key not in self._queued:
             self._queued.add(key)
             self._queue.append(key)
@@ -109,7 +105,7 @@ class Runner:
         self.add(key)
 
     def _end_rest(self, key: Key) -> None:
-        if self._resting.pop(key):
+        if self._busy.pop(key):
             self.add(key)
 
     async def _work(self) -> None:
@@ -117,18 +113,16 @@ class Runner:
             await self._ready.acquire()
             key = self._queue.popleft()
             self._queued.discard(key)
-            self._active.add(key)
+            self._busy[key] = False
+            self._active += 1
             try:
                 await self._reconcile(key)
             finally:
-                self._active.discard(key)
-            dirty = key in self._dirty
-            self._dirty.discard(key)
+                self._active -= 1
             if self._rest:
-                self._resting[key] = dirty
                 asyncio.get_running_loop().call_later(self._rest, self._end_rest, key)
-            elif dirty:
-                self.add(key)
+            else:
+                self._end_rest(key)
             await asyncio.sleep(0)  # a reconciliation seldom waits for anything: let other tasks run
 
     async def _reconcile(self, key: Key) -> None:
