@@ -17,7 +17,7 @@ from kubemini.kinds import Kind
 from kubemini.refusals import Json, conflict
 from kubemini.selectors import matcher, workload_selector
 from kubemini.store import Change, Entry, Key
-from rescheduler.model.selector import Labels, Selector
+from rescheduler.model.selector import Selector
 
 
 def controller_reference(owner: Json) -> Json:
@@ -40,20 +40,12 @@ class ControllerRefManager:
         self._store = api.store
         self._owner = owner
         self._dependent = dependent
-        self._selectors: dict[str, dict[Key, Callable[[Labels], bool]]] = {}
-        """By namespace: what each owner selects. Selectors of workloads never change."""
         self._orphans: dict[str, set[Key]] = {}
         """By namespace: dependents without a controller. There are few."""
 
     def owner_changed(self, change: Change) -> Iterable[Key]:
         """The owner itself, unless nothing but its status changed."""
-        namespace, _ = key = change.entry.key
-        selectors = self._selectors.setdefault(namespace, {})
-        if change.type == "DELETED":
-            selectors.pop(key, None)
-        elif change.type == "ADDED" and (selector := workload_selector(change.entry.object())) is not None:
-            selectors[key] = matcher(selector)
-        return (key,) if is_generation_changed(change) else ()
+        return (change.entry.key,) if is_generation_changed(change) else ()
 
     def dependent_changed(self, change: Change) -> Iterator[Key]:
         """The owners that a change of a dependent concerns: those that have or had it, those that may adopt it."""
@@ -72,9 +64,10 @@ class ControllerRefManager:
             yield last
         seen_before = before is not None and (before.labels, before.owners) == (entry.labels, entry.owners)
         if orphaned and not seen_before:
-            for key, matches in self._selectors.get(entry.key[0], {}).items():
-                if matches(entry.labels):
-                    yield key
+            for owner in self._store.entries(self._owner, entry.key[0]):
+                selector = workload_selector(owner.object())
+                if selector is not None and selector.matches(entry.labels):
+                    yield owner.key
 
     def owned(self, owner: Json) -> list[Entry]:
         """The dependents that name an owner as their controller, whatever their labels."""
