@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from kubemini.api import Api, Deletion, Target
 from kubemini.controllers.writes import delete_if_present, edit_if_present
-from kubemini.kinds import NAMESPACE, Kind
-from kubemini.refusals import Json, Refusal
+from kubemini.kinds import NAMESPACE, SERVICE_ACCOUNT, Kind
+from kubemini.refusals import Json
 from kubemini.store import Change, Entry, Key
 
 _FINALIZER = "kubernetes"
@@ -62,14 +62,10 @@ class ServiceAccountController:
     """Creates the service account `default` in every namespace, again if it is deleted."""
 
     name = "serviceaccount-controller"
+    kinds: tuple[Kind, ...] = (NAMESPACE, SERVICE_ACCOUNT)
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        kind = api.kinds.named("v1", "ServiceAccount")
-        if kind is None:
-            raise LookupError("the API serves no service accounts")
-        self._account = kind
-        self.kinds: tuple[Kind, ...] = (NAMESPACE, kind)
 
     def keys_for(self, change: Change) -> Iterable[Key]:
         """A new namespace, and one whose account was deleted."""
@@ -81,13 +77,9 @@ class ServiceAccountController:
     async def reconcile(self, key: Key) -> float | None:
         """Create the account if it is missing."""
         namespace = self._api.store.get(NAMESPACE, key)
-        if namespace is None or namespace.deleting or self._api.store.get(self._account, (key[1], _ACCOUNT)):
+        if namespace is None or namespace.deleting or self._api.store.get(SERVICE_ACCOUNT, (key[1], _ACCOUNT)):
             return None
-        try:
-            await self._api.create(Target(self._account, key[1]), {"metadata": {"name": _ACCOUNT}})
-        except Refusal as refusal:
-            if refusal.reason != "AlreadyExists":
-                raise
+        await self._api.create(Target(SERVICE_ACCOUNT, key[1]), {"metadata": {"name": _ACCOUNT}})
         return None
 
 
