@@ -9,33 +9,75 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from kubemini import clock
 from kubemini.api import Api, Deletion, Target
-from kubemini.conditions import condition_of
+from kubemini.conditions import condition_of, set_condition
 from kubemini.controllers.controller_refs import ControllerRefManager, controller_reference
-from kubemini.controllers.deployment_rollout import (
-    Resize,
-    first_size,
-    goal_of,
-    paused_step,
-    recreate_step,
-    rolling_step,
-    share_of,
-)
-from kubemini.controllers.pods import TEMPLATE_HASH, hash_template, name_with_hash, without_hash
-from kubemini.controllers.writes import delete_if_present
+from kubemini.controllers.pods import TEMPLATE_HASH, hash_template, scale_value, without_hash
+from kubemini.controllers.writes import delete_if_present, edit_if_present
 from kubemini.events import EventRecorder
 from kubemini.kinds import DEPLOYMENT, POD, REPLICA_SET, Kind
 from kubemini.pods import TERMINAL
-from kubemini.refusals import Json, Refusal
+from kubemini.refusals import Json
 from kubemini.selectors import workload_selector
 from kubemini.store import Change, Entry, Key
 
 REVISION = "deployment.kubernetes.io/revision"
 _NOT_COPIED = frozenset({"kubectl.kubernetes.io/last-applied-configuration", REVISION})
 _COMPLETE = "NewReplicaSetAvailable"
-_COUNTS = ("replicas", "readyReplicas", "availableReplicas", "terminatingReplicas")
+
+
+class Goal(NamedTuple):
+    """What a Deployment wants, as numbers."""
+
+    replicas: int
+    limit: int
+    """How many pods there may be at a time."""
+    min_available: int
+    """How many pods must stay available."""
+
+
+class Size(NamedTuple):
+    """How many pods a ReplicaSet shall have, and how many are available."""
+
+    replicas: int
+    available: int
+
+
+def goal_of(deployment: Json) -> Goal:
+    """The numbers of a Deployment. maxSurge is rounded up, maxUnavailable down; never both to nothing."""
+    replicas: int = deployment["spec"].get("replicas", 1)
+    if _is_recreated(deployment):
+        return Goal(replicas, replicas, replicas)
+    rolling = (deployment["spec"].get("strategy") or {}).get("rollingUpdate") or {}
+    surge = scale_value(rolling.get("maxSurge", "25%"), replicas, up=True)
+    unavailable = scale_value(rolling.get("maxUnavailable", "25%"), replicas, up=False)
+    return Goal(replicas, replicas + surge, max(replicas - (unavailable or int(not surge)), 0))
+
+
+def rolling_step(goal: Goal, new: Size, olds: Sequence[Size]) -> tuple[int, list[int]]:
+    """The next sizes of the new and of the old ReplicaSets, which come from old to new; the same ones mean to wait.
+
+    New pods come first, then old ones go as far as the goal allows, unhealthy ones before healthy ones.
+    """
+    sizes = [old.replicas for old in olds]
+    room = max(goal.limit - sum(sizes) - new.replicas, 0)
+    size = min(new.replicas + room, goal.replicas)
+    if size != new.replicas or any(old.available > old.replicas for old in olds):  # the last step is not done yet
+        return size, sizes
+    # New pods that are not available yet must not make room for deleting old ones.
+    allowed = sum(sizes) + new.available - goal.min_available
+    for index, old in enumerate(olds):
+        fewer = max(min(allowed, old.replicas - old.available), 0)
+        sizes[index] -= fewer
+        allowed -= fewer
+    spare = sum(old.available for old in olds) + new.available - goal.min_available
+    for index in range(len(sizes)):
+        fewer = max(min(sizes[index], spare), 0)
+        sizes[index] -= fewer
+        spare -= fewer
+    return size, sizes
 
 
 class DeploymentController:
@@ -78,170 +120,151 @@ class DeploymentController:
 
 
 class _Rollout:
-    """One reconciliation of one Deployment. Bodies are replaced by their new versions as they are written."""
+    """One reconciliation of one Deployment. Bodies of ReplicaSets are updated as they are written."""
 
     def __init__(self, api: Api, events: EventRecorder, deployment: Json, sets: Sequence[Json]) -> None:
         self._api = api
-        self._store = api.store
         self._events = events
         self._deployment = deployment
         self._goal = goal_of(deployment)
         self._paused = bool(deployment["spec"].get("paused"))
         template = without_hash(deployment["spec"]["template"])
-        ordered = sorted(sets, key=_age)
-        same = [each for each in ordered if without_hash(each["spec"]["template"]) == template]
+        self._sets = sorted(sets, key=_age)
+        same = [each for each in self._sets if without_hash(each["spec"]["template"]) == template]
         self._new: Json | None = same[0] if same else None
-        self._olds = [each for each in ordered if each is not self._new]
+        self._olds = [each for each in self._sets if each is not self._new]
 
     async def advance(self) -> None:
         """Do what is next."""
         if "deletionTimestamp" not in self._deployment["metadata"]:
             await self._update_new()
             if self._paused:
-                await self._resize(paused_step(self._goal, [share_of(each) for each in self._all()]))
-            elif self._goal.rolling:
-                await self._roll()
-            else:
+                await self._scale_paused()
+            elif _is_recreated(self._deployment):
                 await self._recreate()
+            else:
+                await self._roll()
         status = self._status()
-        if status != self._deployment.get("status", {}):
-            self._deployment["status"] = status
-            await self._write_status()
+        await self._write(status)
         if self._paused or self._is_complete(status):
             await self._delete_old_revisions()
 
     async def _roll(self) -> None:
-        new = self._new or await self._create_new()
-        await self._resize(rolling_step(self._goal, share_of(new), [share_of(old) for old in self._olds]))
+        new = _size(self._new) if self._new else Size(0, 0)
+        size, sizes = rolling_step(self._goal, new, [_size(old) for old in self._olds])
+        await self._resize_new(size)
+        for old, replicas in zip(self._olds, sizes, strict=True):
+            await self._resize(old, replicas)
 
     async def _recreate(self) -> None:
-        steps = recreate_step([share_of(old) for old in self._olds])
-        await self._resize(steps)
-        if steps or self._has_old_pods():
-            return
-        new = self._new or await self._create_new()
-        if share_of(new).replicas != self._goal.replicas:
-            await self._resize([Resize(new["metadata"]["name"], self._goal.replicas)])
+        if any(_size(old).replicas for old in self._olds):
+            for old in self._olds:
+                await self._resize(old, 0)
+        elif not self._has_old_pods():
+            await self._resize_new(self._goal.replicas)
+
+    async def _scale_paused(self) -> None:
+        """Scale the only active ReplicaSet, or the newest one if none is. In the middle of a rollout sizes stay."""
+        active = [each for each in self._sets if _size(each).replicas] or self._sets[-1:]
+        if len(active) == 1:
+            await self._resize(active[0], self._goal.replicas)
 
     def _has_old_pods(self) -> bool:
-        pods = [pod for old in self._olds for pod in self._store.owned(POD, old["metadata"]["uid"])]
+        pods = [pod for old in self._olds for pod in self._api.store.owned(POD, old["metadata"]["uid"])]
         return any(pod.fields["status.phase"] not in TERMINAL for pod in pods)
 
-    def _all(self) -> list[Json]:
-        return [*self._olds, *([self._new] if self._new else [])]
-
     async def _update_new(self) -> None:
-        """Update the annotations and minReadySeconds of the new ReplicaSet, and the Deployment's revision."""
+        """Update the annotations and minReadySeconds of the new ReplicaSet."""
         if self._new is None:
             return
-        annotations = self._annotations(self._new)
+        annotations = self._new_annotations()
         min_ready = self._deployment["spec"].get("minReadySeconds", 0)
         if annotations != _annotations(self._new) or min_ready != self._new["spec"].get("minReadySeconds", 0):
             self._new["metadata"]["annotations"] = annotations
             self._new["spec"]["minReadySeconds"] = min_ready
-            self._new = await self._replace(self._new)
-        await self._set_revision(annotations[REVISION])
+            await self._replace(self._new)
 
-    def _annotations(self, replica_set: Json) -> dict[str, str]:
+    def _new_annotations(self) -> dict[str, str]:
         """The annotations that the new ReplicaSet should have: the Deployment's, and its revision."""
-        mine = _annotations(replica_set)
+        mine = _annotations(self._new) if self._new else {}
         copied = {key: text for key, text in _annotations(self._deployment).items() if key not in _NOT_COPIED}
-        number = max(_revision(replica_set), 1 + max((_revision(old) for old in self._olds), default=0))
+        number = max(_revision(mine), 1 + max((_revision(_annotations(old)) for old in self._olds), default=0))
         return mine | copied | {REVISION: str(number)}
 
-    async def _create_new(self) -> Json:
-        """Create the ReplicaSet of the Deployment's template."""
-        body = self._new_replica_set()
-        name, namespace, size = body["metadata"]["name"], body["metadata"]["namespace"], body["spec"]["replicas"]
-        try:
-            self._new = made = await self._api.create(Target(REPLICA_SET, namespace), body)
-        except Refusal as refusal:
-            if refusal.reason == "AlreadyExists":  # a ReplicaSet with another template has the name: hash differently
-                status = self._deployment.setdefault("status", {})
-                status["collisionCount"] = status.get("collisionCount", 0) + 1
-                await self._write_status()
-            else:
-                message = f'Failed to create new replica set "{name}": {refusal}'
-                self._events.say(self._deployment, "ReplicaSetCreateError", message, warning=True)
-            raise
-        if size:
-            self._say_scaled(name, 0, size)
-        await self._set_revision(_annotations(made)[REVISION])
-        return made
+    async def _create_new(self, replicas: int) -> None:
+        """Create the ReplicaSet of the Deployment's template.
 
-    def _new_replica_set(self) -> Json:
+        Its hash is also of its revision: after a handoff that was cut off, an older one may have the template's name
+        and another template.
+        """
         spec, metadata = self._deployment["spec"], self._deployment["metadata"]
-        hashed = hash_template(spec["template"], self._deployment.get("status", {}).get("collisionCount"))
+        annotations = self._new_annotations()
+        hashed = hash_template(spec["template"], annotations[REVISION])
         template, selector = copy.deepcopy(spec["template"]), copy.deepcopy(spec["selector"])
         labels: dict[str, str] = template.setdefault("metadata", {}).setdefault("labels", {})
-        labels[TEMPLATE_HASH] = hashed
-        selector.setdefault("matchLabels", {})[TEMPLATE_HASH] = hashed
-        made: Json = {
+        labels[TEMPLATE_HASH] = selector.setdefault("matchLabels", {})[TEMPLATE_HASH] = hashed
+        body: Json = {
             "metadata": {
-                "name": name_with_hash(metadata["name"], hashed),
-                "namespace": metadata["namespace"],
+                "name": f"{metadata['name']}-{hashed}",
                 "labels": dict(labels),
+                "annotations": annotations,
                 "ownerReferences": [controller_reference(self._deployment)],
             },
             "spec": {
-                "replicas": first_size(self._goal, [share_of(old) for old in self._olds]),
+                "replicas": replicas,
                 "selector": selector,
                 "template": template,
                 "minReadySeconds": spec.get("minReadySeconds", 0),
             },
         }
-        made["metadata"]["annotations"] = self._annotations(made)
-        return made
+        self._new = await self._api.create(Target(REPLICA_SET, metadata["namespace"]), body)
+        self._sets.append(self._new)
+        if replicas:
+            self._say_scaled(self._new, 0, replicas)
 
-    async def _set_revision(self, revision: str) -> None:
-        """Write the revision into the Deployment; kube-controller-manager does it along with the status."""
-        annotations = _annotations(self._deployment)
-        if annotations.get(REVISION) != revision:
-            self._deployment["metadata"]["annotations"] = annotations | {REVISION: revision}
-            await self._write_status()
+    async def _resize_new(self, replicas: int) -> None:
+        if self._new is None:
+            await self._create_new(replicas)
+        else:
+            await self._resize(self._new, replicas)
 
-    async def _resize(self, steps: Iterable[Resize]) -> None:
-        for step in steps:
-            body = next(each for each in self._all() if each["metadata"]["name"] == step.name)
-            before: int = body["spec"].get("replicas", 1)
-            body["spec"]["replicas"] = step.replicas
-            written = await self._replace(body)
-            if body is self._new:
-                self._new = written
-            self._olds = [written if each is body else each for each in self._olds]
-            self._say_scaled(step.name, before, step.replicas)
+    async def _resize(self, replica_set: Json, replicas: int) -> None:
+        before = _size(replica_set).replicas
+        if before != replicas:
+            replica_set["spec"]["replicas"] = replicas
+            await self._replace(replica_set)
+            self._say_scaled(replica_set, before, replicas)
 
-    def _say_scaled(self, name: str, before: int, after: int) -> None:
+    def _say_scaled(self, replica_set: Json, before: int, after: int) -> None:
         way = "up" if before < after else "down"
-        message = f"Scaled {way} replica set {name} from {before} to {after}"
+        message = f"Scaled {way} replica set {replica_set['metadata']['name']} from {before} to {after}"
         self._events.say(self._deployment, "ScalingReplicaSet", message)
 
     async def _delete_old_revisions(self) -> None:
         """Delete the oldest empty ReplicaSets beyond revisionHistoryLimit."""
         limit: int = self._deployment["spec"].get("revisionHistoryLimit", 10)
-        alive = [each for each in self._olds if "deletionTimestamp" not in each["metadata"]]
-        by_revision = sorted(alive, key=lambda each: (_revision(each), _age(each)))
-        for each in by_revision[: max(len(alive) - limit, 0)]:
-            if not each["spec"].get("replicas", 1) and not each.get("status", {}).get("replicas"):
+        by_revision = sorted(self._olds, key=lambda each: _revision(_annotations(each)))
+        for each in by_revision[: max(len(self._olds) - limit, 0)]:
+            if not _size(each).replicas and not each.get("status", {}).get("replicas"):
                 metadata = each["metadata"]
                 target = Target(REPLICA_SET, metadata["namespace"], metadata["name"])
                 await delete_if_present(self._api, target, Deletion(uid=metadata["uid"]))
 
     def _status(self) -> Json:
-        before, every = self._deployment.get("status", {}), self._all()
-        wanted = sum(each["spec"].get("replicas", 1) for each in every)
-        totals = {key: sum(each.get("status", {}).get(key, 0) for each in every) for key in _COUNTS}
+        statuses = [each.get("status", {}) for each in self._sets]
         counts = {
-            "observedGeneration": self._deployment["metadata"]["generation"],
-            **totals,
-            "updatedReplicas": self._new.get("status", {}).get("replicas", 0) if self._new else 0,
-            "unavailableReplicas": max(wanted - totals["availableReplicas"], 0),
+            key: sum(status.get(key, 0) for status in statuses)
+            for key in ("replicas", "readyReplicas", "availableReplicas")
         }
-        status: Json = {key: count for key, count in counts.items() if count or key == "terminatingReplicas"}
-        conditions = [self._available(status), self._progressing(status)]
-        if "collisionCount" in before:
-            status["collisionCount"] = before["collisionCount"]
-        status["conditions"] = [self._with_times(each) for each in conditions]
+        counts["updatedReplicas"] = self._new.get("status", {}).get("replicas", 0) if self._new else 0
+        wanted = sum(_size(each).replicas for each in self._sets)
+        counts["unavailableReplicas"] = max(wanted - counts["availableReplicas"], 0)
+        status: Json = {key: count for key, count in counts.items() if count}
+        status["observedGeneration"] = self._deployment["metadata"]["generation"]
+        before = self._deployment.get("status", {}).get("conditions", ())
+        status["conditions"] = [dict(each) for each in before]
+        set_condition(status, self._available(status))
+        set_condition(status, self._progressing(status))
         return status
 
     def _is_complete(self, status: Json) -> bool:
@@ -266,25 +289,33 @@ class _Rollout:
             return _condition("Progressing", "True", _COMPLETE, f"{about} has successfully progressed.")
         return _condition("Progressing", "True", "ReplicaSetUpdated", f"{about} is progressing.")
 
-    def _with_times(self, condition: Json) -> Json:
-        """A condition with its times: those that it has had, as far as it says the same."""
-        before, now = condition_of(self._deployment, condition["type"]), clock.stamp(clock.now())
-        same_status = before.get("status") == condition["status"]
-        same = same_status and before.get("reason") == condition["reason"]
-        times = {
-            "lastTransitionTime": before["lastTransitionTime"] if same_status else now,
-            "lastUpdateTime": before["lastUpdateTime"] if same else now,
-        }
-        return condition | times
+    async def _write(self, status: Json) -> None:
+        """Write the status, and with it the revision: it is no new generation."""
+        metadata, before = self._deployment["metadata"], self._deployment.get("status", {})
+        revision = _annotations(self._new if self._new else self._deployment).get(REVISION, "")
+        if status == before and revision == _annotations(self._deployment).get(REVISION, ""):
+            return
 
-    async def _write_status(self) -> None:
-        metadata = self._deployment["metadata"]
+        def update(newest: Json) -> Json:
+            if revision:
+                newest["metadata"].setdefault("annotations", {})[REVISION] = revision
+            return newest | {"status": status}
+
         target = Target(DEPLOYMENT, metadata["namespace"], metadata["name"], "status")
-        self._deployment = await self._api.replace(target, self._deployment)
+        await edit_if_present(self._api, target, metadata["uid"], update)
 
-    async def _replace(self, replica_set: Json) -> Json:
+    async def _replace(self, replica_set: Json) -> None:
         metadata = replica_set["metadata"]
-        return await self._api.replace(Target(REPLICA_SET, metadata["namespace"], metadata["name"]), replica_set)
+        target = Target(REPLICA_SET, metadata["namespace"], metadata["name"])
+        replica_set |= await self._api.replace(target, replica_set)
+
+
+def _is_recreated(deployment: Json) -> bool:
+    return (deployment["spec"].get("strategy") or {}).get("type") == "Recreate"
+
+
+def _size(replica_set: Json) -> Size:
+    return Size(replica_set["spec"].get("replicas", 1), replica_set.get("status", {}).get("availableReplicas", 0))
 
 
 def _annotations(body: Json) -> dict[str, str]:
@@ -292,13 +323,13 @@ def _annotations(body: Json) -> dict[str, str]:
     return found
 
 
-def _revision(replica_set: Json) -> int:
-    text = _annotations(replica_set).get(REVISION, "")
+def _revision(annotations: dict[str, str]) -> int:
+    text = annotations.get(REVISION, "")
     return int(text) if text.isdecimal() else 0
 
 
 def _age(body: Json) -> tuple[str, str]:
-    return (body["metadata"].get("creationTimestamp", ""), body["metadata"]["name"])
+    return (body["metadata"]["creationTimestamp"], body["metadata"]["name"])
 
 
 def _condition(kind: str, status: str, reason: str, message: str) -> Json:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from kubemini.controllers.deployment_rollout import Goal, Share, rolling_step
+from kubemini.controllers.deployment import Goal, Size, rolling_step
 from kubemini.refusals import Json
 from kubemini.store import Change
 from tests.support.manifests import deployment, prefers
@@ -137,17 +137,13 @@ def test_no_step_goes_beyond_the_limit_or_gives_up_what_must_stay_available(
     replicas: int, surge: int, unavailable: int, olds: list[tuple[int, int]], new: tuple[int, int]
 ) -> None:
     allowed = min(unavailable, replicas) if surge else max(min(unavailable, replicas), 1)
-    wanted = Goal(replicas, rolling=True, max_surge=surge, max_unavailable=allowed)
-    shares = [Share(f"old{i}", "", size, min(ready, size)) for i, (size, ready) in enumerate(olds)]
-    newest = Share("new", "", new[0], min(new[1], new[0]))
-    steps = rolling_step(wanted, newest, shares)
-    sizes = {each.name: each.replicas for each in (*shares, newest)}
-    before = sum(sizes.values())
-    for step in steps:
-        sizes[step.name] = step.replicas
-    available = sum(min(sizes[each.name], each.available) for each in (*shares, newest))
-    had = sum(each.available for each in (*shares, newest))
-    assert sum(sizes.values()) <= max(wanted.limit, before)
-    assert not steps or sizes["new"] <= replicas
-    if newest.replicas <= replicas:
-        assert available >= min(had, wanted.min_available)
+    goal = Goal(replicas, replicas + surge, replicas - allowed)
+    before = [Size(size, min(ready, size)) for size, ready in (new, *olds)]
+    size, sizes = rolling_step(goal, before[0], before[1:])
+    after = [size, *sizes]
+    available = sum(min(size, each.available) for size, each in zip(after, before, strict=True))
+    had = sum(each.available for each in before)
+    assert sum(after) <= max(goal.limit, sum(each.replicas for each in before))
+    assert size <= replicas
+    if new[0] <= replicas:
+        assert available >= min(had, goal.min_available)
