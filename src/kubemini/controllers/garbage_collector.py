@@ -8,13 +8,11 @@ also for those that a CustomResourceDefinition adds.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 
 from kubemini.api import Api, Deletion, Target
-from kubemini.controllers.writes import delete_if_present, edit_if_present, without_item, without_owners
+from kubemini.controllers.writes import delete_if_present, drop_finalizer, edit_if_present, without_owners
 from kubemini.kinds import CORE_EVENT, Kind
-from kubemini.refusals import Json
 from kubemini.store import Change, Entry, Key
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
@@ -35,39 +33,9 @@ class GarbageCollector:
         self._store = api.store
         self._foreground: dict[str, Key] = {}
         """Owners that wait for their dependents: uid and key."""
-        self._started = False
 
-    def keys_for(self, change: Change) -> Iterable[Key]:
+    def keys_for(self, change: Change) -> Iterator[Key]:
         """The object, if its owners are new or it is being deleted; its dependents and owners, if it concerns them."""
-        keys = dict.fromkeys(self._keys_for(change))
-        if not self._started:
-            self._started = True  # all kinds are watched and none is listed: the first change brings what was there
-            for kind in self._all_kinds():
-                for entry in self._store.entries(kind):
-                    keys |= dict.fromkeys(self._keys_for(Change("ADDED", kind, entry, None)))
-        return keys
-
-    async def reconcile(self, key: Key) -> float | None:
-        """Delete an object without owners, or do what the finalizers of a deleted object ask for."""
-        place, name = key
-        resource, _, namespace = place.partition("/")
-        kind = next((each for each in self._all_kinds() if each.stored_as == resource), None)
-        entry = self._store.get(kind, (namespace, name)) if kind else None
-        if kind is None or entry is None:
-            return None
-        target = Target(kind, namespace, name)
-        if not entry.deleting:
-            return await self._collect(target, entry)
-        finalizers = _finalizers(entry)
-        if ORPHAN in finalizers:
-            for dependent_kind, dependent in list(self._dependents(entry.uid)):
-                await self._drop_owners(Target(dependent_kind, *dependent.key), dependent.uid, {entry.uid})
-            await self._drop_finalizer(target, entry.uid, ORPHAN)
-        elif FOREGROUND in finalizers and not self._is_blocked(entry.uid):
-            await self._drop_finalizer(target, entry.uid, FOREGROUND)
-        return None
-
-    def _keys_for(self, change: Change) -> Iterator[Key]:
         entry, before = change.entry, change.before
         for owner in {*entry.owners, *(before.owners if before else ())}:
             if owner.uid in self._foreground:
@@ -84,6 +52,26 @@ class GarbageCollector:
             if FOREGROUND in finalizers and entry.uid not in self._foreground:
                 self._foreground[entry.uid] = own
                 yield from self._dependent_keys(entry.uid)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Delete an object without owners, or do what the finalizers of a deleted object ask for."""
+        place, name = key
+        resource, _, namespace = place.partition("/")
+        kind = next((each for each in self._all_kinds() if each.stored_as == resource), None)
+        entry = self._store.get(kind, (namespace, name)) if kind else None
+        if kind is None or entry is None:
+            return None
+        target = Target(kind, namespace, name)
+        if not entry.deleting:
+            return await self._collect(target, entry)
+        finalizers = _finalizers(entry)
+        if ORPHAN in finalizers:
+            for dependent_kind, dependent in list(self._dependents(entry.uid)):
+                await self._drop_owners(Target(dependent_kind, *dependent.key), dependent.uid, {entry.uid})
+            await drop_finalizer(self._api, target, entry.uid, ORPHAN)
+        elif FOREGROUND in finalizers and not self._is_blocked(entry.uid):
+            await drop_finalizer(self._api, target, entry.uid, FOREGROUND)
+        return None
 
     def _all_kinds(self) -> Iterator[Kind]:
         """Every stored kind once, however many versions or groups show it."""
@@ -104,30 +92,24 @@ class GarbageCollector:
 
     async def _collect(self, target: Target, entry: Entry) -> float | None:
         """Delete an object if none of its owners is left; drop owners that are gone if another one is."""
-        references: list[Json] = entry.object()["metadata"].get("ownerReferences") or []
-        if not references:
-            return None
-        kinds = [self._api.kinds.named(each["apiVersion"], each["kind"]) for each in references]
-        known = [kind for kind in kinds if kind is not None]
-        if any(kind.namespaced and not target.kind.namespaced for kind in known):
-            return None  # an object without a namespace cannot have an owner in one: Kubernetes leaves it alone
-        if len(known) < len(kinds):
-            return _UNKNOWN_KIND_AGAIN
+        staying: set[str] = set()
         gone: set[str] = set()
-        waiting: set[str] = set()
-        for reference, kind in zip(references, known, strict=True):
+        is_awaited = False
+        for reference in entry.object()["metadata"].get("ownerReferences", ()):
+            kind = self._api.kinds.named(reference["apiVersion"], reference["kind"])
+            if kind is None or (kind.namespaced and not target.kind.namespaced):
+                return _UNKNOWN_KIND_AGAIN  # and what has no namespace cannot have an owner in one
             owner = self._store.get(kind, (target.namespace if kind.namespaced else "", reference["name"]))
-            if owner is None or owner.uid != reference["uid"]:
-                gone.add(reference["uid"])
-            elif owner.deleting and FOREGROUND in _finalizers(owner):
-                waiting.add(reference["uid"])
-        if len(gone) + len(waiting) < len(references):
-            if gone or waiting:
-                await self._drop_owners(target, entry.uid, gone | waiting)
-            return None
-        has_dependents = any(True for _ in self._dependents(entry.uid))
-        propagation = "Foreground" if waiting and has_dependents else "Background"
-        await delete_if_present(self._api, target, Deletion(uid=entry.uid, propagation=propagation))
+            is_there = owner is not None and owner.uid == reference["uid"]
+            is_ending = owner is not None and is_there and owner.deleting and FOREGROUND in _finalizers(owner)
+            is_awaited = is_awaited or is_ending
+            (staying if is_there and not is_ending else gone).add(reference["uid"])
+        if staying:
+            await self._drop_owners(target, entry.uid, gone)
+        elif gone:
+            has_dependents = any(True for _ in self._dependents(entry.uid))
+            propagation = "Foreground" if is_awaited and has_dependents else "Background"
+            await delete_if_present(self._api, target, Deletion(uid=entry.uid, propagation=propagation))
         return None
 
     def _is_blocked(self, uid: str) -> bool:
@@ -139,14 +121,8 @@ class GarbageCollector:
         )
 
     async def _drop_owners(self, target: Target, uid: str, owners: set[str]) -> None:
-        await edit_if_present(self._api, target, uid, lambda body: without_owners(body, owners))
-
-    async def _drop_finalizer(self, target: Target, uid: str, finalizer: str) -> None:
-        def without_finalizer(body: Json) -> Json:
-            without_item(body["metadata"], "finalizers", finalizer)
-            return body
-
-        await edit_if_present(self._api, target, uid, without_finalizer)
+        if owners:
+            await edit_if_present(self._api, target, uid, lambda body: without_owners(body, owners))
 
 
 class EventExpiry:
@@ -157,7 +133,7 @@ class EventExpiry:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._written: OrderedDict[Key, float] = OrderedDict()
+        self._written: dict[Key, float] = {}
         """When each Event was last written, the oldest first."""
 
     def keys_for(self, change: Change) -> Iterable[Key]:

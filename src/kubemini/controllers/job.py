@@ -15,7 +15,7 @@ from kubemini.api import Api, Target
 from kubemini.conditions import condition_of, set_condition
 from kubemini.controllers.controller_refs import is_generation_changed
 from kubemini.controllers.pods import PodControl, PodTemplate, seconds_now
-from kubemini.controllers.writes import edit_if_present, without_item, write_status
+from kubemini.controllers.writes import drop_finalizer, write_status
 from kubemini.events import EventRecorder
 from kubemini.kinds import JOB, POD, Kind
 from kubemini.refusals import Json, Refusal
@@ -163,12 +163,8 @@ class JobController:
         job = self._store.get(JOB, (pod.key[0], owner.name)) if owner else None
         return owner is not None and (owner.kind != JOB.name or (job is not None and job.uid == owner.uid))
 
-    async def _untrack(self, entry: Entry) -> None:
-        def without_finalizer(pod: Json) -> Json:
-            without_item(pod["metadata"], "finalizers", TRACKING)
-            return pod
-
-        await edit_if_present(self._api, Target(POD, *entry.key), entry.uid, without_finalizer)
+    async def _untrack(self, pod: Entry) -> None:
+        await drop_finalizer(self._api, Target(POD, *pod.key), pod.uid, TRACKING)
 
 
 def _ending(spec: Json, active: Sequence[_JobPod], succeeded: int, failed: int) -> Ending | None:

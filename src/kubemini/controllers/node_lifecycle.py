@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from kubemini import clock
 from kubemini.api import Api, Target
-from kubemini.conditions import condition_of, set_pod_condition
+from kubemini.conditions import condition_of, set_condition, set_pod_condition
 from kubemini.controllers.pods import pods_on
 from kubemini.controllers.writes import edit_if_present
 from kubemini.events import EventRecorder
@@ -72,7 +72,7 @@ class NodeLifecycleController:
         left = (self._last_heard(name, node) + timedelta(seconds=grace) - now).total_seconds()
         if left <= 0:
             status = Target(NODE, name=name, subresource="status")
-            await edit_if_present(self._api, status, uid, lambda body: _with_unknown_conditions(body, now))
+            await edit_if_present(self._api, status, uid, _with_unknown_conditions)
             if ready == "True":
                 self._events.say(node, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
             await self._mark_pods_unready(name)
@@ -127,18 +127,13 @@ def _id(taint: Json) -> tuple[str, str]:
     return (taint["key"], taint["effect"])
 
 
-def _with_unknown_conditions(node: Json, now: datetime) -> Json:
+def _with_unknown_conditions(node: Json) -> Json:
     """A node whose kubelet has been silent for too long: what it reported is unknown now."""
-    conditions: list[Json] = node.setdefault("status", {}).setdefault("conditions", [])
-    by_type = {each["type"]: each for each in conditions}
     for kind in _REPORTED:
-        condition = by_type.get(kind)
-        unknown = {"status": "Unknown", "lastTransitionTime": clock.stamp(now)}
-        if condition is None:
-            never = {"reason": "NodeStatusNeverUpdated", "message": "Kubelet never posted node status."}
-            heard = {"lastHeartbeatTime": node["metadata"]["creationTimestamp"]}
-            conditions.append({"type": kind} | unknown | heard | never)
-        elif condition["status"] != "Unknown":
-            stopped = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
-            condition.update(unknown | stopped)
+        before = condition_of(node, kind)
+        if before.get("status") != "Unknown":
+            unknown = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
+            heard = before.get("lastHeartbeatTime", node["metadata"]["creationTimestamp"])
+            condition = {"type": kind, "status": "Unknown", "lastHeartbeatTime": heard} | unknown
+            set_condition(node.setdefault("status", {}), condition)
     return node

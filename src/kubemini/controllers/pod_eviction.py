@@ -73,8 +73,7 @@ class TaintEvictionController:
         taints = self._taints.get(entry.fields[NODE_NAME], [])
         seconds = tolerated_for(taints, body["spec"].get("tolerations") or ())
         if seconds is None:
-            if self._due.pop(entry.uid, None) is not None:
-                self._events.say(body, "TaintManagerEviction", f"Cancelling deletion of Pod {'/'.join(key)}")
+            self._due.pop(entry.uid, None)
             return None
         now = asyncio.get_running_loop().time()
         due = self._due.setdefault(entry.uid, now + seconds) if seconds else now

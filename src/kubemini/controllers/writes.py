@@ -41,11 +41,16 @@ async def write_status(api: Api, kind: Kind, body: Json, status: Json) -> None:
     await edit_if_present(api, target, metadata["uid"], lambda newest: newest | {"status": status})
 
 
-def without_item(metadata: Json, key: str, item: str) -> None:
-    """Take a text out of a list in the metadata of an object; an empty list is left out."""
-    left = [each for each in metadata.pop(key, None) or () if each != item]
-    if left:
-        metadata[key] = left
+async def drop_finalizer(api: Api, target: Target, uid: str, finalizer: str) -> None:
+    """Take a finalizer off an object."""
+
+    def edit(body: Json) -> Json:
+        finalizers = [each for each in body["metadata"].pop("finalizers", None) or () if each != finalizer]
+        if finalizers:
+            body["metadata"]["finalizers"] = finalizers
+        return body
+
+    await edit_if_present(api, target, uid, edit)
 
 
 def without_owners(body: Json, uids: set[str]) -> Json:

@@ -59,7 +59,7 @@ async def test_a_kubelet_that_never_spoke_has_longer(cluster: Cluster) -> None:
     assert condition(cluster.get(NODE, "new"), "Ready") == {}
     await asyncio.sleep(2)
     said = condition(cluster.get(NODE, "new"), "Ready")
-    assert (said["status"], said["reason"]) == ("Unknown", "NodeStatusNeverUpdated")
+    assert (said["status"], said["reason"]) == ("Unknown", "NodeStatusUnknown")
     assert taints(cluster, "new") == both("unreachable")
 
 
