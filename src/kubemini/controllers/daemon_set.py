@@ -15,9 +15,9 @@ from kubemini.controllers.pods import (
     NODE_NAME,
     REVISION_HASH,
     PodStates,
-    PodTemplate,
     WorkloadController,
     hash_template,
+    new_pod,
     scale_value,
     seconds_now,
 )
@@ -192,7 +192,7 @@ def daemon_tolerations(spec: Json) -> list[Json]:
 
 def _new_pod(body: Json, node: str) -> Json:
     template = body["spec"]["template"]
-    pod = PodTemplate(template, body).new_pod()
+    pod = new_pod(template, body)
     pod["metadata"].setdefault("labels", {})[REVISION_HASH] = hash_template(template)
     pod["spec"]["tolerations"] = daemon_tolerations(template["spec"])
     affinity = pod["spec"].setdefault("affinity", {}).setdefault("nodeAffinity", {})

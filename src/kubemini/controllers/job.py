@@ -14,7 +14,7 @@ from kubemini import clock
 from kubemini.api import Api, Target
 from kubemini.conditions import condition_of, set_condition
 from kubemini.controllers.controller_refs import is_generation_changed
-from kubemini.controllers.pods import PodControl, PodTemplate, seconds_now
+from kubemini.controllers.pods import PodControl, new_pod, seconds_now
 from kubemini.controllers.writes import drop_finalizer, write_status
 from kubemini.events import EventRecorder
 from kubemini.kinds import JOB, POD, Kind
@@ -128,8 +128,7 @@ class JobController:
         wait = self._failures.get(job["metadata"]["uid"], 0.0) + BACKOFF - seconds_now()
         if wait > 0:
             return wait
-        template = PodTemplate(job["spec"]["template"], job)
-        made = [template.new_pod() for _ in range(missing)]
+        made = [new_pod(job["spec"]["template"], job) for _ in range(missing)]
         for body in made:
             body["metadata"].setdefault("finalizers", []).append(TRACKING)
         await self._control.create(job, made)

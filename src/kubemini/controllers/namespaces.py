@@ -8,9 +8,8 @@ from kubemini.api import Api, Deletion, Target
 from kubemini.controllers.writes import delete_if_present, edit_if_present
 from kubemini.kinds import NAMESPACE, SERVICE_ACCOUNT, Kind
 from kubemini.refusals import Json
-from kubemini.store import Change, Entry, Key
+from kubemini.store import Change, Key
 
-_FINALIZER = "kubernetes"
 _ACCOUNT = "default"
 
 
@@ -37,20 +36,16 @@ class NamespaceController:
     async def reconcile(self, key: Key) -> float | None:
         """Delete what is there; when nothing is left, take the finalizer off the namespace."""
         entry = self._store.get(NAMESPACE, key)
-        if entry is None or not entry.deleting or _FINALIZER not in _finalizers(entry):
+        if entry is None or not entry.deleting or not entry.object().get("spec", {}).get("finalizers"):
             return None
-        if await self._empty(key[1]):
+        for kind in self._namespaced_kinds():
+            for each in self._store.entries(kind, key[1]):
+                if not each.deleting:
+                    await delete_if_present(self._api, Target(kind, *each.key), Deletion())
+        if not any(self._store.entries(kind, key[1]) for kind in self._namespaced_kinds()):
             target = Target(NAMESPACE, name=key[1], subresource="finalize")
-            await edit_if_present(self._api, target, entry.uid, _without_finalizer)
+            await edit_if_present(self._api, target, entry.uid, _without_finalizers)
         return None
-
-    async def _empty(self, namespace: str) -> bool:
-        """Delete all that is there. Whether nothing is left."""
-        found = [(kind, entry) for kind in self._namespaced_kinds() for entry in self._store.entries(kind, namespace)]
-        for kind, entry in found:
-            if not entry.deleting:
-                await delete_if_present(self._api, Target(kind, *entry.key), Deletion())
-        return not any(self._store.entries(kind, namespace) for kind in self._namespaced_kinds())
 
     def _namespaced_kinds(self) -> Iterator[Kind]:
         for kind in self._api.kinds:
@@ -83,12 +78,6 @@ class ServiceAccountController:
         return None
 
 
-def _finalizers(namespace: Entry) -> list[str]:
-    found: list[str] = namespace.object().get("spec", {}).get("finalizers") or []
-    return found
-
-
-def _without_finalizer(body: Json) -> Json:
-    spec = body.setdefault("spec", {})
-    spec["finalizers"] = [each for each in spec.get("finalizers") or () if each != _FINALIZER]
+def _without_finalizers(body: Json) -> Json:
+    body["spec"]["finalizers"] = []
     return body

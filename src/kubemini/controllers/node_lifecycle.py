@@ -1,9 +1,8 @@
 """Nodes in trouble: what they report, or that they report no more, becomes taints that keep pods away.
 
 A kubelet shows that it lives by its node's status and by its lease. When it has been silent for a while, its conditions
-turn Unknown and its pods count as not ready. Conditions and `unschedulable` become NoSchedule taints at once, and a
-node that is not ready or not reachable gets a NoExecute taint. Recovery takes the taints off. `pod_eviction` acts on
-them.
+turn Unknown and its pods count as not ready. `unschedulable` becomes a NoSchedule taint at once, and a node that is not
+ready or not reachable gets a NoExecute taint, too. Recovery takes the taints off. `pod_eviction` acts on them.
 """
 
 from __future__ import annotations
@@ -31,18 +30,9 @@ UNREACHABLE = "node.kubernetes.io/unreachable"
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 _LEASES = "kube-node-lease"
 _REPORTED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
-_TAINTS = {
-    ("Ready", "False"): NOT_READY,
-    ("Ready", "Unknown"): UNREACHABLE,
-    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
-    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
-    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
-    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
-}
-_MANAGED = {(key, "NoSchedule") for key in (*_TAINTS.values(), _UNSCHEDULABLE)} | {
-    (NOT_READY, "NoExecute"),
-    (UNREACHABLE, "NoExecute"),
-}
+_TAINTS = {"False": NOT_READY, "Unknown": UNREACHABLE}
+"""By the status of the condition Ready. The other conditions of simulated kubelets are never bad."""
+_MANAGED = (NOT_READY, UNREACHABLE, _UNSCHEDULABLE)
 """The taints that this controller puts on and takes off; all others are left alone."""
 
 
@@ -105,16 +95,13 @@ class NodeLifecycleController:
 
 
 def _with_taints(node: Json) -> Json:
-    """A node with the taints that its conditions and `unschedulable` ask for."""
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    keys = [_TAINTS.get((each["type"], each["status"]), "") for each in conditions]
+    """A node with the taints that its readiness and `unschedulable` ask for."""
     spec: Json = node.setdefault("spec", {})
-    if spec.get("unschedulable"):
-        keys.append(_UNSCHEDULABLE)
-    wanted = {(key, "NoSchedule") for key in keys if key}
-    wanted |= {(key, "NoExecute") for key in keys if key in (NOT_READY, UNREACHABLE)}
+    wanted = {(_UNSCHEDULABLE, "NoSchedule")} if spec.get("unschedulable") else set()
+    if key := _TAINTS.get(condition_of(node, "Ready").get("status", "")):
+        wanted |= {(key, "NoSchedule"), (key, "NoExecute")}
     taints = spec.pop("taints", None) or []
-    kept = [each for each in taints if _id(each) in wanted or _id(each) not in _MANAGED]
+    kept = [each for each in taints if _id(each) in wanted or each["key"] not in _MANAGED]
     missing = wanted - {_id(each) for each in kept}
     stamp = clock.stamp(clock.now())
     new = [{"key": key, "effect": effect, "timeAdded": stamp} for key, effect in sorted(missing, reverse=True)]

@@ -107,10 +107,7 @@ class TaintEvictionController:
 
 
 class PodGarbageCollector:
-    """Deletes pods that no kubelet can end: those of nodes that are gone, and deleted ones that were never bound.
-
-    Keys are pods, and nodes with an empty namespace.
-    """
+    """Deletes pods that no kubelet can end any more: those of nodes that are gone. Keys are nodes."""
 
     name = "pod-garbage-collector-controller"
     kinds: tuple[Kind, ...] = (NODE, POD)
@@ -123,26 +120,15 @@ class PodGarbageCollector:
         """Nodes that have pods but do not exist, and since when that is known."""
 
     def keys_for(self, change: Change) -> Iterable[Key]:
-        """A node that comes or goes, and a pod that cannot end."""
-        entry = change.entry
+        """A node that comes or goes, and one that a pod is bound to but does not exist."""
         if change.kind.resource == NODE.resource:
-            return (entry.key,) if change.type != "MODIFIED" else ()
-        if change.type == "DELETED":
-            return ()
-        node = entry.fields[NODE_NAME]
-        if not node:
-            return (entry.key,) if entry.deleting else ()
-        return (("", node),) if self._store.get(NODE, ("", node)) is None else ()
+            return (change.entry.key,) if change.type != "MODIFIED" else ()
+        node = change.entry.fields[NODE_NAME]
+        return (("", node),) if node and self._store.get(NODE, ("", node)) is None else ()
 
     async def reconcile(self, key: Key) -> float | None:
-        """Delete one pod, or those of one node."""
-        namespace, name = key
-        if namespace:
-            entry = self._store.get(POD, key)
-            if entry is not None and entry.deleting and not entry.fields[NODE_NAME]:
-                await self._remove(entry, marked=False)
-            return None
-        pods = pods_on(self._store, name)
+        """Delete the pods of a node that has been gone for long enough."""
+        name, pods = key[1], pods_on(self._store, key[1])
         if self._store.get(NODE, key) is not None or not pods:
             self._missing.pop(name, None)
             return None
@@ -151,20 +137,19 @@ class PodGarbageCollector:
         if left > 0:
             return left
         for pod in pods:
-            await self._remove(pod, marked=True)
-        self._missing.pop(name, None)
+            await self._remove(pod)
+        del self._missing[name]
         return None
 
-    async def _remove(self, entry: Entry, *, marked: bool) -> None:
+    async def _remove(self, entry: Entry) -> None:
         """Mark a pod as failed, and delete it without grace."""
 
         def fail(pod: Json) -> Json:
             status = pod.setdefault("status", {})
             if status.get("phase") not in TERMINAL:
                 status["phase"] = "Failed"
-                if marked:
-                    reason, message = "DeletionByPodGC", "PodGC: node no longer exists"
-                    set_pod_condition(pod, "DisruptionTarget", "True", reason, message)
+                reason, message = "DeletionByPodGC", "PodGC: node no longer exists"
+                set_pod_condition(pod, "DisruptionTarget", "True", reason, message)
             return pod
 
         await edit_if_present(self._api, Target(POD, *entry.key, "status"), entry.uid, fail)

@@ -7,6 +7,7 @@ work, so what controllers need is read from the stored bytes once per version (`
 from __future__ import annotations
 
 import asyncio
+import copy
 import hashlib
 import re
 from collections.abc import Coroutine, Iterable, Sequence
@@ -33,7 +34,6 @@ REVISION_HASH = "controller-revision-hash"
 _INTEGER = re.compile(r"-?[0-9]+")
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-_decode = msgspec.json.Decoder().decode
 
 
 class PodState(msgspec.Struct, frozen=True, gc=False):
@@ -125,20 +125,13 @@ def pods_on(store: Store, node: str) -> list[Entry]:
     return [entry for entry in store.entries(POD) if entry.fields[NODE_NAME] == node]
 
 
-class PodTemplate:
-    """Makes pods from one template for one owner."""
-
-    def __init__(self, template: Json, owner: Json) -> None:
-        given = template.get("metadata") or {}
-        metadata: Json = {key: given[key] for key in ("labels", "annotations", "finalizers") if given.get(key)}
-        metadata["generateName"] = f"{owner['metadata']['name']}-"
-        metadata["ownerReferences"] = [controller_reference(owner)]
-        self._bytes = _encode({"metadata": metadata, "spec": template.get("spec") or {}})
-
-    def new_pod(self) -> Json:
-        """One more pod; the caller may change it."""
-        made: Json = _decode(self._bytes)
-        return made
+def new_pod(template: Json, owner: Json) -> Json:
+    """A pod of its owner, to be created; the caller may change it."""
+    given = template.get("metadata") or {}
+    metadata: Json = {key: given[key] for key in ("labels", "annotations", "finalizers") if given.get(key)}
+    metadata["generateName"] = f"{owner['metadata']['name']}-"
+    metadata["ownerReferences"] = [controller_reference(owner)]
+    return copy.deepcopy({"metadata": metadata, "spec": template.get("spec") or {}})
 
 
 class PodControl:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kubemini.controllers.pods import NODE_NAME, PodState, PodTemplate, WorkloadController, seconds_now
+from kubemini.controllers.pods import NODE_NAME, PodState, WorkloadController, new_pod, seconds_now
 from kubemini.controllers.writes import write_status
 from kubemini.kinds import POD, REPLICA_SET
 from kubemini.pods import TERMINAL
@@ -72,9 +72,9 @@ class ReplicaSetController(WorkloadController):
 
     async def _scale(self, entry: Entry, body: Json, pods: list[Entry]) -> None:
         """Bring the number of pods to the wanted one. The status still tells of the pods that there were before."""
-        template = PodTemplate(body["spec"]["template"], body)
+        template = body["spec"]["template"]
         while (missing := self._count_missing(entry, body)) > 0:
-            await self._control.create(body, [template.new_pod() for _ in range(min(missing, _BATCH))])
+            await self._control.create(body, [new_pod(template, body) for _ in range(min(missing, _BATCH))])
         if missing < 0:
             ranked = rank_for_deletion(self._candidates(pods), self._related(entry))
             await self._control.delete(body, [each.entry for each in ranked[:-missing]])

@@ -16,9 +16,9 @@ from kubemini.controllers.pods import (
     REVISION_HASH,
     PodControl,
     PodState,
-    PodTemplate,
     WorkloadController,
     hash_template,
+    new_pod,
     seconds_now,
 )
 from kubemini.controllers.revisions import update_history
@@ -59,7 +59,6 @@ class StatefulSetController(WorkloadController):
 class _Member:
     """A pod of a set."""
 
-    ordinal: int
     entry: Entry
     state: PodState
     available: bool
@@ -87,9 +86,8 @@ class _Update:
         for entry, state in pods:
             ordinal = _ordinal(self._name, entry.key[1]) or 0
             updated = entry.labels.get(REVISION_HASH) == self._revision
-            self._members[ordinal] = _Member(ordinal, entry, state, state.available(self.min_ready, now), updated)
-        start: int = (self._spec.get("ordinals") or {}).get("start", 0)
-        self._wanted = range(start, start + self._spec.get("replicas", 1))
+            self._members[ordinal] = _Member(entry, state, state.available(self.min_ready, now), updated)
+        self._wanted = range(self._spec.get("replicas", 1))
 
     async def advance(self) -> None:
         """Create what is missing, delete the surplus, roll out what is new; in order, only the first of these."""
@@ -121,7 +119,7 @@ class _Update:
             await self._delete(member)
 
     async def _create(self, ordinal: int) -> None:
-        pod = PodTemplate(self._spec["template"], self._body).new_pod()
+        pod = new_pod(self._spec["template"], self._body)
         metadata, spec, name = pod["metadata"], pod["spec"], f"{self._name}-{ordinal}"
         metadata["name"] = spec["hostname"] = name
         own = {REVISION_HASH: self._revision, _NAME_LABEL: name, _INDEX_LABEL: str(ordinal)}

@@ -9,7 +9,6 @@ from kubemini.controllers.pod_eviction import PodGarbageCollector, TaintEviction
 from kubemini.kinds import NODE, POD
 from kubemini.refusals import Json
 from rescheduler.model.shape import Taint
-from tests.support.workloads import SPACE
 from tests.unit.kubemini.controllers_at_work import Cluster, at_work, pod_body
 
 GONE = Taint("gone", "", "NoExecute")
@@ -101,16 +100,4 @@ async def test_a_node_that_comes_back_in_time_keeps_its_pods(cluster: Cluster) -
     await asyncio.sleep(39)
     assert cluster.find(POD, "web") is not None
     await asyncio.sleep(2)
-    assert cluster.find(POD, "web") is None
-
-
-@at_work(PodGarbageCollector)
-async def test_a_pod_that_was_never_bound_and_is_deleted_needs_no_kubelet(cluster: Cluster) -> None:
-    await cluster.pod("web")
-    entry = cluster.store.get(POD, (SPACE, "web"))
-    assert entry is not None
-    body = entry.object()
-    body["metadata"] |= {"deletionTimestamp": "2026-11-15T08:30:00Z", "deletionGracePeriodSeconds": 30}
-    cluster.store.replace(POD, body, entry.version)
-    await cluster.settled()
     assert cluster.find(POD, "web") is None
