@@ -7,7 +7,6 @@ work, so what controllers need is read from the stored bytes once per version (`
 from __future__ import annotations
 
 import asyncio
-import copy
 import hashlib
 import re
 from collections.abc import Coroutine, Iterable, Sequence
@@ -34,6 +33,7 @@ REVISION_HASH = "controller-revision-hash"
 _INTEGER = re.compile(r"-?[0-9]+")
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
+_decode = msgspec.json.Decoder().decode
 
 
 class PodState(msgspec.Struct, frozen=True, gc=False):
@@ -131,7 +131,8 @@ def new_pod(template: Json, owner: Json) -> Json:
     metadata: Json = {key: given[key] for key in ("labels", "annotations", "finalizers") if given.get(key)}
     metadata["generateName"] = f"{owner['metadata']['name']}-"
     metadata["ownerReferences"] = [controller_reference(owner)]
-    return copy.deepcopy({"metadata": metadata, "spec": template.get("spec") or {}})
+    made: Json = _decode(_encode({"metadata": metadata, "spec": template.get("spec") or {}}))  # the fastest copy
+    return made
 
 
 class PodControl:
