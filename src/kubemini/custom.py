@@ -71,11 +71,6 @@ def storage_version(definition: Json) -> Json:
     raise LookupError("no version is both served and stored")
 
 
-def columns_of(kind: Kind) -> list[Json]:
-    """What a table of a custom kind shows besides the name."""
-    return list(kind.columns) if isinstance(kind, CustomKind) else []
-
-
 def prune(schema: Json, body: Json) -> list[str]:
     """Remove the fields that a schema does not have; returns their paths."""
     unknown: list[str] = []

@@ -31,7 +31,7 @@ PAUSE = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [STATE
 APPROVE = {"apiGroups": ["rescheduler.io"], "resources": ["podmigrations"], "verbs": ["patch"]}
 MIGRATE = {"apiGroups": ["rescheduler.io"], "resources": ["podmigrations"], "verbs": ["create"]}
 REAL = pytest.mark.parametrize("cluster", [pytest.param("real", marks=pytest.mark.cluster)], indirect=True)
-"""What only the real cluster can show: its key can be had, and new tokens be made of old ones."""
+"""What only the real cluster can show: its key can be had and new tokens be made of old ones, and kubectl makes some."""
 NOBODY = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJub2JvZHkifQ.bm8"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 
@@ -123,7 +123,7 @@ async def test_tokens_of_nobody_are_refused(page: ServedPage, space: Space) -> N
         assert answer.status == 401, scheme
 
 
-@pytest.mark.cluster
+@REAL
 async def test_kubectl_makes_tokens_that_are_taken(page: ServedPage, space: Space) -> None:
     space.cluster.kubectl("create", "serviceaccount", "jane", "-n", space.name)
     token = space.cluster.kubectl("create", "token", "jane", "-n", space.name, "--duration", "10m").strip()

@@ -16,14 +16,12 @@ from kubemini import events
 from kubemini.kinds import EVENT, Kind
 from kubemini.refusals import Json, Refusal
 from kubemini.server import tables
-from kubemini.server.requests import wants
 from kubemini.store import Entry
 
 JSON = "application/json"
 NOT_CACHED = {"Cache-Control": "no-cache, private"}
 
 _PIECE = 250
-_META = "meta.k8s.io/v1"
 
 _encode = msgspec.json.encode
 _decode = msgspec.json.decode
@@ -38,10 +36,6 @@ class Whole:
 
     def one(self, raw: bytes) -> bytes:
         """An object by itself."""
-        return raw
-
-    def event(self, raw: bytes) -> bytes:
-        """An object in a watch event."""
         return raw
 
     def opening(self, metadata: Json) -> bytes:
@@ -60,37 +54,24 @@ class Whole:
 class Rows:
     """Shows rows of a Table, as `kubectl get` prints them."""
 
-    def __init__(self, kind: Kind, include: str) -> None:
+    def __init__(self, kind: Kind) -> None:
         self._columns = tables.columns_of(kind)
-        self._include = include
-        self._has_begun = False
 
     def one(self, raw: bytes) -> bytes:
         """A Table of one row."""
-        return self.opening(_version_of(raw)) + self.item(raw) + b"]}"
-
-    def event(self, raw: bytes) -> bytes:
-        """A Table of one row. Only the first one of a watch has the columns."""
-        if not self._has_begun:
-            self._has_begun = True
-            return self.one(raw)
-        return self._opening(_version_of(raw), None) + self.item(raw) + b"]}"
+        version = _decode(raw)["metadata"].get("resourceVersion", "")
+        return self.opening({"resourceVersion": version}) + self.item(raw) + b"]}"
 
     def opening(self, metadata: Json) -> bytes:
         """A Table up to its first row."""
-        return self._opening(metadata, [column.definition for column in self._columns])
+        columns = [column.definition for column in self._columns]
+        head = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": columns}
+        return _encode(head)[:-1] + b',"rows":['
 
     def item(self, raw: bytes) -> bytes:
         """A row."""
         body = _decode(raw)
-        shown = body
-        if self._include != "Object":
-            shown = {"kind": "PartialObjectMetadata", "apiVersion": _META, "metadata": body["metadata"]}
-        return _encode({"cells": [column.cell(body) for column in self._columns], "object": shown})
-
-    def _opening(self, metadata: Json, columns: list[Json] | None) -> bytes:
-        head = {"kind": "Table", "apiVersion": _META, "metadata": metadata, "columnDefinitions": columns}
-        return _encode(head)[:-1] + b',"rows":['
+        return _encode({"cells": [column.cell(body) for column in self._columns], "object": body})
 
 
 Shape = Whole | Rows
@@ -98,7 +79,8 @@ Shape = Whole | Rows
 
 def shape_of(request: web.Request, kind: Kind) -> Shape:
     """The shape that a client wants."""
-    return Rows(kind, request.query.get("includeObject", "")) if wants(request, "Table") else Whole(kind)
+    is_table = "as=Table" in request.headers.get("Accept", "").replace(",", ";").split(";")
+    return Rows(kind) if is_table else Whole(kind)
 
 
 def raw_of(kind: Kind, entry: Entry) -> bytes:
@@ -162,7 +144,3 @@ def _pieces(opening: bytes, items: Iterable[bytes]) -> Iterator[bytes]:
             yield b"".join(pending)
             pending.clear()
     yield b"".join(pending) + b"]}\n"
-
-
-def _version_of(raw: bytes) -> Json:
-    return {"resourceVersion": _decode(raw)["metadata"].get("resourceVersion", "")}

@@ -17,7 +17,7 @@ from kubemini.refusals import Refusal
 from kubemini.reviews import Accounts
 from kubemini.server import answers, discovery
 from kubemini.server.listing import Listing
-from kubemini.server.requests import LARGEST_BODY, list_options, nowhere, place_of, wants, wrong_method
+from kubemini.server.requests import LARGEST_BODY, list_options, nowhere, place_of
 from kubemini.server.watching import Watches
 from kubemini.server.writing import Writing
 
@@ -110,13 +110,12 @@ class Server:
             root, *rest = self._authenticate(request, [root, *rest])
         if root in _HEALTH:
             return answers.answer_text("ok")
-        if root == "version":
-            return answers.answer(discovery.VERSION)
         if root in ("api", "apis") and len(rest) > (1 if root == "api" else 2):
             return await self._serve(request, [root, *rest])
-        if request.method != "GET":
-            raise wrong_method()
-        return self._discover(request, root, rest)
+        document = discovery.document_at(self._api.kinds, "/".join([root, *rest]))
+        if document is None:
+            raise nowhere()
+        return answers.answer(document)
 
     def _authenticate(self, request: web.Request, steps: list[str]) -> list[str]:
         """The steps of a path whose client knows the token, without the token."""
@@ -132,28 +131,6 @@ class Server:
             why = f'forbidden: User "{user["username"]}" cannot {request.method.lower()} path "/{"/".join(steps)}"'
             raise Refusal(403, "Forbidden", why)
         return steps
-
-    def _discover(self, request: web.Request, root: str, rest: list[str]) -> web.Response:
-        """What the API serves."""
-        kinds = self._api.kinds
-        document = None
-        if root in ("api", "apis") and not rest and wants(request, "APIGroupDiscoveryList"):
-            found = answers.answer(discovery.aggregated(kinds, core=root == "api"))
-            found.headers["Content-Type"] = discovery.AGGREGATED
-            return found
-        if (root, rest) == ("apis", []):
-            document = discovery.group_list(kinds)
-        elif root == "api" and rest:
-            document = discovery.resource_list(kinds, "", rest[0])
-        elif root == "apis" and len(rest) == 2:
-            document = discovery.resource_list(kinds, *rest)
-        elif (root, rest) == ("openapi", ["v3"]):
-            document = discovery.openapi_index(kinds)
-        elif root == "openapi" and rest[:1] == ["v3"]:
-            document = discovery.openapi_document(kinds, "/".join(rest[1:]))
-        if document is None:
-            raise nowhere()
-        return answers.answer(document)
 
     async def _serve(self, request: web.Request, steps: list[str]) -> web.StreamResponse:
         place = place_of(self._api.kinds, steps)

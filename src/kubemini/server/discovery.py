@@ -1,18 +1,14 @@
 """Discovery: which groups, versions and kinds are served, and how they can be patched.
 
-kubectl asks for the aggregated form and, before a drain, for the list of one group and version. It reads in OpenAPI
-whether the server checks fields itself (`fieldValidation`); otherwise `apply` would want schemas, which are not served.
+kubectl prefers an aggregated form, and takes these lists where a server does not have it. It reads in OpenAPI whether
+the server checks fields itself (`fieldValidation`); otherwise `apply` would want schemas, which are not served.
 Everything is computed on each request, because CustomResourceDefinitions change what there is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from kubemini.kinds import Kind, Kinds
+from kubemini.kinds import Kinds
 from kubemini.refusals import Json
-
-AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 VERSION = {
     "major": "1",
@@ -25,6 +21,7 @@ VERSION = {
     "compiler": "none",
     "platform": "embedded",
 }
+_OPENAPI = "openapi/v3"
 
 _SUBRESOURCES: dict[str, tuple[Json, list[str]]] = {
     "binding": ({"group": "", "version": "v1", "kind": "Binding"}, ["create"]),
@@ -35,117 +32,60 @@ _SUBRESOURCES: dict[str, tuple[Json, list[str]]] = {
 }
 
 
-def group_list(kinds: Kinds) -> Json:
-    """The answer to /apis for clients that do not ask for the aggregated form."""
+def document_at(kinds: Kinds, path: str) -> Json | None:
+    """What the API says about itself at a path; None where it has no such place."""
+    if path == "version":
+        return VERSION
+    if path == "api":
+        return {"kind": "APIVersions", "versions": ["v1"]}
+    if path == "apis":
+        return _group_list(kinds)
+    if path == _OPENAPI:
+        served = {f"apis/{kind.api_version}" if kind.group else f"api/{kind.version}" for kind in kinds}
+        return {"paths": {each: {"serverRelativeURL": f"/{_OPENAPI}/all"} for each in sorted(served)}}
+    if path == f"{_OPENAPI}/all":
+        return _openapi(kinds)
+    root, _, version = path.partition("/")
+    return _resource_list(kinds, version) if ("/" in version) == (root == "apis") else None
+
+
+def _group_list(kinds: Kinds) -> Json:
+    """All groups but the core one. The first version of each is preferred: `v1` before `v1beta1`."""
     groups = []
-    for name in _groups(kinds):
-        versions = [{"groupVersion": f"{name}/{each}", "version": each} for each in _versions(kinds, name)]
-        groups.append({"name": name, "versions": versions, "preferredVersion": versions[0]})
+    for name in sorted({kind.group for kind in kinds} - {""}):
+        versions = sorted({kind.version for kind in kinds if kind.group == name})
+        shown = [{"groupVersion": f"{name}/{each}", "version": each} for each in versions]
+        groups.append({"name": name, "versions": shown, "preferredVersion": shown[0]})
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def resource_list(kinds: Kinds, group: str, version: str) -> Json | None:
-    """The answer to /apis/GROUP/VERSION; None if it is not served."""
-    found = _kinds_of(kinds, group, version)
-    if not found:
-        return None
+def _resource_list(kinds: Kinds, version: str) -> Json | None:
+    """The kinds of one version of a group."""
     resources: list[Json] = []
-    for kind in found:
+    for kind in sorted((kind for kind in kinds if kind.api_version == version), key=lambda kind: kind.plural):
         scope = {"namespaced": kind.namespaced}
-        about = {"name": kind.plural, "singularName": kind.singular, "kind": kind.name, "verbs": list(kind.verbs)}
-        resources.append(about | scope | _short_names(kind))
-        for name, shown, verbs in _subresources(kind):
-            resources.append({"name": f"{kind.plural}/{name}", "singularName": "", "verbs": verbs} | scope | shown)
-    name = f"{group}/{version}" if group else version
-    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": name, "resources": resources}
+        about = {"name": kind.plural, "singularName": kind.singular, "kind": kind.name, "verbs": kind.verbs}
+        resources.append(about | scope | {"shortNames": kind.short, "categories": kind.categories})
+        for name in kind.subresources:
+            shown, verbs = _SUBRESOURCES[name]
+            about = {"name": f"{kind.plural}/{name}", "singularName": "", "kind": kind.name, "verbs": verbs}
+            resources.append(about | scope | shown)
+    if not resources:
+        return None
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources}
 
 
-def aggregated(kinds: Kinds, *, core: bool) -> Json:
-    """Everything about the core group, or about all others."""
-    items = []
-    for group in [""] if core else _groups(kinds):
-        versions = [
-            {
-                "version": version,
-                "resources": [_aggregated_resource(kind) for kind in _kinds_of(kinds, group, version)],
-                "freshness": "Current",
-            }
-            for version in _versions(kinds, group)
-        ]
-        items.append({"metadata": {"name": group} if group else {}, "versions": versions})
-    return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
-
-
-def openapi_index(kinds: Kinds) -> Json:
-    """The answer to /openapi/v3."""
-    roots = sorted({_root(kind) for kind in kinds})
-    return {"paths": {root: {"serverRelativeURL": f"/openapi/v3/{root}"} for root in roots}}
-
-
-def openapi_document(kinds: Kinds, root: str) -> Json | None:
-    """The answer to /openapi/v3/apis/GROUP/VERSION: that its kinds can be patched with checked fields."""
+def _openapi(kinds: Kinds) -> Json:
+    """That objects of all kinds can be patched with checked fields."""
     parameter = {"name": "fieldValidation", "in": "query", "schema": {"type": "string", "uniqueItems": True}}
     paths = {}
     for kind in kinds:
-        if _root(kind) != root:
-            continue
-        scope = "/namespaces/{namespace}" if kind.namespaced else ""
-        about = {"group": kind.group, "version": kind.version, "kind": kind.name}
         patch = {
             "parameters": [parameter],
             "responses": {"200": {"description": "OK"}},
             "x-kubernetes-action": "patch",
-            "x-kubernetes-group-version-kind": about,
+            "x-kubernetes-group-version-kind": {"group": kind.group, "version": kind.version, "kind": kind.name},
         }
-        paths[f"/{root}{scope}/{kind.plural}/{{name}}"] = {"patch": patch}
+        paths[f"/{kind.api_version}/{kind.plural}/{{name}}"] = {"patch": patch}
     info = {"title": "Kubernetes", "version": VERSION["gitVersion"]}
-    document = {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": {}}}
-    return document if paths else None
-
-
-def _groups(kinds: Kinds) -> list[str]:
-    """The groups that are served, without the core one."""
-    return sorted({kind.group for kind in kinds} - {""})
-
-
-def _versions(kinds: Kinds, group: str) -> list[str]:
-    """The versions of a group. Stable ones come first: the first one is preferred."""
-    versions = {kind.version for kind in kinds.of_group(group)}
-    return sorted(versions, key=lambda version: ("alpha" in version or "beta" in version, version))
-
-
-def _kinds_of(kinds: Kinds, group: str, version: str) -> list[Kind]:
-    return sorted((kind for kind in kinds.of_group(group) if kind.version == version), key=lambda kind: kind.plural)
-
-
-def _aggregated_resource(kind: Kind) -> Json:
-    about = {"group": kind.group, "version": kind.version, "kind": kind.name}
-    resource = {
-        "resource": kind.plural,
-        "responseKind": about,
-        "scope": "Namespaced" if kind.namespaced else "Cluster",
-        "singularResource": kind.singular,
-        "verbs": list(kind.verbs),
-        "subresources": [
-            {"subresource": name, "responseKind": about | shown, "verbs": verbs}
-            for name, shown, verbs in _subresources(kind)
-        ],
-    }
-    return resource | _short_names(kind)
-
-
-def _subresources(kind: Kind) -> Iterator[tuple[str, Json, list[str]]]:
-    """The names of a kind's subresources, the kinds that they show, and their verbs."""
-    for name in sorted(kind.subresources):
-        if name in _SUBRESOURCES:
-            shown, verbs = _SUBRESOURCES[name]
-            yield name, shown or {"kind": kind.name}, verbs
-
-
-def _short_names(kind: Kind) -> Json:
-    names = {"shortNames": list(kind.short), "categories": list(kind.categories)}
-    return {key: value for key, value in names.items() if value}
-
-
-def _root(kind: Kind) -> str:
-    return f"apis/{kind.api_version}" if kind.group else f"api/{kind.version}"
+    return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": {}}}

@@ -214,11 +214,6 @@ def content_type(request: web.Request) -> str:
     return request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
-def wants(request: web.Request, shape: str) -> bool:
-    """Whether the client accepts an answer in a special shape, such as `Table`."""
-    return f"as={shape}" in request.headers.get("Accept", "").replace(",", ";").split(";")
-
-
 def wrong_method() -> Refusal:
     """The place exists, but does not allow the method."""
     return Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")

@@ -6,24 +6,21 @@ show the columns of their definition.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from kubemini import clock, kinds
-from kubemini.custom import columns_of as columns_of_custom
+from kubemini.custom import CustomKind
 from kubemini.kinds import Kind
 from kubemini.refusals import Json
 
 NONE = "<none>"
 UNKNOWN = "<unknown>"
-INVALID = "<invalid>"
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
-_ROLE_PREFIX = "node-role.kubernetes.io/"
 
 Cell = Callable[[Json], Any]
 
@@ -34,27 +31,19 @@ class Column:
 
     name: str
     cell: Cell
-    type: str = "string"
     priority: int = 0
 
     @property
     def definition(self) -> Json:
-        """The column in the head of a Table."""
+        """The column in the head of a Table. kubectl prints cells of all types as they are."""
         form = "name" if self.name == "Name" else ""
-        return {
-            "name": self.name,
-            "type": self.type,
-            "format": form,
-            "description": "",
-            "priority": self.priority,
-        }
+        return {"name": self.name, "type": "string", "format": form, "description": "", "priority": self.priority}
 
 
 def columns_of(kind: Kind) -> list[Column]:
     """The columns of a kind."""
-    if kind.custom:
-        given = [_custom_column(each) for each in columns_of_custom(kind)]
-        return [_NAME, *(given or [_AGE])]
+    if isinstance(kind, CustomKind):
+        return [_NAME, *(map(_custom_column, kind.columns) if kind.columns else [_AGE])]
     return _COLUMNS.get(kind.resource, [_NAME, _AGE])
 
 
@@ -71,14 +60,14 @@ def age(stamp: str | None) -> str:
     """How long ago a time stamp is."""
     if not stamp:
         return UNKNOWN
-    moment = _moment(stamp)
-    return INVALID if moment is None else human((clock.now() - moment).total_seconds())
+    try:
+        return human((clock.now() - clock.moment(stamp)).total_seconds())
+    except (TypeError, ValueError):
+        return "<invalid>"
 
 
 def human(seconds: float) -> str:
     """A duration as kubectl shows it: `3s`, `5m10s`, `2d`; coarser the longer it is."""
-    if seconds < -1:
-        return INVALID  # a little in the future is a clock that is a little off
     whole = max(int(seconds), 0)
     if whole < 2 * _MINUTE:
         return f"{whole}s"
@@ -98,72 +87,46 @@ def _two_units(seconds: int, large: int, sign: str, small: int, small_sign: str)
     return f"{seconds // large}{sign}" + (f"{rest}{small_sign}" if rest else "")
 
 
-def _moment(stamp: str) -> datetime | None:
-    try:
-        moment = clock.moment(stamp)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else None
-
-
 def _custom_column(column: Json) -> Column:
-    path = column.get("jsonPath", "").removeprefix(".")
-    form = column.get("type", "string")
+    path = column["jsonPath"].removeprefix(".")
 
     def cell(body: Json) -> Any:
         value = dig(body, path)
-        if value is None:
-            return None
-        if form == "date":
+        if column["type"] == "date" and value is not None:
             return age(value)
-        if form == "string" and not isinstance(value, str):
-            return msgspec.json.encode(value).decode()
-        return value
+        return msgspec.json.encode(value).decode() if isinstance(value, dict | list) else value
 
-    return Column(column.get("name", ""), cell, form, column.get("priority", 0))
+    return Column(column["name"], cell, column.get("priority", 0))
 
 
-def _at(path: str, default: Any = "") -> Cell:
-    """A cell that shows a field."""
+def _field(name: str, path: str, default: Any = "", priority: int = 0) -> Column:
+    """A column that shows a field."""
 
     def cell(body: Json) -> Any:
         value = dig(body, path)
         return default if value is None else value
 
-    return cell
+    return Column(name, cell, priority)
 
 
-def _text(name: str, path: str, default: str = "") -> Column:
-    return Column(name, _at(path, default))
+def _count(name: str, path: str) -> Column:
+    return _field(name, path, 0)
 
 
-def _number(name: str, path: str) -> Column:
-    return Column(name, _at(path, 0), "integer")
-
-
-def _wide(name: str, cell: Cell) -> Column:
-    return Column(name, cell, priority=1)
-
-
-def _ready_of(ready: str, wanted: str) -> Cell:
-    return lambda body: f"{dig(body, ready) or 0}/{dig(body, wanted) or 0}"
+def _wide(name: str, path: str) -> Column:
+    return _field(name, path, NONE, 1)
 
 
 def _condition(body: Json, name: str) -> Json:
-    conditions: Iterable[Json] = dig(body, "status.conditions") or ()
-    return next((each for each in conditions if each.get("type") == name), {})
+    return next((each for each in dig(body, "status.conditions") or () if each.get("type") == name), {})
 
 
 def _is_true(body: Json, name: str) -> bool:
     return bool(_condition(body, name).get("status") == "True")
 
 
-def _is_deleting(body: Json) -> bool:
-    return bool(dig(body, "metadata.deletionTimestamp"))
-
-
-def _labels(labels: Mapping[str, str] | None) -> str:
-    return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
+def _replicas_ready(workload: Json) -> str:
+    return f"{dig(workload, 'status.readyReplicas') or 0}/{dig(workload, 'spec.replicas') or 0}"
 
 
 def _pod_ready(pod: Json) -> str:
@@ -173,10 +136,10 @@ def _pod_ready(pod: Json) -> str:
 
 def _pod_status(pod: Json) -> str:
     """The one word for the state of a pod. It is not in the object: phase and containers make it up."""
-    phase, reason = dig(pod, "status.phase") or "", dig(pod, "status.reason") or ""
-    if _is_deleting(pod) and phase not in ("Succeeded", "Failed"):
+    phase = dig(pod, "status.phase") or ""
+    if "deletionTimestamp" in pod["metadata"] and phase not in ("Succeeded", "Failed"):
         return "Terminating"
-    word = reason or phase
+    word = dig(pod, "status.reason") or phase
     if _condition(pod, "PodScheduled").get("reason") == "SchedulingGated":
         word = "SchedulingGated"
     for container in reversed(dig(pod, "status.containerStatuses") or []):
@@ -185,8 +148,6 @@ def _pod_status(pod: Json) -> str:
             word = waiting["reason"]
         elif terminated:
             word = terminated.get("reason") or f"ExitCode:{terminated.get('exitCode', 0)}"
-    if word == "Completed" and phase == "Running":  # one container has ended, others run
-        return "Running" if _is_true(pod, "Ready") else "NotReady"
     return str(word)
 
 
@@ -210,23 +171,17 @@ def _node_status(node: Json) -> str:
 
 def _node_roles(node: Json) -> str:
     labels = dig(node, "metadata.labels") or {}
-    roles = (key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX))
+    roles = [role for prefix, _, role in (key.partition("/") for key in labels) if prefix == "node-role.kubernetes.io"]
     return ",".join(sorted(roles)) or NONE
 
 
-def _node_address(sort: str) -> Cell:
-    def cell(node: Json) -> str:
-        addresses = dig(node, "status.addresses") or ()
-        return next((each["address"] for each in addresses if each["type"] == sort), NONE)
-
-    return cell
+def _node_selector(daemons: Json) -> str:
+    labels = dig(daemons, "spec.template.spec.nodeSelector") or {}
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or NONE
 
 
 def _job_status(job: Json) -> str:
-    ended = next((name for name in ("Complete", "Failed") if _is_true(job, name)), "")
-    if ended or _is_deleting(job):
-        return ended or "Terminating"
-    return "Suspended" if _is_true(job, "Suspended") else "Running"
+    return next((name for name in ("Complete", "Failed") if _is_true(job, name)), "Running")
 
 
 def _job_completions(job: Json) -> str:
@@ -234,17 +189,10 @@ def _job_completions(job: Json) -> str:
 
 
 def _job_duration(job: Json) -> str:
-    begun, ended = (_moment(dig(job, f"status.{each}") or "") for each in ("startTime", "completionTime"))
-    return "" if begun is None else human(((ended or clock.now()) - begun).total_seconds())
-
-
-def _bound(path: str) -> Cell:
-    return lambda body: str(_at(path, "N/A")(body))
-
-
-def _event_last_seen(event: Json) -> str:
-    series = dig(event, "series.lastObservedTime") or dig(event, "lastTimestamp")
-    return age(series or dig(event, "deprecatedLastTimestamp") or dig(event, "eventTime"))
+    begun, ended = (dig(job, f"status.{each}") for each in ("startTime", "completionTime"))
+    if not begun:
+        return ""
+    return human(((clock.moment(ended) if ended else clock.now()) - clock.moment(begun)).total_seconds())
 
 
 def _event_object(event: Json) -> str:
@@ -252,19 +200,14 @@ def _event_object(event: Json) -> str:
     return f"{about.get('kind', '').lower()}/{about.get('name', '')}"
 
 
-def _event_message(event: Json) -> str:
-    return str(event.get("message") or event.get("note") or "").strip()
-
-
-_NAME = _text("Name", "metadata.name")
+_NAME = _field("Name", "metadata.name")
 _AGE = Column("Age", lambda body: age(dig(body, "metadata.creationTimestamp")))
 _EVENTS = [
-    Column("Last Seen", _event_last_seen),
-    _text("Type", "type"),
-    _text("Reason", "reason"),
+    Column("Last Seen", lambda event: age(event.get("lastTimestamp") or event.get("eventTime"))),
+    _field("Type", "type"),
+    _field("Reason", "reason"),
     Column("Object", _event_object),
-    Column("Message", _event_message),
-    _wide("Name", _at("metadata.name")),
+    Column("Message", lambda event: str(event.get("message") or event.get("note") or "").strip()),
 ]
 _COLUMNS: dict[str, list[Column]] = {
     kinds.POD.resource: [
@@ -273,51 +216,42 @@ _COLUMNS: dict[str, list[Column]] = {
         Column("Status", _pod_status),
         Column("Restarts", _pod_restarts),
         _AGE,
-        _wide("IP", _at("status.podIP", NONE)),
-        _wide("Node", _at("spec.nodeName", NONE)),
-        _wide("Nominated Node", _at("status.nominatedNodeName", NONE)),
-        _wide("Readiness Gates", _readiness_gates),
+        _wide("IP", "status.podIP"),
+        _wide("Node", "spec.nodeName"),
+        _wide("Nominated Node", "status.nominatedNodeName"),
+        Column("Readiness Gates", _readiness_gates, 1),
     ],
     kinds.NODE.resource: [
         _NAME,
         Column("Status", _node_status),
         Column("Roles", _node_roles),
         _AGE,
-        _text("Version", "status.nodeInfo.kubeletVersion"),
-        _wide("Internal-IP", _node_address("InternalIP")),
-        _wide("External-IP", _node_address("ExternalIP")),
-        _wide("OS-Image", _at("status.nodeInfo.osImage", UNKNOWN)),
-        _wide("Kernel-Version", _at("status.nodeInfo.kernelVersion", UNKNOWN)),
-        _wide("Container-Runtime", _at("status.nodeInfo.containerRuntimeVersion", UNKNOWN)),
+        _field("Version", "status.nodeInfo.kubeletVersion"),
     ],
-    kinds.NAMESPACE.resource: [_NAME, _text("Status", "status.phase"), _AGE],
+    kinds.NAMESPACE.resource: [_NAME, _field("Status", "status.phase"), _AGE],
     kinds.DEPLOYMENT.resource: [
         _NAME,
-        Column("Ready", _ready_of("status.readyReplicas", "spec.replicas")),
-        _number("Up-to-date", "status.updatedReplicas"),
-        _number("Available", "status.availableReplicas"),
+        Column("Ready", _replicas_ready),
+        _count("Up-to-date", "status.updatedReplicas"),
+        _count("Available", "status.availableReplicas"),
         _AGE,
     ],
     kinds.REPLICA_SET.resource: [
         _NAME,
-        _number("Desired", "spec.replicas"),
-        _number("Current", "status.replicas"),
-        _number("Ready", "status.readyReplicas"),
+        _count("Desired", "spec.replicas"),
+        _count("Current", "status.replicas"),
+        _count("Ready", "status.readyReplicas"),
         _AGE,
     ],
-    kinds.STATEFUL_SET.resource: [
-        _NAME,
-        Column("Ready", _ready_of("status.readyReplicas", "spec.replicas")),
-        _AGE,
-    ],
+    kinds.STATEFUL_SET.resource: [_NAME, Column("Ready", _replicas_ready), _AGE],
     kinds.DAEMON_SET.resource: [
         _NAME,
-        _number("Desired", "status.desiredNumberScheduled"),
-        _number("Current", "status.currentNumberScheduled"),
-        _number("Ready", "status.numberReady"),
-        _number("Up-to-date", "status.updatedNumberScheduled"),
-        _number("Available", "status.numberAvailable"),
-        Column("Node Selector", lambda body: _labels(dig(body, "spec.template.spec.nodeSelector"))),
+        _count("Desired", "status.desiredNumberScheduled"),
+        _count("Current", "status.currentNumberScheduled"),
+        _count("Ready", "status.numberReady"),
+        _count("Up-to-date", "status.updatedNumberScheduled"),
+        _count("Available", "status.numberAvailable"),
+        Column("Node Selector", _node_selector),
         _AGE,
     ],
     kinds.JOB.resource: [
@@ -329,12 +263,12 @@ _COLUMNS: dict[str, list[Column]] = {
     ],
     kinds.BUDGET.resource: [
         _NAME,
-        Column("Min Available", _bound("spec.minAvailable")),
-        Column("Max Unavailable", _bound("spec.maxUnavailable")),
-        _number("Allowed Disruptions", "status.disruptionsAllowed"),
+        _field("Min Available", "spec.minAvailable", "N/A"),
+        _field("Max Unavailable", "spec.maxUnavailable", "N/A"),
+        _count("Allowed Disruptions", "status.disruptionsAllowed"),
         _AGE,
     ],
-    kinds.LEASE.resource: [_NAME, _text("Holder", "spec.holderIdentity"), _AGE],
+    kinds.LEASE.resource: [_NAME, _field("Holder", "spec.holderIdentity"), _AGE],
     kinds.CORE_EVENT.resource: _EVENTS,
     kinds.EVENT.resource: _EVENTS,
 }

@@ -108,7 +108,7 @@ class _Stream:
         if annotations:
             metadata["annotations"] = annotations
         body = {"apiVersion": self._kind.api_version, "kind": self._kind.name, "metadata": metadata}
-        await self._write(_line("BOOKMARK", self._shape.event(_encode(body))))
+        await self._write(_line("BOOKMARK", self._shape.one(_encode(body))))
 
     async def refuse(self, refusal: Refusal) -> None:
         """Say that the watch cannot go on. The head of the answer is out, so it is an event."""
@@ -120,7 +120,7 @@ class _Stream:
             body = msgspec.json.decode(raw)
             body["metadata"]["resourceVersion"] = str(event.version)
             raw = _encode(body)
-        return self._shape.event(raw)
+        return self._shape.one(raw)
 
     async def _write(self, data: bytes) -> None:
         self._is_writing = True

@@ -86,7 +86,7 @@ async def test_a_token_for_others_is_none_for_the_api_server() -> None:
 
 
 @pytest.mark.parametrize("token", ["x", "a.b.c", "..", ".", "ü", OURS + " ", "eyJhbGciOiJub25lIn0.e30."])
-async def test_whatever_we_did_not_sign_is_nobodys(token: str) -> None:
+async def test_whatever_we_did_not_give_is_nobodys(token: str) -> None:
     found = await accounts()
     assert reviewed(found, token) == {"user": {}, "error": "[invalid bearer token]"}
     good = granted(found)
@@ -95,26 +95,21 @@ async def test_whatever_we_did_not_sign_is_nobodys(token: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "body", "code"),
+    ("kind", "body"),
     [
-        (TOKEN_REVIEW, {}, 400),
-        (TOKEN_REVIEW, {"spec": {"token": 7}}, 400),
-        (SUBJECT_REVIEW, {}, 422),
-        (SUBJECT_REVIEW, {"spec": {"user": "jane"}}, 422),
-        (SUBJECT_REVIEW, {"spec": {"resourceAttributes": {"verb": "get"}}}, 422),
-        (SUBJECT_REVIEW, {"spec": {"user": ["jane"]}}, 400),
+        (TOKEN_REVIEW, {"spec": {"token": 7}}),
+        (TOKEN_REVIEW, {"spec": []}),
+        (SUBJECT_REVIEW, {"spec": {"groups": 7}}),
     ],
 )
-async def test_questions_without_sense_are_refused(kind: Kind, body: Json, code: int) -> None:
+async def test_questions_without_sense_are_refused(kind: Kind, body: Json) -> None:
     found = await accounts()
     with pytest.raises(Refusal) as caught:
         found.reviews[kind](body)
-    assert caught.value.code == code
+    assert caught.value.code == 400
 
 
-async def test_tokens_are_not_made_for_too_short_a_time_or_for_nobody() -> None:
+async def test_tokens_are_not_made_for_nobody() -> None:
     found = await accounts()
-    with pytest.raises(Refusal, match="less than 10 minutes"):
-        granted(found, expirationSeconds=599)
     with pytest.raises(Refusal, match="not found"):
         found.token_of(Target(ACCOUNT, "shop", "nobody"), {"spec": {}})
