@@ -1,8 +1,8 @@
 """Admission: what the API server does to an object between a client's request and validation.
 
-`api` calls `admit` for every write. First come the API server's own plug-ins: system namespaces, service accounts,
-priorities, tolerations, taints of new nodes, storage classes. Then mutating webhooks; what they
-changed goes through the plug-ins once more.
+`api` calls `admit` for every new object. First come the API server's own plug-ins: service accounts, priorities,
+tolerations, taints of new nodes, storage classes. Then mutating webhooks; what they changed goes through the plug-ins
+once more.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ from __future__ import annotations
 import copy
 import secrets
 
-from kubemini.api import SUFFIX_LETTERS, Review
+from kubemini.api import SUFFIX_LETTERS, Creation
 from kubemini.defaults import set_defaults
-from kubemini.kinds import CLAIM, NAMESPACE, NODE, POD, PRIORITY_CLASS, SERVICE_ACCOUNT, STORAGE_CLASS
+from kubemini.kinds import CLAIM, NODE, POD, PRIORITY_CLASS, SERVICE_ACCOUNT, STORAGE_CLASS, Kind
 from kubemini.pods import all_containers
 from kubemini.refusals import Json, forbidden
 from kubemini.store import Store
 from kubemini.webhooks import Webhooks
 
-_IMMORTAL = ("default", "kube-system", "kube-public")
 _NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _LOST_NODE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _LOST_NODE_SECONDS = 300
@@ -39,41 +38,33 @@ class AdmissionChain:
         """Close the connections to webhooks."""
         await self._webhooks.close()
 
-    async def admit(self, review: Review) -> Json:
+    async def admit(self, creation: Creation) -> Json:
         """The object to store; a Refusal if it is refused."""
-        body = review.body
-        if not review.target.subresource:
-            self._plug_ins(review, body)
-        return await self._call_webhooks(review, body) if self._webhooks.concern(review) else body
-
-    async def _call_webhooks(self, review: Review, body: Json) -> Json:
-        """Have webhooks change the object; afterwards it has again what only the API server sets."""
-        shown = _as_sent(review, body)
-        changed = await self._webhooks.admit(review, shown)
-        if review.operation == "DELETE":
+        kind, body = creation.kind, creation.body
+        self._plug_ins(kind, body)
+        if not self._webhooks.concern(creation):
             return body
-        if changed != shown and not review.target.subresource:
-            set_defaults(review.target.kind, changed)
-            self._plug_ins(review, changed)
-        return _restored(review, changed, body)
+        shown = _as_sent(creation)
+        changed = await self._webhooks.admit(creation, shown)
+        if changed != shown:
+            set_defaults(kind, changed)
+            self._plug_ins(kind, changed)
+        for key in (*_SYSTEM_FIELDS, "namespace"):
+            if key in body["metadata"]:
+                changed["metadata"][key] = body["metadata"][key]
+        changed["metadata"].setdefault("name", body["metadata"].get("name", ""))
+        if "status" in body:
+            changed["status"] = body["status"]
+        return changed
 
-    def _plug_ins(self, review: Review, body: Json) -> None:
-        kind, creating, deleting = review.target.kind, review.operation == "CREATE", review.operation == "DELETE"
-        if deleting:
-            if kind == NAMESPACE and review.target.name in _IMMORTAL:
-                raise forbidden(kind, review.target.name, "this namespace may not be deleted")
-        elif kind == POD:
-            if creating:
-                self._set_account(body)
-                self._set_priority(body)
-            elif review.before is not None:
-                for key in ("priority", "preemptionPolicy"):
-                    if key in review.before["spec"]:
-                        body["spec"].setdefault(key, review.before["spec"][key])
+    def _plug_ins(self, kind: Kind, body: Json) -> None:
+        if kind == POD:
+            self._set_account(body)
+            self._set_priority(body)
             _add_tolerations(body)
-        elif creating and kind == NODE:
+        elif kind == NODE:
             _add_taint(body)
-        elif creating and kind == CLAIM:
+        elif kind == CLAIM:
             self._set_storage_class(body)
 
     def _set_account(self, pod: Json) -> None:
@@ -153,27 +144,13 @@ def _mount_token(spec: Json) -> None:
             mounts.append({"name": name, "readOnly": True, "mountPath": _TOKEN_PATH})
 
 
-def _as_sent(review: Review, body: Json) -> Json:
-    """The object as a webhook sees it: a new one has no uid yet, no generated name, no status."""
-    shown = copy.deepcopy(body)
-    if review.operation != "CREATE" or review.target.subresource:
-        return shown
+def _as_sent(creation: Creation) -> Json:
+    """The object as a webhook sees it: it has no uid yet, no generated name, no status."""
+    shown = copy.deepcopy(creation.body)
     for key in _SYSTEM_FIELDS:
         shown["metadata"].pop(key, None)
-    if review.name_generated:
+    if creation.name_generated:
         del shown["metadata"]["name"]
-    if "status" in review.target.kind.subresources and review.target.kind != NODE:
+    if "status" in shown:
         shown["status"] = {}
     return shown
-
-
-def _restored(review: Review, changed: Json, body: Json) -> Json:
-    if review.operation == "CREATE" and not review.target.subresource:
-        metadata = changed["metadata"]
-        for key in (*_SYSTEM_FIELDS, "namespace"):
-            if key in body["metadata"]:
-                metadata[key] = body["metadata"][key]
-        metadata.setdefault("name", body["metadata"].get("name", ""))
-        if "status" in review.target.kind.subresources and review.target.kind != NODE and "status" in body:
-            changed["status"] = body["status"]
-    return changed

@@ -1,8 +1,8 @@
 """The API of the embedded cluster, without HTTP: get, create, replace, edit and delete.
 
 The HTTP server and the controllers call the same functions. A write goes the way of the real API server: reset what
-the client may not set, fill in defaults, call admission, validate, and store if no other writer was faster. Nothing
-here waits unless a webhook is called, so all other writes happen in one step.
+the client may not set, fill in defaults, call admission for new objects, validate, and store. Only webhooks, which are
+called for new objects alone, are waited for, so all other writes happen in one step.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from typing import Protocol
 
 from kubemini import clock
 from kubemini.custom import CustomKind
-from kubemini.defaults import mark_deleted, prepare_create, prepare_update, set_defaults
+from kubemini.defaults import prepare_create, prepare_update, set_defaults
 from kubemini.kinds import DEFINITION, DEPLOYMENT, NAMESPACE, POD, Kind, Kinds
 from kubemini.pods import TERMINAL
 from kubemini.refusals import (
     Fault,
     Json,
-    Refusal,
     already_exists,
     bad_request,
     conflict,
@@ -32,7 +31,7 @@ from kubemini.refusals import (
     not_found,
 )
 from kubemini.store import Entry, Key, Store, key_of
-from kubemini.validation import DEFINITION_CLEANUP, check_metadata_types, find_faults
+from kubemini.validation import DEFINITION_CLEANUP, check_metadata_types, find_faults, malformed
 
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, so that no words come about
 _LONGEST_PREFIX = 58  # with the five letters of the suffix a generated name is a DNS label
@@ -71,31 +70,21 @@ class Deletion:
 
 
 @dataclass(frozen=True, slots=True)
-class Review:
-    """A write that admission decides about."""
+class Creation:
+    """A new object that admission decides about."""
 
-    operation: str
-    target: Target
+    kind: Kind
     body: Json
-    before: Json | None = None
     dry_run: bool = False
     name_generated: bool = False
     """Whether the API server made up the name; the real one does so after its webhooks, so they must not see it."""
 
 
 class Admission(Protocol):
-    """Changes or refuses what is written."""
+    """Changes or refuses what is created."""
 
-    async def admit(self, review: Review) -> Json:
+    async def admit(self, creation: Creation) -> Json:
         """The object to store; a Refusal if it is refused."""
-
-
-class NoAdmission:
-    """Admits everything unchanged."""
-
-    async def admit(self, review: Review) -> Json:
-        """The object as it is."""
-        return review.body
 
 
 @dataclass
@@ -104,7 +93,7 @@ class Api:
 
     store: Store = field(default_factory=Store)
     kinds: Kinds = field(default_factory=Kinds)
-    admission: Admission = field(default_factory=NoAdmission)
+    admission: Admission | None = None
 
     def find(self, kind: Kind, key: Key) -> Json | None:
         """An object, if it exists; the caller may change it."""
@@ -118,10 +107,12 @@ class Api:
     async def create(self, target: Target, body: Json, *, dry_run: bool = False) -> Json:
         """Create an object; `body` is used up."""
         kind = target.kind
-        body = {"apiVersion": kind.api_version, "kind": kind.name, **body}
-        metadata = self._checked_head(target, body)
+        body = _with_head(target, body)
+        metadata = body["metadata"]
         if metadata.get("resourceVersion"):
             raise bad_request("resourceVersion should not be set on objects to be created")
+        if target.name and metadata.setdefault("name", target.name) != target.name:
+            raise bad_request(f"the name of the object ({metadata['name']}) is not the name on the URL ({target.name})")
         self._check_namespace(kind, metadata)
         if isinstance(kind, CustomKind) and kind.terminating:
             why = "create not allowed while custom resource definition is terminating"
@@ -136,13 +127,9 @@ class Api:
         with _malformed_is_a_bad_request(kind):
             prepare_create(kind, body)
             set_defaults(kind, body)
-        review = Review("CREATE", target, body, dry_run=dry_run, name_generated=generated)
-        body = await self.admission.admit(review)
-        with _malformed_is_a_bad_request(kind):
-            set_defaults(kind, body)
-            faults = find_faults(kind, body, None, "")
-        if faults:
-            raise invalid(kind, body["metadata"].get("name", ""), faults)
+        if self.admission is not None:
+            body = await self.admission.admit(Creation(kind, body, dry_run, generated))
+        _complete(kind, body, None)
         self._check_namespace(kind, body["metadata"])  # it may have gone while a webhook was called
         if dry_run:
             if self.store.get(kind, key_of(body)) is not None:
@@ -152,9 +139,7 @@ class Api:
 
     async def replace(self, target: Target, body: Json, *, dry_run: bool = False) -> Json:
         """Replace an object by a new version."""
-        metadata = self._checked_head(target, body)
-        if not metadata.get("name"):
-            raise bad_request("name must be provided")
+        metadata = _with_head(target, body)["metadata"]
         entry = self._entry(target)
         if metadata.get("uid") and metadata["uid"] != entry.uid:
             why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {entry.uid}"
@@ -166,19 +151,33 @@ class Api:
         return await self.edit(target, lambda _: body, dry_run=dry_run)
 
     async def edit(self, target: Target, edit: Edit, *, dry_run: bool = False) -> Json:
-        """Make a new version from the newest one; again, if another writer was faster.
+        """Make a new version from the newest one.
 
         A new version that names a resourceVersion other than the newest is a conflict.
         """
-        for attempt in range(_ATTEMPTS):
-            entry = self._entry(target)
-            try:
-                return await self._write(target, entry, edit, dry_run=dry_run)
-            except Refusal as refusal:
-                lost_the_race = refusal.code == 409 and self.store.get(target.kind, target.key) is not entry
-                if not lost_the_race or attempt == _ATTEMPTS - 1:
-                    raise
-        raise AssertionError("the last attempt returns or raises")
+        kind, entry = target.kind, self._entry(target)
+        before = entry.object()
+        body = _with_head(target, edit(entry.object()))
+        self._check_identity(target, body["metadata"], entry)
+        with _malformed_is_a_bad_request(kind):
+            prepare_update(kind, body, before, target.subresource)
+        metadata = body["metadata"]
+        for key in _SET_BY_SERVER:
+            metadata.pop(key, None)
+            if key in before["metadata"]:
+                metadata[key] = before["metadata"][key]
+        metadata["resourceVersion"] = str(entry.version)
+        _complete(kind, body, before, target.subresource)
+        if body == before:
+            return body
+        if kind.generations and target.subresource != "status" and _generation_part(body) != _generation_part(before):
+            metadata["generation"] = before["metadata"].get("generation", 0) + 1
+        if dry_run:
+            return body
+        held = metadata.get("finalizers") or body.get("spec", {}).get("finalizers")
+        if entry.deleting and not held and not metadata.get("deletionGracePeriodSeconds"):
+            return self.store.delete(kind, body, entry.version).object()
+        return self.store.replace(kind, body, entry.version).object()
 
     async def delete(self, target: Target, deletion: Deletion = Deletion()) -> Json:  # noqa: B008  it is immutable
         """Delete an object, or mark it as deleted; returns its last or its current state."""
@@ -195,7 +194,6 @@ class Api:
                     "The object might have been deleted and then recreated"
                 )
                 raise conflict(target.kind, target.name, why)
-        await self.admission.admit(Review("DELETE", target, body, body, deletion.dry_run))
         grace = _grace_of(target.kind, body, deletion.grace)
         finalizers = _finalizers_of(target.kind, metadata, deletion)
         if entry.deleting:
@@ -214,42 +212,9 @@ class Api:
         if not entry.deleting or grace < metadata["deletionGracePeriodSeconds"]:
             metadata["deletionTimestamp"] = clock.stamp(clock.now() + timedelta(seconds=grace))
             metadata["deletionGracePeriodSeconds"] = grace
-        if target.kind.generations and not entry.deleting:
-            metadata["generation"] = metadata.get("generation", 0) + 1
-        mark_deleted(target.kind, body)
+        if target.kind == NAMESPACE:
+            body["status"]["phase"] = "Terminating"
         return self.store.replace(target.kind, body, entry.version).object()
-
-    async def _write(self, target: Target, entry: Entry, edit: Edit, *, dry_run: bool) -> Json:
-        kind, before = target.kind, entry.object()
-        body = edit(entry.object())
-        self._check_identity(target, body["metadata"], entry)
-        check_metadata_types(kind, body["metadata"])
-        with _malformed_is_a_bad_request(kind):
-            prepare_update(kind, body, before, target.subresource)
-            metadata = body["metadata"]
-            for key in _SET_BY_SERVER:
-                metadata.pop(key, None)
-                if key in before["metadata"]:
-                    metadata[key] = before["metadata"][key]
-            metadata["resourceVersion"] = str(entry.version)
-            set_defaults(kind, body)
-        body = await self.admission.admit(Review("UPDATE", target, body, before, dry_run))
-        with _malformed_is_a_bad_request(kind):
-            set_defaults(kind, body)
-            faults = find_faults(kind, body, before, target.subresource)
-        if faults:
-            raise invalid(kind, target.name, faults)
-        if body == before:
-            return body
-        metadata = body["metadata"]
-        if kind.generations and target.subresource != "status" and _generation_part(body) != _generation_part(before):
-            metadata["generation"] = before["metadata"].get("generation", 0) + 1
-        if dry_run:
-            return body
-        held = metadata.get("finalizers") or body.get("spec", {}).get("finalizers")
-        if entry.deleting and not held and not metadata.get("deletionGracePeriodSeconds"):
-            return self.store.delete(kind, body, entry.version).object()
-        return self.store.replace(kind, body, entry.version).object()
 
     def _entry(self, target: Target) -> Entry:
         entry = self.store.get(target.kind, target.key)
@@ -269,35 +234,6 @@ class Api:
                 break
         return True
 
-    def _checked_head(self, target: Target, body: Json) -> Json:
-        """The metadata of a body, completed from the request's path; refused if they contradict it."""
-        kind = target.kind
-        if body.get("metadata") is None:
-            body["metadata"] = {}
-        for key in ("metadata", "spec", "status"):
-            if not isinstance(body.get(key) or {}, dict):
-                raise bad_request(f"the body is not a {kind.name}: its {key} must be an object")
-        for key in ("namespace", "name", "generateName"):
-            if not isinstance(body["metadata"].get(key) or "", str):
-                raise bad_request(f"the body is not a {kind.name}: metadata.{key} must be a string")
-        for key, wanted in (("apiVersion", kind.api_version), ("kind", kind.name)):
-            if body.setdefault(key, wanted) != wanted:
-                raise bad_request(f"the {key} in the data ({body[key]}) does not match the expected {key} ({wanted})")
-        metadata: Json = body["metadata"]
-        check_metadata_types(kind, metadata)
-        for key, wanted in (("namespace", target.namespace if kind.namespaced else ""), ("name", target.name)):
-            given = metadata.get(key) or ""
-            if wanted and given and given != wanted:
-                raise bad_request(
-                    f"the {key} of the provided object does not match the {key} sent on the request: "
-                    f"{given!r} is not {wanted!r}"
-                )
-            if key == "namespace" and given and not kind.namespaced:
-                raise bad_request(f"{kind.name} has no namespace, but metadata.namespace is {given!r}")
-            if wanted:
-                metadata[key] = wanted
-        return metadata
-
     def _check_namespace(self, kind: Kind, metadata: Json) -> None:
         """Refuse new objects in a namespace that does not exist or is being deleted."""
         if not kind.namespaced:
@@ -314,7 +250,7 @@ class Api:
         """Refuse a new version of another object, or of an older version."""
         if metadata.get("name") != target.name:
             given = metadata.get("name")
-            raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({target.name})")
+            raise bad_request(f"the name of the object ({given}) is not the name on the URL ({target.name})")
         uid = metadata.get("uid")
         if uid and uid != entry.uid:
             fault = Fault("metadata.uid", "Invalid value", "field is immutable", uid)
@@ -324,14 +260,45 @@ class Api:
             raise conflict(target.kind, target.name)
 
 
+def _with_head(target: Target, body: Json) -> Json:
+    """A body that begins with what it is, as the store keeps it; refused if it is something else, or malformed."""
+    kind = target.kind
+    head = {"apiVersion": body.get("apiVersion") or kind.api_version, "kind": body.get("kind") or kind.name}
+    if head != {"apiVersion": kind.api_version, "kind": kind.name}:
+        raise bad_request(
+            f"the object is a {head['kind']} of {head['apiVersion']}, not a {kind.name} of {kind.api_version}"
+        )
+    body = {**head, **body, **head}
+    metadata = body["metadata"] = body.get("metadata") or {}
+    for key in ("metadata", "spec", "status"):
+        if not isinstance(body.get(key) or {}, dict):
+            raise malformed(kind, f"{key} must be an object")
+    check_metadata_types(kind, metadata)
+    place = target.namespace if kind.namespaced else ""
+    given = metadata.get("namespace") or place
+    if given != place and (place or not kind.namespaced):
+        raise bad_request(f"the namespace of the object ({given}) is not the namespace on the URL ({place})")
+    if place:
+        metadata["namespace"] = place
+    return body
+
+
+def _complete(kind: Kind, body: Json, before: Json | None, subresource: str = "") -> None:
+    """Fill in the defaults of an object, and refuse it if it is not valid."""
+    with _malformed_is_a_bad_request(kind):
+        set_defaults(kind, body)
+        faults = find_faults(kind, body, before, subresource)
+    if faults:
+        raise invalid(kind, body["metadata"].get("name", ""), faults)
+
+
 @contextlib.contextmanager
 def _malformed_is_a_bad_request(kind: Kind) -> Iterator[None]:
     """Built-in kinds have no schema here: a field of the wrong type shows when a default or a check looks at it."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        shown = f'{kind.name} in version "{kind.version}" cannot be handled as a {kind.name}'
-        raise bad_request(f"{shown}: {type(error).__name__}: {error}") from error
+        raise malformed(kind, f"{type(error).__name__}: {error}") from error
 
 
 def _grace_of(kind: Kind, body: Json, asked: int | None) -> int:

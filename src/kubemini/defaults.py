@@ -122,12 +122,6 @@ def set_defaults(kind: Kind, body: Json) -> None:
         default(body)
 
 
-def mark_deleted(kind: Kind, body: Json) -> None:
-    """Say in the status of an object that it is being deleted."""
-    if kind == NAMESPACE:
-        body["status"]["phase"] = "Terminating"
-
-
 def _spec_and_status(body: Json, **counts: int) -> Json:
     """The spec of an object, which has a status, too, with these counts."""
     spec: Json = body.setdefault("spec", {})

@@ -1,8 +1,7 @@
 """Events: those that the scheduler, the kubelets and the controllers emit, and the two forms of all Events.
 
-A repeated message counts up instead of filling the store, and so do many messages with one reason, as client-go
-combines them. Events are kept in the form of the core group; `shown` and `stored` convert them to and from
-events.k8s.io.
+A repeated message counts up instead of filling the store. Events are kept in the form of the core group; `shown` and
+`stored` convert them to and from events.k8s.io.
 """
 
 from __future__ import annotations
@@ -27,8 +26,6 @@ _CORE_NAMES = {
 """What the core group calls the fields of events.k8s.io."""
 _NEW_NAMES = {core: new for new, core in _CORE_NAMES.items()}
 _REMEMBERED = 4096
-_ALIKE = 10
-"""How many different messages one object gets for one reason, before they are combined into one event."""
 
 
 def shown(event: Json) -> Json:
@@ -50,20 +47,17 @@ class EventRecorder:
         self._store = store
         self._component = component
         self._said: OrderedDict[tuple[str, str, str], Key] = OrderedDict()
-        self._alike: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     def say(self, about: Json, reason: str, message: str, *, warning: bool = False) -> None:
         """Record what happened to an object."""
         metadata = about["metadata"]
         said = (metadata["uid"], reason, message)
         now = clock.stamp(clock.now())
-        if said not in self._said and self._count_alike(said[:2]) > _ALIKE:
-            said, message = (*said[:2], ""), f"(combined from similar events): {message}"
         entry = self._store.get(CORE_EVENT, self._said[said]) if said in self._said else None
         if entry is not None:
             event = entry.object()
             event["count"] += 1
-            event |= {"lastTimestamp": now, "message": message}
+            event["lastTimestamp"] = now
             self._store.replace(CORE_EVENT, event, entry.version)
             return
         namespace = metadata.get("namespace") or "default"
@@ -98,9 +92,3 @@ class EventRecorder:
         self._said[said] = self._store.create(CORE_EVENT, event).key
         if len(self._said) > _REMEMBERED:
             self._said.popitem(last=False)
-
-    def _count_alike(self, sort: tuple[str, str]) -> int:
-        count = self._alike[sort] = self._alike.pop(sort, 0) + 1
-        if len(self._alike) > _REMEMBERED:
-            self._alike.popitem(last=False)
-        return count

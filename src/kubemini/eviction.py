@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kubemini import clock
-from kubemini.api import Api, Deletion, Review, Target
+from kubemini.api import Api, Deletion, Target
 from kubemini.conditions import set_pod_condition
 from kubemini.kinds import BUDGET, POD
 from kubemini.pods import TERMINAL
-from kubemini.refusals import Json, Refusal, bad_request, conflict, not_found
+from kubemini.refusals import Json, Refusal, conflict, not_found
 from kubemini.selectors import label_selector
 from kubemini.store import Entry
 
@@ -21,16 +21,8 @@ _VIOLATED = "Cannot evict pod as it would violate the pod's disruption budget."
 _TWO = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 
 
-async def evict(api: Api, target: Target, eviction: Json, *, dry_run: bool = False) -> Json:
+async def evict(api: Api, pod: Target, deletion: Deletion) -> Json:
     """Evict a pod, or refuse to; the answer is a Status."""
-    metadata = eviction.setdefault("metadata", {})
-    if metadata.get("name") != target.name:
-        raise bad_request("name in URL does not match name in Eviction object")
-    deletion = _deletion(eviction.get("deleteOptions") or {}, dry_run=dry_run)
-    pod = Target(POD, target.namespace, target.name, "eviction")
-    body: Json = {"apiVersion": "policy/v1", "kind": "Eviction"} | eviction
-    metadata["namespace"] = target.namespace
-    await api.admission.admit(Review("CREATE", pod, body, dry_run=deletion.dry_run))
     entry = api.store.get(POD, pod.key)
     if entry is None:
         raise not_found(POD, pod.name)
@@ -41,7 +33,7 @@ async def evict(api: Api, target: Target, eviction: Json, *, dry_run: bool = Fal
         # It must still be the unready pod that was read: a pod that has become ready counts.
         deletion = replace(deletion, version=deletion.version or str(entry.version))
     elif budgets:
-        await _charge(api, target, budgets[0], dry_run=deletion.dry_run)
+        await _charge(api, pod, budgets[0], dry_run=deletion.dry_run)
     await _delete(api, pod, deletion)
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
@@ -75,17 +67,6 @@ async def _charge(api: Api, target: Target, budget: Json, *, dry_run: bool) -> N
         status = body["status"]
         status["disruptionsAllowed"] -= 1
         status.setdefault("disruptedPods", {})[target.name] = clock.stamp(clock.now())
-        if status["disruptionsAllowed"] == 0:
-            exhausted = {
-                "type": "DisruptionAllowed",
-                "status": "False",
-                "reason": "InsufficientPods",
-                "message": "",
-                "observedGeneration": status.get("observedGeneration", 0),
-                "lastTransitionTime": clock.stamp(clock.now()),
-            }
-            others = [each for each in status.get("conditions", ()) if each["type"] != exhausted["type"]]
-            status["conditions"] = [*others, exhausted]
         return body
 
     if dry_run:
@@ -95,19 +76,16 @@ async def _charge(api: Api, target: Target, budget: Json, *, dry_run: bool) -> N
 
 
 def _check(budget: Json) -> None:
-    name, status = budget["metadata"]["name"], budget["status"]
+    status = budget["status"]
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
-        raise _violated(f"The disruption budget {name} is still being processed by the server.", retryAfterSeconds=10)
-    if status["disruptionsAllowed"] > 0:
-        return
-    wanted, there = status["desiredHealthy"], status["currentHealthy"]
-    if there <= wanted:
-        raise _violated(f"The disruption budget {name} needs {wanted} healthy pods and has {there} currently")
-    raise _violated(f"The disruption budget {name} does not allow evicting pods currently")
+        raise _violated("is still being processed by the server.", budget, retryAfterSeconds=10)
+    if status["disruptionsAllowed"] <= 0:
+        wanted, there = status["desiredHealthy"], status["currentHealthy"]
+        raise _violated(f"needs {wanted} healthy pods and has {there} currently", budget)
 
 
-def _violated(why: str, **details: int) -> Refusal:
-    cause = {"reason": "DisruptionBudget", "message": why}
+def _violated(why: str, budget: Json, **details: int) -> Refusal:
+    cause = {"reason": "DisruptionBudget", "message": f"The disruption budget {budget['metadata']['name']} {why}"}
     return Refusal(429, "TooManyRequests", _VIOLATED, {"causes": [cause], **details})
 
 
@@ -127,17 +105,3 @@ async def _delete(api: Api, pod: Target, deletion: Deletion) -> None:
         if deletion.version:
             deletion = replace(deletion, version=marked["metadata"]["resourceVersion"])
     await api.delete(pod, deletion)
-
-
-def _deletion(options: Json, *, dry_run: bool) -> Deletion:
-    preconditions = options.get("preconditions") or {}
-    inner = options.get("dryRun") or []
-    if inner not in ([], ["All"]):
-        raise bad_request(f'dryRun: Unsupported value: {inner}: supported values: "All"')
-    return Deletion(
-        options.get("gracePeriodSeconds"),
-        preconditions.get("uid") or "",
-        preconditions.get("resourceVersion") or "",
-        options.get("propagationPolicy") or "Background",
-        dry_run or bool(inner),
-    )

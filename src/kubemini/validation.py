@@ -24,24 +24,15 @@ from kubemini.kinds import (
     STATEFUL_SET,
     Kind,
 )
-from kubemini.refusals import Fault, Json, bad_request
+from kubemini.refusals import Fault, Json, Refusal, bad_request
 from kubemini.selectors import is_empty, label_selector
 
 DEFINITION_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 """The finalizer that holds a definition until its objects are gone."""
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
-_SUBDOMAIN_RULE = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
-    f"and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
-)
-_LABEL_RULE = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end "
-    f"with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
-)
 _is_label = re.compile(_LABEL, re.ASCII).fullmatch
-_is_subdomain = re.compile(_SUBDOMAIN, re.ASCII).fullmatch
+_is_subdomain = re.compile(rf"{_LABEL}(\.{_LABEL})*", re.ASCII).fullmatch
 _NAMED_BY_LABEL = (NAMESPACE, SERVICE, STATEFUL_SET)
 
 _WORKLOADS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET)
@@ -53,15 +44,23 @@ _UNCHANGEABLE = (
 )
 
 
+def malformed(kind: Kind, why: str) -> Refusal:
+    """The refusal of an object that has not the form of its kind."""
+    return bad_request(f'{kind.name} in version "{kind.version}" cannot be handled as a {kind.name}: {why}')
+
+
 def check_metadata_types(kind: Kind, metadata: Json) -> None:
     """Refuse metadata that the store could not index."""
+    for key in ("namespace", "name", "generateName", "uid", "resourceVersion"):
+        if not isinstance(metadata.get(key) or "", str):
+            raise malformed(kind, f"metadata.{key} must be a string")
     for key in ("labels", "annotations"):
         values = metadata.get(key) or {}
         if not isinstance(values, dict) or not all(isinstance(each, str) for each in values.values()):
-            raise _malformed(kind, f"metadata.{key} must be a map of strings")
+            raise malformed(kind, f"metadata.{key} must be a map of strings")
     for key in ("finalizers", "ownerReferences"):
         if not isinstance(metadata.get(key) or [], list):
-            raise _malformed(kind, f"metadata.{key} must be a list")
+            raise malformed(kind, f"metadata.{key} must be a list")
 
 
 def find_faults(kind: Kind, body: Json, before: Json | None, subresource: str) -> list[Fault]:
@@ -74,27 +73,15 @@ def find_faults(kind: Kind, body: Json, before: Json | None, subresource: str) -
     return found
 
 
-def name_fault(kind: Kind, name: str, path: str = "metadata.name") -> Fault | None:
-    """What is wrong with the name of an object."""
-    if kind == CORE_EVENT:
-        return None
-    if kind in _NAMED_BY_LABEL and (len(name) > 63 or not _is_label(name)):
-        return Fault(path, "Invalid value", _LABEL_RULE, name)
-    if len(name) > 253 or not _is_subdomain(name):
-        return Fault(path, "Invalid value", _SUBDOMAIN_RULE, name)
-    return None
-
-
-def _malformed(kind: Kind, why: str) -> Exception:
-    return bad_request(f'{kind.name} in version "{kind.version}" cannot be handled as a {kind.name}: {why}')
-
-
 def _metadata_faults(kind: Kind, metadata: Json, before: Json | None) -> Iterator[Fault]:
     name = metadata.get("name", "")
     if not name:
         yield Fault("metadata.name", "Required value", "name or generateName is required")
-    elif before is None and (fault := name_fault(kind, name)):
-        yield fault
+    elif before is None and kind != CORE_EVENT:
+        longest, is_fine = (63, _is_label) if kind in _NAMED_BY_LABEL else (253, _is_subdomain)
+        if len(name) > longest or not is_fine(name):
+            why = f"must be lower case letters, digits, '-' or '.', and at most {longest} of them"
+            yield Fault("metadata.name", "Invalid value", why, name)
     for number, owner in enumerate(metadata.get("ownerReferences") or ()):
         for key in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(key):

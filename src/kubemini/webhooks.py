@@ -1,15 +1,14 @@
-"""Mutating webhooks: which are called about a write, what they are sent, and what the answer does to the object.
+"""Mutating webhooks: which are called about a new object, what they are sent, and what the answer does to the object.
 
-`admission` calls `admit` after its own steps. Webhooks are called in the order of their configurations' names, over TLS
-verified with their own CA, by URL. A webhook behind a Service cannot be called, because the embedded cluster has no
-network for Services; it fails like one that is down. The failurePolicy decides what a failure does. No webhook is
-called twice about one write (`reinvocationPolicy`).
+`admission` calls `admit` after its own steps; webhooks are not told of changes and deletions. They are called in the
+order of their configurations' names, over TLS verified with their own CA, by URL. One behind a Service cannot be
+called, because the embedded cluster has no network for Services; it fails like one that is down. The failurePolicy
+decides what a failure does. No webhook is called twice about one object (`reinvocationPolicy`).
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import copy
 import json
 import logging
@@ -20,18 +19,17 @@ from functools import lru_cache
 
 import aiohttp
 
-from kubemini.api import Review
-from kubemini.kinds import MUTATING_WEBHOOKS, NAMESPACE
+from kubemini.api import Creation
+from kubemini.kinds import MUTATING_WEBHOOKS, NAMESPACE, Kind
 from kubemini.patches import PatchFailed, apply_json_patch
 from kubemini.refusals import Json, Refusal
-from kubemini.selectors import is_empty, label_selector
+from kubemini.selectors import label_selector
 from kubemini.store import Store
 from rescheduler.cluster.tls import verifying_as_go
 
 _log = logging.getLogger(__name__)
 _USER = {"username": "system:admin", "groups": ["system:masters", "system:authenticated"]}
 _LONGEST_QUOTE = 200
-_INVALID = "received invalid webhook response:"
 
 
 class WebhookFailed(Exception):  # noqa: N818  an outcome, which a policy decides about
@@ -51,15 +49,16 @@ class Webhooks:
             await self._session.close()
             self._session = None
 
-    def concern(self, review: Review) -> bool:
+    def concern(self, creation: Creation) -> bool:
         """Whether any webhook would be called."""
-        return any(True for _ in self._matching(review, review.body))
+        return any(True for _ in self._matching(creation.kind, creation.body))
 
-    async def admit(self, review: Review, body: Json) -> Json:
+    async def admit(self, creation: Creation, body: Json) -> Json:
         """The object as webhooks change it; a Refusal if one of them denies it."""
-        for hook in self._matching(review, body):
+        for hook in self._matching(creation.kind, body):
             try:
-                body = _apply_answer(hook["name"], review, body, await self._call(hook, review, body))
+                response = await self._call(hook, _request(creation, body))
+                body = _apply_answer(hook["name"], body, response)
             except WebhookFailed as failed:
                 why = f'failed calling webhook "{hook["name"]}": {failed}'
                 if hook["failurePolicy"] != "Ignore":
@@ -67,42 +66,28 @@ class Webhooks:
                 _log.warning("%s; its failure policy lets the request through", why)
         return body
 
-    def _matching(self, review: Review, body: Json) -> Iterator[Json]:
-        if review.target.kind.group == MUTATING_WEBHOOKS.group:
-            return  # else a broken webhook could not be taken away
+    def _matching(self, kind: Kind, body: Json) -> Iterator[Json]:
+        if kind == MUTATING_WEBHOOKS:
+            return
         for entry in self._store.entries(MUTATING_WEBHOOKS):
             for hook in entry.object().get("webhooks", ()):
-                if self._matches(hook, review, body):
+                if self._matches(hook, kind, body):
                     yield hook
 
-    def _matches(self, hook: Json, review: Review, body: Json) -> bool:
-        if not any(_rule_matches(rule, review) for rule in hook.get("rules", ())):
+    def _matches(self, hook: Json, kind: Kind, body: Json) -> bool:
+        if not any(_rule_matches(rule, kind) for rule in hook.get("rules", ())):
             return False
-        kind = review.target.kind
-        if not is_empty(hook["namespaceSelector"]) and (kind.namespaced or kind == NAMESPACE):
-            selector = label_selector(hook["namespaceSelector"])
-            if selector is None or not selector.matches(self._namespace_labels(review, body)):
+        if kind.namespaced:
+            namespace = self._store.get(NAMESPACE, ("", body["metadata"].get("namespace", "")))
+            if not _selects(hook["namespaceSelector"], namespace.labels if namespace else {}):
                 return False
-        if is_empty(hook["objectSelector"]):
-            return True
-        selector = label_selector(hook["objectSelector"])
-        candidates = [each for each in (body, review.before) if each is not None]
-        return selector is not None and any(selector.matches(each["metadata"].get("labels", {})) for each in candidates)
+        return _selects(hook["objectSelector"], body["metadata"].get("labels", {}))
 
-    def _namespace_labels(self, review: Review, body: Json) -> dict[str, str]:
-        if review.target.kind == NAMESPACE and review.operation != "DELETE":
-            labels: dict[str, str] = body["metadata"].get("labels", {})
-            return labels
-        name = review.target.name if review.target.kind == NAMESPACE else body["metadata"].get("namespace", "")
-        entry = self._store.get(NAMESPACE, ("", name))
-        return entry.labels if entry else {}
-
-    async def _call(self, hook: Json, review: Review, body: Json) -> Json:
+    async def _call(self, hook: Json, request: Json) -> Json:
         """Call a webhook; the answer is the `response` of its AdmissionReview."""
         client, seconds = hook["clientConfig"], hook["timeoutSeconds"]
         if "url" not in client:
             raise WebhookFailed("failed to call webhook: the embedded cluster has no network for Services")
-        request = _request(review, body)
         try:
             async with self._open_session().post(
                 client["url"],
@@ -128,79 +113,68 @@ class Webhooks:
         return self._session
 
 
-def _rule_matches(rule: Json, review: Review) -> bool:
-    kind, subresource = review.target.kind, review.target.subresource
+def _rule_matches(rule: Json, kind: Kind) -> bool:
     if rule["scope"] != "*" and (rule["scope"] == "Namespaced") != kind.namespaced:
         return False
-    for key, wanted in (("operations", review.operation), ("apiGroups", kind.group), ("apiVersions", kind.version)):
-        if "*" not in rule[key] and wanted not in rule[key]:
-            return False
-    for each in rule["resources"]:
-        resource, _, sub = each.partition("/")
-        if resource in ("*", kind.plural) and sub in ("*", subresource):
-            return True
-    return False
+    about = {"operations": "CREATE", "apiGroups": kind.group, "apiVersions": kind.version, "resources": kind.plural}
+    return all("*" in rule[key] or wanted in rule[key] for key, wanted in about.items())
 
 
-def _request(review: Review, body: Json) -> Json:
+def _selects(selector: Json, labels: dict[str, str]) -> bool:
+    found = label_selector(selector)
+    return found is not None and found.matches(labels)
+
+
+def _request(creation: Creation, body: Json) -> Json:
     """The `request` of an AdmissionReview, as the real API server sends it."""
-    kind, target = review.target.kind, review.target
-    group, _, version = body["apiVersion"].rpartition("/")
-    shown = {"group": group, "version": version, "kind": body["kind"]}  # an Eviction, for `pods/eviction`
+    kind, metadata = creation.kind, body["metadata"]
+    shown = {"group": kind.group, "version": kind.version, "kind": kind.name}
     resource = {"group": kind.group, "version": kind.version, "resource": kind.plural}
-    options: Json = {"kind": f"{review.operation.capitalize()}Options", "apiVersion": "meta.k8s.io/v1"}
-    request: Json = {
+    dry_run = {"dryRun": ["All"]} if creation.dry_run else {}
+    request = {
         "uid": str(uuid.uuid4()),
         "kind": shown,
         "resource": resource,
         "requestKind": shown,
         "requestResource": resource,
-        "operation": review.operation,
+        "operation": "CREATE",
         "userInfo": _USER,
-        "object": None if review.operation == "DELETE" else body,
-        "oldObject": review.before,
-        "dryRun": review.dry_run,
-        "options": options | ({"dryRun": ["All"]} if review.dry_run else {}),
+        "object": body,
+        "oldObject": None,
+        "dryRun": creation.dry_run,
+        "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"} | dry_run,
     }
-    if target.subresource:
-        request["subResource"] = request["requestSubResource"] = target.subresource
-    if name := body["metadata"].get("name") or target.name:
-        request["name"] = name
-    if namespace := body["metadata"].get("namespace") or target.namespace:
-        request["namespace"] = namespace
-    return request
+    return request | {key: metadata[key] for key in ("name", "namespace") if metadata.get(key)}
 
 
 def _response_of(text: str, uid: str) -> Json:
     """The response in an answer, if it is a valid one to this request."""
     try:
         review = json.loads(text)
-    except ValueError as error:
-        raise WebhookFailed(f"failed to call webhook: couldn't get version/kind; json parse error: {error}") from None
-    response = review.get("response") if isinstance(review, dict) else None
-    if not isinstance(response, dict):
-        raise WebhookFailed(f"{_INVALID} webhook response was absent")
-    if response.get("uid") != uid:
-        raise WebhookFailed(f'{_INVALID} expected response.uid="{uid}", got "{response.get("uid", "")}"')
-    if (review.get("apiVersion"), review.get("kind")) != ("admission.k8s.io/v1", "AdmissionReview"):
-        raise WebhookFailed(f"{_INVALID} expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview")
-    if bool(response.get("patch")) != bool(response.get("patchType")):
-        raise WebhookFailed(f"{_INVALID} response.patch and response.patchType go together")
-    if response.get("patchType", "JSONPatch") != "JSONPatch":
-        raise WebhookFailed(f'unsupported patch type "{response["patchType"]}"')
+        response: Json = review["response"]
+        is_sound = (
+            (review["apiVersion"], review["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+            and response["uid"] == uid
+            and bool(response.get("patch")) == bool(response.get("patchType"))
+            and response.get("patchType", "JSONPatch") == "JSONPatch"
+        )
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise WebhookFailed(f"received invalid webhook response: {type(error).__name__}: {error}") from None
+    if not is_sound:
+        raise WebhookFailed(f"received invalid webhook response: {text[:_LONGEST_QUOTE]}")
     return response
 
 
-def _apply_answer(name: str, review: Review, body: Json, response: Json) -> Json:
+def _apply_answer(name: str, body: Json, response: Json) -> Json:
     """The object as an answer wants it."""
     if response.get("allowed") is not True:
         raise _denied(name, response.get("status") or {})
-    operations = _operations(response["patch"]) if response.get("patch") else []
-    if not operations:
+    if not response.get("patch"):
         return body
-    if review.operation == "DELETE":
-        why = "attempted to modify the object, which is not supported for this operation"
-        raise _internal(f'admission webhook "{name}" {why}')
+    try:
+        operations = json.loads(base64.b64decode(str(response["patch"]), validate=True))
+    except ValueError as error:
+        raise WebhookFailed(f"received undecodable patch in webhook response: {error}") from None
     # No failure policy excuses a patch that does not fit the object.
     try:
         changed = apply_json_patch(operations, copy.deepcopy(body))
@@ -210,17 +184,6 @@ def _apply_answer(name: str, review: Review, body: Json, response: Json) -> Json
         if not isinstance(changed.get(part), dict):
             raise _internal(f'admission webhook "{name}" has patched away the {part} of the object')
     return changed
-
-
-def _operations(patch: object) -> list[Json]:
-    """The operations of a patch, which comes as base64 text."""
-    try:
-        operations = json.loads(base64.b64decode(str(patch), validate=True))
-    except (binascii.Error, ValueError) as error:
-        raise WebhookFailed(f"received undecodable patch in webhook response: {error}") from None
-    if not isinstance(operations, list) or not all(isinstance(each, dict) for each in operations):
-        raise WebhookFailed("received undecodable patch in webhook response: it is no list of operations")
-    return operations
 
 
 def _denied(name: str, status: Json) -> Refusal:

@@ -31,7 +31,7 @@ PAUSE = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [STATE
 APPROVE = {"apiGroups": ["rescheduler.io"], "resources": ["podmigrations"], "verbs": ["patch"]}
 MIGRATE = {"apiGroups": ["rescheduler.io"], "resources": ["podmigrations"], "verbs": ["create"]}
 REAL = pytest.mark.parametrize("cluster", [pytest.param("real", marks=pytest.mark.cluster)], indirect=True)
-"""What only the real cluster can show: its key can be had and new tokens be made of old ones, and kubectl makes some."""
+"""What only the real cluster can show: its key can be had, new tokens be made of old ones, and kubectl makes some."""
 NOBODY = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJub2JvZHkifQ.bm8"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 

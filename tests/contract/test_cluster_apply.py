@@ -46,15 +46,6 @@ def test_lists_with_keys_are_merged_item_by_item(space: Space) -> None:
     assert [each["name"] for each in applied["spec"]["template"]["spec"]["containers"]] == ["main", "side"]
 
 
-def test_an_apply_must_say_who_applies_and_what_it_is(space: Space) -> None:
-    with refusal(422, "Invalid") as refused:
-        space.api.patch(space.path("Lease", "held"), lease("held"), "apply")
-    assert refused.fields == ["fieldManager"]
-    without_kind = {key: value for key, value in lease("held").items() if key != "kind"}
-    with refusal(400, "BadRequest"):
-        space.api.patch(space.path("Lease", "held", fieldManager="us"), without_kind, "apply")
-
-
 def test_an_apply_for_another_version_conflicts(space: Space) -> None:
     old = apply(space, lease("held"))["metadata"]["resourceVersion"]
     apply(space, lease("held", labels={"a": "1"}))

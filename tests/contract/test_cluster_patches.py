@@ -100,9 +100,6 @@ def test_a_strategic_patch_merges_finalizers_as_a_set(space: Space) -> None:
         "Lease", "held", {"metadata": {"finalizers": ["contract.test/c", "contract.test/a"]}}, "strategic"
     )
     assert sorted(patched["metadata"]["finalizers"]) == ["contract.test/a", "contract.test/b", "contract.test/c"]
-    gone = {"metadata": {"$deleteFromPrimitiveList/finalizers": ["contract.test/b"]}}
-    patched = space.patch("Lease", "held", gone, "strategic")
-    assert sorted(patched["metadata"]["finalizers"]) == ["contract.test/a", "contract.test/c"]
     space.patch("Lease", "held", {"metadata": {"finalizers": None}})
 
 

@@ -260,15 +260,3 @@ def test_a_dry_run_says_so_to_the_webhook(space: Space, authority: Authority) ->
         made = space.create(gated("dry"), dryRun="All")
     assert made["metadata"]["labels"]["touched"] == "yes"
     assert [asked["dryRun"] for asked in requests(server)] == [True]
-
-
-def test_a_webhook_may_ask_for_updates_too(space: Space, authority: Authority) -> None:
-    rules = [PODS | {"operations": ["CREATE", "UPDATE"]}]
-    with webhook(space, authority, allowed, rules=rules) as server:
-        space.create(gated("changing"))
-        space.patch("Pod", "changing", {"metadata": {"labels": {"a": "b"}}})
-        space.patch_status("Pod", "changing", {"nominatedNodeName": "nowhere"})  # pods/status is not pods
-    asked = requests(server)
-    assert [each["operation"] for each in asked] == ["CREATE", "UPDATE"]
-    assert "a" not in asked[1]["oldObject"]["metadata"]["labels"]
-    assert asked[1]["object"]["metadata"]["labels"]["a"] == "b"

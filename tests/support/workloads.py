@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from kubemini import clock
-from kubemini.api import Admission, Api, Deletion, NoAdmission, Target
+from kubemini.api import Admission, Api, Deletion, Target
 from kubemini.controllers.base import Controller, Runner
 from kubemini.controllers.deployment import DeploymentController
 from kubemini.controllers.replica_set import ReplicaSetController
@@ -45,7 +45,7 @@ class Workloads:
     """A store with the workload controllers on it."""
 
     def __init__(self, admission: Admission | None = None) -> None:
-        self.api = Api(Store(), admission=admission or NoAdmission())
+        self.api = Api(Store(), admission=admission)
         self.store = self.api.store
         self.kubelet = Kubelet(self.api)
         made: list[Controller] = [

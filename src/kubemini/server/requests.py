@@ -31,7 +31,6 @@ _SUBRESOURCE_METHODS = {
 _COLLECTION_VERBS = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 _OBJECT_VERBS = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _PROPAGATIONS = ("Foreground", "Background", "Orphan")
-_META = "meta.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class ListOptions:
     fields: str = ""
     limit: int = 0
     token: str = ""
-    version: int | None = None
+    version: int = 0
     watch: bool = False
     seconds: int = 0
     bookmarks: bool = False
@@ -78,7 +77,6 @@ class WriteOptions:
     """How an object is written."""
 
     dry_run: bool = False
-    manager: str = ""
     strict: bool = False
     """Whether fields that a custom kind does not have are refused."""
 
@@ -109,57 +107,48 @@ def place_of(kinds: Kinds, path: list[str]) -> Place | None:
 
 def list_options(query: Query) -> ListOptions:
     """The options of a list or a watch."""
-    given = query.get("resourceVersion", "")
     options = ListOptions(
         labels=query.get("labelSelector", ""),
         fields=query.get("fieldSelector", ""),
-        limit=max(_integer(query, "limit"), 0),
+        limit=_integer(query, "limit"),
         token=query.get("continue", ""),
-        version=_version(given) if given else None,
+        version=_integer(query, "resourceVersion"),
         watch=_flag(query, "watch"),
-        seconds=max(_integer(query, "timeoutSeconds"), 0),
+        seconds=_integer(query, "timeoutSeconds"),
         bookmarks=_flag(query, "allowWatchBookmarks"),
         initial=_flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None,
     )
     match = query.get("resourceVersionMatch", "")
-    if options.initial is not None and match != "NotOlderThan":
-        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        fault = Fault("resourceVersionMatch", "Forbidden", why)
-        raise invalid(Kind(_META, "v1", "ListOptions", "listoptions"), "", [fault])
-    if match not in ("", "NotOlderThan"):
-        raise bad_request(f"resourceVersionMatch {match} is not supported by the embedded cluster")
+    if match not in ("", "NotOlderThan") or (options.initial is not None and not match):
+        raise _wrong_option("resourceVersionMatch", match)
     return options
 
 
 def write_options(query: Query) -> WriteOptions:
     """The options of a create, an update or a patch."""
     strict = query.get("fieldValidation") == "Strict"
-    dry_run = _is_dry_run([query["dryRun"]] if "dryRun" in query else [])
-    return WriteOptions(dry_run, query.get("fieldManager", ""), strict)
+    return WriteOptions(_is_dry_run(query.get("dryRun")), strict)
 
 
-def deletion_of(kind: Kind, query: Query, body: Json | None) -> Deletion:
-    """How to delete an object: by the body if there is one, else by the query."""
-    options = body or {}
-    if body is None:
-        options = {key: query[key] for key in ("propagationPolicy",) if key in query}
-        if "gracePeriodSeconds" in query:
-            options["gracePeriodSeconds"] = _integer(query, "gracePeriodSeconds")
-        if "dryRun" in query:
-            options["dryRun"] = [query["dryRun"]]
+def deletion_of(kind: Kind, query: Query, options: Json) -> Deletion:
+    """How to delete an object: by the DeleteOptions in the body, else by the query."""
     # Jobs are older than the garbage collector: their pods are kept unless the client asks otherwise.
-    propagation = options.get("propagationPolicy") or ("Orphan" if kind.resource == JOB.resource else "Background")
+    usual = "Orphan" if kind.resource == JOB.resource else "Background"
+    propagation = options.get("propagationPolicy") or query.get("propagationPolicy") or usual
     if propagation not in _PROPAGATIONS:
-        supported = ", ".join(f'"{each}"' for each in _PROPAGATIONS)
-        fault = Fault("propagationPolicy", "Unsupported value", f"supported values: {supported}", propagation)
-        raise invalid(Kind(_META, "v1", "DeleteOptions", "deleteoptions"), "", [fault])
+        raise _wrong_option("propagationPolicy", propagation)
+    grace = options.get("gracePeriodSeconds")
+    if grace is None and "gracePeriodSeconds" in query:
+        grace = _integer(query, "gracePeriodSeconds")
     preconditions = options.get("preconditions") or {}
+    if not isinstance(preconditions, dict) or not isinstance(grace or 0, int):
+        raise _wrong_option("preconditions, gracePeriodSeconds", options)
     return Deletion(
-        grace=options.get("gracePeriodSeconds"),
+        grace=grace,
         uid=preconditions.get("uid") or "",
         version=preconditions.get("resourceVersion") or "",
         propagation=propagation,
-        dry_run=_is_dry_run(options.get("dryRun") or []),
+        dry_run=_is_dry_run(options.get("dryRun")) or _is_dry_run(query.get("dryRun")),
     )
 
 
@@ -177,9 +166,9 @@ async def object_body(request: web.Request, kind: str) -> Json:
     return decode_object(await raw_body(request), content_type(request), kind)
 
 
-async def optional_body(request: web.Request, kind: str) -> Json | None:
-    """The same, where there may be no body."""
-    return await object_body(request, kind) if await raw_body(request) else None
+async def deletion_body(request: web.Request) -> Json:
+    """The DeleteOptions in a body, or none where there is no body."""
+    return await object_body(request, "DeleteOptions") if await raw_body(request) else {}
 
 
 def decode_object(raw: bytes, encoding: str, kind: str) -> Json:
@@ -195,18 +184,6 @@ def decode_object(raw: bytes, encoding: str, kind: str) -> Json:
     if not isinstance(body, dict):
         raise bad_request(f"{unrecognized}: couldn't get version/kind; json parse error: it is no object")
     return body
-
-
-def with_head(kind: Kind, body: Json) -> Json:
-    """An object that has a kind and metadata, in the order in which the store keeps them."""
-    for key, wanted in (("apiVersion", kind.api_version), ("kind", kind.name)):
-        body[key] = body.get(key) or wanted
-    if body["kind"] != kind.name:
-        raise bad_request(f'{body["kind"]} in version "{kind.version}" cannot be handled as a {kind.name}')
-    body["metadata"] = body.get("metadata") or {}
-    if not isinstance(body["metadata"], dict):
-        raise bad_request(f"the body is not a {kind.name}: its metadata must be an object")
-    return {"apiVersion": body["apiVersion"], "kind": body["kind"], **body}
 
 
 def content_type(request: web.Request) -> str:
@@ -229,23 +206,19 @@ def _flag(query: Query, name: str) -> bool:
     return name in query and query[name].lower() not in ("false", "0")
 
 
-def _version(text: str) -> int:
+def _integer(query: Query, name: str) -> int:
+    text = query.get(name) or "0"
     if not text.isascii() or not text.isdigit():
-        why = f'strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise bad_request(f'invalid resource version: resourceVersion: Invalid value: "{text}": {why}')
+        raise bad_request(f"{name}: {text!r} is not a number")
     return int(text)
 
 
-def _integer(query: Query, name: str) -> int:
-    text = query.get(name) or "0"
-    try:
-        return int(text)
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+def _is_dry_run(value: object) -> bool:
+    if value not in (None, [], "All", ["All"]):
+        raise _wrong_option("dryRun", value)
+    return bool(value)
 
 
-def _is_dry_run(values: list[str]) -> bool:
-    if values not in ([], ["All"]):
-        fault = Fault("dryRun", "Unsupported value", 'supported values: "All"', values)
-        raise invalid(Kind(_META, "v1", "WriteOptions", "writeoptions"), "", [fault])
-    return bool(values)
+def _wrong_option(name: str, value: object) -> Refusal:
+    options = Kind("meta.k8s.io", "v1", "Options", "options")
+    return invalid(options, "", [Fault(name, "Unsupported value", "is not supported here", value)])

@@ -21,7 +21,7 @@ from kubemini.kinds import DEFINITION
 from kubemini.refusals import Json, Refusal
 from kubemini.server import answers
 from kubemini.server.answers import Shape
-from kubemini.server.listing import Selection, selection, too_large
+from kubemini.server.listing import Selection, selection
 from kubemini.server.requests import ListOptions, Place
 from kubemini.store import HISTORY, Change, Entry
 
@@ -176,10 +176,8 @@ class _Watch:
 
     def _beginning(self) -> tuple[Iterable[Event], Refusal | None]:
         """What is sent first, or why nothing can be. This does not wait, so nothing happens meanwhile."""
-        store, version = self._api.store, self._options.version or 0
+        store, version = self._api.store, self._options.version
         if self._begins_with_list:
-            if version > store.version:
-                return (), too_large(version, store.version)
             return (Event("ADDED", entry, entry.version) for entry in self._wanted.of(store)), None
         if not version:
             return (), None
@@ -230,8 +228,6 @@ class _Watch:
         if change.kind.stored_as != kind.stored_as:
             if change.type == "DELETED" and change.entry.key[1] == kind.resource:
                 self.end()  # with its definition the kind is no longer served
-            return
-        if change.version <= (self._options.version or 0):
             return
         event = self._event(change)
         if event is None or self._ended:

@@ -16,7 +16,7 @@ from kubemini import binding, events, eviction, patches, scale
 from kubemini.api import Api, Target
 from kubemini.custom import CustomKind, prune
 from kubemini.kinds import CORE_EVENT, EVENT, Kind
-from kubemini.refusals import Fault, Json, bad_request, invalid
+from kubemini.refusals import Json, bad_request
 from kubemini.reviews import Accounts
 from kubemini.server import answers, requests
 from kubemini.server.listing import Listing, selection
@@ -54,12 +54,14 @@ class Writing:
         options, form = write_options(request.query), requests.content_type(request)
         raw = await requests.raw_body(request)
         if form == patches.APPLY:
-            return await self._apply(request, place, raw, options)
+            body = _stored(place.kind, requests.decode_object(raw, answers.JSON, place.kind.name))
+            done, created = await patches.apply_server_side(self._api, _target(place), body, dry_run=options.dry_run)
+            return answers.answer_object(request, place.kind, done, 201 if created else 200)
         kind = place.kind
 
         def edit(before: Json) -> Json:
             shown = events.shown(before) if kind.resource == EVENT.resource else before
-            body = requests.with_head(kind, patches.apply_patch(kind, form, raw, shown))
+            body = patches.apply_patch(kind, form, raw, shown)
             _check_fields(kind, body, options)
             return _stored(kind, body)
 
@@ -68,7 +70,7 @@ class Writing:
 
     async def delete(self, request: web.Request, place: Place) -> web.Response:
         """Delete an object."""
-        deletion = deletion_of(place.kind, request.query, await requests.optional_body(request, "DeleteOptions"))
+        deletion = deletion_of(place.kind, request.query, await requests.deletion_body(request))
         target = _target(place)
         gone = await self._api.delete(target, deletion)
         left = self._api.store.get(target.kind, target.key)
@@ -84,33 +86,34 @@ class Writing:
     async def delete_collection(self, request: web.Request, place: Place) -> web.StreamResponse:
         """Delete all objects that are selected; the answer is how they were."""
         options = list_options(request.query)
-        deletion = deletion_of(place.kind, request.query, await requests.optional_body(request, "DeleteOptions"))
+        deletion = deletion_of(place.kind, request.query, await requests.deletion_body(request))
         page = self._listing.page(selection(place, options), options)
         for entry in page.entries:
             target = replace(_target(place), namespace=entry.key[0], name=entry.key[1])
             if self._api.store.get(target.kind, target.key) is not None:
                 await self._api.delete(target, deletion)
-        shape = answers.Whole(place.kind)
-        items = (shape.item(answers.raw_of(place.kind, entry)) for entry in page.entries)
-        return await answers.send_list(request, shape.opening(page.metadata), items)
+        return await self._listing.send(request, answers.Whole(place.kind), place.kind, page)
 
     async def evict(self, request: web.Request, place: Place) -> web.Response:
         """Delete a pod if its disruption budgets allow it."""
-        options = write_options(request.query)
-        body = await object_body(request, "Eviction")
-        status = await eviction.evict(self._api, _target(place), body, dry_run=options.dry_run)
-        return answers.answer(status, 201)
+        body = await self._about_pod(request, place, "Eviction")
+        options = body.get("deleteOptions") or {}
+        if not isinstance(options, dict):
+            raise bad_request("deleteOptions must be an object")
+        deletion = deletion_of(place.kind, request.query, options)
+        return answers.answer(await eviction.evict(self._api, _target(place), deletion), 201)
 
     async def bind(self, request: web.Request, place: Place) -> web.Response:
         """Assign a pod to a node."""
-        options = write_options(request.query)
-        body = await object_body(request, "Binding")
-        return answers.answer(await binding.bind(self._api, _target(place), body, dry_run=options.dry_run), 201)
+        body = await self._about_pod(request, place, "Binding")
+        if not isinstance(body.get("target"), dict):
+            raise bad_request("target must be an object")
+        dry_run = write_options(request.query).dry_run
+        return answers.answer(await binding.bind(self._api, _target(place), body, dry_run=dry_run), 201)
 
     async def token(self, request: web.Request, place: Place) -> web.Response:
         """Give a token for a service account."""
-        head = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
-        body = head | await object_body(request, "TokenRequest")
+        body = await object_body(request, "TokenRequest")
         return answers.answer(self._accounts.token_of(_target(place), body), 201)
 
     async def scale(self, request: web.Request, place: Place) -> web.Response:
@@ -127,6 +130,13 @@ class Writing:
         written = await self._api.edit(target, edit, dry_run=options.dry_run)
         return answers.answer(scale.scale_of(written))
 
+    async def _about_pod(self, request: web.Request, place: Place, kind: str) -> Json:
+        """An Eviction or a Binding, which has the name of its pod."""
+        body = await object_body(request, kind)
+        if not isinstance(body.get("metadata"), dict) or body["metadata"].get("name") != place.name:
+            raise bad_request(f"name in URL does not match name in {kind} object")
+        return body
+
     async def _scale_change(self, request: web.Request) -> Callable[[Json], Json]:
         """From the Scale as it is to the Scale that is wanted."""
         if request.method == "PUT":
@@ -137,18 +147,9 @@ class Writing:
 
     async def _read(self, request: web.Request, place: Place) -> tuple[WriteOptions, Json]:
         options = write_options(request.query)
-        body = requests.with_head(place.kind, await object_body(request, place.kind.name))
+        body = await object_body(request, place.kind.name)
         _check_fields(place.kind, body, options)
         return options, body
-
-    async def _apply(self, request: web.Request, place: Place, raw: bytes, options: WriteOptions) -> web.Response:
-        if not options.manager:
-            fault = Fault("fieldManager", "Required value", "is required for apply patch")
-            raise invalid(Kind("meta.k8s.io", "v1", "PatchOptions", "patchoptions"), "", [fault])
-        body = requests.decode_object(raw, answers.JSON, place.kind.name)
-        body = _stored(place.kind, body)
-        written, created = await patches.apply_server_side(self._api, _target(place), body, dry_run=options.dry_run)
-        return answers.answer_object(request, place.kind, written, 201 if created else 200)
 
 
 def _target(place: Place) -> Target:

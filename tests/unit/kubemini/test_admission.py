@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubemini.api import Api
-from kubemini.kinds import CLAIM, NAMESPACE, NODE, POD, PRIORITY_CLASS, STORAGE_CLASS
+from kubemini.kinds import CLAIM, NODE, POD, PRIORITY_CLASS, STORAGE_CLASS
 from kubemini.refusals import Json
 from tests.unit.kubemini.rule_cases import ACCOUNT, CONTAINER, at, cluster, create, pod, refused
 
@@ -100,17 +100,6 @@ async def test_what_a_pod_says_about_lost_nodes_itself_counts(api: Api, own: Jso
     assert {each["key"].partition("/")[2] for each in tolerations if each != own} == added
 
 
-async def test_a_client_that_leaves_out_the_priority_does_not_take_it_away(api: Api) -> None:
-    await create(api, POD, pod())
-
-    def edit(body: Json) -> Json:
-        del body["spec"]["priority"]
-        body["metadata"]["labels"] = {"b": "c"}
-        return body
-
-    assert (await api.edit(at(POD, "a"), edit))["spec"]["priority"] == 0
-
-
 async def test_nothing_is_scheduled_to_a_new_node_yet(api: Api) -> None:
     made = await create(api, NODE, named(spec={"taints": [{"key": "a", "effect": "NoSchedule"}]}))
     assert made["spec"]["taints"] == [
@@ -119,17 +108,6 @@ async def test_nothing_is_scheduled_to_a_new_node_yet(api: Api) -> None:
     ]
     again = await api.edit(at(NODE, "a"), lambda body: body | {"spec": {}})
     assert "taints" not in again["spec"]
-
-
-@pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
-async def test_some_namespaces_stay(api: Api, name: str) -> None:
-    if name != "default":
-        await create(api, NAMESPACE, named(name))
-    refusal = await refused(api.delete(at(NAMESPACE, name)))
-    assert (refusal.code, refusal.message) == (
-        403,
-        f'namespaces "{name}" is forbidden: this namespace may not be deleted',
-    )
 
 
 async def test_a_claim_that_names_no_class_gets_the_default_one(api: Api) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kubemini.api import Api, Deletion, Review, Target
+from kubemini.api import Api, Deletion, Target
 from kubemini.kinds import BUDGET, DEPLOYMENT, LEASE, NAMESPACE, Kind
 from kubemini.refusals import Json, Refusal
 
@@ -121,6 +121,8 @@ async def test_identity_cannot_be_edited(api: Api) -> None:
 
     assert (await refusal(api.edit(named("a"), rename)))[0] == 400
     assert await refusal(api.edit(named("a"), another)) == (422, "Invalid")
+    assert (await refusal(api.edit(named("a"), lambda body: body | {"metadata": None})))[0] == 400
+    assert (await refusal(api.edit(named("a"), lambda body: body | {"kind": "Other"})))[0] == 400
     edited = await api.edit(named("a"), antedate)
     assert edited["metadata"]["creationTimestamp"] == before["metadata"]["creationTimestamp"]
 
@@ -183,40 +185,6 @@ async def test_the_garbage_collector_is_asked_by_finalizer(api: Api, propagation
     await api.create(named(""), config_map("a"))
     deleting = await api.delete(named("a"), Deletion(propagation=propagation))
     assert deleting["metadata"]["finalizers"] == [finalizer]
-
-
-class Meddling:
-    """A webhook during whose answer somebody else changes the object."""
-
-    def __init__(self) -> None:
-        self.api = Api()
-        self.rivals = 1
-
-    async def admit(self, review: Review) -> Json:
-        if review.operation == "UPDATE" and self.rivals:
-            self.rivals -= 1
-            await self.api.edit(review.target, lambda body: {**body, "data": {"rival": str(self.rivals)}})
-        return review.body
-
-
-@pytest.fixture
-async def meddled() -> Api:
-    meddling = Meddling()
-    meddling.api.admission = meddling
-    await meddling.api.create(Target(NAMESPACE, name="default"), {"metadata": {"name": "default"}})
-    await meddling.api.create(named(""), config_map("a"))
-    return meddling.api
-
-
-async def test_an_edit_that_lost_a_race_is_made_again_on_the_newest_version(meddled: Api) -> None:
-    edited = await meddled.edit(named("a"), lambda body: {**body, "data": {**body.get("data", {}), "mine": "yes"}})
-    assert edited["data"] == {"rival": "0", "mine": "yes"}
-
-
-async def test_an_edit_of_a_named_version_that_lost_a_race_is_a_conflict(meddled: Api) -> None:
-    known = meddled.get(named("a"))
-    assert await refusal(meddled.replace(named("a"), {**known, "data": {"mine": "yes"}})) == (409, "Conflict")
-    assert meddled.get(named("a"))["data"] == {"rival": "0"}
 
 
 async def test_a_new_generation_is_a_new_spec(api: Api) -> None:

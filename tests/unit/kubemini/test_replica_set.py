@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubemini import clock
-from kubemini.api import NoAdmission, Review
+from kubemini.api import Creation
 from kubemini.controllers.pods import DELETION_COST, PodState
 from kubemini.controllers.replica_set import Candidate, ReplicaSetController, rank_for_deletion
 from kubemini.kinds import POD
@@ -96,7 +96,7 @@ async def test_a_pod_is_available_after_min_ready_seconds(monkeypatch: pytest.Mo
         assert replicas(cluster, "web", "availableReplicas") == 2
 
 
-class _Refusing(NoAdmission):
+class _Refusing:
     """Lets so many pods be created and refuses the others, as a quota does; or takes its time over each."""
 
     def __init__(self, allowed: int, *, slow: bool = False) -> None:
@@ -107,14 +107,14 @@ class _Refusing(NoAdmission):
         if not slow:
             self.gate.set()
 
-    async def admit(self, review: Review) -> Json:
-        if review.target.kind == POD and review.operation == "CREATE":
+    async def admit(self, creation: Creation) -> Json:
+        if creation.kind == POD:
             self.asked += 1
             self.called.set()
             await self.gate.wait()
             if self.asked > self.allowed:
-                raise forbidden(POD, review.body["metadata"]["name"], "exceeded quota")
-        return review.body
+                raise forbidden(POD, creation.body["metadata"]["name"], "exceeded quota")
+        return creation.body
 
 
 async def test_what_is_refused_is_told_and_tried_again_but_not_a_hundred_times() -> None:

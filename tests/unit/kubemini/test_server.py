@@ -126,9 +126,8 @@ async def test_a_page_whose_state_is_forgotten_is_gone(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("query", "code"),
     [
-        ("resourceVersion=999", 504),
         ("resourceVersion=new", 400),
-        ("resourceVersionMatch=Exact&resourceVersion=1", 400),
+        ("resourceVersionMatch=Exact&resourceVersion=1", 422),
         ("limit=many", 400),
         ("fieldSelector=spec.nodeName", 400),
         ("fieldSelector=spec.mood%3Dgood", 400),

@@ -22,8 +22,6 @@ from tests.unit.kubemini.served import (
     served,
 )
 
-INITIAL = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
-
 
 async def take(events: AsyncGenerator[Json, None], count: int) -> list[tuple[str, str, str]]:
     """Of some events: what happened, to which object, and a datum of it."""
@@ -55,12 +53,6 @@ async def test_a_forgotten_version_is_an_error_event(monkeypatch: pytest.MonkeyP
         assert event["type"] == "ERROR"
         assert (event["object"]["code"], event["object"]["reason"]) == (410, "Expired")
         assert event["object"]["message"].startswith(f"too old resource version: {version} (")
-
-
-async def test_a_streaming_list_of_a_version_that_is_not_reached_is_an_error_event() -> None:
-    async with served() as client, client.watch(f"{MAPS}?{INITIAL}&resourceVersion=999") as events:
-        (event,) = await rest(events)
-        assert (event["type"], event["object"]["code"]) == ("ERROR", 504)
 
 
 async def test_bookmarks_come_now_and_then_to_those_who_take_them(monkeypatch: pytest.MonkeyPatch) -> None:
