@@ -111,8 +111,9 @@ class Api:
         metadata = body["metadata"]
         if metadata.get("resourceVersion"):
             raise bad_request("resourceVersion should not be set on objects to be created")
-        if target.name and metadata.setdefault("name", target.name) != target.name:
-            raise bad_request(f"the name of the object ({metadata['name']}) is not the name on the URL ({target.name})")
+        if target.name:
+            metadata.setdefault("name", target.name)
+            _check_name(target, metadata)
         self._check_namespace(kind, metadata)
         if isinstance(kind, CustomKind) and kind.terminating:
             why = "create not allowed while custom resource definition is terminating"
@@ -140,13 +141,14 @@ class Api:
     async def replace(self, target: Target, body: Json, *, dry_run: bool = False) -> Json:
         """Replace an object by a new version."""
         metadata = _with_head(target, body)["metadata"]
+        _check_name(target, metadata)
         entry = self._entry(target)
         if metadata.get("uid") and metadata["uid"] != entry.uid:
             why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {entry.uid}"
             raise conflict(target.kind, target.name, why)
         needs_version = not target.kind.unconditional and (target.subresource == "" or target.kind.custom)
         if not metadata.get("resourceVersion") and needs_version:
-            fault = Fault("metadata.resourceVersion", "Invalid value", "must be specified for an update", 0)
+            fault = Fault("metadata.resourceVersion", "must be specified for an update")
             raise invalid(target.kind, target.name, [fault])
         return await self.edit(target, lambda _: body, dry_run=dry_run)
 
@@ -248,12 +250,10 @@ class Api:
 
     def _check_identity(self, target: Target, metadata: Json, entry: Entry) -> None:
         """Refuse a new version of another object, or of an older version."""
-        if metadata.get("name") != target.name:
-            given = metadata.get("name")
-            raise bad_request(f"the name of the object ({given}) is not the name on the URL ({target.name})")
+        _check_name(target, metadata)
         uid = metadata.get("uid")
         if uid and uid != entry.uid:
-            fault = Fault("metadata.uid", "Invalid value", "field is immutable", uid)
+            fault = Fault("metadata.uid", f"is {entry.uid}, not {uid}")
             raise invalid(target.kind, target.name, [fault])
         version = metadata.get("resourceVersion")
         if version and version != str(entry.version):
@@ -281,6 +281,12 @@ def _with_head(target: Target, body: Json) -> Json:
     if place:
         metadata["namespace"] = place
     return body
+
+
+def _check_name(target: Target, metadata: Json) -> None:
+    if metadata.get("name") != target.name:
+        given = metadata.get("name")
+        raise bad_request(f"the name of the object ({given}) is not the name on the URL ({target.name})")
 
 
 def _complete(kind: Kind, body: Json, before: Json | None, subresource: str = "") -> None:

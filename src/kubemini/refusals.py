@@ -7,40 +7,19 @@ k8s.io/apimachinery, because clients decide by them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from kubemini.kinds import Kind
 
 Json = dict[str, Any]
 
-_WITHOUT_VALUE = frozenset({"Required value", "Forbidden", "Too long"})
-_REASONS = {"Unsupported value": "FieldValueNotSupported"}  # the others are called as they are sorted
 
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One field that is wrong: its path, the sort of error, and why."""
+class Fault(NamedTuple):
+    """One field that is wrong, and why."""
 
     path: str
-    sort: str
-    """As Kubernetes sorts them: `Invalid value`, `Required value`, `Unsupported value`, `Forbidden`…"""
-    detail: str = ""
-    value: object = None
-
-    def __str__(self) -> str:
-        shown = "" if self.sort in _WITHOUT_VALUE else f": {_shown(self.value)}"
-        return f"{self.path}: {self.sort}{shown}" + (f": {self.detail}" if self.detail else "")
-
-    @property
-    def cause(self) -> Json:
-        """The fault as a cause in a Status."""
-        words = self.sort.removesuffix(" value").split()
-        reason = _REASONS.get(self.sort) or "FieldValue" + "".join(word.capitalize() for word in words)
-        return {"reason": reason, "message": str(self).removeprefix(f"{self.path}: "), "field": self.path}
+    why: str
 
 
 class Refusal(Exception):  # noqa: N818  a refusal is an answer, not an error of ours
@@ -89,10 +68,10 @@ def conflict(kind: Kind, name: str, why: str = "") -> Refusal:
 
 def invalid(kind: Kind, name: str, faults: Sequence[Fault]) -> Refusal:
     """The object breaks the rules of its kind; every fault is named."""
-    texts = list(dict.fromkeys(str(fault) for fault in faults))
-    listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    listed = ", ".join(f"{fault.path}: {fault.why}" for fault in faults)
     qualified = f"{kind.name}.{kind.group}" if kind.group else kind.name
-    details = {"name": name, "group": kind.group, "kind": kind.name, "causes": [fault.cause for fault in faults]}
+    causes = [{"reason": "FieldValueInvalid", "message": fault.why, "field": fault.path} for fault in faults]
+    details = {"name": name, "group": kind.group, "kind": kind.name, "causes": causes}
     return Refusal(422, "Invalid", f'{qualified} "{name}" is invalid: {listed}', _without_empty(details))
 
 
@@ -111,28 +90,9 @@ def expired(message: str) -> Refusal:
     return Refusal(410, "Expired", message)
 
 
-def method_not_allowed(kind: Kind, verb: str) -> Refusal:
-    """The kind has no such verb."""
-    return Refusal(405, "MethodNotAllowed", f"{verb} is not supported on resources of kind {kind.resource!r}")
-
-
 def _about(kind: Kind, name: str) -> Json:
     return _without_empty({"name": name, "group": kind.group, "kind": kind.plural})
 
 
 def _without_empty(details: Json) -> Json:
     return {key: value for key, value in details.items() if value}
-
-
-def _shown(value: object) -> str:
-    match value:
-        case str():
-            return f'"{value}"'
-        case bool():
-            return str(value).lower()
-        case None:
-            return "null"
-        case dict() | list():
-            return msgspec.json.encode(value).decode()
-        case _:
-            return str(value)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from kubemini.kinds import Kind
-from kubemini.refusals import Fault, Json, bad_request, conflict, invalid
+from kubemini.refusals import Json, conflict
 from kubemini.selectors import label_selector
 
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-_SCALE = Kind("autoscaling", "v1", "Scale", "scales")
 
 
 def scale_of(body: Json) -> Json:
@@ -29,10 +28,5 @@ def rescaled(kind: Kind, body: Json, scale: Json) -> Json:
         if given.get(key) and given[key] != metadata[key]:
             raise conflict(kind, metadata["name"])
     replicas = (scale.get("spec") or {}).get("replicas", 0)
-    if not isinstance(replicas, int):
-        raise bad_request("spec.replicas must be a number")
-    if replicas < 0:
-        fault = Fault("spec.replicas", "Invalid value", "must be greater than or equal to 0", replicas)
-        raise invalid(_SCALE, metadata["name"], [fault])
     body["spec"]["replicas"] = replicas
     return body

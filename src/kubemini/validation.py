@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from jsonschema import Draft4Validator, SchemaError
+
 from kubemini import custom
 from kubemini.custom import CustomKind
 from kubemini.kinds import (
@@ -25,7 +27,7 @@ from kubemini.kinds import (
     Kind,
 )
 from kubemini.refusals import Fault, Json, Refusal, bad_request
-from kubemini.selectors import is_empty, label_selector
+from kubemini.selectors import label_selector
 
 DEFINITION_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 """The finalizer that holds a definition until its objects are gone."""
@@ -38,10 +40,6 @@ _NAMED_BY_LABEL = (NAMESPACE, SERVICE, STATEFUL_SET)
 _WORKLOADS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET)
 _CHANGEABLE = ("activeDeadlineSeconds", "schedulingGates", "tolerations")
 _CHANGEABLE_WHILE_GATED = ("nodeSelector", "affinity")
-_UNCHANGEABLE = (
-    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
-    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations)"
-)
 
 
 def malformed(kind: Kind, why: str) -> Refusal:
@@ -67,39 +65,33 @@ def find_faults(kind: Kind, body: Json, before: Json | None, subresource: str) -
     """What is wrong with an object; `before` is the version that it replaces."""
     found = list(_metadata_faults(kind, body["metadata"], before))
     if isinstance(kind, CustomKind):
-        found += custom.check(kind, body, before)
-    elif subresource == "":
+        found += custom.check(kind, body)
+    elif subresource != "status":
         found += _spec_faults(kind, body, before)
     return found
 
 
 def _metadata_faults(kind: Kind, metadata: Json, before: Json | None) -> Iterator[Fault]:
     name = metadata.get("name", "")
-    if not name:
-        yield Fault("metadata.name", "Required value", "name or generateName is required")
-    elif before is None and kind != CORE_EVENT:
-        longest, is_fine = (63, _is_label) if kind in _NAMED_BY_LABEL else (253, _is_subdomain)
-        if len(name) > longest or not is_fine(name):
-            why = f"must be lower case letters, digits, '-' or '.', and at most {longest} of them"
-            yield Fault("metadata.name", "Invalid value", why, name)
+    longest, is_fine = (63, _is_label) if kind in _NAMED_BY_LABEL else (253, _is_subdomain)
+    if before is None and kind != CORE_EVENT and (len(name) > longest or not is_fine(name)):
+        yield Fault("metadata.name", f"{name!r} is not 1 to {longest} small letters, digits, '-' or '.'")
     for number, owner in enumerate(metadata.get("ownerReferences") or ()):
-        for key in ("apiVersion", "kind", "name", "uid"):
-            if not owner.get(key):
-                yield Fault(f"metadata.ownerReferences[{number}].{key}", "Required value", "must not be empty")
+        if not all(owner.get(key) for key in ("apiVersion", "kind", "name", "uid")):
+            yield Fault(f"metadata.ownerReferences[{number}]", "needs an apiVersion, a kind, a name and a uid")
     if before is not None and before["metadata"].get("deletionTimestamp"):
         new = set(metadata.get("finalizers") or ()) - set(before["metadata"].get("finalizers") or ())
         if new:
             why = f"no new finalizers can be added if the object is being deleted, found {sorted(new)}"
-            yield Fault("metadata.finalizers", "Forbidden", why)
+            yield Fault("metadata.finalizers", why)
 
 
 def _spec_faults(kind: Kind, body: Json, before: Json | None) -> Iterator[Fault]:
     if kind == POD:
         if not body["spec"]["containers"]:
-            yield Fault("spec.containers", "Required value")
+            yield Fault("spec.containers", "is required")
         if body["spec"].get("nodeName") and body["spec"].get("schedulingGates"):
-            why = "cannot be set until all schedulingGates have been cleared"
-            yield Fault("spec.nodeName", "Forbidden", why)
+            yield Fault("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
         if before is not None and body["spec"] != before["spec"]:
             yield from _pod_changes(body["spec"], before["spec"])
     elif kind in _WORKLOADS:
@@ -111,35 +103,30 @@ def _spec_faults(kind: Kind, body: Json, before: Json | None) -> Iterator[Fault]
 def _workload_faults(spec: Json) -> Iterator[Fault]:
     replicas = spec.get("replicas", 0)
     if not isinstance(replicas, int) or replicas < 0:
-        yield Fault("spec.replicas", "Invalid value", "must be greater than or equal to 0", replicas)
+        yield Fault("spec.replicas", "must be greater than or equal to 0")
     if not spec["template"]["spec"]["containers"]:
-        yield Fault("spec.template.spec.containers", "Required value")
-    selector, labels = spec.get("selector"), spec["template"]["metadata"].get("labels", {})
-    if not selector or is_empty(selector):
-        yield Fault("spec.selector", "Required value")
-        return
-    matching = label_selector(selector)
-    if matching is None or not matching.matches(labels):
-        why = "`selector` does not match template `labels`"
-        yield Fault("spec.template.metadata.labels", "Invalid value", why, labels)
+        yield Fault("spec.template.spec.containers", "is required")
+    selector = label_selector(spec.get("selector"))
+    if selector is None or not selector.requirements:
+        yield Fault("spec.selector", "is required")
+    elif not selector.matches(spec["template"]["metadata"].get("labels", {})):
+        yield Fault("spec.template.metadata.labels", "`selector` does not match template `labels`")
 
 
 def _pod_changes(spec: Json, before: Json) -> Iterator[Fault]:
     """Changes of a pod's spec that are not allowed. A gated pod may still be told where it belongs."""
     gates = {gate["name"] for gate in before.get("schedulingGates", ())}
-    for number, gate in enumerate(spec.get("schedulingGates", ())):
-        if gate["name"] not in gates:
-            why = f"only deletion is allowed, but found new scheduling gate '{gate['name']}'"
-            yield Fault(f"spec.schedulingGates[{number}].name", "Forbidden", why)
+    if not {gate["name"] for gate in spec.get("schedulingGates", ())} <= gates:
+        yield Fault("spec.schedulingGates", "only deletion is allowed")
     tolerated = [_without_seconds(each) for each in spec.get("tolerations", ())]
     if not all(_without_seconds(each) in tolerated for each in before.get("tolerations", ())):
-        why = "existing toleration can not be modified except its tolerationSeconds"
-        yield Fault("spec.tolerations", "Forbidden", why)
+        yield Fault("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
     changeable = (*_CHANGEABLE, *(_CHANGEABLE_WHILE_GATED if gates else ()))
     fixed, fixed_before = _fixed_part(spec, changeable), _fixed_part(before, changeable)
-    if fixed != fixed_before:
-        changed = sorted(key for key in {*fixed, *fixed_before} if fixed.get(key) != fixed_before.get(key))
-        yield Fault("spec", "Forbidden", f"{_UNCHANGEABLE}\nchanged: {', '.join(changed)}")
+    changed = sorted(key for key in {*fixed, *fixed_before} if fixed.get(key) != fixed_before.get(key))
+    if changed:
+        why = "pod updates may not change fields other than images, `activeDeadlineSeconds` and further `tolerations`"
+        yield Fault("spec", f"{why}; changed: {', '.join(changed)}")
 
 
 def _fixed_part(spec: Json, changeable: tuple[str, ...]) -> Json:
@@ -155,23 +142,11 @@ def _without_seconds(toleration: Json) -> Json:
 
 
 def _definition_faults(body: Json) -> Iterator[Fault]:
-    spec, name = body["spec"], body["metadata"].get("name", "")
-    for key in ("group", "scope"):
-        if not spec.get(key):
-            yield Fault(f"spec.{key}", "Required value")
-    for key in ("plural", "kind"):
-        if not spec["names"].get(key):
-            yield Fault(f"spec.names.{key}", "Required value")
-    if name != f"{spec['names'].get('plural')}.{spec.get('group')}":
-        yield Fault("metadata.name", "Invalid value", 'must be spec.names.plural+"."+spec.group', name)
+    """Why a definition cannot be served."""
+    spec = body["spec"]
+    if body["metadata"]["name"] != f"{spec['names']['plural']}.{spec['group']}":
+        yield Fault("metadata.name", 'must be spec.names.plural+"."+spec.group')
     try:
-        version = custom.storage_version(body)
-    except LookupError:
-        yield Fault("spec.versions", "Invalid value", "must have one version that is served and stored", None)
-        return
-    schema = (version.get("schema") or {}).get("openAPIV3Schema")
-    path = "spec.versions[*].schema.openAPIV3Schema"
-    if not schema:
-        yield Fault(path, "Required value")
-    elif why := custom.schema_error(schema):
-        yield Fault(path, "Invalid value", why, None)
+        Draft4Validator.check_schema(custom.kind_of(body).schema)
+    except (LookupError, SchemaError) as error:
+        yield Fault("spec", f"cannot be served: {type(error).__name__}: {error.args[0]}")

@@ -221,4 +221,4 @@ def _is_dry_run(value: object) -> bool:
 
 def _wrong_option(name: str, value: object) -> Refusal:
     options = Kind("meta.k8s.io", "v1", "Options", "options")
-    return invalid(options, "", [Fault(name, "Unsupported value", "is not supported here", value)])
+    return invalid(options, "", [Fault(name, f"{value!r} is not supported here")])
