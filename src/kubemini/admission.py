@@ -82,22 +82,27 @@ class AdmissionChain:
 
     def _set_priority(self, pod: Json) -> None:
         """Turn the name of a pod's PriorityClass into its priority."""
-        spec, pod_name = pod["spec"], pod["metadata"].get("name", "")
-        wanted = spec.get("priorityClassName", "")
+        spec, name = pod["spec"], pod["metadata"].get("name", "")
+        wanted = spec.get("priorityClassName")
         classes = [entry.object() for entry in self._store.entries(PRIORITY_CLASS)]
-        if wanted:
-            chosen = next((each for each in classes if each["metadata"]["name"] == wanted), None)
-            if chosen is None:
-                raise forbidden(POD, pod_name, f"no PriorityClass with name {wanted} was found")
-        else:
-            chosen = next((each for each in classes if each.get("globalDefault")), None)
+        chosen = next(
+            (
+                each
+                for each in classes
+                if each["metadata"]["name"] == wanted or (not wanted and each.get("globalDefault"))
+            ),
+            None,
+        )
+        if wanted and chosen is None:
+            raise forbidden(POD, name, f"no PriorityClass with name {wanted} was found")
         priority, policy = 0, "PreemptLowerPriority"
         if chosen is not None:
             spec["priorityClassName"] = chosen["metadata"]["name"]
             priority, policy = chosen["value"], chosen["preemptionPolicy"]
         if spec.setdefault("priority", priority) != priority:
-            why = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec"
-            raise forbidden(POD, pod_name, f"{why}; priority admission controller computed {priority}")
+            raise forbidden(
+                POD, name, f"the integer value of priority ({spec['priority']}) must not be provided in pod spec"
+            )
         spec.setdefault("preemptionPolicy", policy)
 
     def _set_storage_class(self, claim: Json) -> None:

@@ -186,16 +186,7 @@ class Api:
         entry = self._entry(target)
         body = entry.object()
         metadata = body["metadata"]
-        for name, wanted, there in (
-            ("UID", deletion.uid, entry.uid),
-            ("ResourceVersion", deletion.version, str(entry.version)),
-        ):
-            if wanted and wanted != there:
-                why = (
-                    f"the {name} in the precondition ({wanted}) does not match the {name} in record ({there}). "
-                    "The object might have been deleted and then recreated"
-                )
-                raise conflict(target.kind, target.name, why)
+        self.check_preconditions(target, deletion)
         grace = _grace_of(target.kind, body, deletion.grace)
         finalizers = _finalizers_of(target.kind, metadata, deletion)
         if entry.deleting:
@@ -217,6 +208,17 @@ class Api:
         if target.kind == NAMESPACE:
             body["status"]["phase"] = "Terminating"
         return self.store.replace(target.kind, body, entry.version).object()
+
+    def check_preconditions(self, target: Target, deletion: Deletion) -> None:
+        """Refuse to delete another object, or another version, than the client means."""
+        entry = self._entry(target)
+        for name, wanted, there in (
+            ("UID", deletion.uid, entry.uid),
+            ("ResourceVersion", deletion.version, str(entry.version)),
+        ):
+            if wanted and wanted != there:
+                why = f"the {name} in the precondition ({wanted}) does not match the {name} in record ({there})"
+                raise conflict(target.kind, target.name, why)
 
     def _entry(self, target: Target) -> Entry:
         entry = self.store.get(target.kind, target.key)

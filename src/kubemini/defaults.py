@@ -7,21 +7,16 @@ come. Controllers, the scheduler and kubelets rely on these fields being there.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable
 
 from kubemini.custom import CustomKind, fill, prune
 from kubemini.kinds import (
-    AUTOSCALER,
     BUDGET,
     CLAIM,
-    CORE_EVENT,
-    CRON_JOB,
     DAEMON_SET,
     DEFINITION,
     DEPLOYMENT,
     JOB,
-    LEASE,
     MUTATING_WEBHOOKS,
     NAMESPACE,
     NODE,
@@ -55,8 +50,8 @@ def prepare_create(kind: Kind, body: Json) -> None:
     elif kind == JOB:
         _give_selector(body)
     elif kind == DEFINITION:
-        stored = [each.get("name") for each in body.get("spec", {}).get("versions", ()) if each.get("storage")]
-        body["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored}
+        stored = [each.get("name") for each in body["spec"]["versions"] if each.get("storage")]
+        body["status"] = {"conditions": [], "storedVersions": stored}
 
 
 def prepare_update(kind: Kind, body: Json, before: Json, subresource: str) -> None:
@@ -241,17 +236,8 @@ def _job(body: Json) -> None:
     spec.setdefault("suspend", False)
 
 
-def _cron_job(body: Json) -> None:
-    """There is no controller for CronJobs: they are stored, and clients may write their status."""
-    _spec_and_status(body).setdefault("suspend", False)
-
-
 def _budget(body: Json) -> None:
     _spec_and_status(body, disruptionsAllowed=0, currentHealthy=0, desiredHealthy=0, expectedPods=0)
-
-
-def _autoscaler(body: Json) -> None:
-    _spec_and_status(body).setdefault("minReplicas", 1)
 
 
 def _node(body: Json) -> None:
@@ -292,17 +278,6 @@ def _priority_class(body: Json) -> None:
 
 def _secret(body: Json) -> None:
     body.setdefault("type", "Opaque")
-    for key, text in body.pop("stringData", {}).items():
-        body.setdefault("data", {})[key] = base64.b64encode(text.encode()).decode()
-
-
-def _lease(body: Json) -> None:
-    body.setdefault("spec", {})
-
-
-def _event(body: Json) -> None:
-    for key in ("reportingComponent", "reportingInstance"):
-        body.setdefault(key, "")
 
 
 def _webhooks(body: Json) -> None:
@@ -315,14 +290,6 @@ def _webhooks(body: Json) -> None:
             rule.setdefault("scope", "*")
 
 
-def _definition(body: Json) -> None:
-    spec = _spec_and_status(body)
-    names = spec.setdefault("names", {})
-    if names.get("kind"):
-        names.setdefault("singular", names["kind"].lower())
-        names.setdefault("listKind", f"{names['kind']}List")
-
-
 _DEFAULTS: dict[Kind, Callable[[Json], None]] = {
     POD: _pod,
     NODE: _node,
@@ -330,17 +297,12 @@ _DEFAULTS: dict[Kind, Callable[[Json], None]] = {
     CLAIM: _claim,
     VOLUME: _volume,
     SECRET: _secret,
-    CORE_EVENT: _event,
     DEPLOYMENT: _deployment,
     REPLICA_SET: _replica_set,
     STATEFUL_SET: _stateful_set,
     DAEMON_SET: _daemon_set,
     JOB: _job,
-    CRON_JOB: _cron_job,
     BUDGET: _budget,
-    AUTOSCALER: _autoscaler,
-    LEASE: _lease,
     PRIORITY_CLASS: _priority_class,
     MUTATING_WEBHOOKS: _webhooks,
-    DEFINITION: _definition,
 }

@@ -12,7 +12,7 @@ from kubemini import clock
 from kubemini.api import Api, Target
 from kubemini.custom import CustomKind, kind_of
 from kubemini.kinds import DEFINITION, Kind
-from kubemini.refusals import Json, Refusal
+from kubemini.refusals import Json
 from kubemini.store import Change, Key
 from kubemini.validation import DEFINITION_CLEANUP
 
@@ -38,7 +38,6 @@ class Definitions:
         name = key[1]
         definition = self._api.find(DEFINITION, key)
         if definition is None:
-            await self._delete_objects(name)
             self._withdraw(name)
             return None
         self._serve(name, definition)
@@ -58,9 +57,8 @@ class Definitions:
         self._served[name] = kind
 
     def _withdraw(self, name: str) -> None:
-        kind = self._served.pop(name, None)
-        if kind is not None:
-            self._api.kinds.remove(kind)
+        if name in self._served:
+            self._api.kinds.remove(self._served.pop(name))
 
     async def _finalize(self, name: str) -> float | None:
         if await self._delete_objects(name):
@@ -71,16 +69,10 @@ class Definitions:
 
     async def _delete_objects(self, name: str) -> bool:
         """Delete a definition's objects; whether any are left."""
-        kind = self._served.get(name)
-        if kind is None:
-            return False
+        kind = self._served[name]
         for entry in self._api.store.entries(kind):
             if not entry.deleting:
-                try:
-                    await self._api.delete(Target(kind, *entry.key))
-                except Refusal as refusal:
-                    if refusal.code != 404:
-                        raise
+                await self._api.delete(Target(kind, *entry.key))
         return bool(self._api.store.entries(kind))
 
 

@@ -13,7 +13,7 @@ from kubemini.api import Api, Deletion, Target
 from kubemini.conditions import set_pod_condition
 from kubemini.kinds import BUDGET, POD
 from kubemini.pods import TERMINAL
-from kubemini.refusals import Json, Refusal, conflict, not_found
+from kubemini.refusals import Json, Refusal, not_found
 from kubemini.selectors import label_selector
 from kubemini.store import Entry
 
@@ -91,10 +91,7 @@ def _violated(why: str, budget: Json, **details: int) -> Refusal:
 
 async def _delete(api: Api, pod: Target, deletion: Deletion) -> None:
     """Give the pod its condition and delete it. A version that the client names is the one before the condition."""
-    there = api.get(pod)["metadata"]
-    for key, wanted in (("uid", deletion.uid), ("resourceVersion", deletion.version)):
-        if wanted and wanted != there[key]:
-            raise conflict(POD, pod.name, f"the {key} in the precondition ({wanted}) does not match ({there[key]})")
+    api.check_preconditions(pod, deletion)
     if not deletion.dry_run:
 
         def mark(body: Json) -> Json:

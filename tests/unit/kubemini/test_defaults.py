@@ -8,7 +8,7 @@ import pytest
 
 from kubemini.api import Api, Deletion
 from kubemini.conditions import set_condition
-from kubemini.kinds import DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET, Kind
+from kubemini.kinds import DAEMON_SET, DEPLOYMENT, JOB, POD, STATEFUL_SET, Kind
 from kubemini.refusals import Json
 from tests.unit.kubemini.rule_cases import CONTAINER, at, cluster, create, fields_of, pod, refused, running
 
@@ -64,11 +64,6 @@ async def test_a_job_gets_a_selector_of_its_own(api: Api) -> None:
     assert made["spec"]["selector"] == {"matchLabels": {label: made["metadata"]["uid"]}}
     assert made["spec"]["template"]["metadata"]["labels"][label] == made["metadata"]["uid"]
     assert (made["spec"]["completions"], made["spec"]["parallelism"], made["spec"]["backoffLimit"]) == (1, 1, 6)
-
-
-async def test_plain_text_of_a_secret_is_kept_like_the_rest(api: Api) -> None:
-    made = await create(api, SECRET, {"metadata": {"name": "a"}, "stringData": {"x": "y"}})
-    assert (made["data"], made["type"]) == ({"x": "eQ=="}, "Opaque")
 
 
 @pytest.mark.parametrize(
