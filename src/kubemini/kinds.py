@@ -155,7 +155,3 @@ class Kinds:
     def named(self, api_version: str, name: str) -> Kind | None:
         """The kind that an object or an owner reference names."""
         return self._by_name.get((api_version, name))
-
-    def of_group(self, group: str) -> list[Kind]:
-        """All kinds and versions of one group."""
-        return [kind for kind in self if kind.group == group]

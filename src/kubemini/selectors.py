@@ -24,11 +24,6 @@ def label_selector(found: Json | None) -> Selector | None:
         return None
 
 
-def is_empty(selector: Json) -> bool:
-    """Whether a selector has no requirements."""
-    return not selector.get("matchLabels") and not selector.get("matchExpressions")
-
-
 def workload_selector(body: Json) -> Selector | None:
     """The selector of a workload; an empty one selects nothing there."""
     selector = label_selector(body["spec"].get("selector"))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 from aiohttp import web
 
-from kubemini.api import Deletion
+from kubemini.api import Deletion, Target
 from kubemini.kinds import JOB, NAMESPACE, Kind, Kinds
 from kubemini.refusals import Fault, Json, Refusal, bad_request, invalid
 from kubemini.server import protobuf
@@ -34,13 +34,8 @@ _PROPAGATIONS = ("Foreground", "Background", "Orphan")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Place(Target):
     """What a path names: a collection, an object, or a subresource."""
-
-    kind: Kind
-    namespace: str = ""
-    name: str = ""
-    subresource: str = ""
 
     def verb(self, method: str) -> str:
         """What an HTTP method does here; refused where it does nothing."""

@@ -154,8 +154,7 @@ class Writing:
 
 def _target(place: Place) -> Target:
     """What a write is about, in the kind that is stored."""
-    kind = CORE_EVENT if place.kind.resource == EVENT.resource else place.kind
-    return Target(kind, place.namespace, place.name, place.subresource)
+    return replace(place, kind=CORE_EVENT) if place.kind.resource == EVENT.resource else place
 
 
 def _stored(kind: Kind, body: Json) -> Json:
