@@ -278,6 +278,7 @@ def test_an_order_that_could_not_be_carried_out_is_refused(space: Space) -> None
         order_by_hand(space, "m" * 64)  # it stands in a label
 
 
+@REAL
 def test_which_pod_is_moved_and_with_which_others_never_changes(space: Space) -> None:
     as_user(space.cluster, install)
     order_by_hand(space, proposal={"name": "p", "members": 2})

@@ -64,6 +64,10 @@ def test_what_the_schema_forbids_is_a_fault_of_its_field(spec: Json, field: str)
     assert fault.path == field
 
 
+def test_a_value_that_an_older_definition_does_not_know_is_refused_in_the_real_words() -> None:
+    assert check(KIND, body(size="huge")) == [("spec.size", 'Unsupported value: "huge"')]
+
+
 def test_a_missing_field_is_named() -> None:
     assert check(KIND, {"spec": {}}) == [("spec", "'size' is a required property")]
 
