@@ -105,11 +105,6 @@ class Cache:
         self._rows.pods = {key: pod.row for key, pod in self.pods.items()}
         return self._rows.snapshot()
 
-    def unbound_claims(self, pod: Pod) -> list[Key]:
-        """The pod's claims that have no volume yet."""
-        keys = [(pod.namespace, name) for name in dict.fromkeys(pod.shape.claims)]
-        return [key for key in keys if key in self._rows.claims and not self._rows.claims[key].volume]
-
     def _note(self, change: Change) -> None:
         self._unread[change.kind.name, change.entry.key] = change.kind
         self._notify()

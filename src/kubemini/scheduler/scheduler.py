@@ -2,7 +2,7 @@
 
 It follows the store through a cache and tries one pod after the other on a view of the cluster. The result is a
 binding, or a condition and an event that say why not. Pods of other schedulers are left alone. It does not preempt,
-and it does not wait for volumes: claims that wait for their first consumer get its node after the binding.
+and it does not wait for volumes: claims are bound at once.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from kubemini.api import Api, Target
 from kubemini.binding import bind
 from kubemini.conditions import set_condition
 from kubemini.events import EventRecorder
-from kubemini.kinds import CLAIM, POD
+from kubemini.kinds import POD
 from kubemini.refusals import Json, Refusal
 from kubemini.scheduler.cache import SCHEDULER, Cache, CachedPod, Changes, PodChange
 from kubemini.scheduler.extender import Extender, ExtenderError
 from kubemini.scheduler.queue import SchedulingQueue
 from kubemini.scheduler.view import View
 from kubemini.store import Key
-from rescheduler.model.marks import SELECTED_NODE
 from rescheduler.model.objects import Pod
 
 _log = logging.getLogger(__name__)
@@ -171,7 +170,7 @@ class Scheduler:
         return view.best(key, filtered.nodes, await self._extender.scores(key, filtered.nodes))
 
     async def _bind(self, pod: Pod, node: str) -> None:
-        """Bind a pod to its node, and have the volumes of its claims made there."""
+        """Bind a pod to its node."""
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -180,13 +179,6 @@ class Scheduler:
         }
         await bind(self._api, Target(POD, pod.namespace, pod.name, "binding"), binding)
         self._events.say(_reference(pod), "Scheduled", f"Successfully assigned {pod.full_name} to {node}")
-
-        def select_node(body: Json) -> Json:
-            body["metadata"].setdefault("annotations", {})[SELECTED_NODE] = node
-            return body
-
-        for claim in self._cache.unbound_claims(pod):
-            await self._api.edit(Target(CLAIM, *claim), select_node)
 
     async def _refuse(self, pod: CachedPod, reason: str, message: str) -> None:
         """Report why a pod has no node, if that is new, and withdraw its nomination."""

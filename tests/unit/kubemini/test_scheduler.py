@@ -7,8 +7,7 @@ import math
 
 import pytest
 
-from kubemini.api import Target
-from kubemini.kinds import CLAIM, NODE
+from kubemini.kinds import NODE
 from kubemini.refusals import Json
 from kubemini.scheduler.queue import SchedulingQueue
 from tests.unit.kubemini.scheduler_stage import GATES, HOSTNAME, away, bound, near, node, nominated, pod, staged
@@ -235,29 +234,6 @@ async def test_nodes_that_go_take_their_pods_out_of_the_count() -> None:
         stage.store.delete(NODE, entry.object(), entry.version)
         stage.put(pod("p", app="web", affinity=near("web")))
         await stage.reaches("p", "b")
-
-
-async def test_a_claim_that_waits_for_its_first_consumer_gets_its_node() -> None:
-    storage_class = {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": "later"},
-        "provisioner": "disk.example.com",
-        "volumeBindingMode": "WaitForFirstConsumer",
-    }
-    claim = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "data", "namespace": "default"},
-        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "later"},
-        "status": {"phase": "Pending"},
-    }
-    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
-    pods = [pod(name, volumes=volumes) for name in ("p", "q")]
-    async with staged(node("a"), node("b"), storage_class, claim, *pods) as stage:
-        found = stage.api.get(Target(CLAIM, "default", "data"))
-        assert found["metadata"]["annotations"] == {"volume.kubernetes.io/selected-node": "a"}
-        assert [stage.answer("p"), stage.answer("q")] == ["a", "a"]
 
 
 async def test_it_leaves_no_task_and_follows_nothing_more_when_it_is_cancelled() -> None:
