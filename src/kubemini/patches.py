@@ -11,7 +11,6 @@ from typing import Any
 
 import jsonpatch
 import msgspec
-from jsonpointer import JsonPointerException
 
 from kubemini.api import Api, Target
 from kubemini.kinds import Kind
@@ -69,7 +68,7 @@ def apply_json_patch(patch: Any, document: Json) -> Json:
     """What a JSON patch (RFC 6902) makes of a document, which is used up; PatchFailed if it does not fit."""
     try:
         after = jsonpatch.apply_patch(document, patch or [], in_place=True)
-    except (jsonpatch.JsonPatchException, JsonPointerException, TypeError, AttributeError) as error:
+    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, AttributeError) as error:
         raise PatchFailed(str(error)) from error
     if not isinstance(after, dict):
         raise PatchFailed("the result is not an object")
