@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from tests.support.both_clusters import Space
+from tests.support.cli import succeeded
 from tests.support.controller_process import Controller, write_config
 from tests.support.embedded import EmbeddedControlPlane
 from tests.support.prometheus import HERE, Programs, Prometheus, programs, scraping
@@ -77,6 +78,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory, tools: Programs) -> Iterator
         cluster = stack.enter_context(EmbeddedControlPlane())
         space = Space(cluster, stack.enter_context(own_namespace(cluster.api, "prometheus")))
         skewed = stack.enter_context(skewed_cluster(space, SMALL))
+        controller = ("--kubeconfig", str(cluster.kubeconfig), "-n", space.name)
+        succeeded("pause", *controller)
         replicas: dict[str, Controller] = {}
         for name in ("one", "two"):
             port = free_port()
@@ -87,8 +90,12 @@ def scene(tmp_path_factory: pytest.TempPathFactory, tools: Programs) -> Iterator
             replicas[f"{HERE}:{port}"] = stack.enter_context(replica)
         ports = [int(address.rpartition(":")[2]) for address in replicas]
         prometheus = stack.enter_context(scraping({"rescheduler": ports}, folder, rules=[RULES]))
+        scene = Scene(space, skewed, replicas, prometheus)
+        # An increase is seen only where the count before it was read, so nothing moves until that is so.
+        scene.sees('count(rescheduler_moves_landed_total{strategy="LoadBalancing", method="handoff"})', len(replicas))
+        succeeded("resume", *controller)
         skewed.reaches_balance(next(iter(replicas.values())), config)
-        yield Scene(space, skewed, replicas, prometheus)
+        yield scene
 
 
 class TestWhereThereIsNoPrometheus:
