@@ -21,7 +21,7 @@ from charts.value_comments import table, values_of
 from charts.value_schema import value_schema
 from rescheduler import __version__
 from rescheduler.cli.output.documents import document_text
-from rescheduler.cluster.definition import POD_MIGRATION
+from rescheduler.migration.crd import POD_MIGRATION
 
 ROOT = CHART.parents[1]
 _MADE = "Made by `python -m charts.generate` from charts/kube-rescheduler: change the chart and run it again."

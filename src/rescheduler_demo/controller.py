@@ -19,8 +19,8 @@ from kubemini.api import Api
 from rescheduler.app.connecting import Live
 from rescheduler.app.controller import Running, run_controller
 from rescheduler.app.planning import configuration
-from rescheduler.cluster.pausing import Pause, state_name
 from rescheduler.config import Configuration
+from rescheduler.kube.pause_state import Pause, state_name
 from rescheduler.model.duration import format_duration
 from rescheduler.runtime.controller import LeadLostError
 from rescheduler_demo.workloads import Pace

@@ -14,8 +14,8 @@ from dataclasses import replace
 
 from kubemini.kinds import BUDGET, DEPLOYMENT, NODE, POD, REPLICA_SET, STATEFUL_SET, Kind
 from kubemini.store import Change, Entry, Store
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.journal_format import JournalError, decoded
+from rescheduler.decode.cache import Cache
+from rescheduler.kube.migrations import JournalError, decoded
 from rescheduler.model import marks
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.objects import Node, Pod

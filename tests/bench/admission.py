@@ -32,8 +32,8 @@ from rescheduler.admission.extender import Extender
 from rescheduler.admission.knowledge import Knowledge, KnowledgeSettings
 from rescheduler.admission.mutation import Mutation
 from rescheduler.admission.server import Address, Manner, Server
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.first_sync import uncollected
+from rescheduler.decode.cache import Cache
+from rescheduler.decode.reader import uncollected
 from rescheduler.model import marks
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method

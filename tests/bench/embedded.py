@@ -19,8 +19,8 @@ import msgspec
 from kubemini.api import Target
 from kubemini.cluster import EmbeddedCluster
 from kubemini.kinds import DEPLOYMENT, POD
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.connection import BearerToken, Connection, Credentials
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.connection import BearerToken, Connection, Credentials
 from tests.testbed.hollow import deployment
 
 PER_DEPLOYMENT = 100

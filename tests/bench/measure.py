@@ -19,8 +19,8 @@ from pathlib import Path
 import msgspec
 
 from rescheduler import app
-from rescheduler.cluster import wire
-from rescheduler.cluster.split import ListHead, split
+from rescheduler.decode import structs as wire
+from rescheduler.decode.split import ListHead, split
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Limits, Policy, Thresholds
 from rescheduler.planning.cycle import make_plan

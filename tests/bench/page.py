@@ -23,8 +23,8 @@ from typing import Any
 
 import msgspec
 
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.first_sync import uncollected
+from rescheduler.decode.cache import Cache
+from rescheduler.decode.reader import uncollected
 from rescheduler.model.migration import Order, Phase, Progress
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy, Utilization

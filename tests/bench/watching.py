@@ -24,13 +24,11 @@ from typing import cast
 
 import msgspec
 
-from rescheduler.cluster import wire
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.client import ApiClient, Request
-from rescheduler.cluster.first_sync import first_sync
-from rescheduler.cluster.reflector import Reflector
-from rescheduler.cluster.resources import RESOURCES
-from rescheduler.cluster.watch import Event, Lines
+from rescheduler.decode import structs as wire
+from rescheduler.decode.cache import Cache
+from rescheduler.decode.kinds import RESOURCES
+from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.reflector import Event, Lines, Reflector, first_sync
 from tests.bench.skewed import nodes_of, objects, workloads_of
 
 CHUNK = 65536  # what aiohttp reads at once

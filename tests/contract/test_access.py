@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import structlog
 
-from rescheduler.cluster.journal_format import decoded
+from rescheduler.kube.migrations import decoded
 from rescheduler.model import marks
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of
 from tests.support.manifests import deployment

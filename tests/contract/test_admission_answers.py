@@ -17,7 +17,7 @@ import pytest
 from rescheduler.admission.extender import Extender
 from rescheduler.admission.knowledge import Knowledge, KnowledgeSettings
 from rescheduler.admission.mutation import Mutation
-from rescheduler.cluster.cache import Cache
+from rescheduler.decode.cache import Cache
 from rescheduler.model import marks
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method

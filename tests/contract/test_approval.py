@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from rescheduler.cluster.approving import Outcome, approve, reject, together
-from rescheduler.cluster.journal import Journal
+from rescheduler.kube.approval import Outcome, approve, reject, together
+from rescheduler.kube.migrations import Journal
 from rescheduler.model import marks
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.model.plan import Method, Move

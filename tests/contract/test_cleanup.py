@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.definition import POD_MIGRATION
-from rescheduler.cluster.errors import ClusterError
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.cluster.lease import Election, LeaseName, LeaseTimes
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ClusterError
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.lease import Election, LeaseName, LeaseTimes
+from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.model import marks
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method

@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rescheduler.cluster.client import ApiClient, Page
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.cluster.live import list_everything
-from rescheduler.cluster.resources import RESOURCES, Resource
+from rescheduler.decode.kinds import RESOURCES, Resource
+from rescheduler.kube.client import ApiClient, Page
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.lister import list_everything
 from tests.support.both_clusters import ClusterUnderTest, Space, names
 from tests.support.cli import succeeded
 from tests.support.manifests import deployment

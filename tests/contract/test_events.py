@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.events import Recorder
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.events import Recorder
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.migration.news import news
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method

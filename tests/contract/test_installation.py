@@ -13,13 +13,13 @@ from click.testing import CliRunner
 
 from rescheduler import __version__
 from rescheduler.cli.main import root
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.connection import Impersonation
-from rescheduler.cluster.definition import POD_MIGRATION, VERSION_ANNOTATION
-from rescheduler.cluster.errors import ClusterError
-from rescheduler.cluster.installation import install
-from rescheduler.cluster.journal import Journal
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.connection import Impersonation
+from rescheduler.kube.crd_installer import install
+from rescheduler.kube.errors import ClusterError
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.migrations import Journal
+from rescheduler.migration.crd import POD_MIGRATION, VERSION_ANNOTATION
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import ClusterUnderTest, Space, condition, is_discovered, names, refusal
@@ -160,7 +160,7 @@ def test_a_newer_kind_is_left_as_it_is(cluster: ClusterUnderTest, caplog: pytest
     newer = older()
     newer["metadata"]["annotations"] = {VERSION_ANNOTATION: "99.0"}
     cluster.api.post(DEFINITIONS, newer)
-    with caplog.at_level(logging.INFO, "rescheduler.cluster.installation"):
+    with caplog.at_level(logging.INFO, "rescheduler.kube.crd_installer"):
         as_user(cluster, install)
     found = definition_in(cluster)
     assert found is not None
@@ -201,7 +201,7 @@ def test_without_the_right_to_install_it_what_is_served_will_do(
     cluster: ClusterUnderTest, caplog: pytest.LogCaptureFixture
 ) -> None:
     as_user(cluster, install)
-    with caplog.at_level(logging.INFO, "rescheduler.cluster.installation"):
+    with caplog.at_level(logging.INFO, "rescheduler.kube.crd_installer"):
         as_user(cluster, install, "somebody")
     assert "PodMigration is there; we may not update it" in caplog.text
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.cluster.journal import Journal
-from rescheduler.cluster.observer import Observer
-from rescheduler.cluster.writer import Writer
+from rescheduler.kube.migrations import Journal
+from rescheduler.kube.observer import Observer
+from rescheduler.kube.writer import Writer
 from rescheduler.model import marks
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.cluster.lease import Election, LeaseName, LeaseTimes
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.lease import Election, LeaseName, LeaseTimes
 from tests.support.both_clusters import Space
 from tests.support.cut_proxy import CutProxy, cut_proxy
 from tests.support.manifests import lease

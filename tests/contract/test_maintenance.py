@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from rescheduler.cluster.observer import Observer
-from rescheduler.cluster.writer import Writer
+from rescheduler.kube.observer import Observer
+from rescheduler.kube.writer import Writer
 from rescheduler.model import marks
 from rescheduler.runtime.maintenance import Cordons
 from tests.support.both_clusters import ClusterUnderTest

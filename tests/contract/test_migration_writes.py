@@ -10,13 +10,13 @@ from typing import TypeVar
 
 import pytest
 
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.connection import Impersonation
-from rescheduler.cluster.errors import ApiError
-from rescheduler.cluster.journal import Journal, StaleError
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.cluster.observer import Observer
-from rescheduler.cluster.writer import Writer
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.connection import Impersonation
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.migrations import Journal, StaleError
+from rescheduler.kube.observer import Observer
+from rescheduler.kube.writer import Writer
 from rescheduler.migration import commands
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.journal import Journal
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.migrations import Journal
 from rescheduler.model.instant import parse_instant
 from rescheduler.model.migration import Order, OutcomeVerdict
 from rescheduler.model.policy import Policy

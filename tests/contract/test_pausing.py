@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from rescheduler.cluster.errors import ClusterError
-from rescheduler.cluster.events import Recorder
-from rescheduler.cluster.pausing import Pause, Pausing
+from rescheduler.kube.errors import ClusterError
+from rescheduler.kube.events import Recorder
+from rescheduler.kube.pause_state import Pause, Pausing
 from rescheduler.migration.steps import AwaitReady
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.runtime.pausing import Pauses

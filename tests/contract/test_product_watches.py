@@ -14,17 +14,17 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from rescheduler.cluster.backoff import Backoff
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.client import ApiClient, Page, Request
-from rescheduler.cluster.connection import Connection
-from rescheduler.cluster.decode import Collector
-from rescheduler.cluster.errors import ApiError
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.cluster.live import list_everything
-from rescheduler.cluster.reflector import Reflector
-from rescheduler.cluster.resources import RESOURCES, Resource
-from rescheduler.cluster.split import split
+from rescheduler.decode.cache import Cache
+from rescheduler.decode.kinds import RESOURCES, Resource
+from rescheduler.decode.reader import Collector
+from rescheduler.decode.split import split
+from rescheduler.kube.backoff import Backoff
+from rescheduler.kube.client import ApiClient, Page, Request
+from rescheduler.kube.connection import Connection
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.lister import list_everything
+from rescheduler.kube.reflector import Reflector
 from rescheduler.model.snapshot import ClusterSnapshot
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.custom_kinds import Widgets, widgets

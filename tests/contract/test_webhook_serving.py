@@ -12,9 +12,8 @@ import pytest
 
 from rescheduler.admission.certificates import new_authority
 from rescheduler.admission.registering import Registration
-from rescheduler.cluster.errors import ClusterError
-from rescheduler.cluster.webhook_probe import Probe
-from rescheduler.cluster.webhook_registration import WebhookSettings
+from rescheduler.kube.errors import ClusterError
+from rescheduler.kube.webhook import Probe, WebhookSettings
 from rescheduler.model.marks import MANAGED_BY, OURSELVES, REGISTERED_BY
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.manifests import deployment, gated

@@ -6,12 +6,11 @@ import re
 from dataclasses import replace
 from itertools import takewhile
 
-from rescheduler.cluster import metering
 from rescheduler.model.instant import parse_instant
 from rescheduler.model.migration import OutcomeVerdict
 from rescheduler.model.outcome import Memory, PastMove
 from rescheduler.model.policy import Policy
-from rescheduler.usage import prometheus
+from rescheduler.usage import metrics_api, prometheus
 from rescheduler.usage.telling import Gaps, Names, Refused, told_of_gaps, told_of_refused
 from tests.docs.pages import ROOT, blocks
 
@@ -81,6 +80,6 @@ def test_what_is_missing_of_usage_is_said_as_is_shown() -> None:
     failed = [line.removeprefix("what is used could not be read: ") for line in shown if line not in told]
     assert told == set(shown[:4])
     assert failed == [
-        f"the cluster has no metrics.k8s.io; {re.sub(r'https[^)]*', '…', metering._INSTALL)}",
+        f"the cluster has no metrics.k8s.io; {re.sub(r'https[^)]*', '…', metrics_api._INSTALL)}",
         f"https://prometheus.monitoring:9090 answers 401 Unauthorized; {prometheus._CURES[401]}",
     ]

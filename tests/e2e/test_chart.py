@@ -13,8 +13,8 @@ from typing import cast
 
 import pytest
 
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.webhook_registration import WebhookConfiguration, WebhookSettings
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.webhook import WebhookConfiguration, WebhookSettings
 from rescheduler.model.marks import MANAGED_BY, MIGRATION_ID
 from tests.chart.deployed import Replica
 from tests.chart.installation import HOME, NAME, Installation, nothing_is_left

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 import yaml
 
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from tests.support.cli import Ran, rescheduler, succeeded
 from tests.support.signing_in import ACCESS_REVIEWS
 from tests.testbed.cluster import ControlPlane

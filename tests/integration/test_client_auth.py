@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.cluster.auth import impersonation_headers
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.connection import Connection, Impersonation
-from rescheduler.cluster.errors import ApiError, AuthError
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.auth import impersonation_headers
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.connection import Connection, Impersonation
+from rescheduler.kube.errors import ApiError, AuthError
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from tests.support.api_server import Answer, ApiServer, api_server, authority, status_answer
 from tests.support.kubeconfigs import RecordedWaits, b64, connection
 

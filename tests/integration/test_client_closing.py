@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.cluster.client import ApiClient, Request
+from rescheduler.kube.client import ApiClient, Request
 from tests.support.kubeconfigs import RecordedWaits, connection
 from tests.support.stubborn_server import StubbornServer, stubborn
 from tests.testbed.processes import until

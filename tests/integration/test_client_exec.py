@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.connection import Connection, Credential, ExecPlugin
-from rescheduler.cluster.errors import ApiError, AuthError
-from rescheduler.cluster.exec_auth import ExecSource
+from rescheduler.kube.auth import ExecSource
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.connection import Connection, Credential, ExecPlugin
+from rescheduler.kube.errors import ApiError, AuthError
 from tests.support.api_server import Answer, ApiServer, api_server, authority, status_answer
 from tests.support.kubeconfigs import b64, connection, exec_credential, exec_script, exec_user
 
@@ -87,7 +87,7 @@ async def test_a_token_is_renewed_a_minute_before_it_expires(tmp_path: Path, mon
 
     plugin = source(connection(tmp_path, NOWHERE, exec_user(counting(tmp_path, timedelta(hours=1)))))
     await plugin.current()
-    monkeypatch.setattr("rescheduler.cluster.exec_auth.datetime", Clock)
+    monkeypatch.setattr("rescheduler.kube.auth.datetime", Clock)
     now += timedelta(minutes=58)
     assert (await plugin.current()).authorization == "Bearer token-1"
     now += timedelta(minutes=1, seconds=30)

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.cluster.client import ApiClient, Request
-from rescheduler.cluster.errors import ApiError, ClusterError, FencedError
-from rescheduler.cluster.pacing import Pace
+from rescheduler.kube.client import ApiClient, Pace, Request
+from rescheduler.kube.errors import ApiError, ClusterError, FencedError
 from tests.support.api_server import Answer, ApiServer, api_server, status_answer
 from tests.support.connect_proxy import connect_proxy
 from tests.support.kubeconfigs import RecordedWaits, connection

@@ -5,10 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rescheduler.cluster.client import ApiClient, Page
-from rescheduler.cluster.errors import ApiError
-from rescheduler.cluster.live import AT_ONCE, ForbiddenKindsError, list_everything
-from rescheduler.cluster.resources import RESOURCES, Resource
+from rescheduler.decode.kinds import RESOURCES, Resource
+from rescheduler.kube.client import ApiClient, Page
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.lister import AT_ONCE, ForbiddenKindsError, list_everything
 from tests.support.api_server import Answer, ApiServer, api_server, list_answer, status_answer
 from tests.support.kubeconfigs import RecordedWaits, connection
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.cluster.client import ApiClient, Request
-from rescheduler.cluster.errors import ApiError, FencedError
-from rescheduler.cluster.writer import Writer
+from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.errors import ApiError, FencedError
+from rescheduler.kube.writer import Writer
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Verb
 from tests.support.api_server import Answer, ApiServer, api_server, status_answer

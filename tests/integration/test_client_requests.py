@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.cluster.client import ApiClient, Request
-from rescheduler.cluster.errors import ApiError
+from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.errors import ApiError
 from tests.support.api_server import Answer, ApiServer, api_server, status_answer
 from tests.support.kubeconfigs import RecordedWaits, connection
 

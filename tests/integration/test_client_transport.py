@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.errors import ApiError, AuthError
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ApiError, AuthError
 from tests.support.api_server import Answer, ApiServer, Authority, Issued, api_server, authority, server_context
 from tests.support.connect_proxy import connect_proxy
 from tests.support.kubeconfigs import RecordedWaits, b64, connection

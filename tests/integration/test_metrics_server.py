@@ -13,13 +13,13 @@ import pytest
 from rescheduler.app.connecting import Live
 from rescheduler.app.metering import measured_once, metering_of
 from rescheduler.app.planning import read
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.cluster.metering import MetricsApi, MetricsMissingError
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.model.policy import Utilization
 from rescheduler.model.shape import Requests
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.usage import UsageSettings
+from rescheduler.usage.metrics_api import MetricsApi, MetricsMissingError
 from tests.testbed.cluster import ControlPlane
 from tests.testbed.hollow import NodeShape, deployment
 from tests.testbed.metering import metered

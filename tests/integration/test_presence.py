@@ -11,7 +11,7 @@ import pytest
 
 from rescheduler.app.connecting import Live
 from rescheduler.app.presence import absence
-from rescheduler.cluster.errors import ApiError
+from rescheduler.kube.errors import ApiError
 from rescheduler.model.instant import format_instant
 from tests.support.api_server import Answer, api_server, list_answer, status_answer
 from tests.support.kubeconfigs import kubeconfig, written

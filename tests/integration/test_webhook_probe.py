@@ -7,9 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.webhook_probe import Probe
-from rescheduler.cluster.webhook_registration import PROBE_WEBHOOK, WebhookSettings
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.webhook import PROBE_WEBHOOK, Probe, WebhookSettings
 from rescheduler.model.marks import MANAGED_BY, OURSELVES
 from tests.support.api_server import Answer, Issued, api_server
 from tests.support.kubeconfigs import b64, connection

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.errors import ApiError, ClusterError
-from rescheduler.cluster.webhook_registration import PODS_WEBHOOK, WebhookConfiguration, WebhookSettings
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ApiError, ClusterError
+from rescheduler.kube.webhook import PODS_WEBHOOK, WebhookConfiguration, WebhookSettings
 from rescheduler.model.marks import REGISTERED_BY
 from tests.support.api_server import Answer, api_server
 from tests.support.kubeconfigs import connection

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.errors import ApiError
-from rescheduler.cluster.writer import Writer
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.writer import Writer
 from rescheduler.migration import commands
 from tests.support.api_server import api_server, status_answer
 from tests.support.kubeconfigs import RecordedWaits, connection

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.cluster.dump import DumpError
+from rescheduler.decode.dump import DumpError
 from rescheduler.model.snapshot import ClusterSnapshot
 from tests.support import dumps
 from tests.support.dumps import Object

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from rescheduler.cluster import split as splitter
-from rescheduler.cluster.decode import Collector
-from rescheduler.cluster.dump import DumpError, DumpReader
+from rescheduler.decode import split as splitter
+from rescheduler.decode.dump import DumpError, DumpReader
+from rescheduler.decode.reader import Collector
 from rescheduler.model.snapshot import ClusterSnapshot
 from tests.support import dumps
 from tests.support.dumps import Object

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.record import Recorder
+from rescheduler.decode.cache import Cache
+from rescheduler.decode.record import Recorder
 from rescheduler.model.instant import parse_instant
 from rescheduler.model.objects import NO_TROUBLE, Ailment, ContainerState, Pod, PodCondition, Trouble
 from tests.support.dumps import SECRET, Object

@@ -10,8 +10,8 @@ from typing import Any
 from rescheduler import app
 from rescheduler.cli.output.explanation import explanation_lines
 from rescheduler.cli.output.terminal import Terminal
-from rescheduler.cluster.journal_format import new_object, status_of
-from rescheduler.cluster.resources import RESOURCES
+from rescheduler.decode.kinds import RESOURCES
+from rescheduler.kube.migrations import new_object, status_of
 from rescheduler.model.instant import format_instant, parse_instant
 from rescheduler.model.migration import Migration, Reference
 from rescheduler.model.plan import Method

@@ -13,8 +13,8 @@ from rescheduler.cli import messages
 from rescheduler.cli.output.explanation import explanation_lines
 from rescheduler.cli.output.plan_text import Layout, plan_lines
 from rescheduler.cli.output.terminal import Terminal
-from rescheduler.cluster.definition import POD_MIGRATION
-from rescheduler.cluster.journal_format import decoded, new_object, status_of
+from rescheduler.kube.migrations import decoded, new_object, status_of
+from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.model import marks
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method, Plan

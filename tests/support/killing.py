@@ -24,8 +24,8 @@ from typing import Any, NoReturn
 import aiohttp
 
 from rescheduler.cli.main import run
-from rescheduler.cluster.journal import Journal
-from rescheduler.cluster.writer import Writer
+from rescheduler.kube.migrations import Journal
+from rescheduler.kube.writer import Writer
 from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import Refused
 from rescheduler.model.migration import Migration, Progress

@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from rescheduler.cluster.backoff import Backoff
-from rescheduler.cluster.connection import Connection, Impersonation
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.backoff import Backoff
+from rescheduler.kube.connection import Connection, Impersonation
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from tests.support.api_server import authority
 
 

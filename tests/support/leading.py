@@ -13,12 +13,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.journal import Journal
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.cluster.observer import Observer
-from rescheduler.cluster.pausing import Pausing
-from rescheduler.cluster.writer import Writer
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.migrations import Journal
+from rescheduler.kube.observer import Observer
+from rescheduler.kube.pause_state import Pausing
+from rescheduler.kube.writer import Writer
 from rescheduler.migration.lifecycle import Lifecycle, Manner
 from rescheduler.migration.observation import Steered
 from rescheduler.model.migration import Migration

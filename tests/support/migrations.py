@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.connection import Impersonation
-from rescheduler.cluster.definition import POD_MIGRATION
-from rescheduler.cluster.journal import Journal
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.cluster.observer import Observer
-from rescheduler.cluster.writer import Writer
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.connection import Impersonation
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.migrations import Journal
+from rescheduler.kube.observer import Observer
+from rescheduler.kube.writer import Writer
 from rescheduler.migration.commands import Command
+from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.migration.lifecycle import Lifecycle, Manner
 from rescheduler.migration.observation import Observation, Part, Refused, Scene, Steered, controller_of
 from rescheduler.model import marks

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
 
-from rescheduler.cluster.first_sync import uncollected
+from rescheduler.decode.reader import uncollected
 from rescheduler.web.access import Access
 from rescheduler.web.actions import Actions, Deeds
 from rescheduler.web.identity import Identity

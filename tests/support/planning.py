@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypedDict, Unpack
 
-from rescheduler.cluster.decode import Collector
-from rescheduler.cluster.dump import DumpReader
+from rescheduler.decode.dump import DumpReader
+from rescheduler.decode.reader import Collector
 from rescheduler.model.plan import Plan, Rejection
 from rescheduler.model.policy import Allowances, Filters, Limits, MigrationMethod, Policy, Thresholds, Timing
 from rescheduler.model.selector import parse_selector

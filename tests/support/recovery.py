@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.events import Recorder
-from rescheduler.cluster.holders import Holders
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.cluster.writer import Writer
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.events import Recorder
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.record_owner import Holders
+from rescheduler.kube.writer import Writer
 from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import Refused
 from rescheduler.model import marks

@@ -21,11 +21,11 @@ from typing import Any
 from rescheduler.admission.knowledge import Knowledge, KnowledgeSettings
 from rescheduler.admission.mutation import Mutation
 from rescheduler.admission.server import Address, Server
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.connection import Impersonation
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.cluster.observer import Observer
-from rescheduler.cluster.writer import Writer
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.connection import Impersonation
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.observer import Observer
+from rescheduler.kube.writer import Writer
 from rescheduler.model import marks
 from rescheduler.runtime.board import Board
 from rescheduler.runtime.ungating import Ungater

@@ -21,10 +21,10 @@ from unittest import mock
 
 from structlog.testing import capture_logs
 
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.connection import Impersonation
-from rescheduler.cluster.journal import Journal
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.connection import Impersonation
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.migrations import Journal
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.cli import Ran, rescheduler
 from tests.support.migrations import Moves

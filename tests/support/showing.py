@@ -15,9 +15,8 @@ import msgspec
 
 from rescheduler import app
 from rescheduler.app.page import Page, PageParts, page_of
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.clock import ServerClock
-from rescheduler.cluster.pausing import Pause
+from rescheduler.kube.client import ApiClient, ServerClock
+from rescheduler.kube.pause_state import Pause
 from rescheduler.model.migration import Migration, Order, Progress
 from rescheduler.runtime.mandate import Mandate
 from rescheduler.runtime.metering import Metering

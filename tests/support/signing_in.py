@@ -21,11 +21,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from rescheduler.app.deeds import Deeds
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.events import Recorder
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.cluster.pausing import Pausing, state_name
-from rescheduler.cluster.reviews import Reviews
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.events import Recorder
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.pause_state import Pausing, state_name
+from rescheduler.kube.reviews import Reviews
 from rescheduler.runtime.board import Board
 from rescheduler.web.access import Access
 from rescheduler.web.actions import Actions

@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.cluster.reflector import Reflector
-from rescheduler.cluster.resources import RESOURCES
+from rescheduler.decode.cache import Cache
+from rescheduler.decode.kinds import RESOURCES
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.reflector import Reflector
 from rescheduler.runtime.sweeping import WATCHED
 from tests.support.both_clusters import ClusterUnderTest
 

@@ -24,10 +24,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from rescheduler.admission.registering import Registration, Serving
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.connection import Impersonation
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.cluster.webhook_registration import MUTATE, WebhookSettings
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.connection import Impersonation
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.webhook import MUTATE, WebhookSettings
 from rescheduler.model.marks import ANSWER, PROBE
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.manifests import gated

@@ -12,11 +12,11 @@ from rescheduler import app
 from rescheduler.app.cycling import Cycling
 from rescheduler.app.rereading import Ourselves
 from rescheduler.app.steering import Ground, Steering
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.errors import ClusterError
-from rescheduler.cluster.observer import Observer
-from rescheduler.cluster.pausing import Pause
-from rescheduler.cluster.webhook_registration import WebhookConfiguration, WebhookSettings
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ClusterError
+from rescheduler.kube.observer import Observer
+from rescheduler.kube.pause_state import Pause
+from rescheduler.kube.webhook import WebhookConfiguration, WebhookSettings
 from rescheduler.migration.news import Subject
 from rescheduler.migration.observation import Steered
 from rescheduler.model.migration import Migration, Order, Phase, Progress

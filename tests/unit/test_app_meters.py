@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from rescheduler import app
 from rescheduler.app.meters import Meters
-from rescheduler.cluster.client import ApiClient, Page
-from rescheduler.cluster.errors import ApiError
+from rescheduler.kube.client import ApiClient, Page
+from rescheduler.kube.errors import ApiError
 from rescheduler.runtime.controller import beside
 from rescheduler.runtime.mandate import Mandate
 from tests.support.builders import NOW

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rescheduler.cluster.cache import Cache
+from rescheduler.decode.cache import Cache
 from tests.support.showing import NOW, node, pod
 
 

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.cluster import cache as caching
-from rescheduler.cluster.cache import Cache
+from rescheduler.decode import cache as caching
+from rescheduler.decode.cache import Cache
 from rescheduler.model.objects import Pod
 from rescheduler.model.shape import Shape
 

@@ -9,7 +9,7 @@ import yaml
 from click.testing import CliRunner
 
 from rescheduler.cli.main import root
-from rescheduler.cluster.definition import POD_MIGRATION
+from rescheduler.migration.crd import POD_MIGRATION
 
 
 @pytest.mark.parametrize("flags", [(), ("-o", "yaml"), ("-ojson",)])

@@ -9,9 +9,9 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from rescheduler.cluster.client import ApiClient, Request
-from rescheduler.cluster.errors import ApiError, AuthError
-from rescheduler.cluster.events import Recorder
+from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.errors import ApiError, AuthError
+from rescheduler.kube.events import Recorder
 from rescheduler.migration.news import News, Subject
 
 Json = dict[str, Any]

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from rescheduler.cluster.first_sync import first_sync, uncollected
-from rescheduler.cluster.reflector import Reflector
+from rescheduler.decode.reader import uncollected
+from rescheduler.kube.reflector import Reflector, first_sync
 
 
 class Copy:

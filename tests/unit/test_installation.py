@@ -8,10 +8,10 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from rescheduler.cluster.client import ApiClient, Request
-from rescheduler.cluster.definition import POD_MIGRATION
-from rescheduler.cluster.errors import ApiError, ClusterError
-from rescheduler.cluster.installation import install, is_newer
+from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.crd_installer import install, is_newer
+from rescheduler.kube.errors import ApiError, ClusterError
+from rescheduler.migration.crd import POD_MIGRATION
 from tests.support.virtual_time import VirtualLoop
 
 Json = dict[str, Any]

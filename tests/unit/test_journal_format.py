@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.cluster import journal_wire as wire
-from rescheduler.cluster.definition import POD_MIGRATION
-from rescheduler.cluster.journal_format import JournalError, decoded, new_object, status_of
+from rescheduler.kube import migration_structs as wire
+from rescheduler.kube.migrations import JournalError, decoded, new_object, status_of
+from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.migration.lifecycle import ROLL_BACK
 from rescheduler.model import marks
 from rescheduler.model.duration import format_duration, parse_duration

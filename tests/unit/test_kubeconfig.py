@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rescheduler.cluster.connection import BasicLogin, BearerToken, ExecPlugin, Impersonation, TokenFile
-from rescheduler.cluster.errors import KubeconfigError
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.connection import BasicLogin, BearerToken, ExecPlugin, Impersonation, TokenFile
+from rescheduler.kube.errors import KubeconfigError
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from tests.support.kubeconfigs import connection, exec_user, kubeconfig, written
 
 SERVER = {"server": "https://10.0.0.1:6443", "insecure-skip-tls-verify": True}

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from rescheduler.cluster.connection import Impersonation
-from rescheduler.cluster.errors import KubeconfigError
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.connection import Impersonation
+from rescheduler.kube.errors import KubeconfigError
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from tests.support.kubeconfigs import exec_user, kubeconfig, written
 
 SERVER: dict[str, Any] = {"server": "https://10.0.0.1:6443", "insecure-skip-tls-verify": True}

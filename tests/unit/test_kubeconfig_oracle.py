@@ -9,9 +9,9 @@ import pytest
 from kubernetes.client import Configuration
 from kubernetes.config import load_kube_config
 
-from rescheduler.cluster.auth import Authenticator
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.cluster.tls import PemSource
+from rescheduler.kube.auth import Authenticator
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.tls import PemSource
 from tests.support.api_server import authority
 from tests.support.kubeconfigs import b64, exec_credential, exec_script, exec_user, kubeconfig, written
 

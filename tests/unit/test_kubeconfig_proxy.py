@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from yarl import URL
 
-from rescheduler.cluster.errors import KubeconfigError
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.cluster.proxy import proxy_from_environment
+from rescheduler.kube.errors import KubeconfigError
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.proxy import proxy_from_environment
 from tests.support.kubeconfigs import kubeconfig, written
 
 PROXY = "http://proxy:3128"

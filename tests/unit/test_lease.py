@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.cluster.client import ApiClient, Request
-from rescheduler.cluster.errors import ApiError
-from rescheduler.cluster.lease import Election, LeaseName, LeaseTimes
+from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.lease import Election, LeaseName, LeaseTimes
 from tests.support.virtual_time import VirtualLoop, clock, in_virtual_time
 
 Json = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rescheduler.cluster.cache import Cache
+from rescheduler.decode.cache import Cache
 from rescheduler.model import marks
 from rescheduler.model.objects import NOTHING
 from rescheduler.runtime.sweeping import Marked, found

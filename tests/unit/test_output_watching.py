@@ -52,7 +52,7 @@ def test_what_watching_warns_of_is_a_message_and_only_meanwhile(
 ) -> None:
     stream = io.StringIO()
     monkeypatch.setattr("sys.stderr", stream)
-    log = logging.getLogger("rescheduler.cluster.reflector")
+    log = logging.getLogger("rescheduler.kube.reflector")
     with progress():
         log.warning("podmigrations: cut off; tried again")
         log.info("of no interest")

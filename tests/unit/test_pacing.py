@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.cluster.pacing import Pace
+from rescheduler.kube.client import Pace
 from tests.support.virtual_time import clock, in_virtual_time
 
 

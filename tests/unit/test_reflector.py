@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from rescheduler.cluster.backoff import Backoff
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.client import ApiClient, Page, Request
-from rescheduler.cluster.errors import ApiError
-from rescheduler.cluster.reflector import Reflector
-from rescheduler.cluster.resources import RESOURCES
+from rescheduler.decode.cache import Cache
+from rescheduler.decode.kinds import RESOURCES
+from rescheduler.kube.backoff import Backoff
+from rescheduler.kube.client import ApiClient, Page, Request
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.reflector import Reflector
 from tests.support.virtual_time import VirtualLoop
 
 NODES = next(resource for resource in RESOURCES if resource.kind == "Node")

@@ -17,12 +17,12 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.cluster.backoff import Backoff
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.client import ApiClient, Page, Request
-from rescheduler.cluster.errors import ApiError
-from rescheduler.cluster.reflector import Reflector
-from rescheduler.cluster.resources import RESOURCES, Resource
+from rescheduler.decode.cache import Cache
+from rescheduler.decode.kinds import RESOURCES, Resource
+from rescheduler.kube.backoff import Backoff
+from rescheduler.kube.client import ApiClient, Page, Request
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.reflector import Reflector
 
 Json = dict[str, Any]
 END = {"k8s.io/initial-events-end": "true"}

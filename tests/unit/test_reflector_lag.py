@@ -11,12 +11,12 @@ from typing import cast
 
 import pytest
 
-from rescheduler.cluster import reflector as module
-from rescheduler.cluster.backoff import Backoff
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.client import ApiClient, Request
-from rescheduler.cluster.errors import ApiError
-from rescheduler.cluster.reflector import Reflector
+from rescheduler.decode.cache import Cache
+from rescheduler.kube import reflector as module
+from rescheduler.kube.backoff import Backoff
+from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.reflector import Reflector
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.runtime.watching import MIGRATIONS, Following, Watching
 from tests.support.kubeconfigs import connection

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.cluster.reading import Reader
+from rescheduler.decode.reader import Reader
 from rescheduler.migration.observation import Observation, Scene
 from rescheduler.migration.steps import rollout
 from rescheduler.model.migration import Migration, Order

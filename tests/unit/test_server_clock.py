@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.cluster.clock import ServerClock
+from rescheduler.kube.client import ServerClock
 
 NOW = 1_800_000_000.25
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.cluster.watch import Lines
+from rescheduler.kube.reflector import Lines
 
 LINE = st.binary(min_size=1, max_size=20).map(lambda line: line.replace(b"\n", b"-"))
 

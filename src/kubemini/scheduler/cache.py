@@ -16,7 +16,7 @@ import msgspec
 
 from kubemini.kinds import CLAIM, CSI_NODE, NAMESPACE, NODE, POD, STORAGE_CLASS, VOLUME, Kind
 from kubemini.store import Change, Entry, Key, Store
-from rescheduler.cluster.reading import Reader, table_of
+from rescheduler.decode.reader import Reader, table_of
 from rescheduler.model.objects import Pod
 from rescheduler.model.snapshot import ClusterSnapshot, Rows
 

@@ -17,7 +17,7 @@ from msgspec import Raw
 from rescheduler.admission.errors import ReviewError
 from rescheduler.admission.knowledge import NO_ADVICE, Knowledge
 from rescheduler.admission.reviews import NonsenseError, read_newcomer
-from rescheduler.cluster.wire import ABSENT, present
+from rescheduler.decode.structs import ABSENT, present
 from rescheduler.model.advice import Advice, Newcomer
 
 _log = structlog.stdlib.get_logger(__name__)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.holders import asks, known_above, workload_of
+from rescheduler.decode.cache import Cache
+from rescheduler.kube.record_owner import asks, known_above, workload_of
 from rescheduler.model import marks
 from rescheduler.model.advice import Newcomer
 from rescheduler.model.objects import NOTHING, Owner, Pod

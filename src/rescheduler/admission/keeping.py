@@ -16,9 +16,9 @@ from pathlib import Path
 
 from rescheduler.admission.certificates import CertificateError, Pair, check
 from rescheduler.admission.rotation import Holding
-from rescheduler.cluster.errors import ClusterError
-from rescheduler.cluster.secrets import Secrets
-from rescheduler.cluster.tls import RereadFile
+from rescheduler.kube.errors import ClusterError
+from rescheduler.kube.secrets import Secrets
+from rescheduler.kube.tls import RereadFile
 
 _log = logging.getLogger(__name__)
 Source = Callable[[], Awaitable[Pair]]

@@ -18,7 +18,7 @@ from msgspec import Raw
 from rescheduler.admission.fresh_failures import FreshFailures, Key
 from rescheduler.admission.holders import Holder, holder_of
 from rescheduler.admission.reach import Reach
-from rescheduler.cluster.cache import Cache
+from rescheduler.decode.cache import Cache
 from rescheduler.migration.eviction import Evict
 from rescheduler.migration.lifecycle import ROLL_BACK
 from rescheduler.migration.rebuilding import AwaitRebuilt

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 import msgspec
 from msgspec import Raw
 
-from rescheduler.cluster import wire
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.pods import PodDecoder
-from rescheduler.cluster.sections import SectionError
+from rescheduler.decode import structs
+from rescheduler.decode.cache import Cache
+from rescheduler.decode.pods import PodDecoder
+from rescheduler.decode.sections import SectionError
 from rescheduler.model.instant import InstantError
 from rescheduler.model.objects import Node, Pod
 from rescheduler.model.shape import NodeTerm, Taint
@@ -22,7 +22,7 @@ from rescheduler.runtime.places import Places
 
 _REMEMBERED = 1000
 _MOST = 200_000  # requirements that are looked at for one pod, which takes some hundredths of a second
-_pods = msgspec.json.Decoder(wire.Pod)
+_pods = msgspec.json.Decoder(structs.Pod)
 
 
 class Reach:
@@ -56,7 +56,7 @@ class Reach:
         if self._reads > _REMEMBERED:
             self._decoder, self._reads = PodDecoder(), 0
         decoded = _pods.decode(pod)
-        return self._decoder.row(decoded, decoded.metadata or wire.Meta())
+        return self._decoder.row(decoded, decoded.metadata or structs.Meta())
 
 
 def _cost(pod: Pod, volumes: tuple[tuple[NodeTerm, ...], ...]) -> int:

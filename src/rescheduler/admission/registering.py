@@ -18,13 +18,12 @@ from rescheduler.admission.certificates import CertificateError, split
 from rescheduler.admission.keeping import Keeper, from_files, from_secret
 from rescheduler.admission.rotation import Holding, following
 from rescheduler.admission.server import Address, Handler, Manner, Server
-from rescheduler.cluster.backoff import Backoff
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.errors import ClusterError
-from rescheduler.cluster.secrets import Found, Secrets
-from rescheduler.cluster.tls import RereadFile
-from rescheduler.cluster.webhook_probe import Probe
-from rescheduler.cluster.webhook_registration import Json, WebhookConfiguration, WebhookSettings, asks_us, bundle_in
+from rescheduler.kube.backoff import Backoff
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ClusterError
+from rescheduler.kube.secrets import Found, Secrets
+from rescheduler.kube.tls import RereadFile
+from rescheduler.kube.webhook import Json, Probe, WebhookConfiguration, WebhookSettings, asks_us, bundle_in
 
 SETTLE = 30.0  # seconds until every API server has surely heard of a new authority; they watch, so it is mostly one
 _FIRST_LOOKS = 1.0  # seconds between looks for the first certificate

@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from rescheduler.admission.errors import ReviewError
-from rescheduler.cluster import sections, wire
-from rescheduler.cluster.sections import SectionError
-from rescheduler.cluster.wire import ABSENT, present
+from rescheduler.decode import sections, structs
+from rescheduler.decode.sections import SectionError
+from rescheduler.decode.structs import ABSENT, present
 from rescheduler.model.advice import Newcomer
 from rescheduler.model.objects import NOTHING
 
@@ -103,7 +103,7 @@ class _Meta(_Camel):
 
 
 class _Affinity(_Camel):
-    node_affinity: wire.NodeAffinity | None = None
+    node_affinity: structs.NodeAffinity | None = None
 
 
 class _Gate(_Camel):

@@ -23,7 +23,7 @@ from aiohttp import http_exceptions, web
 
 from rescheduler.admission.connections import Connections, wire_log
 from rescheduler.admission.errors import ReviewError
-from rescheduler.cluster.errors import ClusterError
+from rescheduler.kube.errors import ClusterError
 
 Handler = Callable[[bytes], bytes]
 _log = logging.getLogger(__name__)

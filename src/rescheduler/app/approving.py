@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from rescheduler.app.connecting import Live
 from rescheduler.app.planning import InputError
-from rescheduler.cluster.approving import Answer, approve, reject, together
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.errors import ApiError
-from rescheduler.cluster.journal_format import JournalError, decoded
-from rescheduler.cluster.lookup import Lookup
-from rescheduler.cluster.whoami import own_name
+from rescheduler.kube.approval import Answer, approve, reject, together
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.migrations import JournalError, decoded
+from rescheduler.kube.objects import Lookup
+from rescheduler.kube.reviews import own_name
 from rescheduler.model.migration import Migration
 
 NOBODY = "rescheduler approve"

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 from rescheduler.app.connecting import Live
 from rescheduler.app.planning import InputError
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.journal import Journal
-from rescheduler.cluster.journal_format import new_object
-from rescheduler.cluster.lookup import Lookup
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.migrations import Journal, new_object
+from rescheduler.kube.objects import Lookup
 from rescheduler.migration.commands import Json
 from rescheduler.migration.naming import migration_name
 from rescheduler.migration.observation import condition, controller_of, has_ended, is_leaving, labels_of

@@ -9,19 +9,18 @@ from collections.abc import Callable
 from rescheduler.app.cleanup_leases import Claim, while_claiming
 from rescheduler.app.connecting import Live
 from rescheduler.app.steering import webhook_settings
-from rescheduler.cluster.client import ApiClient, Request
-from rescheduler.cluster.connection import Connection
-from rescheduler.cluster.definition import POD_MIGRATION
-from rescheduler.cluster.errors import ApiError, ClusterError
-from rescheduler.cluster.lease import LeaseName, LeaseTimes
-from rescheduler.cluster.lookup import Lookup
-from rescheduler.cluster.paths import path_of
-from rescheduler.cluster.pausing import Pausing, state_name
-from rescheduler.cluster.secrets import Secrets
-from rescheduler.cluster.webhook_registration import WebhookConfiguration, WebhookSettings
-from rescheduler.cluster.writer import Writer
 from rescheduler.config import Configuration
+from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.connection import Connection
+from rescheduler.kube.errors import ApiError, ClusterError
+from rescheduler.kube.lease import LeaseName, LeaseTimes
+from rescheduler.kube.objects import Lookup, path_of
+from rescheduler.kube.pause_state import Pausing, state_name
+from rescheduler.kube.secrets import Secrets
+from rescheduler.kube.webhook import WebhookConfiguration, WebhookSettings
+from rescheduler.kube.writer import Writer
 from rescheduler.migration.commands import delete
+from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.runtime.cleanup import Cleanup, Undone
 
 _KIND: str = POD_MIGRATION["metadata"]["name"]

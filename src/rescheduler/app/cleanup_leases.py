@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rescheduler.cluster.errors import ApiError, ClusterError
-from rescheduler.cluster.lease import Election
+from rescheduler.kube.errors import ApiError, ClusterError
+from rescheduler.kube.lease import Election
 from rescheduler.runtime.leadership import HeldError, while_leading
 
 _NAMESPACES = "/api/v1/namespaces"

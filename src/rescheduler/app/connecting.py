@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rescheduler.cluster.connection import Connection
+    from rescheduler.kube.connection import Connection
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class Live:
     def connection(self) -> Connection:
         """Where it is and who we are there; a ClusterError says what is wrong with the kubeconfig."""
         # It brings the whole client along, which whoever reads files does not need.
-        from rescheduler.cluster.connection import Impersonation  # noqa: PLC0415 - as said above
-        from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection  # noqa: PLC0415 - the same
+        from rescheduler.kube.connection import Impersonation  # noqa: PLC0415 - as said above
+        from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection  # noqa: PLC0415 - the same
 
         path = Path(self.kubeconfig) if self.kubeconfig else None
         options = KubeconfigOptions(path, self.context, Impersonation(self.user, self.groups))

@@ -22,19 +22,18 @@ from rescheduler.app.meters import Meters
 from rescheduler.app.rereading import Ourselves, following
 from rescheduler.app.serving import Doorway, Front, Knowing
 from rescheduler.app.steering import Ground, Steering
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.connection import Connection
-from rescheduler.cluster.events import Recorder
-from rescheduler.cluster.holders import Holders
-from rescheduler.cluster.installation import install
-from rescheduler.cluster.journal import Journal
-from rescheduler.cluster.lease import Election, LeaseName, LeaseTimes
-from rescheduler.cluster.observer import Observer
-from rescheduler.cluster.pacing import Pace
-from rescheduler.cluster.pausing import Pausing, state_name
-from rescheduler.cluster.writer import Writer
 from rescheduler.config import Configuration
 from rescheduler.config.files import Origin
+from rescheduler.kube.client import ApiClient, Pace
+from rescheduler.kube.connection import Connection
+from rescheduler.kube.crd_installer import install
+from rescheduler.kube.events import Recorder
+from rescheduler.kube.lease import Election, LeaseName, LeaseTimes
+from rescheduler.kube.migrations import Journal
+from rescheduler.kube.observer import Observer
+from rescheduler.kube.pause_state import Pausing, state_name
+from rescheduler.kube.record_owner import Holders
+from rescheduler.kube.writer import Writer
 from rescheduler.migration.news import news
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.selector import Labels

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import structlog
 
 from rescheduler.app import by_hand, maintaining
-from rescheduler.cluster.approving import Answer, Outcome, approve, together
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.errors import ApiError, ClusterError
-from rescheduler.cluster.events import Recorder
-from rescheduler.cluster.journal import StaleError
-from rescheduler.cluster.lookup import NotFoundError
-from rescheduler.cluster.pausing import Pausing
+from rescheduler.kube.approval import Answer, Outcome, approve, together
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ApiError, ClusterError
+from rescheduler.kube.events import Recorder
+from rescheduler.kube.migrations import StaleError
+from rescheduler.kube.objects import NotFoundError
+from rescheduler.kube.pause_state import Pausing
 from rescheduler.migration.news import News, Subject
 from rescheduler.model.plan import Method
 from rescheduler.runtime.board import Board, Key

@@ -15,12 +15,11 @@ import msgspec
 
 from rescheduler.app.connecting import Live
 from rescheduler.app.planning import InputError
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.journal_format import JournalError, decoded
-from rescheduler.cluster.lookup import Lookup, NotFoundError
-from rescheduler.cluster.paths import path_of
-from rescheduler.cluster.reflector import Reflector
-from rescheduler.cluster.resources import Resource
+from rescheduler.decode.kinds import Resource
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.migrations import JournalError, decoded
+from rescheduler.kube.objects import Lookup, NotFoundError, path_of
+from rescheduler.kube.reflector import Reflector
 from rescheduler.migration.commands import Json
 from rescheduler.model.migration import Migration
 

@@ -13,11 +13,10 @@ from enum import StrEnum
 
 from rescheduler.app.connecting import Live
 from rescheduler.app.following import Change, Follower, Key, Part, follow
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.errors import ApiError, ClusterError
-from rescheduler.cluster.lookup import Lookup, NotFoundError
-from rescheduler.cluster.paths import path_of
-from rescheduler.cluster.writer import Writer
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ApiError, ClusterError
+from rescheduler.kube.objects import Lookup, NotFoundError, path_of
+from rescheduler.kube.writer import Writer
 from rescheduler.migration.commands import Command, Json, Verb
 from rescheduler.migration.observation import controller_of, has_ended, is_leaving, labels_of, notes_of
 from rescheduler.model import marks

@@ -20,7 +20,7 @@ from rescheduler.usage.history import History
 from rescheduler.usage.remainder import Remainder
 
 if TYPE_CHECKING:
-    from rescheduler.cluster.client import ApiClient
+    from rescheduler.kube.client import ApiClient
     from rescheduler.runtime.metering import Metering
     from rescheduler.usage.source import Source
 
@@ -31,8 +31,8 @@ def metering_of(
     utilization: Utilization, settings: UsageSettings, client: ApiClient, pods: Callable[[], Sequence[Pod]] = tuple
 ) -> Metering | None:
     """The loop that measures; None where only requests count. `pods` gives those that are known at a moment."""
-    from rescheduler.cluster.metering import MetricsApi  # noqa: PLC0415 - aiohttp takes long, and files need none of it
     from rescheduler.runtime.metering import Metering  # noqa: PLC0415 - the same
+    from rescheduler.usage.metrics_api import MetricsApi  # noqa: PLC0415 - aiohttp takes long, and files need none of it
     from rescheduler.usage.prometheus import Prometheus  # noqa: PLC0415 - the same
 
     if utilization is Utilization.REQUESTS:

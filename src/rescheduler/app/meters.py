@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from rescheduler.app.metering import metering_of
-from rescheduler.cluster.client import ApiClient
+from rescheduler.kube.client import ApiClient
 from rescheduler.model.objects import Pod
 from rescheduler.model.policy import Utilization
 from rescheduler.model.snapshot import ClusterSnapshot

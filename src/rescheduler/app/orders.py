@@ -17,11 +17,10 @@ from pathlib import Path
 
 from rescheduler.app.connecting import Live
 from rescheduler.app.planning import STDIN, InputError
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.errors import ApiError
-from rescheduler.cluster.journal import Journal
-from rescheduler.cluster.journal_format import JournalError, decoded
-from rescheduler.cluster.lookup import Lookup
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.migrations import Journal, JournalError, decoded
+from rescheduler.kube.objects import Lookup
 from rescheduler.migration.naming import migration_name
 from rescheduler.model.migration import Migration, Order
 from rescheduler.model.plan import Move, Plan

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from rescheduler.app.planning import explained, planned
-from rescheduler.cluster.lease import Election
-from rescheduler.cluster.pausing import Pause
+from rescheduler.kube.lease import Election
+from rescheduler.kube.pause_state import Pause
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.explain_format import explanation_document

@@ -12,12 +12,12 @@ from typing import TypeVar
 
 from rescheduler.app.connecting import Live
 from rescheduler.app.planning import InputError
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.errors import ApiError
-from rescheduler.cluster.lookup import Lookup
-from rescheduler.cluster.pausing import Pause, Pausing, shortened, state_name
-from rescheduler.cluster.whoami import own_name
 from rescheduler.config import Configuration
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.objects import Lookup
+from rescheduler.kube.pause_state import Pause, Pausing, shortened, state_name
+from rescheduler.kube.reviews import own_name
 
 Result = TypeVar("Result")
 

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 
 from rescheduler.app.connecting import Live
-from rescheduler.cluster.decode import Collector
-from rescheduler.cluster.dump import DumpReader
-from rescheduler.cluster.first_sync import uncollected
-from rescheduler.cluster.record import Recorder
-from rescheduler.cluster.resources import RESOURCES, Resource
-from rescheduler.cluster.split import split
 from rescheduler.config import Configuration, defaults, load_file, with_overrides
+from rescheduler.decode.dump import DumpReader
+from rescheduler.decode.kinds import RESOURCES, Resource
+from rescheduler.decode.reader import Collector, uncollected
+from rescheduler.decode.record import Recorder
+from rescheduler.decode.split import split
 from rescheduler.model.migration import Migration
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
@@ -34,7 +33,7 @@ from rescheduler.strategies import discover, settings_by_name
 from rescheduler.strategies.node_maintenance import NodeMaintenance
 
 if TYPE_CHECKING:
-    from rescheduler.cluster.client import Page
+    from rescheduler.kube.client import Page
 
 Progress = Callable[[int], None]
 """Told how much more was read: bytes of files, objects of a live cluster."""
@@ -210,8 +209,8 @@ def _opened(path: str) -> Iterator[BinaryIO]:
 async def _listed(live: Live, afresh: Callable[[], Into], progress: Progress) -> tuple[Into, float]:
     """List everything; from the start when a list began anew, so that all of it is one state."""
     # aiohttp takes longer to import than a small dump takes to plan: only those who talk to a cluster pay for it.
-    from rescheduler.cluster.client import ApiClient  # noqa: PLC0415 - as said above
-    from rescheduler.cluster.live import finished_moves, list_everything  # noqa: PLC0415 - the same
+    from rescheduler.kube.client import ApiClient  # noqa: PLC0415 - as said above
+    from rescheduler.kube.lister import finished_moves, list_everything  # noqa: PLC0415 - the same
 
     connection = live.connection()
     async with ApiClient(connection, request_timeout=live.request_timeout) as client:

@@ -7,9 +7,9 @@ import math
 import time
 
 from rescheduler.app.connecting import Live
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.errors import ApiError
-from rescheduler.cluster.lookup import Lookup
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.objects import Lookup
 from rescheduler.migration.commands import Json
 from rescheduler.model.instant import InstantError, parse_instant
 

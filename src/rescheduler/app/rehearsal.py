@@ -11,8 +11,8 @@ from rescheduler.app.controller import Running
 from rescheduler.app.cycling import cycle_of
 from rescheduler.app.meters import Meters
 from rescheduler.app.rereading import following
-from rescheduler.cluster.client import ApiClient
 from rescheduler.config.files import Origin
+from rescheduler.kube.client import ApiClient
 from rescheduler.model.plan import Move
 from rescheduler.planning.streaks import Streaks
 from rescheduler.runtime.controller import before, beside

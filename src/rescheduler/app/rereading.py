@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import structlog
 
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.errors import ClusterError
-from rescheduler.cluster.observer import Observer
 from rescheduler.config import Configuration
 from rescheduler.config.files import ConfigFile, Origin
+from rescheduler.decode.cache import Cache
+from rescheduler.kube.errors import ClusterError
+from rescheduler.kube.observer import Observer
 from rescheduler.migration.news import Subject
 from rescheduler.model.objects import Pod
 from rescheduler.runtime.duties import Duty

@@ -16,9 +16,9 @@ import msgspec
 from rescheduler.admission.certificates import CertificateError, ends_at, joined, names_of, split
 from rescheduler.app.connecting import Live
 from rescheduler.app.planning import InputError
-from rescheduler.cluster.backoff import Backoff
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.errors import ClusterError
+from rescheduler.kube.backoff import Backoff
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ClusterError
 
 SERVICE = "kube-rescheduler-webhook"
 """Our Service, and the Secret that keeps its certificates."""

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from rescheduler.app.deeds import Deeds
 from rescheduler.app.page import Page, PageParts, page_of
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.events import Recorder
-from rescheduler.cluster.lease import Election
-from rescheduler.cluster.pausing import Pausing
-from rescheduler.cluster.reviews import Reviews
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.events import Recorder
+from rescheduler.kube.lease import Election
+from rescheduler.kube.pause_state import Pausing
+from rescheduler.kube.reviews import Reviews
 from rescheduler.model.plan import Plan
 from rescheduler.planning.outcomes import rests
 from rescheduler.runtime.mandate import Mandate

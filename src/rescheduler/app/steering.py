@@ -20,14 +20,14 @@ from rescheduler.admission.knowledge import Knowledge, KnowledgeSettings
 from rescheduler.admission.mutation import Mutation
 from rescheduler.admission.registering import Registration, Serving
 from rescheduler.admission.server import Address, Handler, Manner, Server
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.errors import ApiError, ClusterError
-from rescheduler.cluster.events import Recorder
-from rescheduler.cluster.observer import Observer
-from rescheduler.cluster.webhook_registration import MUTATE, CertificateFiles, WebhookSettings
-from rescheduler.cluster.writer import Writer
 from rescheduler.config import Configuration
 from rescheduler.config.serving_fields import Steering as Wanted
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ApiError, ClusterError
+from rescheduler.kube.events import Recorder
+from rescheduler.kube.observer import Observer
+from rescheduler.kube.webhook import MUTATE, CertificateFiles, WebhookSettings
+from rescheduler.kube.writer import Writer
 from rescheduler.migration.news import News, Subject
 from rescheduler.migration.observation import Steered
 from rescheduler.model.advice import Newcomer

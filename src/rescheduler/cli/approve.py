@@ -24,8 +24,8 @@ from rescheduler.cli.session import failures, live_of
 from rescheduler.model.migration import Migration
 
 if TYPE_CHECKING:
-    from rescheduler.cluster.approving import Answer
     from rescheduler.config import Configuration
+    from rescheduler.kube.approval import Answer
 
 
 @dataclass(frozen=True, slots=True)

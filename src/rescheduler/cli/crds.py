@@ -24,6 +24,6 @@ def crds(output: str) -> None:
       rescheduler crds | kubectl apply -f -     install or update it
       rescheduler crds | kubectl delete -f -    remove it, and with it all PodMigrations
     """
-    from rescheduler.cluster.definition import POD_MIGRATION  # noqa: PLC0415 - help and completion do without it
+    from rescheduler.migration.crd import POD_MIGRATION  # noqa: PLC0415 - help and completion do without it
 
     emit(document_text(POD_MIGRATION, output).encode())

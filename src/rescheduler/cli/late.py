@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from rescheduler.cli.output import entries as entries_output
     from rescheduler.cli.output import explanation as explanation_output
     from rescheduler.cli.output import maintenance as maintenance_output
-    from rescheduler.cluster import approving as answering
-    from rescheduler.cluster import dump
     from rescheduler.config import loader
+    from rescheduler.decode import dump
+    from rescheduler.kube import approval as answering
     from rescheduler.planning import explain_format
 else:
 
@@ -37,9 +37,9 @@ else:
     orders = _Late("rescheduler.app.orders")
     pauses = _Late("rescheduler.app.pauses")
     presence = _Late("rescheduler.app.presence")
-    answering = _Late("rescheduler.cluster.approving")
+    answering = _Late("rescheduler.kube.approval")
     configurations = _Late("rescheduler.config")
-    dump = _Late("rescheduler.cluster.dump")
+    dump = _Late("rescheduler.decode.dump")
     entries_output = _Late("rescheduler.cli.output.entries")
     explain_format = _Late("rescheduler.planning.explain_format")
     explanation_output = _Late("rescheduler.cli.output.explanation")

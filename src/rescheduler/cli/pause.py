@@ -18,7 +18,7 @@ from rescheduler.cli.session import failures, live_of
 from rescheduler.model.instant import format_instant
 
 if TYPE_CHECKING:
-    from rescheduler.cluster.pausing import Pause
+    from rescheduler.kube.pause_state import Pause
 
 
 @dataclass(frozen=True, slots=True)

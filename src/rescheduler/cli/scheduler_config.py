@@ -84,7 +84,7 @@ def _trust(asked: Asked, access: Access) -> Trust:
 def _own_trust(asked: Asked, access: Access) -> Trust:
     from rescheduler.app.scheduler_trust import Trust, own_trust  # noqa: PLC0415 - as above
     from rescheduler.cli.session import live_of  # noqa: PLC0415 - the same
-    from rescheduler.cluster.errors import ClusterError  # noqa: PLC0415 - the same
+    from rescheduler.kube.errors import ClusterError  # noqa: PLC0415 - the same
 
     host = urlsplit(asked.prefix).hostname or ""
     try:

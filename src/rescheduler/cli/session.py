@@ -18,7 +18,7 @@ from rescheduler.cli import messages
 from rescheduler.cli.late import app, configurations, dump
 from rescheduler.cli.options import STDIN, Access, Inputs, Wanted
 from rescheduler.cli.progress import reading
-from rescheduler.cluster.errors import ClusterError
+from rescheduler.kube.errors import ClusterError
 from rescheduler.model.policy import Policy
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import Protocol
 
 import structlog
 
-from rescheduler.cluster.installation import CURE
-from rescheduler.cluster.journal import StaleError
+from rescheduler.kube.crd_installer import CURE
+from rescheduler.kube.migrations import StaleError
 from rescheduler.model.migration import Migration, Outcome, OutcomeVerdict, Phase, Progress
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot

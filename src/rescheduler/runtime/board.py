@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from rescheduler.cluster.journal_format import JournalError, decoded
+from rescheduler.kube.migrations import JournalError, decoded
 from rescheduler.model.migration import Migration, Phase
 
 _log = logging.getLogger(__name__)

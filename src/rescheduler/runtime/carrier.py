@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 import structlog
 
-from rescheduler.cluster.cache import Changed
-from rescheduler.cluster.errors import ClusterError
-from rescheduler.cluster.kinds import WORKLOADS
+from rescheduler.decode.cache import Changed
+from rescheduler.decode.kinds import WORKLOADS
+from rescheduler.kube.errors import ClusterError
 from rescheduler.migration.copying import EvictOriginal
 from rescheduler.migration.eviction import Evict, Pause, Prefer, TakeTurn
 from rescheduler.migration.handoff import AwaitGone, Cheapen, HandOver

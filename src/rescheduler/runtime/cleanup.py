@@ -14,16 +14,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.client import ApiClient, Page
-from rescheduler.cluster.errors import ApiError
-from rescheduler.cluster.journal import Journal, StaleError
-from rescheduler.cluster.live import list_everything
-from rescheduler.cluster.lookup import Lookup
-from rescheduler.cluster.observer import Observer
-from rescheduler.cluster.resources import RESOURCES, Resource
-from rescheduler.cluster.split import split
-from rescheduler.cluster.writer import Writer
+from rescheduler.decode.cache import Cache
+from rescheduler.decode.kinds import RESOURCES, Resource
+from rescheduler.decode.split import split
+from rescheduler.kube.client import ApiClient, Page
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.lister import list_everything
+from rescheduler.kube.migrations import Journal, StaleError
+from rescheduler.kube.objects import Lookup
+from rescheduler.kube.observer import Observer
+from rescheduler.kube.writer import Writer
 from rescheduler.migration.commands import Command, Json, delete
 from rescheduler.migration.lifecycle import Lifecycle, Manner
 from rescheduler.migration.observation import Scene

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol
 
-from rescheduler.cluster.pausing import Pause
+from rescheduler.kube.pause_state import Pause
 from rescheduler.migration.approval import hopeless, wanting
 from rescheduler.model.migration import PLANNED_ANEW, Migration, Phase
 from rescheduler.runtime.board import Board, Key

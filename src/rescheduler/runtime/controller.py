@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from rescheduler.cluster.lease import Election
+from rescheduler.kube.lease import Election
 from rescheduler.runtime.carrier import Carrier
 from rescheduler.runtime.duties import Duty
 from rescheduler.runtime.gatekeeper import Gatekeeper

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from rescheduler.cluster.errors import ClusterError
-from rescheduler.cluster.journal import StaleError
+from rescheduler.kube.errors import ClusterError
+from rescheduler.kube.migrations import StaleError
 from rescheduler.migration.naming import migration_name, plan_name
 from rescheduler.model.instant import format_instant
 from rescheduler.model.migration import Migration, Order

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from rescheduler.cluster.errors import ClusterError
+from rescheduler.kube.errors import ClusterError
 
 _log = structlog.stdlib.get_logger(__name__)
 _TOGETHER = 0.2  # seconds; what calls several times in a row is answered once

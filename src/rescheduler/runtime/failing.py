@@ -14,9 +14,9 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.holders import CONTROLLERS, HolderKey, asks, known_above, workload_of
-from rescheduler.cluster.kinds import WORKLOADS
+from rescheduler.decode.cache import Cache
+from rescheduler.decode.kinds import WORKLOADS
+from rescheduler.kube.record_owner import CONTROLLERS, HolderKey, asks, known_above, workload_of
 from rescheduler.model import marks
 from rescheduler.model.objects import Node, Pod, Workload
 from rescheduler.recovery.settings import Settings

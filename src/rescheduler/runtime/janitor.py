@@ -14,8 +14,8 @@ from typing import Protocol
 
 import structlog
 
-from rescheduler.cluster.errors import ClusterError
-from rescheduler.cluster.journal_format import JournalError
+from rescheduler.kube.errors import ClusterError
+from rescheduler.kube.migrations import JournalError
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.runtime.board import Board, Key
 from rescheduler.runtime.sweeping import Fate, Marked

@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any, TypeVar
 
-from rescheduler.cluster.errors import ClusterError
-from rescheduler.cluster.lease import Election
+from rescheduler.kube.errors import ClusterError
+from rescheduler.kube.lease import Election
 
 Result = TypeVar("Result")
 

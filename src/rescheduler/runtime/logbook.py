@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rescheduler.cluster.journal import Journal
+from rescheduler.kube.migrations import Journal
 from rescheduler.model.migration import Migration, Progress
 from rescheduler.runtime.board import Board
 

@@ -11,8 +11,8 @@ from typing import Protocol
 
 import structlog
 
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.errors import ClusterError
+from rescheduler.decode.cache import Cache
+from rescheduler.kube.errors import ClusterError
 from rescheduler.migration import cordons
 from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.observation import Refused, labels_of

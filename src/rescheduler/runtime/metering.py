@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import structlog
 
-from rescheduler.cluster.errors import ClusterError
+from rescheduler.kube.errors import ClusterError
 from rescheduler.model.objects import Pod
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.usage.errors import UsageError

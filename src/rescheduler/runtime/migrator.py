@@ -13,7 +13,7 @@ from typing import Protocol
 
 import structlog
 
-from rescheduler.cluster.journal import StaleError
+from rescheduler.kube.migrations import StaleError
 from rescheduler.migration.commands import Command, Verb
 from rescheduler.migration.lifecycle import Decision, Lifecycle
 from rescheduler.migration.observation import Observation, Part, Refused, Scene

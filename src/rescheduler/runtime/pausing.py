@@ -15,8 +15,8 @@ from typing import Protocol
 
 import structlog
 
-from rescheduler.cluster.errors import ClusterError
-from rescheduler.cluster.pausing import Pause, Pausing, State
+from rescheduler.kube.errors import ClusterError
+from rescheduler.kube.pause_state import Pause, Pausing, State
 from rescheduler.migration.news import News, Subject
 from rescheduler.model.instant import format_instant
 

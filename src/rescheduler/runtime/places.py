@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from rescheduler.cluster.cache import Cache
+from rescheduler.decode.cache import Cache
 from rescheduler.model.objects import Claim, Pod, Volume, Workload
 from rescheduler.model.shape import NodeTerm, Shape
 from rescheduler.model.snapshot import ClusterSnapshot

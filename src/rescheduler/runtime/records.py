@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.kinds import WORKLOADS
+from rescheduler.decode.cache import Cache
+from rescheduler.decode.kinds import WORKLOADS
 from rescheduler.migration.commands import Command, patch
 from rescheduler.migration.observation import notes_of
 from rescheduler.model import marks

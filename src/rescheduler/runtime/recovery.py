@@ -16,8 +16,8 @@ from typing import Protocol
 
 import structlog
 
-from rescheduler.cluster.errors import ClusterError
-from rescheduler.cluster.holders import HolderKey, asks
+from rescheduler.kube.errors import ClusterError
+from rescheduler.kube.record_owner import HolderKey, asks
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.observation import Refused, is_leaving, notes_of

@@ -15,9 +15,9 @@ from typing import Protocol
 
 import msgspec
 
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.holders import HolderKey, Holding
-from rescheduler.cluster.reading import Reader
+from rescheduler.decode.cache import Cache
+from rescheduler.decode.reader import Reader
+from rescheduler.kube.record_owner import HolderKey, Holding
 from rescheduler.migration.commands import Json
 from rescheduler.migration.observation import condition, is_leaving, notes_of
 from rescheduler.model import marks

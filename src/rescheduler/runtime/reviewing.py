@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from rescheduler.cluster.journal import StaleError
+from rescheduler.kube.migrations import StaleError
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, Protocol
 
-from rescheduler.cluster.cache import Cache, Changed
+from rescheduler.decode.cache import Cache, Changed
 from rescheduler.migration.observation import Observation, Part
 from rescheduler.model.migration import Migration
 from rescheduler.runtime.board import Key

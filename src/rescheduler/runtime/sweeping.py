@@ -14,8 +14,8 @@ from typing import Protocol
 
 import structlog
 
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.errors import ClusterError
+from rescheduler.decode.cache import Cache
+from rescheduler.kube.errors import ClusterError
 from rescheduler.migration import orphans
 from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.observation import Refused, notes_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from rescheduler.cluster.cache import Cache
+from rescheduler.decode.cache import Cache
 from rescheduler.migration import orphans
 from rescheduler.migration.commands import Command, Json, patch
 from rescheduler.migration.observation import labels_of, notes_of

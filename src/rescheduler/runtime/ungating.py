@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import structlog
 
-from rescheduler.cluster.cache import Changed
-from rescheduler.cluster.errors import ClusterError
+from rescheduler.decode.cache import Changed
+from rescheduler.kube.errors import ClusterError
 from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.gates import letting_through
 from rescheduler.migration.observation import Refused, notes_of

@@ -13,12 +13,10 @@ from dataclasses import dataclass
 
 import structlog
 
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.first_sync import first_sync
-from rescheduler.cluster.kinds import WORKLOADS
-from rescheduler.cluster.reflector import Reflector, Sink
-from rescheduler.cluster.resources import RESOURCES, Resource
+from rescheduler.decode.cache import Cache
+from rescheduler.decode.kinds import RESOURCES, WORKLOADS, Resource
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.reflector import Reflector, Sink, first_sync
 from rescheduler.model.migration import Reference
 from rescheduler.model.objects import Workload
 from rescheduler.model.snapshot import ClusterSnapshot

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from rescheduler.cluster.errors import ClusterError
+from rescheduler.kube.errors import ClusterError
 from rescheduler.web.answers import Refusal
 
 ACTION = "X-Rescheduler-Action"

@@ -14,7 +14,7 @@ from typing import Protocol
 import structlog
 from aiohttp import http_exceptions, web
 
-from rescheduler.cluster.reviews import Person, Question
+from rescheduler.kube.reviews import Person, Question
 from rescheduler.web import demands
 from rescheduler.web.access import Access, peer
 from rescheduler.web.answers import Refusal, answered

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from rescheduler.cluster.reviews import Question
+from rescheduler.kube.reviews import Question
 from rescheduler.web.answers import Refusal
 
 MIGRATIONS = ("podmigrations", "rescheduler.io")

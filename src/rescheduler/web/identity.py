@@ -20,8 +20,8 @@ from typing import Generic, TypeVar
 
 import structlog
 
-from rescheduler.cluster.errors import ApiError, ClusterError
-from rescheduler.cluster.reviews import Person, Question, Reviews
+from rescheduler.kube.errors import ApiError, ClusterError
+from rescheduler.kube.reviews import Person, Question, Reviews
 from rescheduler.web.answers import Refusal
 
 _log = structlog.stdlib.get_logger(__name__)

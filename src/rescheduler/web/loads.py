@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from rescheduler.cluster.cache import Cache
+from rescheduler.decode.cache import Cache
 from rescheduler.model.objects import Node, Pod
 from rescheduler.model.policy import Policy, Utilization
 from rescheduler.model.shape import Requests

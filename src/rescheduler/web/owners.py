@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.kinds import WORKLOADS
+from rescheduler.decode.cache import Cache
+from rescheduler.decode.kinds import WORKLOADS
 from rescheduler.model.objects import Owner, Pod, Workload
 from rescheduler.model.snapshot import WorkloadKey
 

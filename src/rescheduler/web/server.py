@@ -17,7 +17,7 @@ import structlog
 from aiohttp import http_exceptions, web
 from aiohttp.typedefs import Middleware
 
-from rescheduler.cluster.errors import ClusterError
+from rescheduler.kube.errors import ClusterError
 from rescheduler.web.access import Access
 from rescheduler.web.answers import errors
 from rescheduler.web.metrics import CONTENT_TYPE, Metrics

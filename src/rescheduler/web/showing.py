@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.pausing import Pause
+from rescheduler.decode.cache import Cache
+from rescheduler.kube.pause_state import Pause
 from rescheduler.runtime.board import Board
 from rescheduler.runtime.mandate import Mandate
 from rescheduler.web.history import Samples

@@ -14,7 +14,7 @@ import pytest
 
 from rescheduler.admission.errors import ReviewError
 from rescheduler.admission.server import Address, Manner, Server
-from rescheduler.cluster.errors import ClusterError
+from rescheduler.kube.errors import ClusterError
 
 HOST = "127.0.0.1"
 JSON = {"Content-Type": "application/json"}

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from rescheduler.admission.knowledge import Knowledge, KnowledgeSettings
-from rescheduler.cluster.cache import Cache
+from rescheduler.decode.cache import Cache
 from rescheduler.model import marks
 from rescheduler.model.advice import Newcomer
 from rescheduler.model.instant import format_instant

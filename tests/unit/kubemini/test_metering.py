@@ -12,10 +12,10 @@ import yaml
 from kubemini.api import Target
 from kubemini.cluster import EmbeddedCluster
 from kubemini.kinds import DEPLOYMENT, NODE, POD
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.cluster.metering import MetricsApi, MetricsMissingError
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.model.objects import Usage
+from rescheduler.usage.metrics_api import MetricsApi, MetricsMissingError
 
 Json = dict[str, Any]
 CPU, MEMORY = "simulate.rescheduler.io/cpu-usage", "simulate.rescheduler.io/memory-usage"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from rescheduler.cluster.errors import ApiError
-from rescheduler.cluster.journal import StaleError
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.migrations import StaleError
 from rescheduler.migration.commands import Command
 from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.observation import Observation, Part, Refused, Scene

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.cluster.pods import pod_requests
-from rescheduler.cluster.wire import PodSpec
+from rescheduler.decode.pods import pod_requests
+from rescheduler.decode.structs import PodSpec
 from rescheduler.migration.placeholder import own_placeholder, placeholder_for, placeholder_name, releasing
 from rescheduler.model import marks
 from rescheduler.model.plan import Method

@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from rescheduler.cluster.cache import Cache
+from rescheduler.decode.cache import Cache
 from rescheduler.model import marks
 from rescheduler.model.instant import format_instant
 from tests.support.virtual_time import clock, in_virtual_time

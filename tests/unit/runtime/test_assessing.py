@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from structlog.testing import capture_logs
 
-from rescheduler.cluster.errors import ClusterError
-from rescheduler.cluster.journal import StaleError
+from rescheduler.kube.errors import ClusterError
+from rescheduler.kube.migrations import StaleError
 from rescheduler.model.migration import Migration, Outcome, OutcomeVerdict, Progress, Reference
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.runtime.assessing import Assessing, Assessor

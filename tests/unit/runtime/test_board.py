@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.cluster.journal_format import new_object
+from rescheduler.kube.migrations import new_object
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.runtime.board import Board, BoardSink, Key
 from tests.unit.runtime.migrations import WEB, WEB_SET, over, pending, under_way

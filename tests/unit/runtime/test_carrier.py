@@ -15,8 +15,8 @@ from typing import Any, cast
 
 import pytest
 
-from rescheduler.cluster.cache import Changed
-from rescheduler.cluster.errors import ApiError
+from rescheduler.decode.cache import Changed
+from rescheduler.kube.errors import ApiError
 from rescheduler.model.migration import Migration, Order
 from rescheduler.model.objects import Owner, Workload
 from rescheduler.runtime.board import Board, Key

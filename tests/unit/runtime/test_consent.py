@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from rescheduler.cluster.pausing import Pause
+from rescheduler.kube.pause_state import Pause
 from rescheduler.migration.observation import Observation, Scene
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method

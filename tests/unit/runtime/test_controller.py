@@ -12,7 +12,7 @@ from typing import cast
 
 import pytest
 
-from rescheduler.cluster.lease import Election, LeaseName
+from rescheduler.kube.lease import Election, LeaseName
 from rescheduler.runtime.carrier import Carrier
 from rescheduler.runtime.controller import Controller, LeadLostError, before, beside
 from rescheduler.runtime.duties import Duty

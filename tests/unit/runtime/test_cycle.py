@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from rescheduler.cluster.errors import ApiError
-from rescheduler.cluster.journal import StaleError
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.migrations import StaleError
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method, Move, Plan
 from rescheduler.model.policy import Approval

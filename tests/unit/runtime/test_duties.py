@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from rescheduler.cluster.errors import ApiError
+from rescheduler.kube.errors import ApiError
 from rescheduler.runtime.duties import Duty
 from tests.support.virtual_time import clock, in_virtual_time
 

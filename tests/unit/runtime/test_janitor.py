@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from rescheduler.cluster.errors import ClusterError
-from rescheduler.cluster.journal_format import JournalError
+from rescheduler.kube.errors import ClusterError
+from rescheduler.kube.migrations import JournalError
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.runtime.board import Board, Key
 from rescheduler.runtime.janitor import Janitor

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from rescheduler.cluster.errors import ApiError
-from rescheduler.cluster.journal import Journal, StaleError
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.migrations import Journal, StaleError
 from rescheduler.model.migration import Migration, Phase, Progress
 from rescheduler.runtime.board import Board, Key
 from rescheduler.runtime.logbook import Logbook

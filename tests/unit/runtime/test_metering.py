@@ -10,12 +10,12 @@ from typing import Self
 
 import structlog
 
-from rescheduler.cluster.metering import MetricsMissingError
 from rescheduler.model.objects import Pod, Usage
 from rescheduler.model.usage import UsageSettings
 from rescheduler.runtime.metering import Metering
 from rescheduler.usage.errors import UsageError
 from rescheduler.usage.history import History
+from rescheduler.usage.metrics_api import MetricsMissingError
 from rescheduler.usage.source import Take
 from tests.support.builders import NOW, cluster, node
 from tests.support.virtual_time import in_virtual_time

@@ -9,8 +9,8 @@ from typing import cast
 
 from structlog.testing import capture_logs
 
-from rescheduler.cluster.errors import ClusterError
-from rescheduler.cluster.pausing import Pause, Pausing, State
+from rescheduler.kube.errors import ClusterError
+from rescheduler.kube.pause_state import Pause, Pausing, State
 from rescheduler.migration.news import News
 from rescheduler.runtime.pausing import Pauses
 from tests.support.virtual_time import clock, in_virtual_time

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.errors import ApiError
-from rescheduler.cluster.holders import HolderKey, Holding
+from rescheduler.decode.cache import Cache
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.record_owner import HolderKey, Holding
 from rescheduler.migration.commands import Command, Verb
 from rescheduler.migration.news import News, Subject
 from rescheduler.migration.observation import Refused

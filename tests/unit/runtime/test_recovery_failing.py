@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.holders import HolderKey
+from rescheduler.decode.cache import Cache
+from rescheduler.kube.record_owner import HolderKey
 from rescheduler.model import marks
 from rescheduler.recovery.settings import Settings
 from rescheduler.runtime.failing import Failing

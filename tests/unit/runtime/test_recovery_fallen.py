@@ -11,8 +11,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.holders import HolderKey, Holding
+from rescheduler.decode.cache import Cache
+from rescheduler.kube.record_owner import HolderKey, Holding
 from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import Refused
 from rescheduler.model import marks

@@ -10,10 +10,10 @@ from typing import cast
 import pytest
 
 from rescheduler.admission.holders import holder_of
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.client import ApiClient, Page
-from rescheduler.cluster.holders import HolderKey, Holders, Holding
-from rescheduler.cluster.paths import path_of
+from rescheduler.decode.cache import Cache
+from rescheduler.kube.client import ApiClient, Page
+from rescheduler.kube.objects import path_of
+from rescheduler.kube.record_owner import HolderKey, Holders, Holding
 from rescheduler.model.advice import Newcomer
 from rescheduler.model.objects import Pod
 from rescheduler.recovery.settings import Settings

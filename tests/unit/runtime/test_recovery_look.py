@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rescheduler.cluster.cache import Cache
-from rescheduler.cluster.holders import HolderKey, Holding
+from rescheduler.decode.cache import Cache
+from rescheduler.kube.record_owner import HolderKey, Holding
 from rescheduler.model import marks
 from rescheduler.model.instant import format_instant, parse_instant
 from rescheduler.model.policy import Policy

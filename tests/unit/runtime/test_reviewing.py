@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from rescheduler.cluster.journal import StaleError
+from rescheduler.kube.migrations import StaleError
 from rescheduler.model import marks
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.policy import Policy

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rescheduler.cluster.cache import Cache
+from rescheduler.decode.cache import Cache
 from rescheduler.migration.observation import EVERYTHING, Observation, Part
 from rescheduler.model.migration import Migration
 from rescheduler.runtime.sightings import Sightings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.cluster.holders import HolderKey, Holding
+from rescheduler.kube.record_owner import HolderKey, Holding
 from rescheduler.model import marks
 from rescheduler.recovery.case import Decision
 from tests.unit.runtime.failing_world import ASKS, SPACE, Json, body, pod

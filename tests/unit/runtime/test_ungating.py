@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from kubemini.patches import apply_json_patch
-from rescheduler.cluster.cache import Changed
-from rescheduler.cluster.errors import ApiError
+from rescheduler.decode.cache import Changed
+from rescheduler.kube.errors import ApiError
 from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.observation import Refused
 from rescheduler.model import marks

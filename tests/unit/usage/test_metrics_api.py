@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.errors import ApiError
-from rescheduler.cluster.metering import MetricsApi, MetricsMissingError
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ApiError
 from rescheduler.model.instant import format_instant
 from rescheduler.model.objects import Usage
+from rescheduler.usage.metrics_api import MetricsApi, MetricsMissingError
 from tests.support.api_server import Answer, ApiServer, api_server, list_answer, status_answer
 from tests.support.builders import NOW
 from tests.support.kubeconfigs import RecordedWaits, connection

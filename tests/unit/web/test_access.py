@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
 
-from rescheduler.cluster.errors import ClusterError
+from rescheduler.kube.errors import ClusterError
 from rescheduler.web.access import Access, check_insecure_local
 from rescheduler.web.answers import Refusal
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import aiohttp
 from multidict import CIMultiDict
 
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.reviews import Reviews
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.reviews import Reviews
 from rescheduler.web.access import Access
 from rescheduler.web.actions import Actions, Key
 from rescheduler.web.demands import Migrate

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-from rescheduler.cluster.pausing import Pause
+from rescheduler.kube.pause_state import Pause
 from rescheduler.model import marks
 from rescheduler.model.migration import Order, Outcome, OutcomeVerdict, Phase, Progress, Reference
 from rescheduler.model.plan import Method

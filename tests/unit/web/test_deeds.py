@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from rescheduler.app.deeds import Deeds
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.events import Recorder
-from rescheduler.cluster.pausing import Pausing
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.events import Recorder
+from rescheduler.kube.pause_state import Pausing
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.runtime.board import Board
 from rescheduler.web.answers import Refusal

@@ -13,8 +13,8 @@ from typing import cast
 
 import pytest
 
-from rescheduler.cluster.client import ApiClient
-from rescheduler.cluster.reviews import Person, Question, Reviews
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.reviews import Person, Question, Reviews
 from rescheduler.web.answers import Refusal
 from rescheduler.web.identity import Identity, Remembered, WrongTokens
 from tests.support.api_server import Answer, ApiServer, api_server, status_answer

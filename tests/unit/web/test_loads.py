@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.cluster.cache import Cache
+from rescheduler.decode.cache import Cache
 from rescheduler.model import marks
 from rescheduler.model.plan import NodeLoad, Picture
 from rescheduler.model.policy import Policy, Pool, ThresholdMode, Thresholds, Utilization

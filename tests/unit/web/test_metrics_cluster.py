@@ -8,7 +8,7 @@ from string import ascii_letters
 
 import pytest
 
-from rescheduler.cluster.cache import Cache
+from rescheduler.decode.cache import Cache
 from rescheduler.model.migration import Phase
 from rescheduler.model.plan import Method, Move, NodeLoad, Picture, Plan, Rejection, Spreading
 from rescheduler.model.policy import Policy, Thresholds

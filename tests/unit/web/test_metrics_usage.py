@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from rescheduler import app
-from rescheduler.cluster.cache import Cache
+from rescheduler.decode.cache import Cache
 from rescheduler.model.objects import Usage
 from rescheduler.model.policy import Policy, Pool, Thresholds
 from rescheduler.model.selector import parse_selector

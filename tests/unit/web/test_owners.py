@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rescheduler.cluster.cache import Cache
+from rescheduler.decode.cache import Cache
 from rescheduler.planning.workloads import Workloads
 from rescheduler.web.owners import workload_of
 from tests.support.showing import NOW

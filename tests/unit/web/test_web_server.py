@@ -5,7 +5,7 @@ from __future__ import annotations
 import aiohttp
 import pytest
 
-from rescheduler.cluster.errors import ClusterError
+from rescheduler.kube.errors import ClusterError
 from rescheduler.web.metrics import Metrics
 from rescheduler.web.server import Pages, serving
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from rescheduler.cluster.kinds import WORKLOADS
+from rescheduler.decode.kinds import WORKLOADS
 from rescheduler.model.snapshot import WorkloadKey
 from rescheduler.planning.outcomes import rests
 from rescheduler.web.showing import Showing

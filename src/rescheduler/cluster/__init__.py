@@ -1,1 +1,0 @@
-"""The only code that talks to Kubernetes: authentication, lists, decoding, dumps and recordings."""

@@ -1,0 +1,246 @@
+"""Clusters out of files: what `kubectl get … -o json|yaml` prints and what `rescheduler snapshot` records.
+
+`app` names the files; each object goes to a Collector. JSON is read as a stream, so a dump of gigabytes needs little
+memory; YAML is loaded a document at a time and takes the same way from there. What makes a whole file unusable (cut
+off, not JSON, an API error) is raised as DumpError; what concerns one object is the Collector's warning.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import zlib
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, BinaryIO
+
+import msgspec
+import yaml
+
+from rescheduler.decode import structs
+from rescheduler.decode.kinds import known_kind
+from rescheduler.decode.reader import Collector
+from rescheduler.decode.split import JsonError, ListHead, split
+from rescheduler.model.instant import InstantError, parse_instant
+from rescheduler.model.nesting import refuse_deep_nesting
+
+TAKEN_AT = "rescheduler.io/taken-at"
+KINDS = "rescheduler.io/kinds"
+
+Progress = Callable[[int], None]
+
+
+class DumpError(Exception):
+    """A file that cannot be used; the message names it and the cure."""
+
+
+class _Head(structs.Wire):
+    api_version: str | None = None
+    kind: str | None = None
+    message: str | None = None
+
+
+class _ListMeta(msgspec.Struct):
+    taken_at: str | None = msgspec.field(default=None, name=TAKEN_AT)
+    kinds: list[str] | None = msgspec.field(default=None, name=KINDS)
+
+
+_FIRST_FIELDS = re.compile(rb'\s*\{\s*"apiVersion":\s*"([a-z0-9./-]+)",\s*"kind":\s*"((?!Status|\w*List")\w+)"')
+_HEAD = msgspec.json.Decoder(_Head)
+_LIST_META = msgspec.json.Decoder(_ListMeta | None)
+
+
+class _PlainLoader(yaml.CSafeLoader):
+    """YAML as Kubernetes has it: times and a lone `=` are text, and so is every key."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002 - as in PyYAML
+        found: dict[Hashable, Any] = super().construct_mapping(node, deep)
+        if all(isinstance(key, str) for key in found):
+            return found
+        return {key if isinstance(key, str) else json.dumps(key): value for key, value in found.items()}
+
+
+_TEXTS = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value")
+_PlainLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag not in _TEXTS]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+class DumpReader:
+    """Reads files into a Collector and remembers when they were recorded."""
+
+    def __init__(self, collector: Collector, progress: Progress | None = None) -> None:
+        self._collector = collector
+        self._progress = progress or (lambda size: None)
+        self.taken_at: float | None = None
+
+    def read(self, stream: BinaryIO, name: str) -> None:
+        """Take everything in one file, JSON or YAML, plain or gzipped."""
+        try:
+            self._read(_unpacked(_Counted(stream, self._progress)), name)
+        except JsonError as error:
+            raise DumpError(f"{name}: not usable as JSON: {error}; record it again") from None
+        except yaml.YAMLError as error:
+            raise DumpError(f"{name}: not usable as YAML or JSON: {_one_line(error)}") from None
+        except (UnicodeDecodeError, zlib.error, EOFError, OSError) as error:
+            raise DumpError(f"{name}: cannot be read: {_one_line(error)}") from None
+        except RecursionError:
+            raise DumpError(f"{name}: nested too deeply to be a Kubernetes object") from None
+
+    def _read(self, stream: io.BufferedReader, name: str) -> None:
+        start = stream.peek(3)[:3]
+        if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            raise DumpError(f"{name}: is UTF-16 text; record it as UTF-8 (in PowerShell: `| Out-File -Encoding utf8`)")
+        if start == b"\xef\xbb\xbf":
+            stream.read(3)
+        first = _first_mark(stream)
+        if not first:
+            raise DumpError(f"{name}: is empty; expected what `kubectl get nodes,pods,… -A -o json` prints")
+        if not self._take(split(stream) if first in b"{[" else _yaml_parts(stream), name):
+            self._collector.note(f"{name}: holds nothing that planning reads")
+
+    def _take(self, parts: Iterable[memoryview | bytes | ListHead], name: str) -> int:
+        """Sort objects by kind, and say how many were of use; items without kind wait for the end of their list."""
+        found = 0
+        head = outside = ListHead(start=False)
+        waiting: list[bytes] = []
+        for part in parts:
+            if isinstance(part, ListHead):
+                found += self._list_head(part, name)
+                if part.start:
+                    head = part
+                else:
+                    found += sum(self._object(raw, part, name) or 0 for raw in waiting)
+                    waiting, head = [], outside
+                continue
+            taken = self._object(part, head, name)
+            if taken is None:
+                waiting.append(bytes(part))
+            else:
+                found += taken
+        return found
+
+    def _list_head(self, head: ListHead, name: str) -> int:
+        """Note which kind an empty list is of, and when a recording of ours was made."""
+        kind = known_kind(head.api_version, (head.kind or "").removesuffix("List"))
+        if kind:
+            self._collector.saw(kind)
+        if head.metadata:
+            try:
+                meta = _LIST_META.decode(head.metadata) or _ListMeta()
+                if meta.taken_at:
+                    self.taken_at = max(self.taken_at or 0.0, parse_instant(meta.taken_at))
+            except (msgspec.ValidationError, InstantError) as error:
+                raise DumpError(f"{name}: metadata: {error}") from None
+            for recorded in meta.kinds or ():
+                self._collector.saw(recorded)
+        return 1 if kind or head.kind == "List" else 0
+
+    def _object(self, raw: memoryview | bytes, head: ListHead, name: str) -> int | None:
+        """Hand one object on; 0 when planning doesn't read its kind, None when it isn't yet known what it is."""
+        try:
+            found = _head_of(raw)
+        except msgspec.ValidationError as error:
+            self._collector.note(f"{name}: something that is not an object is left out: {error}")
+            return 0
+        api_version, kind = found.api_version or head.api_version, found.kind or (head.kind or "").removesuffix("List")
+        if not kind:
+            if head.start:
+                return None
+            self._collector.note(f"{name}: an object without kind is left out")
+            return 0
+        if kind == "Status" and found.message:
+            raise DumpError(f"{name}: holds an error of the API server, not objects: {found.message}")
+        if kind.endswith("List") and found.kind:
+            inner = list(split(io.BytesIO(raw)))
+            # A kind may be called so and be none: an AllowList without items is one object, and none of ours.
+            return self._take(inner, name) if isinstance(inner[-1], ListHead) else 0
+        known = known_kind(api_version, kind)
+        if known is None:
+            return 0
+        self._collector.add(known, raw, name)
+        return 1
+
+
+def _head_of(raw: memoryview | bytes) -> _Head:
+    """What an object is. kubectl writes that first, so most objects needn't be read to their end to know it."""
+    first = _FIRST_FIELDS.match(raw)
+    return _Head(first[1].decode(), first[2].decode()) if first else _HEAD.decode(raw)
+
+
+class _Counted(io.RawIOBase):
+    """A stream that tells how much of it has been read."""
+
+    def __init__(self, stream: BinaryIO, progress: Progress) -> None:
+        self._stream = stream
+        self._progress = progress
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer, however little a pipe gives at a time: what looks ahead relies on it."""
+        filled = 0
+        while filled < len(buffer) and (chunk := self._stream.read(len(buffer) - filled)):
+            buffer[filled : filled + len(chunk)] = chunk
+            filled += len(chunk)
+            self._progress(len(chunk))
+        return filled
+
+
+def _unpacked(stream: io.RawIOBase) -> io.BufferedReader:
+    """The stream itself, or what a gzipped one holds."""
+    buffered: io.BufferedReader = io.BufferedReader(stream, 1 << 20)
+    if buffered.peek(2)[:2] != b"\x1f\x8b":
+        return buffered
+    return io.BufferedReader(gzip.GzipFile(fileobj=buffered), 1 << 20)
+
+
+def _first_mark(stream: io.BufferedReader) -> bytes:
+    """The first character that is not white space, left in the stream."""
+    while ahead := stream.peek(1):
+        stripped = ahead.lstrip()
+        if stripped:
+            return stripped[:1]
+        stream.read(len(ahead))
+    return b""
+
+
+def _yaml_parts(stream: BinaryIO) -> Iterator[bytes | ListHead]:
+    """The objects of each YAML document, as JSON; kinds of lists are known at once, because documents are whole."""
+    for document in _yaml_documents(stream.read()):
+        if document is None:
+            continue
+        if isinstance(document, list):
+            document = {"items": document}
+        if not isinstance(document, dict):
+            raise yaml.YAMLError(f"expected objects, found {type(document).__name__} {str(document)[:40]!r}")
+        items = document.get("items")
+        if not isinstance(items, list):
+            yield msgspec.json.encode(document)
+            continue
+        meta = msgspec.json.encode(document.get("metadata") or {})
+        api_version, kind = _text(document.get("apiVersion")), _text(document.get("kind"))
+        yield ListHead(start=True, api_version=api_version, kind=kind, metadata=meta)
+        for item in items:
+            yield msgspec.json.encode(item)
+        yield ListHead(start=False, api_version=api_version, kind=kind)
+
+
+def _yaml_documents(text: bytes) -> Iterator[Any]:
+    refuse_deep_nesting(text)
+    try:
+        yield from yaml.load_all(text, Loader=_PlainLoader)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        # What PyYAML's constructors raise for a value that is not what its tag or its look says, such as 0x or !!int a.
+        raise yaml.YAMLError(f"a value that is not what it claims to be: {error}") from error
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

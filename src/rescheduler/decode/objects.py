@@ -1,0 +1,213 @@
+"""Everything but pods, from the wire to rows: one small function a kind. `cluster.decode` calls them."""
+
+from __future__ import annotations
+
+from rescheduler.decode import sections, structs
+from rescheduler.decode.pods import our_annotations
+from rescheduler.decode.sections import SectionError
+from rescheduler.model import marks
+from rescheduler.model.instant import parse_instant
+from rescheduler.model.objects import (
+    AttachLimits,
+    Autoscaler,
+    Claim,
+    DisruptionBudget,
+    Node,
+    StorageClass,
+    Usage,
+    Volume,
+    Workload,
+)
+from rescheduler.model.rollout import Change
+from rescheduler.model.selector import Labels, Operator, Requirement
+from rescheduler.model.shape import NodeTerm, Taint
+
+
+def node(found: structs.Node, meta: structs.Meta) -> Node:
+    """A node; one without a Ready condition counts as ready: its taints tell if it isn't."""
+    spec = found.spec or structs.NodeSpec()
+    status = found.status or structs.NodeStatus()
+    ready = [c for c in status.conditions or () if c.type == "Ready"]
+    unready = next((c for c in ready if c.status != "True"), None)
+    annotations = our_annotations(meta.annotations)
+    return Node(
+        name=meta.name or "",
+        labels=sections.string_map(meta.labels, "metadata.labels"),
+        allocatable=sections.quantity_map(status.allocatable, "status.allocatable"),
+        taints=tuple(sorted(Taint(t.key or "", t.value or "", t.effect or "") for t in spec.taints or ())),
+        unschedulable=bool(spec.unschedulable),
+        ready=unready is None,
+        unready_since=_since(unready),
+        deleting=meta.deletion_timestamp is not None,
+        cordoned=marks.CORDONED in annotations,
+        annotations=annotations,
+    )
+
+
+def _since(unready: structs.NodeCondition | None) -> float | None:
+    written = unready.last_transition_time if unready is not None else None
+    return parse_instant(written) if written else None
+
+
+def namespace_labels(meta: structs.Meta) -> Labels:
+    """A namespace's labels, with the one that the API server puts on each."""
+    return {"kubernetes.io/metadata.name": meta.name or "", **sections.string_map(meta.labels, "metadata.labels")}
+
+
+def workload(kind: str, found: structs.Workload, meta: structs.Meta) -> Workload:
+    """A Deployment, ReplicaSet, StatefulSet, DaemonSet, Job or CronJob."""
+    spec = found.spec or structs.WorkloadSpec()
+    template = (spec.template and spec.template.spec) or structs.TemplateSpec()
+    replicas = spec.parallelism if kind == "Job" else spec.replicas
+    if replicas is None and kind not in ("DaemonSet", "CronJob"):
+        replicas = 1  # the API's default
+    return Workload(
+        kind=kind,
+        namespace=meta.namespace or "default",
+        name=meta.name or "",
+        uid=meta.uid or "",
+        owner=sections.owner(meta.owner_references, "metadata.ownerReferences"),
+        replicas=replicas,
+        recreate=spec.strategy is not None and spec.strategy.type == "Recreate",
+        selector=sections.raw_label_selector(spec.selector, "spec.selector"),
+        annotations=our_annotations(meta.annotations),
+        node_selector=tuple(
+            sorted(sections.string_map(template.node_selector, "spec.template.spec.nodeSelector").items())
+        ),
+        node_affinity=sections.affinity(template.affinity, "spec.template.spec.affinity").node,
+        changing=_changing(kind, found, meta, replicas or 0),
+    )
+
+
+def _changing(kind: str, found: structs.Workload, meta: structs.Meta, wanted: int) -> str:
+    """How its owner is just changing it; of an object without a status that is not known, and it counts as quiet."""
+    status = found.status
+    if status is None or kind not in ("Deployment", "ReplicaSet", "StatefulSet"):
+        return ""
+    strategy = (found.spec and found.spec.update_strategy) or structs.UpdateStrategy()
+    rolling = strategy.rolling_update or structs.RollingUpdate()
+    change = Change(
+        kind,
+        observed=meta.generation is None or (status.observed_generation or 0) >= meta.generation,
+        wanted=wanted,
+        replicas=status.replicas,
+        updated=status.updated_replicas or 0,
+        kept=None if strategy.type == "OnDelete" else rolling.partition or 0,
+        revised=status.current_revision != status.update_revision,
+    )
+    return str(change)
+
+
+def autoscaler(found: structs.HorizontalPodAutoscaler, meta: structs.Meta) -> Autoscaler:
+    """An autoscaler; one that has never reckoned wants nothing."""
+    target = (found.spec and found.spec.scale_target_ref) or structs.ScaleTarget()
+    status = found.status or structs.AutoscalerStatus()
+    hindered = {c.type for c in status.conditions or () if c.status == "False"}
+    return Autoscaler(
+        namespace=meta.namespace or "default",
+        name=meta.name or "",
+        kind=target.kind or "",
+        target=target.name or "",
+        current=status.current_replicas or 0,
+        desired=status.desired_replicas or 0,
+        active=not hindered & {"AbleToScale", "ScalingActive"},
+        scaled=parse_instant(status.last_scale_time) if status.last_scale_time else None,
+    )
+
+
+def budget(found: structs.PodDisruptionBudget, meta: structs.Meta) -> DisruptionBudget:
+    """A disruption budget; one whose status lags behind its spec allows nothing, as the Eviction API has it."""
+    spec = found.spec or structs.BudgetSpec()
+    status = found.status or structs.BudgetStatus()
+    allowed = status.disruptions_allowed
+    if allowed is not None and (status.observed_generation or 0) < (meta.generation or 0):
+        allowed = 0
+    if allowed is not None and allowed < 0:
+        raise SectionError(f"status.disruptionsAllowed: {allowed} is negative")
+    return DisruptionBudget(
+        namespace=meta.namespace or "default",
+        name=meta.name or "",
+        selector=sections.raw_label_selector(spec.selector, "spec.selector"),
+        min_available=spec.min_available,
+        max_unavailable=spec.max_unavailable,
+        allowed=allowed,
+        always_evict_unhealthy=spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
+        migration=_made_for(sections.string_map(meta.labels, "metadata.labels")),
+    )
+
+
+def _made_for(labels: Labels) -> str:
+    """Of a temporary budget, its migration."""
+    return labels.get(marks.MIGRATION_ID, "") if labels.get(marks.MANAGED_BY) == marks.OURSELVES else ""
+
+
+def claim(found: structs.PersistentVolumeClaim, meta: structs.Meta) -> Claim:
+    """A claim."""
+    spec = found.spec or structs.ClaimSpec()
+    return Claim(
+        namespace=meta.namespace or "default",
+        name=meta.name or "",
+        volume=spec.volume_name or "",
+        storage_class=spec.storage_class_name or "",
+        access_modes=tuple(spec.access_modes or ()),
+        bound=((found.status and found.status.phase) or "Bound") == "Bound",
+        deleting=meta.deletion_timestamp is not None,
+        selected_node=our_annotations(meta.annotations).get(marks.SELECTED_NODE, ""),
+    )
+
+
+def volume(found: structs.PersistentVolume, meta: structs.Meta) -> Volume:
+    """A volume."""
+    spec = found.spec or structs.VolumeSpec()
+    required = spec.node_affinity.required if spec.node_affinity else structs.ABSENT
+    return Volume(
+        name=meta.name or "",
+        labels=sections.string_map(meta.labels, "metadata.labels"),
+        node_affinity=sections.raw_node_terms(required, "spec.nodeAffinity.required"),
+        driver=(spec.csi and spec.csi.driver) or "",
+        handle=(spec.csi and spec.csi.volume_handle) or "",
+        local=structs.present(spec.local) or structs.present(spec.host_path),
+    )
+
+
+def storage_class(found: structs.StorageClass, meta: structs.Meta) -> StorageClass:
+    """A storage class; each allowed topology is a term, and any of them will do."""
+    topologies = tuple(
+        NodeTerm(
+            tuple(
+                Requirement(e.key, Operator.IN, tuple(sorted(e.values or ())))
+                for e in term.match_label_expressions or ()
+            ),
+            (),
+        )
+        for term in found.allowed_topologies or ()
+    )
+    return StorageClass(
+        name=meta.name or "",
+        provisioner=found.provisioner or "",
+        wait_for_consumer=found.volume_binding_mode == "WaitForFirstConsumer",
+        topologies=topologies,
+    )
+
+
+def attach_limits(found: structs.CSINode, meta: structs.Meta) -> AttachLimits:
+    """How many volumes of each driver a node can hold; drivers without a limit are left out."""
+    drivers = (found.spec and found.spec.drivers) or ()
+    limits = ((d.name or "", d.allocatable.count) for d in drivers if d.allocatable is not None)
+    return AttachLimits(meta.name or "", tuple(sorted((name, count) for name, count in limits if count is not None)))
+
+
+def usage(kind: str, found: structs.Metrics, meta: structs.Meta) -> Usage:
+    """Measured use of a node, or of a pod: the sum of its containers."""
+    total: dict[str, int] = {}
+    parts = [found.usage, *(c.usage for c in found.containers or ())]
+    for part in parts:
+        for resource, number in sections.quantity_map(part, "usage"):
+            total[resource] = total.get(resource, 0) + number
+    return Usage(
+        kind=kind,
+        namespace=meta.namespace or "",
+        name=meta.name or "",
+        usage=tuple(sorted(total.items())),
+        timestamp=parse_instant(found.timestamp) if found.timestamp else None,
+    )

@@ -1,0 +1,361 @@
+"""What a pod's status says about its troubles: restarts, containers that do not run, conditions that are not well.
+
+`cluster.pods` asks it for each pod, so it must cost next to nothing where there is nothing to tell: pods that have been
+through the same share one Trouble, and nearly all share the empty one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
+from sys import intern
+
+from msgspec import Raw
+
+from rescheduler.decode import sections, structs
+from rescheduler.decode.sections import SectionCache
+from rescheduler.model import marks
+from rescheduler.model.instant import InstantError, parse_instant
+from rescheduler.model.objects import NO_TROUBLE, NOTHING, Ailment, ContainerState, Owner, Pod, PodCondition, Trouble
+from rescheduler.model.quantity import MAX
+from rescheduler.model.selector import Labels
+from rescheduler.model.shape import HostPort, Requests, Shape
+
+_STARTING = frozenset({"ContainerCreating", "PodInitializing"})
+_CRASHED = "Error"
+_TELLING = frozenset({"DisruptionTarget", "PodResizePending", "PodResizeInProgress"})
+"""Conditions that tell of something unusual when they are True; of all others it is usual to be."""
+
+
+class TroubleReader:
+    """Reads what pods have been through, and remembers what they share."""
+
+    def __init__(self) -> None:
+        self._known: dict[Trouble, Trouble] = {}
+
+    def trouble(self, status: structs.PodStatus) -> Trouble:
+        """What a pod has been through."""
+        restarts, states = _of(status.container_statuses, "")
+        init_restarts, init_states = _of(status.init_container_statuses, "init")
+        states += init_states + _of(status.ephemeral_container_statuses, "ephemeral")[1]
+        told: tuple[PodCondition, ...] = ()
+        for each in status.conditions or ():
+            if each.status != "True" or each.type in _TELLING:
+                words = intern(each.type or ""), intern(each.status or ""), intern(each.reason or "")
+                told += (PodCondition(*words, _since(each.last_transition_time)),)
+        if not (restarts or init_restarts or states or told or status.reason):
+            return NO_TROUBLE
+        found = Trouble(restarts, init_restarts, status.reason or "", states, told)
+        return found if told else self._known.setdefault(found, found)  # times are each pod's own
+
+    def forget_all_but(self, rows: Collection[Pod]) -> None:
+        """Remember only what these rows share."""
+        used = {id(row.trouble) for row in rows}
+        self._known = {key: found for key, found in self._known.items() if id(found) in used}
+
+
+def usual(condition: structs.Condition) -> bool:
+    """Whether a condition is as it is on every pod that is well."""
+    return condition.status == "True" and condition.type not in _TELLING
+
+
+def is_ready(conditions: Sequence[structs.Condition] | None, *, default: bool) -> bool:
+    """Whether a pod says that it is Ready."""
+    for condition in conditions or ():
+        if condition.type == "Ready":
+            return condition.status == "True"
+    return default
+
+
+def ailment_of(status: structs.PodStatus, phase: str) -> Ailment | None:
+    """What is wrong with it; the container that was restarted most often tells most."""
+    if phase == "Failed":
+        return Ailment(status.reason or _CRASHED)
+    if phase == "Succeeded":
+        return None
+    found: Ailment | None = None
+    for statuses in (status.init_container_statuses, status.container_statuses):
+        for each in statuses or ():
+            reason = _ails(each.state) if each.state is not None else ""
+            if reason and (found is None or (each.restart_count or 0) > found.restarts):
+                found = Ailment(reason, each.restart_count or 0)
+    return found
+
+
+def _ails(state: structs.ContainerState) -> str:
+    if state.waiting is not None:
+        reason = state.waiting.reason or ""
+        return "" if reason in _STARTING else reason
+    return _CRASHED if state.terminated is not None and state.terminated.exit_code else ""
+
+
+def _of(statuses: Sequence[structs.ContainerStatus] | None, part: str) -> tuple[int, tuple[ContainerState, ...]]:
+    """How often these containers were restarted, and the states of those that do not run."""
+    if not statuses:
+        return 0, ()
+    restarts = 0
+    states: tuple[ContainerState, ...] = ()
+    for each in statuses:
+        restarts += each.restart_count or 0
+        state = each.state
+        if state is None:
+            continue
+        if state.waiting is not None:
+            states += (ContainerState(state.waiting.reason or "", None, part),)
+            if each.last_state is not None and each.last_state.terminated is not None:
+                states += (_ended(each.last_state.terminated, part),)
+        elif state.terminated is not None:
+            states += (_ended(state.terminated, part),)
+    return restarts, states
+
+
+def _ended(state: structs.Terminated, part: str) -> ContainerState:
+    return ContainerState(state.reason or "", state.exit_code or 0, part)
+
+
+@lru_cache(maxsize=4096)  # what changes in a pod changes in the same second
+def _since(text: str | None) -> float | None:
+    try:
+        return parse_instant(text) if text else None
+    except InstantError:
+        return None  # custom kubelets write what they like; a condition without a time is one of no known age
+
+
+_SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_MARKED = (
+    *(marks.PREFIX.encode(), f'"{marks.OWN_PREFIX}'.encode(), b'"scheduling-ret', b'"kubernetes.io/config.'),
+    *(marks.SELECTED_NODE.encode(), b'"descheduler.alpha.kubernetes.io/', b'"cluster-autoscaler.kubernetes.io/'),
+    *(marks.DO_NOT_DISRUPT.encode(), b'-cost"'),
+    b"\\",  # whoever escapes more than JSON needs (`\/`) could hide a mark from the search
+)
+_INLINE_DISKS = (
+    *("aws_elastic_block_store", "azure_disk", "cinder", "fc", "flex_volume", "gce_persistent_disk"),
+    *("iscsi", "portworx_volume", "rbd", "vsphere_volume"),
+)
+# What a pod-level request may override; every other resource is the sum of the containers'.
+_POD_LEVEL = ("cpu", "memory", "hugepages-")
+
+
+class PodDecoder:
+    """Decodes pods and remembers what they share."""
+
+    def __init__(self) -> None:
+        self._labels = SectionCache[Labels](sections.string_map, "metadata.labels")
+        self._owner = SectionCache[Owner | None](sections.owner, "metadata.ownerReferences")
+        self._affinity = SectionCache(sections.affinity, "spec.affinity")
+        self._tolerations = SectionCache(sections.tolerations, "spec.tolerations")
+        self._spread = SectionCache(sections.spread, "spec.topologySpreadConstraints")
+        self._node_selector = SectionCache(sections.string_map, "spec.nodeSelector")
+        self._shapes: dict[tuple[object, ...], Shape] = {}
+        self._held: dict[tuple[object, ...], Requests] = {}
+        self._requests: dict[Requests, Requests] = {}
+        self._strings: dict[str, str] = {}
+        self._troubles = TroubleReader()
+
+    def row(self, pod: structs.Pod, meta: structs.Meta) -> Pod:
+        """The pod's row; SectionError when a part of it cannot be understood."""
+        spec = pod.spec or structs.PodSpec()
+        status = pod.status or structs.PodStatus()
+        node = spec.node_name or ""
+        phase = status.phase or ("Running" if node else "Pending")
+        name = meta.name or ""
+        shape = self._shape(spec, name)
+        annotations = our_annotations(meta.annotations)
+        return Pod(
+            namespace=self._shared(meta.namespace or "default"),
+            name=name,
+            uid=meta.uid or "",
+            shape=shape,
+            labels=self._labels(meta.labels),
+            node=self._shared(node),
+            held=self._held_by(spec, status, shape),
+            owner=self._owner(meta.owner_references),
+            priority=spec.priority
+            if spec.priority is not None
+            else _SYSTEM_PRIORITIES.get(spec.priority_class_name or "", 0),
+            phase=self._shared(phase),
+            ready=is_ready(status.conditions, default=phase == "Running"),
+            created=parse_instant(meta.creation_timestamp) if meta.creation_timestamp else None,
+            started=_started(status) if marks.DO_NOT_DISRUPT in annotations else None,
+            deleting=meta.deletion_timestamp is not None,
+            nominated=self._shared(status.nominated_node_name or ""),
+            annotations=annotations,
+            ailment=ailment_of(status, phase) if meta.deletion_timestamp is None else None,
+            trouble=self._troubles.trouble(status),
+        )
+
+    def forget_all_but(self, rows: Collection[Pod]) -> None:
+        """Remember only what these rows share; a pod to come that has it in common with them gets the same object."""
+        used = {id(part) for row in rows for part in (row.shape, row.labels, row.owner)}
+        self._labels.keep(lambda _, labels: id(labels) in used)
+        self._owner.keep(lambda _, owner: id(owner) in used)
+        self._shapes = {key: shape for key, shape in self._shapes.items() if id(shape) in used}
+        texts = {text for key in self._shapes for text in key if isinstance(text, bytes)}
+        for sections_of_shapes in (self._affinity, self._tolerations, self._spread, self._node_selector):
+            sections_of_shapes.keep(lambda text, _: text in texts)
+        self._held.clear()  # equal requests are one object, whatever they were read from
+        requests = {*(shape.requests for shape in self._shapes.values()), *(row.held for row in rows)}
+        self._requests = {each: self._requests[each] for each in requests if each in self._requests}
+        strings = {text for row in rows for text in (row.namespace, row.node, row.phase, row.nominated)}
+        self._strings = {text: self._strings[text] for text in strings if text in self._strings}
+        self._troubles.forget_all_but(rows)
+
+    def _shared(self, text: str) -> str:
+        return self._strings.setdefault(text, text)
+
+    def _shape(self, spec: structs.PodSpec, pod_name: str) -> Shape:
+        containers = tuple((bytes(c.resources), bytes(c.ports)) for c in spec.containers or ())
+        inits = tuple((bytes(c.resources), bytes(c.ports), c.restart_policy) for c in spec.init_containers or ())
+        claims, local, disks = _volumes(spec.volumes, pod_name) if spec.volumes else ((), (), ())
+        key = (
+            containers,
+            inits,
+            bytes(spec.node_selector),
+            bytes(spec.affinity),
+            bytes(spec.tolerations),
+            bytes(spec.topology_spread_constraints),
+            bytes(spec.resources),
+            bytes(spec.overhead),
+            bytes(spec.resource_claims),
+            claims,
+            local,
+            disks,
+        )
+        known = self._shapes.get(key)
+        if known is not None:
+            return known
+        affinity = self._affinity(spec.affinity)
+        shape = Shape(
+            requests=self._unique(pod_requests(spec)),
+            node_selector=tuple(sorted(self._node_selector(spec.node_selector).items())),
+            node_affinity=affinity.node,
+            preferred_nodes=affinity.preferred,
+            tolerations=self._tolerations(spec.tolerations),
+            affinity=affinity.near,
+            anti_affinity=affinity.away,
+            spread=self._spread(spec.topology_spread_constraints),
+            host_ports=_host_ports(spec),
+            claims=claims,
+            local_storage=local,
+            inline_disks=disks,
+            resource_claims=bytes(spec.resource_claims) not in (b"", b"null", b"[]"),
+        )
+        self._shapes[key] = shape
+        return shape
+
+    def _held_by(self, spec: structs.PodSpec, status: structs.PodStatus, shape: Shape) -> Requests:
+        """What the pod holds: the larger of what it asks and what its containers were given (resized in place)."""
+        statuses = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
+        given = tuple(
+            (s.name, bytes(s.allocated_resources), bytes(s.resources))
+            for s in statuses
+            if s.allocated_resources is not structs.ABSENT or s.resources is not structs.ABSENT
+        )
+        if not given:
+            return shape.requests
+        specified = tuple(
+            (c.name, bytes(c.resources), c.restart_policy)
+            for c in (*(spec.init_containers or ()), *(spec.containers or ()))
+        )
+        key = (shape, given, specified)
+        if key not in self._held:
+            actual = {s.name: _actual(s) for s in statuses}
+            self._held[key] = self._unique(pod_requests(spec, actual))
+        return self._held[key]
+
+    def _unique(self, requests: Requests) -> Requests:
+        return self._requests.setdefault(requests, requests)
+
+
+def pod_requests(spec: structs.PodSpec, actual: dict[str | None, dict[str, int]] | None = None) -> Requests:
+    """The scheduler's sum: containers and sidecars, or the peak of the init phase, or the pod's own; plus overhead."""
+    total: dict[str, int] = {}
+    for index, container in enumerate(spec.containers or ()):
+        _add(total, _requests_of(container, f"spec.containers[{index}]", actual))
+    peak: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
+    for index, container in enumerate(spec.init_containers or ()):
+        asked = _requests_of(container, f"spec.initContainers[{index}]", actual)
+        if container.restart_policy == "Always":
+            _add(total, asked)
+            _add(sidecars, asked)
+            at_once = sidecars
+        else:
+            at_once = dict(sidecars)
+            _add(at_once, asked)
+        _raise_to(peak, at_once)
+    _raise_to(total, peak)
+    whole = sections.resource_requests(spec.resources, "spec.resources")
+    total.update({name: number for name, number in whole.items() if name.startswith(_POD_LEVEL)})
+    _add(total, dict(sections.quantity_map(spec.overhead, "spec.overhead")))
+    return tuple(sorted((name, min(number, MAX)) for name, number in total.items() if number))
+
+
+def our_annotations(raw: Raw) -> Labels:
+    """The annotations that planning reads; the text is searched first, because most pods have none of them."""
+    text = bytes(raw)
+    for mark in _MARKED if text else ():
+        if mark in text:
+            found = sections.string_map(raw, "metadata.annotations")
+            return {key: value for key, value in found.items() if marks.ours(key)} or NOTHING
+    return NOTHING
+
+
+def _started(status: structs.PodStatus) -> float | None:
+    return parse_instant(status.start_time) if status.start_time else None
+
+
+def _requests_of(
+    container: structs.Container, path: str, actual: dict[str | None, dict[str, int]] | None
+) -> dict[str, int]:
+    asked = sections.resource_requests(container.resources, f"{path}.resources")
+    if actual:
+        _raise_to(asked, actual.get(container.name, {}))
+    return asked
+
+
+def _actual(status: structs.ContainerStatus) -> dict[str, int]:
+    path = f"status.containerStatuses[{status.name}]"
+    given = dict(sections.quantity_map(status.allocated_resources, f"{path}.allocatedResources"))
+    resources = sections.decode(status.resources, structs.Resources, f"{path}.resources")
+    if resources:
+        _raise_to(given, sections.quantities(resources.requests, f"{path}.resources.requests"))
+    return given
+
+
+def _add(total: dict[str, int], more: dict[str, int]) -> None:
+    for name, number in more.items():
+        total[name] = total.get(name, 0) + number
+
+
+def _raise_to(total: dict[str, int], floor: dict[str, int]) -> None:
+    for name, number in floor.items():
+        total[name] = max(total.get(name, 0), number)
+
+
+def _host_ports(spec: structs.PodSpec) -> tuple[HostPort, ...]:
+    sidecars = (c for c in spec.init_containers or () if c.restart_policy == "Always")
+    serving: Iterable[structs.Container] = (*(spec.containers or ()), *sidecars)
+    return tuple(sorted({port for c in serving for port in sections.host_ports(c.ports, "spec.containers.ports")}))
+
+
+def _volumes(
+    volumes: Sequence[structs.PodVolume], pod_name: str
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Claims, local storage and inline disks; config maps, secrets and tokens follow a pod anywhere."""
+    claims: list[str] = []
+    local: list[str] = []
+    disks: list[str] = []
+    for volume in volumes:
+        if volume.persistent_volume_claim:
+            claims.append(volume.persistent_volume_claim.claim_name or "")
+        elif structs.present(volume.ephemeral):
+            claims.append(f"{pod_name}-{volume.name}")
+            local.append(f"ephemeral volume {volume.name}")  # made for this pod, and gone with it
+        elif structs.present(volume.host_path):
+            local.append(f"hostPath {volume.name}")
+        elif structs.present(volume.empty_dir):
+            local.append(f"emptyDir {volume.name}")
+        else:
+            disks.extend(f"{kind} {volume.name}" for kind in _INLINE_DISKS if structs.present(getattr(volume, kind)))
+    return tuple(claims), tuple(local), tuple(disks)

@@ -1,0 +1,146 @@
+"""Approving of migrations that wait for it, or rejecting them: what `rescheduler approve` and the page do.
+
+An annotation says who approves; the controller begins when it sees it. Each is read first and written over that very
+version, so that nobody approves of something other than what he was shown; what is gone, over or needs no approval is
+refused with a reason. Doing it twice is doing it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import msgspec
+
+from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.migrations import Journal, JournalError
+from rescheduler.kube.objects import path_of
+from rescheduler.kube.writer import FIELD_MANAGER
+from rescheduler.model import marks
+from rescheduler.model.migration import Migration, Phase
+
+Key = tuple[str, str]
+"""Namespace and name."""
+_TRIES = 10  # the controller writes to it, too
+
+
+class Outcome(StrEnum):
+    """What came of it."""
+
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    UNCHANGED = "unchanged"
+    """It had been approved of, or rejected, before."""
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of one migration."""
+
+    namespace: str
+    name: str
+    outcome: Outcome
+    by: str = ""
+    """Who has approved of it, or rejected it."""
+    reason: str = ""
+    """Why it was refused, as a sentence without its name."""
+
+    @property
+    def full_name(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+
+async def approve(client: ApiClient, keys: Sequence[Key], who: str, *, dry: bool = False) -> list[Answer]:
+    """Approve of these; an answer for each, in their order. ApiError where the API server does not let us.
+
+    With `dry` the server checks everything and changes nothing.
+    """
+    pen = _Pen(client, who, Outcome.APPROVED, dry)
+    return [await pen.mark(key) for key in keys]
+
+
+async def reject(client: ApiClient, keys: Sequence[Key], who: str, *, dry: bool = False) -> list[Answer]:
+    """Reject these: the controller gives them up, and leaves their pods alone for the cool-down."""
+    pen = _Pen(client, who, Outcome.REJECTED, dry)
+    return [await pen.mark(key) for key in keys]
+
+
+def together(chosen: Iterable[Migration], known: Iterable[Migration]) -> list[Migration]:
+    """The chosen ones, and those that belong to them and still wait for approval: they stand or fall together."""
+    found = {(each.namespace, each.name): each for each in chosen}
+    proposals = {each.order.proposal for each in found.values() if each.order.members > 1}
+    for each in sorted(known, key=lambda one: (one.namespace, one.name)):
+        if each.order.members > 1 and each.order.proposal in proposals and each.awaits_approval:
+            found.setdefault((each.namespace, each.name), each)
+    return list(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Pen:
+    """Writes one person's word."""
+
+    client: ApiClient
+    who: str
+    wanted: Outcome
+    dry: bool
+
+    async def mark(self, key: Key) -> Answer:
+        """His word on one migration."""
+        if not self.who:
+            raise ValueError("somebody must approve")
+        journal = Journal(self.client)
+        for _ in range(_TRIES):
+            try:
+                found = await journal.read(*key)
+            except JournalError as error:
+                return Answer(*key, Outcome.REFUSED, reason=f"it makes no sense: {error}")
+            if found is None:
+                return Answer(*key, Outcome.REFUSED, reason="it is gone")
+            if answer := _settled(found, self.wanted):
+                return answer
+            if await self._written(found):
+                return Answer(*key, self.wanted, self.who)
+        return Answer(*key, Outcome.REFUSED, reason="others change it all the time; try again")
+
+    async def _written(self, found: Migration) -> bool:
+        """Whether it was still what was read."""
+        note = marks.APPROVED if self.wanted is Outcome.APPROVED else marks.REJECTED
+        metadata = {"uid": found.uid, "resourceVersion": found.version, "annotations": {note: self.who}}
+        request = Request(
+            "PATCH",
+            path_of("PodMigration", found.namespace, found.name),
+            {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if self.dry else {}),
+            msgspec.json.encode({"metadata": metadata}),
+            "application/merge-patch+json",
+            answers=frozenset({404, 409}),
+        )
+        try:
+            await self.client.send(request)
+        except ApiError as error:
+            if error.status not in (404, 409):
+                raise
+            return False
+        return True
+
+
+def _settled(found: Migration, wanted: Outcome) -> Answer | None:
+    """The answer where nothing is to be written."""
+    key = (found.namespace, found.name)
+    if found.progress.over:
+        said = f": {found.progress.message}" if found.progress.message else ""
+        return Answer(*key, Outcome.REFUSED, reason=f"it is {found.progress.phase.value} already{said}")
+    if found.rejected_by:
+        if wanted is Outcome.REJECTED:
+            return Answer(*key, Outcome.UNCHANGED, found.rejected_by)
+        return Answer(*key, Outcome.REFUSED, reason=f"{found.rejected_by} has rejected it")
+    if not found.order.needs_approval:
+        return Answer(*key, Outcome.REFUSED, reason="it needs no approval")
+    if wanted is Outcome.APPROVED and found.approved_by:
+        return Answer(*key, Outcome.UNCHANGED, found.approved_by)
+    if found.progress.phase is Phase.IN_PROGRESS:
+        return Answer(*key, Outcome.REFUSED, reason="it has begun; deleting it rolls it back")
+    return None

@@ -1,0 +1,304 @@
+"""Credentials from exec plugins (`client.authentication.k8s.io`, v1 and v1beta1): run, checked, kept until they expire.
+
+`auth.py` wraps this. The plugin is a command of the user's (aws, gke-gcloud-auth-plugin, kubelogin, …); it learns what
+we want from KUBERNETES_EXEC_INFO and prints an ExecCredential. Whatever ends the wait for it (its time is up, the
+request is cancelled) also ends its process.
+"""
+
+import asyncio
+import base64
+import os
+import signal
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Protocol
+from urllib.parse import quote
+
+import msgspec
+
+from rescheduler.kube.connection import (
+    BasicLogin,
+    BearerToken,
+    CertificatePair,
+    ClientCertificate,
+    Connection,
+    Credential,
+    ExecPlugin,
+    Impersonation,
+    TokenFile,
+)
+from rescheduler.kube.errors import AuthError
+from rescheduler.kube.tls import PemSource, RereadFile
+
+# Long enough for a login in a browser, short enough that a plugin that hangs is noticed.
+PLUGIN_SECONDS = 180.0
+# Renewed this long before expiry, so that no request is under way when it comes.
+RENEWAL_MARGIN = timedelta(seconds=60)
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    token: str | None = None
+    client_certificate_data: str | None = None
+    client_key_data: str | None = None
+    expiration_timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+
+
+class _ExecCredential(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    status: _Status | None = None
+
+
+class ExecSource:
+    """The plugin's credential of the moment. However many ask at once, one process runs."""
+
+    def __init__(self, plugin: ExecPlugin, connection: Connection, timeout: float = PLUGIN_SECONDS) -> None:
+        self._plugin = plugin
+        self._connection = connection
+        self._timeout = timeout
+        self._credential = Credential()
+        self._renew_at: datetime | None = None
+        self._running = asyncio.Lock()
+
+    async def current(self) -> Credential:
+        if self._is_due():
+            async with self._running:
+                if self._is_due():  # else another caller has renewed it while we waited
+                    await self._renew()
+        return self._credential
+
+    async def renewed(self, refused: Credential) -> Credential:
+        async with self._running:
+            if self._credential.generation == refused.generation:
+                await self._renew()
+        return self._credential
+
+    def _is_due(self) -> bool:
+        never_ran = self._credential.generation == 0
+        return never_ran or (self._renew_at is not None and datetime.now(UTC) >= self._renew_at)
+
+    async def _renew(self) -> None:
+        status = self._decode(await self._run())
+        self._credential = Credential(
+            f"Bearer {status.token}" if status.token else None,
+            self._pair(status),
+            self._credential.generation + 1,
+        )
+        self._renew_at = _renewal_time(status.expiration_timestamp, datetime.now(UTC))
+
+    async def _run(self) -> bytes:
+        interactive = self._is_interactive()
+        starting = asyncio.create_task(self._start(interactive=interactive))
+        try:
+            process = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # Cancelled half-way, asyncio would end the command only and then wait for the children it leaves behind.
+            await asyncio.wait([starting])
+            if starting.exception() is None:
+                await _end(starting.result(), whole_session=not interactive)
+            raise
+        try:
+            async with asyncio.timeout(self._timeout):
+                output, complaint = await process.communicate()
+        except TimeoutError as error:
+            await _end(process, whole_session=not interactive)
+            problem = f"gave nothing in {self._timeout:g} s; run it by hand to see what it waits for"
+            raise AuthError(f"{self._plugin.where}: {self._plugin.command} {problem}") from error
+        except asyncio.CancelledError:
+            await _end(process, whole_session=not interactive)
+            raise
+        if process.returncode != 0:
+            said = (complaint or b"").decode(errors="replace").strip()[-2000:]
+            problem = f"failed with exit code {process.returncode}" + (f": {said}" if said else "")
+            raise AuthError(f"{self._plugin.where}: {self._plugin.command} {problem}")
+        return output
+
+    async def _start(self, *, interactive: bool) -> asyncio.subprocess.Process:
+        wanted = self._exec_info(interactive=interactive)
+        environment = {**os.environ, **dict(self._plugin.env), "KUBERNETES_EXEC_INFO": wanted}
+        try:
+            return await asyncio.create_subprocess_exec(
+                self._plugin.command,
+                *self._plugin.args,
+                env=environment,
+                stdin=None if interactive else asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                # A plugin that talks with the user needs the terminal; else its words belong in our error.
+                stderr=None if interactive else asyncio.subprocess.PIPE,
+                start_new_session=not interactive,
+            )
+        except FileNotFoundError as error:
+            hint = self._plugin.install_hint.strip() or "install it, or correct its path"
+            raise AuthError(f"{self._plugin.where}: the command {self._plugin.command} is not found; {hint}") from error
+        except OSError as error:
+            raise AuthError(f"{self._plugin.where}: {self._plugin.command} does not start: {error.strerror}") from error
+
+    def _is_interactive(self) -> bool:
+        has_terminal = sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+        if self._plugin.interactive_mode == "Always" and not has_terminal:
+            raise AuthError(
+                f"{self._plugin.where}: {self._plugin.command} needs a terminal (interactiveMode: Always), "
+                "and standard input is none; run this in a terminal, or use other credentials"
+            )
+        return self._plugin.interactive_mode != "Never" and has_terminal
+
+    def _exec_info(self, *, interactive: bool) -> str:
+        spec: dict[str, Any] = {"interactive": interactive}
+        if self._plugin.provide_cluster_info:
+            spec["cluster"] = self._cluster_info()
+        info = {"apiVersion": self._plugin.api_version, "kind": "ExecCredential", "spec": spec}
+        return msgspec.json.encode(info).decode()
+
+    def _cluster_info(self) -> dict[str, Any]:
+        connection = self._connection
+        info = {
+            "server": connection.server,
+            "tls-server-name": connection.tls_server_name,
+            "insecure-skip-tls-verify": connection.insecure,
+            "certificate-authority-data": base64.b64encode(PemSource(connection.ca).read()).decode()
+            if connection.ca is not None
+            else None,
+            "proxy-url": connection.proxy_url,
+            "disable-compression": not connection.compression,
+            "config": self._plugin.cluster_config,
+        }
+        return {name: value for name, value in info.items() if value is not None and value is not False}
+
+    def _decode(self, output: bytes) -> _Status:
+        where = f"{self._plugin.where}: {self._plugin.command}"
+        try:
+            answer = msgspec.json.decode(output, type=_ExecCredential)
+        except msgspec.MsgspecError as error:
+            raise AuthError(f"{where} did not print an ExecCredential: {error}") from error
+        if answer.kind != "ExecCredential" or answer.api_version != self._plugin.api_version:
+            printed = f"{answer.api_version or 'no apiVersion'} {answer.kind or 'without kind'}"
+            raise AuthError(f"{where} printed {printed}, but {self._plugin.api_version} ExecCredential was asked for")
+        status = answer.status or _Status()
+        if bool(status.client_certificate_data) != bool(status.client_key_data):
+            raise AuthError(f"{where} printed a certificate or a key without the other")
+        if not status.token and not status.client_certificate_data:
+            raise AuthError(f"{where} printed neither a token nor a certificate")
+        if status.token and not (status.token.isascii() and status.token.isprintable()):
+            raise AuthError(f"{where} printed a token with characters that no token has, such as line breaks")
+        return status
+
+    def _pair(self, status: _Status) -> CertificatePair | None:
+        if not status.client_certificate_data or not status.client_key_data:
+            return None
+        where = f"{self._plugin.where}: {self._plugin.command}"
+        return CertificatePair(status.client_certificate_data.encode(), status.client_key_data.encode(), where)
+
+
+def _renewal_time(expiry: datetime | None, now: datetime) -> datetime | None:
+    """The margin before expiry, but at most a tenth of a short life: else each request would run the plugin."""
+    if expiry is None:
+        return None
+    return expiry - min(RENEWAL_MARGIN, max(expiry - now, timedelta(0)) / 10)
+
+
+async def _end(process: asyncio.subprocess.Process, *, whole_session: bool) -> None:
+    """Ends the plugin, and what it started: a child that keeps its output open would make us wait for it."""
+    try:
+        if whole_session:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    except ProcessLookupError:
+        pass  # it ended by itself in the meantime
+    await process.wait()
+
+
+class _LoginSource(Protocol):
+    async def current(self) -> Credential: ...
+
+    async def renewed(self, refused: Credential) -> Credential: ...
+
+
+class Authenticator:
+    """Gives the Credential to use now. One per client; safe for concurrent callers."""
+
+    def __init__(self, connection: Connection) -> None:
+        certificate = connection.credentials.certificate
+        self._login = _source_for(connection)
+        self._pair = _PairSource(certificate) if certificate is not None else None
+
+    async def current(self) -> Credential:
+        return self._with_pair(await self._login.current())
+
+    async def renewed(self, refused: Credential) -> Credential | None:
+        """After a 401 for `refused`: what to try instead, or None when there is nothing else."""
+        credential = self._with_pair(await self._login.renewed(refused))
+        return credential if credential != refused else None
+
+    def _with_pair(self, credential: Credential) -> Credential:
+        # The kubeconfig's own certificate wins over a plugin's, as in client-go.
+        return credential if self._pair is None else replace(credential, certificate=self._pair.read())
+
+
+def impersonation_headers(impersonation: Impersonation) -> list[tuple[str, str]]:
+    """As pairs, because the header is repeated for each group."""
+    headers = [("Impersonate-User", impersonation.user), ("Impersonate-Uid", impersonation.uid)]
+    headers += [("Impersonate-Group", group) for group in impersonation.groups]
+    for key, values in impersonation.extra.items():
+        # Keys such as example.com/scopes hold what no header name may; the server undoes percent-encoding in them.
+        name = quote(key, safe="!#$&'*+^`|")
+        headers += [(f"Impersonate-Extra-{name}", value) for value in values]
+    return [(name, value) for name, value in headers if value]
+
+
+def _source_for(connection: Connection) -> _LoginSource:
+    match connection.credentials.login:
+        case None:
+            return _Fixed(Credential())
+        case BearerToken(token):
+            return _Fixed(Credential(f"Bearer {token}"))
+        case BasicLogin(username, password):
+            encoded = base64.b64encode(f"{username}:{password}".encode()).decode()
+            return _Fixed(Credential(f"Basic {encoded}"))
+        case TokenFile() as token_file:
+            return _FromFile(token_file)
+        case ExecPlugin() as plugin:
+            return ExecSource(plugin, connection)
+
+
+class _Fixed:
+    """Nothing to renew: a token or password that stands in the kubeconfig, or no login at all."""
+
+    def __init__(self, credential: Credential) -> None:
+        self._credential = credential
+
+    async def current(self) -> Credential:
+        return self._credential
+
+    async def renewed(self, refused: Credential) -> Credential:
+        del refused  # there is nothing else to offer
+        return self._credential
+
+
+class _FromFile:
+    """A token that something else writes anew: the one in the file now is the one to use, whatever was refused."""
+
+    def __init__(self, login: TokenFile) -> None:
+        self._login = login
+        self._file = RereadFile(login.path, login.where)
+
+    async def current(self) -> Credential:
+        token = self._file.read().decode("ascii", "replace").strip()
+        if not (token and token.isascii() and token.isprintable()):
+            raise AuthError(f"{self._login.where}: {self._login.path} does not hold a token")
+        return Credential(f"Bearer {token}")
+
+    async def renewed(self, refused: Credential) -> Credential:
+        del refused
+        return await self.current()
+
+
+class _PairSource:
+    def __init__(self, certificate: ClientCertificate) -> None:
+        self._where = certificate.certificate.where
+        self._certificate = PemSource(certificate.certificate)
+        self._key = PemSource(certificate.key)
+
+    def read(self) -> CertificatePair:
+        return CertificatePair(self._certificate.read(), self._key.read(), self._where)

@@ -1,0 +1,104 @@
+"""Tells people what happened, as Kubernetes Events (`kubectl events`, `kubectl describe`).
+
+The runtime gives it the news of each migration. An Event's name follows from what it tells, so that the same news are
+told once: whoever repeats them after a crash, or after an answer that was lost, finds that they are there already. An
+Event that cannot be written is logged and forgotten, because no move waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.errors import ApiError, ClusterError
+from rescheduler.kube.objects import path_of
+from rescheduler.kube.writer import FIELD_MANAGER
+from rescheduler.migration.news import News, Subject
+
+Json = dict[str, Any]
+CONTROLLER = "rescheduler.io/rescheduler"
+_NODES_NAMESPACE = "default"  # where Kubernetes keeps the events of what has no namespace
+_LONGEST_NOTE = 1024  # bytes, as are all of these
+_LONGEST_INSTANCE = 128
+_LONGEST_NAME = 253
+_DIGITS = 16
+_log = logging.getLogger(__name__)
+
+
+class Recorder:
+    """Writes Events; `identity` says which replica tells."""
+
+    def __init__(self, client: ApiClient, identity: str, now: Callable[[], float]) -> None:
+        self._client = client
+        self._instance = _cut(identity, _LONGEST_INSTANCE)
+        self._now = now
+
+    async def tell(self, news: Iterable[News]) -> None:
+        """Tell all of it; what cannot be told is logged."""
+        await asyncio.gather(*(self._tell(each) for each in news))
+
+    async def _tell(self, news: News) -> None:
+        event = self._event(news)
+        request = Request(
+            "POST",
+            path_of("Event", event["metadata"]["namespace"]),
+            {"fieldManager": FIELD_MANAGER},
+            msgspec.json.encode(event),
+            answers=frozenset({409}),
+        )
+        try:
+            await self._client.send(request)
+        except ClusterError as error:
+            if isinstance(error, ApiError) and error.reason == "AlreadyExists":
+                return
+            about = news.regarding
+            _log.warning("event %s of %s %s is not told: %s", news.reason, about.kind, about.name, error)
+
+    def _event(self, news: News) -> Json:
+        moment = datetime.fromtimestamp(self._now(), UTC)
+        return {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": _name(news), "namespace": news.regarding.namespace or _NODES_NAMESPACE},
+            "eventTime": moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "type": "Warning" if news.warning else "Normal",
+            "reason": news.reason,
+            "action": news.action,
+            "note": _cut(news.note, _LONGEST_NOTE),
+            "regarding": _reference(news.regarding),
+            "related": _reference(news.related),
+            "reportingController": CONTROLLER,
+            "reportingInstance": self._instance,
+        }
+
+
+def _name(news: News) -> str:
+    """`<object>.<hash>`, as events are called; the hash says which news they are."""
+    about = news.regarding
+    told = (news.occasion, news.reason, about.kind, about.namespace, about.name, about.uid)
+    digest = hashlib.sha256("\n".join(told).encode()).hexdigest()[:_DIGITS]
+    return f"{about.name[: _LONGEST_NAME - _DIGITS - 1].rstrip('-.')}.{digest}"
+
+
+def _reference(subject: Subject) -> Json:
+    found = {
+        "apiVersion": subject.api_version,
+        "kind": subject.kind,
+        "namespace": subject.namespace,
+        "name": subject.name,
+        "uid": subject.uid,
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _cut(text: str, most: int) -> str:
+    """The text in at most so many bytes, without half a letter at its end."""
+    raw = text.encode()
+    return text if len(raw) <= most else raw[: most - len("…".encode())].decode(errors="ignore") + "…"

@@ -1,0 +1,528 @@
+"""Kubeconfig files as typed values: one file read, then several merged by kubectl's rules.
+
+`kubeconfig.py` asks for the files it chose and picks a context from the result. Unknown fields are ignored and null
+means absent, as in kubectl. Scalars are kept as the text that was written, since kubectl too takes `password: 1234`
+for a string; only booleans are then converted. What is wrong is reported with the file and the path in it.
+"""
+
+import base64
+import binascii
+import difflib
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar, get_args
+
+import msgspec
+import yaml
+from yarl import URL
+
+from rescheduler.kube.connection import (
+    BasicLogin,
+    BearerToken,
+    ClientCertificate,
+    Connection,
+    Credentials,
+    ExecPlugin,
+    Impersonation,
+    InteractiveMode,
+    Login,
+    Pem,
+    TokenFile,
+)
+from rescheduler.kube.errors import KubeconfigError
+from rescheduler.kube.proxy import checked_proxy, proxy_from_environment
+from rescheduler.model.nesting import refuse_deep_nesting
+
+EXEC_EXTENSION = "client.authentication.k8s.io/exec"
+
+
+class ClusterFields(msgspec.Struct, rename="kebab", frozen=True):
+    server: str = ""
+    tls_server_name: str = ""
+    insecure_skip_tls_verify: bool = False
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    proxy_url: str = ""
+    disable_compression: bool = False
+
+
+class ExecVariable(msgspec.Struct, frozen=True):
+    name: str
+    value: str = ""
+
+
+class ExecFields(msgspec.Struct, rename="camel", frozen=True):
+    command: str = ""
+    args: list[str] = []
+    env: list[ExecVariable] = []
+    api_version: str = ""
+    install_hint: str = ""
+    provide_cluster_info: bool = False
+    interactive_mode: str = ""
+
+
+class AuthProviderFields(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class UserFields(msgspec.Struct, rename="kebab", frozen=True):
+    client_certificate: str = ""
+    client_certificate_data: str = ""
+    client_key: str = ""
+    client_key_data: str = ""
+    token: str = ""
+    token_file: str = msgspec.field(name="tokenFile", default="")
+    as_user: str = msgspec.field(name="as", default="")
+    as_uid: str = ""
+    as_groups: list[str] = []
+    as_user_extra: dict[str, list[str]] = {}
+    username: str = ""
+    password: str = ""
+    auth_provider: AuthProviderFields | None = None
+    exec_: ExecFields | None = msgspec.field(name="exec", default=None)
+
+
+class ContextFields(msgspec.Struct, frozen=True):
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+
+
+class _NamedCluster(msgspec.Struct, frozen=True):
+    name: str
+    cluster: ClusterFields = ClusterFields()
+
+
+class _NamedUser(msgspec.Struct, frozen=True):
+    name: str
+    user: UserFields = UserFields()
+
+
+class _NamedContext(msgspec.Struct, frozen=True):
+    name: str
+    context: ContextFields = ContextFields()
+
+
+class _File(msgspec.Struct, rename="kebab", frozen=True):
+    kind: str = ""
+    current_context: str = ""
+    clusters: list[_NamedCluster] = []
+    users: list[_NamedUser] = []
+    contexts: list[_NamedContext] = []
+
+
+FieldsT = TypeVar("FieldsT", ClusterFields, UserFields, ContextFields)
+
+
+class Entry(msgspec.Struct, Generic[FieldsT], frozen=True):
+    """One named entry, with the file it stands in: relative paths and errors refer to that file."""
+
+    file: Path
+    label: str
+    path: str
+    fields: FieldsT
+
+    def where(self, field: str) -> str:
+        return f"{self.label}: {self.path}.{field}"
+
+    def resolve(self, path: str) -> Path:
+        # Absolute, or `./login` beside a kubeconfig in this folder would become a bare name to look up in PATH.
+        return self.file.absolute().parent / path
+
+
+class Kubeconfig(msgspec.Struct):
+    """Several files merged: of each name, and of the current context, the first file that has it wins."""
+
+    current_context: str = ""
+    clusters: dict[str, Entry[ClusterFields]] = {}
+    users: dict[str, Entry[UserFields]] = {}
+    contexts: dict[str, Entry[ContextFields]] = {}
+
+    def is_empty(self) -> bool:
+        return not (self.current_context or self.clusters or self.users or self.contexts)
+
+
+def label_of(path: Path, home: Path | None) -> str:
+    """The file as a user writes it: `~/.kube/config`."""
+    if home is not None and path.is_relative_to(home) and path != home:
+        return f"~/{path.relative_to(home).as_posix()}"
+    return str(path)
+
+
+def merge(paths: Iterable[Path], home: Path | None) -> Kubeconfig:
+    merged = Kubeconfig()
+    for path in paths:
+        label = label_of(path, home)
+        content = _decoded(_read(path, label), label)
+        merged.current_context = merged.current_context or content.current_context
+        for cluster in content.clusters:
+            entry = Entry(path, label, f"clusters[{cluster.name}].cluster", cluster.cluster)
+            merged.clusters.setdefault(cluster.name, entry)
+        for user in content.users:
+            merged.users.setdefault(user.name, Entry(path, label, f"users[{user.name}].user", user.user))
+        for context in content.contexts:
+            place = f"contexts[{context.name}].context"
+            merged.contexts.setdefault(context.name, Entry(path, label, place, context.context))
+    return merged
+
+
+def exec_extension(entry: Entry[ClusterFields], name: str) -> Any:
+    """What the cluster entry tells exec plugins (`extensions`), with its own types: text, numbers and booleans.
+
+    The file is parsed once more for it, because the merge above keeps every scalar as text.
+    """
+    content = _read(entry.file, entry.label)
+    as_text = _parse(content, entry.label, _TextLoader)["clusters"]
+    as_typed = _parse(content, entry.label, yaml.CSafeLoader)["clusters"]
+    # Found by its name as text: typed, the name 0123 would be a number.
+    found = next(typed for text, typed in zip(as_text, as_typed, strict=True) if text and text["name"] == name)
+    for extension in found["cluster"].get("extensions") or ():
+        if isinstance(extension, dict) and extension.get("name") == EXEC_EXTENSION:
+            return extension.get("extension")
+    return None
+
+
+class _TextLoader(yaml.CSafeLoader):
+    """CSafeLoader that leaves scalars as the text they are, but for null and merge keys."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 (the shape PyYAML reads it in)
+        first: [(tag, pattern) for tag, pattern in resolvers if tag.endswith((":null", ":merge"))]
+        for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+def _read(path: Path, label: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise KubeconfigError(f"{label}: cannot be read: {error.strerror}") from error
+
+
+def _parse(content: bytes, label: str, loader: type[yaml.CSafeLoader]) -> Any:
+    try:
+        refuse_deep_nesting(content)
+        return yaml.load(content, Loader=loader)  # noqa: S506 (both loaders are safe ones)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f"line {mark.line + 1}: " if mark else ""
+        raise KubeconfigError(f"{label}: {line}not valid YAML: {error.problem or error.context}") from error
+    except yaml.YAMLError as error:
+        raise KubeconfigError(f"{label}: not valid YAML: {error}") from error
+
+
+def _decoded(content: bytes, label: str) -> _File:
+    document = _without_nulls(_parse(content, label, _TextLoader))
+    if document is None:
+        return _File()
+    if not isinstance(document, dict):
+        raise KubeconfigError(f"{label}: is not a kubeconfig: expected a mapping with clusters, users and contexts")
+    try:
+        decoded = msgspec.convert(document, _File, strict=False)
+    except msgspec.ValidationError as error:
+        raise KubeconfigError(f"{label}: {_with_names(str(error), document)}") from error
+    if decoded.kind not in {"", "Config"}:
+        raise KubeconfigError(f"{label}: kind: {decoded.kind} is not a kubeconfig; its kind is Config")
+    for section, entries in (("clusters", decoded.clusters), ("users", decoded.users), ("contexts", decoded.contexts)):
+        _refuse_duplicates([entry.name for entry in entries], f"{label}: {section}")
+    return decoded
+
+
+def _refuse_duplicates(names: list[str], where: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise KubeconfigError(f"{where}: the name {name} stands there twice; remove or rename one")
+        seen.add(name)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value if item is not None]
+    return value
+
+
+def _with_names(problem: str, document: dict[str, Any]) -> str:
+    """msgspec's ``Expected `str`, got `array` - at `$.users[0].user.token` `` as `users[dev].user.token: expected…`."""
+    what, _, at = problem.partition(" - at ")
+    path = at.strip("`").removeprefix("$").lstrip(".").replace("[...]", "[]")
+
+    def name_for(match: re.Match[str]) -> str:
+        entry = document[match["section"]][int(match["index"])]
+        name = entry.get("name") if isinstance(entry, dict) else None
+        return f"{match['section']}[{name}]" if isinstance(name, str) else match[0]
+
+    path = re.sub(r"^(?P<section>clusters|users|contexts)\[(?P<index>\d+)\]", name_for, path)
+    what = what[:1].lower() + what[1:]
+    return f"{path}: {what}" if path else what
+
+
+EXEC_API = "client.authentication.k8s.io"
+
+
+def server_of(cluster: Entry[ClusterFields]) -> str:
+    where, server = cluster.where("server"), cluster.fields.server
+    try:
+        url = URL(server)
+        port = url.port
+    except ValueError as error:
+        raise KubeconfigError(f"{where}: {server} is not a URL: {error}") from error
+    # kubectl guesses http for a bare host. A guess that may send a token in the clear is not worth the convenience.
+    if url.scheme not in {"http", "https"} or not url.host or port is None:
+        raise KubeconfigError(f"{where}: {server or 'nothing'} is not a server's URL; write it as https://host:port")
+    return server.rstrip("/")
+
+
+def proxy_of(cluster: Entry[ClusterFields], environ: Mapping[str, str]) -> str | None:
+    if cluster.fields.proxy_url:
+        return checked_proxy(cluster.fields.proxy_url, cluster.where("proxy-url"))
+    return proxy_from_environment(URL(cluster.fields.server), environ)
+
+
+def ca_of(cluster: Entry[ClusterFields]) -> Pem | None:
+    fields = cluster.fields
+    ca = _pem(cluster, "certificate-authority", fields.certificate_authority, fields.certificate_authority_data)
+    if ca is not None and fields.insecure_skip_tls_verify:
+        raise KubeconfigError(f"{ca.where}: has no effect beside insecure-skip-tls-verify: true; remove one of the two")
+    return ca
+
+
+def credentials_of(user: Entry[UserFields]) -> Credentials:
+    fields = user.fields
+    if fields.auth_provider is not None:
+        provider = f"the {fields.auth_provider.name} provider" if fields.auth_provider.name else "this kind of login"
+        raise KubeconfigError(
+            f"{user.where('auth-provider')}: {provider} is not supported, Kubernetes has replaced it by exec plugins; "
+            "use one (such as gke-gcloud-auth-plugin or kubelogin) under `exec`, or get a new kubeconfig"
+        )
+    certificate = _pem(user, "client-certificate", fields.client_certificate, fields.client_certificate_data)
+    key = _pem(user, "client-key", fields.client_key, fields.client_key_data)
+    if certificate is None:
+        return Credentials(_login(user))
+    if key is None:
+        raise KubeconfigError(f"{user.where('client-key')}: is not set, but a client certificate is; set both")
+    return Credentials(_login(user), ClientCertificate(certificate, key))
+
+
+def impersonation_of(user: Entry[UserFields] | None, flags: Impersonation) -> Impersonation:
+    """Flags over file, field by field."""
+    if user is None:
+        return checked_impersonation(flags, "--as")
+    fields = user.fields
+    merged = Impersonation(
+        user=flags.user or fields.as_user,
+        groups=flags.groups or tuple(fields.as_groups),
+        uid=flags.uid or fields.as_uid,
+        extra=flags.extra or {key: tuple(values) for key, values in fields.as_user_extra.items()},
+    )
+    return checked_impersonation(merged, user.where("as"))
+
+
+def checked_impersonation(impersonation: Impersonation, where: str) -> Impersonation:
+    if not impersonation.user and (impersonation.groups or impersonation.uid or impersonation.extra):
+        raise KubeconfigError(f"{where}: is not set, but groups, a UID or extras to act as are; name the user as well")
+    extras = (value for values in impersonation.extra.values() for value in values)
+    if not all(text.isprintable() for text in (impersonation.user, impersonation.uid, *impersonation.groups, *extras)):
+        raise KubeconfigError(f"{where}: holds characters that cannot be sent in a header, such as line breaks")
+    return impersonation
+
+
+def _pem(entry: Entry[ClusterFields] | Entry[UserFields], name: str, path: str, data: str) -> Pem | None:
+    """Data wins over a path, as in kubectl."""
+    if not data:
+        return Pem(entry.where(name), entry.resolve(path)) if path else None
+    where = entry.where(f"{name}-data")
+    try:
+        # Line breaks inside are fine (a folded YAML scalar); anything else that is not base64 is a mistake.
+        return Pem(where, data=base64.b64decode("".join(data.split()), validate=True))
+    except (binascii.Error, ValueError) as error:
+        raise KubeconfigError(f"{where}: is not valid base64: {error}") from error
+
+
+def _login(user: Entry[UserFields]) -> Login | None:
+    """A token file wins over a token, and both over an exec plugin; a token beside a password is a mistake."""
+    fields = user.fields
+    has_password = bool(fields.username or fields.password)
+    if has_password and (fields.token or fields.token_file):
+        raise KubeconfigError(f"{user.where('username')}: there is a token as well; remove one of the two")
+    if fields.token_file:
+        return TokenFile(user.resolve(fields.token_file), user.where("tokenFile"))
+    if fields.token:
+        if not (fields.token.isascii() and fields.token.isprintable()):
+            raise KubeconfigError(f"{user.where('token')}: holds characters that no token has, such as line breaks")
+        return BearerToken(fields.token)
+    if has_password:
+        return BasicLogin(fields.username, fields.password)
+    return _exec_plugin(user, fields.exec_) if fields.exec_ is not None else None
+
+
+def _exec_plugin(user: Entry[UserFields], fields: ExecFields) -> ExecPlugin:
+    if fields.api_version not in {f"{EXEC_API}/v1", f"{EXEC_API}/v1beta1"}:
+        shown = fields.api_version or "nothing"
+        raise KubeconfigError(f"{user.where('exec.apiVersion')}: {shown} is not supported; use v1 or v1beta1")
+    if not fields.command:
+        raise KubeconfigError(f"{user.where('exec.command')}: is not set; name the command that prints credentials")
+    # A bare name is looked up in PATH; anything else is a path, relative to the kubeconfig.
+    command = str(user.resolve(fields.command)) if os.sep in fields.command else fields.command
+    return ExecPlugin(
+        where=user.where("exec"),
+        command=command,
+        api_version=fields.api_version,
+        interactive_mode=_interactive_mode(user, fields),
+        args=tuple(fields.args),
+        env=tuple((variable.name, variable.value) for variable in fields.env),
+        install_hint=fields.install_hint,
+        provide_cluster_info=fields.provide_cluster_info,
+    )
+
+
+def _interactive_mode(user: Entry[UserFields], fields: ExecFields) -> InteractiveMode:
+    allowed: dict[str, Any] = {mode: mode for mode in get_args(InteractiveMode)}
+    if not fields.interactive_mode and fields.api_version.endswith("/v1beta1"):
+        return "IfAvailable"  # the default that v1 did away with
+    if fields.interactive_mode not in allowed:
+        shown = fields.interactive_mode or "nothing"
+        where = user.where("exec.interactiveMode")
+        raise KubeconfigError(f"{where}: {shown} is not allowed; use {', '.join(allowed)}")
+    mode: InteractiveMode = allowed[fields.interactive_mode]
+    return mode
+
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+@dataclass(frozen=True, slots=True)
+class KubeconfigOptions:
+    """The flags: `--kubeconfig`, `--context`, and `--as` with its companions."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    impersonation: Impersonation = field(default_factory=Impersonation)
+
+
+def load_connection(
+    options: KubeconfigOptions, environ: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT
+) -> Connection:
+    """The Connection that the flags and the environment ask for, or a KubeconfigError that says what is missing."""
+    home = _home(environ)
+    files = _files(options, environ, home)
+    config = merge((path for path in files if options.kubeconfig is not None or path.exists()), home)
+    labels = [label_of(path, home) for path in files]
+    if config.is_empty() and options.kubeconfig is None:
+        # A context was asked for by name: the pod's own account would be another cluster than the user thinks.
+        if options.context is None and _is_in_cluster(environ, service_account):
+            return _in_cluster(environ, service_account, options.impersonation)
+        raise KubeconfigError(_nothing_found(labels, environ, service_account))
+    return _from_context(config, options, environ, ", ".join(labels))
+
+
+def _home(environ: Mapping[str, str]) -> Path | None:
+    home = environ.get("HOME") or environ.get("USERPROFILE")
+    return Path(home) if home else None
+
+
+def _files(options: KubeconfigOptions, environ: Mapping[str, str], home: Path | None) -> list[Path]:
+    if options.kubeconfig is not None:
+        return [options.kubeconfig]
+    listed = [Path(name) for name in environ.get("KUBECONFIG", "").split(os.pathsep) if name]
+    if listed:
+        return list(dict.fromkeys(listed))
+    return [home / ".kube" / "config"] if home is not None else []
+
+
+def _is_in_cluster(environ: Mapping[str, str], service_account: Path) -> bool:
+    variables = ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT")
+    return all(environ.get(name) for name in variables) and (service_account / "token").is_file()
+
+
+def _in_cluster(environ: Mapping[str, str], folder: Path, impersonation: Impersonation) -> Connection:
+    host = environ["KUBERNETES_SERVICE_HOST"]
+    server = f"https://{f'[{host}]' if ':' in host else host}:{environ['KUBERNETES_SERVICE_PORT']}"
+    namespace = folder / "namespace"
+    source = "the pod's service account"
+    return Connection(
+        server=server,
+        source=source,
+        ca=Pem(source, folder / "ca.crt"),
+        proxy_url=proxy_from_environment(URL(server), environ),
+        namespace=(namespace.read_text().strip() if namespace.is_file() else "") or "default",
+        credentials=Credentials(TokenFile(folder / "token", source)),
+        impersonation=checked_impersonation(impersonation, "--as"),
+    )
+
+
+def _nothing_found(labels: list[str], environ: Mapping[str, str], service_account: Path) -> str:
+    looked = " and ".join(labels) or "no kubeconfig (HOME is not set)"
+    named_by = "KUBECONFIG names" if environ.get("KUBECONFIG") else "--kubeconfig and KUBECONFIG are not set, so it is"
+    pod = (
+        f"{service_account / 'token'} is missing"
+        if environ.get("KUBERNETES_SERVICE_HOST")
+        else "this is not a pod (KUBERNETES_SERVICE_HOST is not set)"
+    )
+    return (
+        f"no cluster to talk to: {named_by} {looked}, which does not exist or is empty, and {pod}; "
+        "give --kubeconfig, or set KUBECONFIG to your kubeconfig"
+    )
+
+
+def _from_context(config: Kubeconfig, options: KubeconfigOptions, environ: Mapping[str, str], files: str) -> Connection:
+    name = options.context or config.current_context
+    if not name:
+        raise KubeconfigError(f"{files}: current-context: is not set; give --context. {_known(config.contexts)}")
+    context = config.contexts.get(name)
+    if context is None:
+        asked = "--context" if options.context else "current-context"
+        raise KubeconfigError(f"{files}: {asked}: there is no context {name}{_hint(name, config.contexts)}")
+    cluster = _cluster_of(context, config)
+    user = _user_of(context, config)
+    return Connection(
+        server=server_of(cluster),
+        source=f"context {name} of {context.label}",
+        ca=ca_of(cluster),
+        tls_server_name=cluster.fields.tls_server_name or None,
+        insecure=cluster.fields.insecure_skip_tls_verify,
+        proxy_url=proxy_of(cluster, environ),
+        compression=not cluster.fields.disable_compression,
+        namespace=context.fields.namespace or "default",
+        credentials=_with_cluster_config(credentials_of(user), cluster, context.fields.cluster)
+        if user is not None
+        else Credentials(),
+        impersonation=impersonation_of(user, options.impersonation),
+    )
+
+
+def _with_cluster_config(credentials: Credentials, cluster: Entry[ClusterFields], name: str) -> Credentials:
+    login = credentials.login
+    if not isinstance(login, ExecPlugin) or not login.provide_cluster_info:
+        return credentials
+    return replace(credentials, login=replace(login, cluster_config=exec_extension(cluster, name)))
+
+
+def _cluster_of(context: Entry[ContextFields], config: Kubeconfig) -> Entry[ClusterFields]:
+    name = context.fields.cluster
+    if not name:
+        raise KubeconfigError(f"{context.where('cluster')}: is not set. {_known(config.clusters)}")
+    if name not in config.clusters:
+        raise KubeconfigError(f"{context.where('cluster')}: there is no cluster {name}{_hint(name, config.clusters)}")
+    return config.clusters[name]
+
+
+def _user_of(context: Entry[ContextFields], config: Kubeconfig) -> Entry[UserFields] | None:
+    """None is nobody: a server that lets anyone in needs no user."""
+    name = context.fields.user
+    if name and name not in config.users:
+        raise KubeconfigError(f"{context.where('user')}: there is no user {name}{_hint(name, config.users)}")
+    return config.users.get(name)
+
+
+def _hint(name: str, known: Mapping[str, object]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]}? {_known(known)}" if near else f". {_known(known)}"
+
+
+def _known(names: Mapping[str, object]) -> str:
+    return f"Known: {', '.join(sorted(names))}" if names else "None is known"

@@ -1,0 +1,108 @@
+"""A whole cluster, listed once: every kind of `resources.py`, some at a time, page by page.
+
+Called by commands that plan on the cluster as it is now. Each page goes undecoded to a callback, which decodes it and
+lets it go, so that no more than a few pages are in memory at once. Kinds that the user may not list are reported
+together, with the RBAC rules that would allow them.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import aclosing
+
+from rescheduler.decode.kinds import RESOURCES, Resource
+from rescheduler.kube.client import ApiClient, Page
+from rescheduler.kube.errors import ApiError, ClusterError
+from rescheduler.kube.migrations import API_VERSION, Journal
+from rescheduler.model.migration import Migration
+
+AT_ONCE = 4
+
+OnPage = Callable[[Resource, Page], None]
+
+
+class ForbiddenKindsError(ClusterError):
+    """Some kinds may not be listed: `kinds`, with the server's words for the first."""
+
+    def __init__(self, refused: Sequence[tuple[Resource, ApiError]]) -> None:
+        super().__init__(refused)
+        self.kinds = tuple(resource.kind for resource, _ in refused)
+        self._refused = refused
+
+    def __str__(self) -> str:
+        rules = "\n".join(
+            f'  - {{apiGroups: ["{resource.group}"], resources: ["{resource.plural}"], verbs: ["list"]}}'
+            for resource, _ in self._refused
+        )
+        said = self._refused[0][1].message
+        kinds = ", ".join(self.kinds)
+        return f"you may not list {kinds} ({said}); ask for a ClusterRole with these rules, bound to you:\n{rules}"
+
+
+class _Listing:
+    """The state that the workers of one listing share."""
+
+    def __init__(self, client: ApiClient, on_page: OnPage) -> None:
+        self._client = client
+        self._on_page = on_page
+        self.absent: set[str] = set()
+        self.refused: list[tuple[Resource, ApiError]] = []
+
+    async def work(self, todo: Iterator[Resource]) -> None:
+        for resource in todo:
+            await self._list(resource)
+
+    async def _list(self, resource: Resource) -> None:
+        try:
+            async with aclosing(self._client.list_pages(resource.path, answers=resource.absent_statuses)) as pages:
+                async for page in pages:
+                    if self.refused:
+                        return  # it will end in an error: one page shows whether this kind is to be reported, too
+                    self._on_page(resource, page)
+        except ApiError as error:
+            if error.status in resource.absent_statuses:
+                self.absent.add(resource.kind)
+            elif error.status == 403:
+                self.refused.append((resource, error))
+            else:
+                raise
+
+
+async def list_everything(
+    client: ApiClient, on_page: OnPage, resources: Sequence[Resource] = RESOURCES
+) -> frozenset[str]:
+    """Hands every page of every kind to `on_page`, and gives the optional kinds that this cluster does not have.
+
+    A page with `first` set opens the list of its kind, and may come twice: drop that kind's objects then.
+    """
+    listing = _Listing(client, on_page)
+    todo = iter(resources)
+    try:
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(AT_ONCE):
+                workers.create_task(listing.work(todo))
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from group  # the first to fail has ended the others
+    if listing.refused:
+        raise ForbiddenKindsError(sorted(listing.refused, key=lambda refusal: resources.index(refusal[0])))
+    return frozenset(listing.absent)
+
+
+async def finished_moves(client: ApiClient, note: Callable[[str], None]) -> list[Migration]:
+    """The migrations that are known, for what they came to; none where the cluster does not know the kind.
+
+    Who plans may lack the right to see them: that is noted, and a plan is made without.
+    """
+    try:
+        found, complaints = await Journal(client).all()
+    except ApiError as error:
+        if error.status == 404:
+            return []
+        if error.status != 403:
+            raise
+    else:
+        for complaint in complaints:
+            note(f"{complaint}; what came of it is not known")
+        return found
+    if await client.find(f"/apis/{API_VERSION}") is not None:
+        note("you may not list podmigrations.rescheduler.io, so workloads that rest after bad moves are not known")
+    return []

@@ -1,0 +1,134 @@
+"""Where single objects are in the API: for commands, observations and the journal."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from urllib.parse import quote
+
+import msgspec
+
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ApiError, ClusterError
+from rescheduler.migration.commands import Json
+
+_GROUPS = {
+    "": (
+        "api/v1",
+        {"Pod": "pods", "Node": "nodes", "Service": "services", "Secret": "secrets", "ConfigMap": "configmaps"},
+    ),
+    "apps": (
+        "apis/apps/v1",
+        {
+            "Deployment": "deployments",
+            "ReplicaSet": "replicasets",
+            "StatefulSet": "statefulsets",
+            "DaemonSet": "daemonsets",
+        },
+    ),
+    "batch": ("apis/batch/v1", {"Job": "jobs", "CronJob": "cronjobs"}),
+    "policy": ("apis/policy/v1", {"PodDisruptionBudget": "poddisruptionbudgets"}),
+    "coordination.k8s.io": ("apis/coordination.k8s.io/v1", {"Lease": "leases"}),
+    "events.k8s.io": ("apis/events.k8s.io/v1", {"Event": "events"}),
+    "rescheduler.io": ("apis/rescheduler.io/v1alpha1", {"PodMigration": "podmigrations"}),
+    "apiextensions.k8s.io": (
+        "apis/apiextensions.k8s.io/v1",
+        {"CustomResourceDefinition": "customresourcedefinitions"},
+    ),
+}
+_PLACES = {kind: (root, plural) for root, kinds in _GROUPS.values() for kind, plural in kinds.items()}
+
+
+def path_of(kind: str, namespace: str = "", name: str = "", subresource: str = "") -> str:
+    """The path of an object, or of all of a kind in a namespace."""
+    root, plural = _PLACES[kind]
+    parts = [root, *(("namespaces", quote(namespace, safe="")) if namespace else ()), plural]
+    parts += [quote(part, safe="") for part in (name, subresource) if part]
+    return "/" + "/".join(parts)
+
+
+_INSTALL = (
+    "PodMigration is not installed in this cluster. The controller installs it when it starts (`rescheduler run`); "
+    "to do it by hand:\n  rescheduler crds | kubectl apply -f -"
+)
+
+
+class NotInstalledError(ClusterError):
+    """The cluster does not know PodMigrations."""
+
+    def __init__(self) -> None:
+        super().__init__(_INSTALL)
+
+
+class NotFoundError(ClusterError):
+    """What a user named is not there; the nearest names are hints."""
+
+    def __init__(self, kind: str, namespace: str, name: str, known: Sequence[str]) -> None:
+        near = difflib.get_close_matches(name, known)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        where = f" in namespace {namespace}" if namespace else ""
+        super().__init__(f"there is no {kind.lower()} {name}{where}{hint}")
+
+
+class _Meta(msgspec.Struct):
+    name: str
+
+
+class _Named(msgspec.Struct):
+    metadata: _Meta
+
+
+class _Names(msgspec.Struct):
+    items: list[_Named]
+
+
+_names = msgspec.json.Decoder(_Names)
+
+
+class Lookup:
+    """Looks things up in one cluster."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+
+    async def find(self, kind: str, namespace: str, name: str) -> Json | None:
+        """One object, if it is there."""
+        answer = await self._client.find(path_of(kind, namespace, name))
+        body: Json | None = msgspec.json.decode(answer) if answer is not None else None
+        return body
+
+    async def get(self, kind: str, namespace: str, name: str) -> Json:
+        """One object that must be there."""
+        found = await self.find(kind, namespace, name)
+        if found is None:
+            raise NotFoundError(kind, namespace, name, await self.names(kind, namespace))
+        return found
+
+    async def every(self, kind: str, namespace: str = "", selection: Mapping[str, str] | None = None) -> list[Json]:
+        """All objects of a kind, or those of a `labelSelector` or `fieldSelector`, as they are in one moment."""
+        found: list[Json] = []
+        async for page in self._client.list_pages(path_of(kind, namespace), params=selection):
+            if page.first:
+                found = []
+            listed = msgspec.json.decode(page.body)
+            # Items of a list do not say what they are.
+            found += [{"apiVersion": listed.get("apiVersion", ""), "kind": kind, **each} for each in listed["items"]]
+        return found
+
+    async def names(self, kind: str, namespace: str = "") -> list[str]:
+        """The names of all objects of a kind."""
+        found: list[str] = []
+        async for page in self._client.list_pages(path_of(kind, namespace)):
+            if page.first:
+                found = []
+            found += [each.metadata.name for each in _names.decode(page.body).items]
+        return found
+
+    async def migrations(self, namespace: str = "", selection: Mapping[str, str] | None = None) -> list[Json]:
+        """PodMigrations; NotInstalledError says how to install their kind."""
+        try:
+            return await self.every("PodMigration", namespace, selection)
+        except ApiError as error:
+            if error.status == 404:
+                raise NotInstalledError from error
+            raise

@@ -1,0 +1,227 @@
+"""Looks at everything that one migration touches, straight from the API server and never from the cache.
+
+A cache may be behind, and what a move rests on (is the copy Ready, is the original still there) must be true at the
+moment of acting: so whatever has a known name is read by it. Lists are another matter: one that must be consistent
+waits up to a tenth of a second until the server's own cache has proof that it is. The pods of a controller are listed
+at a state that is at least as new as the original and its copy; of Services, ReplicaSets and disruption budgets, which
+seldom change and are checked by the server again where it counts, the server's newest known state will do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+
+from rescheduler.decode.sections import SectionError
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.objects import path_of
+from rescheduler.migration.commands import Json
+from rescheduler.migration.observation import EVERYTHING, Observation, Part, controller_of, labels_of, notes_of
+from rescheduler.migration.placeholder import placeholder_name
+from rescheduler.migration.protecting import temporary_budget_name
+from rescheduler.model import marks
+from rescheduler.model.migration import Migration, Reference
+from rescheduler.model.plan import Method
+from rescheduler.model.selector import Requirement, Selector, SelectorError, requirement, selector_of
+
+_ANY = "0"  # the newest state that the server knows without asking
+_CONTROLLERS = frozenset({"ReplicaSet", "StatefulSet", "Job", "DaemonSet"})
+
+
+class Observer:
+    """Looks for migrations."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+
+    async def look(self, migration: Migration, parts: frozenset[Part] = EVERYTHING) -> Observation:
+        """What is there now, as far as it is asked for; what the caller knows himself is left open."""
+        namespace, progress, order = migration.namespace, migration.progress, migration.order
+        async with _together() as reads:
+            found = reads.create_task(self.find("Pod", namespace, order.pod))
+            successor = reads.create_task(self._replacement(migration))
+            node = reads.create_task(self._node(progress.target or order.target))
+            known = reads.create_task(self._referred(namespace, progress.controller))
+            room = reads.create_task(self._placeholder(migration))
+            noted = reads.create_task(self._referred(namespace, progress.workload))
+            budgets = reads.create_task(self._list_if(Part.BUDGETS in parts, "PodDisruptionBudget", namespace))
+            services = reads.create_task(self._list_if(Part.SERVICES in parts, "Service", namespace))
+        pod, controller, workload = found.result(), known.result(), noted.result()
+        is_original = pod is not None and progress.uid in ("", pod["metadata"]["uid"])
+        if progress.controller is None and pod is not None and is_original:
+            controller = await self._referred(namespace, _reference(pod))
+        if progress.workload is None and controller is not None:
+            workload = await self._referred(namespace, _reference(controller)) or controller
+        # What carries our note is known from the journal, because a rollout may remove the ReplicaSet that led there.
+        deployment = workload if workload is not None and workload["kind"] == "Deployment" else None
+        replacement = successor.result()
+        newest = _newest(each for each in (pod, replacement) if each is not None)
+        async with _together() as reads:
+            whose = controller if Part.SIBLINGS in parts else None
+            siblings = reads.create_task(self.owned("Pod", namespace, whose, newest))
+            above = deployment if Part.REPLICA_SETS in parts else None
+            sets = reads.create_task(self.owned("ReplicaSet", namespace, above))
+            protected = (deployment or controller) if Part.BUDGETS in parts else None
+            own = reads.create_task(self._temporary_budget(namespace, protected))
+            tags = labels_of(pod) if pod is not None else {}
+            selecting = [each for each in budgets.result() if not _is_ours(each) and _selects(each, tags)]
+            copies = reads.create_task(self._copies_of_others(migration, selecting))
+        marked, namesake = _told_apart(migration, pod, replacement)
+        return Observation(
+            pod=pod,
+            marked=marked,
+            namesake=namesake,
+            controller=controller,
+            deployment=deployment,
+            replica_sets=sets.result(),
+            siblings=siblings.result(),
+            budgets=tuple(selecting),
+            unadopted={
+                each["metadata"]["uid"]: sum(_selects(each, labels_of(copy)) for copy in copies.result())
+                for each in selecting
+            },
+            temporary_budget=own.result(),
+            services=tuple(services.result()),
+            target=node.result(),
+            placeholder=room.result(),
+            parts=parts,
+        )
+
+    async def find(self, kind: str, namespace: str, name: str) -> Json | None:
+        """One object, if it is there."""
+        answer = await self._client.find(path_of(kind, namespace, name))
+        body: Json | None = msgspec.json.decode(answer) if answer is not None else None
+        return body
+
+    async def _temporary_budget(self, namespace: str, workload: Json | None) -> Json | None:
+        """The budget that we made for this workload, whoever of us it was."""
+        if workload is None:
+            return None
+        budget = await self.find("PodDisruptionBudget", namespace, temporary_budget_name(workload))
+        return budget if budget is not None and _is_ours(budget) else None
+
+    async def _copies_of_others(self, migration: Migration, budgets: list[Json]) -> list[Json]:
+        """Pods that are to be handed over to and are nobody's yet, where a budget could take them for its own."""
+        if not budgets:
+            return []
+        listed = await self._list("Pod", migration.namespace, f"{marks.MIGRATION_STATUS}=in-progress")
+        return [
+            pod
+            for pod in listed
+            if marks.WITHHELD in notes_of(pod)
+            and controller_of(pod) is None
+            and labels_of(pod).get(marks.MIGRATION_ID) != migration.name
+        ]
+
+    async def _replacement(self, migration: Migration) -> Json | None:
+        """Whoever has the name that is recorded for the replacement; it is recorded before it is made."""
+        wanted = migration.progress.replacement
+        if wanted is None or wanted.name == migration.order.pod:
+            return None
+        return await self.find("Pod", migration.namespace, wanted.name)
+
+    async def _placeholder(self, migration: Migration) -> Json | None:
+        """Whoever has the name of its placeholder, also if none is made any more: one may be left from before."""
+        if migration.progress.method is not Method.EVICT:
+            return None
+        return await self.find("Pod", migration.namespace, placeholder_name(migration.name))
+
+    async def _node(self, name: str) -> Json | None:
+        return await self.find("Node", "", name) if name else None
+
+    async def _referred(self, namespace: str, reference: Reference | None) -> Json | None:
+        """The object that is meant, and no other of its name."""
+        if reference is None or reference.kind not in (*_CONTROLLERS, "Deployment"):
+            return None
+        found = await self.find(reference.kind, namespace, reference.name)
+        return found if found is not None and found["metadata"]["uid"] == reference.uid else None
+
+    async def owned(self, kind: str, namespace: str, owner: Json | None, newest: str = _ANY) -> tuple[Json, ...]:
+        """What an object manages, as it was in this version of the cluster or later."""
+        if owner is None:
+            return ()
+        selector = _selector(owner["spec"].get("selector") or {})
+        found = await self._list(kind, namespace, str(selector) if selector is not None else "", newest)
+        uid = owner["metadata"]["uid"]
+        return tuple(each for each in found if (above := controller_of(each)) is not None and above["uid"] == uid)
+
+    async def _list_if(self, wanted: bool, kind: str, namespace: str) -> list[Json]:  # noqa: FBT001  it says it itself
+        return await self._list(kind, namespace) if wanted else []
+
+    async def _list(self, kind: str, namespace: str, selector: str = "", newest: str = _ANY) -> list[Json]:
+        params = {"resourceVersion": newest, "resourceVersionMatch": "NotOlderThan"}
+        if selector:
+            params["labelSelector"] = selector
+        answer: Any = msgspec.json.decode(await self._client.get(path_of(kind, namespace), params))
+        api_version = answer.get("apiVersion", "")
+        # Items of a list do not say what they are.
+        return [{"apiVersion": api_version, "kind": kind, **item} for item in answer.get("items") or ()]
+
+
+@asynccontextmanager
+async def _together() -> AsyncGenerator[asyncio.TaskGroup]:
+    """Reads that go out together; if some fail, the first failure is raised as it would be by a read alone."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except* ApiError as failures:
+        raise _first(failures) from None
+
+
+def _first(failures: BaseExceptionGroup[ApiError]) -> ApiError:
+    found = failures.exceptions[0]
+    return _first(found) if isinstance(found, BaseExceptionGroup) else found
+
+
+def _reference(body: Json) -> Reference | None:
+    owner = controller_of(body)
+    return Reference(owner["kind"], owner["name"], owner["uid"]) if owner is not None else None
+
+
+def _told_apart(
+    migration: Migration, pod: Json | None, replacement: Json | None
+) -> tuple[tuple[Json, ...], Json | None]:
+    """Pods that carry the migration's id, and a stranger who has the name that the copy was to have."""
+    mine = [
+        each
+        for each in (pod, replacement)
+        if each is not None and labels_of(each).get(marks.MIGRATION_ID) == migration.name
+    ]
+    recorded = migration.progress.replacement
+    is_stranger = replacement is not None and replacement not in mine and recorded is not None and not recorded.uid
+    return tuple(mine), replacement if is_stranger else None
+
+
+def _newest(pods: Iterable[Json]) -> str:
+    """The newest version of these: a list that has it has all that went before."""
+    return str(max((int(pod["metadata"]["resourceVersion"]) for pod in pods), default=0))
+
+
+def _is_ours(budget: Json) -> bool:
+    return labels_of(budget).get(marks.MANAGED_BY) == marks.OURSELVES and marks.MIGRATION_ID in labels_of(budget)
+
+
+def _selects(budget: Json, tags: dict[str, str]) -> bool:
+    written = budget.get("spec", {}).get("selector")
+    if written is None:
+        return False
+    selector = _selector(written)
+    return selector is None or selector.matches(tags)
+
+
+def _selector(written: Json) -> Selector | None:
+    """A label selector; None for one that cannot be understood, which may then select anything."""
+    try:
+        exact = [requirement(key, "In", [value]) for key, value in (written.get("matchLabels") or {}).items()]
+        other: list[Requirement] = [
+            requirement(each["key"], each["operator"], each.get("values"))
+            for each in written.get("matchExpressions") or ()
+        ]
+    except (SelectorError, SectionError, KeyError):
+        return None
+    return selector_of([*exact, *other])
