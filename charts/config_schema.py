@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rescheduler.config.forms import NATIVE_KIND, NATIVE_VERSION
-from rescheduler.config.schema import Fields
+from rescheduler.config.schema import NATIVE_KIND, NATIVE_VERSION, Fields
 from rescheduler.strategies import settings_by_name
 
 Schema = dict[str, Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docs.generating.markdown import table, words
-from rescheduler.planning.guards import GUARDS
+from rescheduler.planning.guards.builtin import GUARDS
 
 GUARD_SETTINGS = {
     "ExcludedNamespace": "`excludedNamespaces`",

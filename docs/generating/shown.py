@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from docs.generating.markdown import table
 from rescheduler.cli.main import run
 from rescheduler.cli.output.terminal import Terminal
-from rescheduler.config.conversion.reference import TABLES
+from rescheduler.convert.reference import TABLES
 
 SHOWING = ("README.md", "README.zh-CN.md", "docs/plan-format.md", "docs/coming-over.md")
 """Pages that show what commands print, or tables that the code has."""

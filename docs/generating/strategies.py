@@ -6,9 +6,9 @@ import inspect
 
 from docs.generating.markdown import table
 from rescheduler.config.reference import default_of, reference_markdown
-from rescheduler.config.translation import fields_by_name
+from rescheduler.config.validate import fields_by_name
+from rescheduler.planning.api import Strategy
 from rescheduler.planning.settings import Settings
-from rescheduler.planning.strategy import Strategy
 from rescheduler.strategies import discover, settings_by_name
 
 _STRATEGIES = """\

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.session import failures
-from rescheduler.model.duration import DurationError, parse_duration
+from rescheduler.cli.common import failures
+from rescheduler.model.time import DurationError, parse_duration
 
 _SCENARIOS = ("balance", "hotspot", "maintenance", "failing-node", "chaos")
 _PODS_PER_NODE, _MOST_PODS_PER_NODE = 10, 30

@@ -16,12 +16,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from kubemini.api import Api
-from rescheduler.app.connecting import Live
 from rescheduler.app.controller import Running, run_controller
-from rescheduler.app.planning import configuration
-from rescheduler.config import Configuration
+from rescheduler.app.planning import Live, configuration
+from rescheduler.config.configuration import Configuration
 from rescheduler.kube.pause_state import Pause, state_name
-from rescheduler.model.duration import format_duration
+from rescheduler.model.time import format_duration
 from rescheduler.runtime.controller import LeadLostError
 from rescheduler_demo.workloads import Pace
 

@@ -19,7 +19,7 @@ from typing import ClassVar
 from kubemini.cluster import EmbeddedCluster
 from kubemini.kinds import DEPLOYMENT, NODE
 from kubemini.simulation import KUBELET_LABEL, Kubelet
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler_demo.churn import Actions, Churn
 from rescheduler_demo.controller import Supervisor
 from rescheduler_demo.state import ClusterState, find_incomplete, find_leftovers
@@ -231,7 +231,7 @@ class Maintenance(Scenario):
 
         await demo.pause(f"{name} is labelled for maintenance", 5.0)
         demo.tell(f"somebody labels {name} for maintenance")
-        await demo.actions.label_node(name, marks.MAINTENANCE, "true")
+        await demo.actions.label_node(name, labels.MAINTENANCE, "true")
         await demo.wait_until(f"{name} is cordoned", cordoned)
         demo.tell(f"{name} is cordoned")
         await demo.wait_until(
@@ -240,7 +240,7 @@ class Maintenance(Scenario):
         demo.tell(f"{name} is empty: work on it may begin")
         await demo.pause(f"the work on {name} is done", 5.0)
         demo.tell(f"somebody takes the label off {name}")
-        await demo.actions.label_node(name, marks.MAINTENANCE, None)
+        await demo.actions.label_node(name, labels.MAINTENANCE, None)
         await demo.wait_until(f"{name} takes pods again", lambda: not cordoned())
         demo.tell(f"{name} takes pods again")
 
@@ -282,7 +282,7 @@ class FailingNode(Scenario):
         for app in self.APPS:
             yield budget(app, 1)
             template = Template(NODE_CPU * 3 // 100, 64, pace, failing)
-            yield deployment(app, self.FIRST, template, **{marks.SCHEDULING_RETRIES: "3"})
+            yield deployment(app, self.FIRST, template, **{labels.SCHEDULING_RETRIES: "3"})
 
     async def run(self, demo: Demo) -> None:
         """The node joins, both workloads grow onto it, crash, and recover elsewhere."""
@@ -303,7 +303,7 @@ class FailingNode(Scenario):
     def _has_record(self, demo: Demo, app: str, node: str) -> bool:
         """Whether the workload's record of failures has the node."""
         body = demo.cluster.api.find(DEPLOYMENT, (NAMESPACE, app)) or {"metadata": {}}
-        record = json.loads(body["metadata"].get("annotations", {}).get(marks.FAILURES, "{}"))
+        record = json.loads(body["metadata"].get("annotations", {}).get(labels.FAILURES, "{}"))
         return node in record.get("nodes", {})
 
     def _recovered(self, demo: Demo, bad: str) -> bool:

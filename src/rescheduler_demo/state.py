@@ -16,26 +16,32 @@ from kubemini.kinds import BUDGET, DEPLOYMENT, NODE, POD, REPLICA_SET, STATEFUL_
 from kubemini.store import Change, Entry, Store
 from rescheduler.decode.cache import Cache
 from rescheduler.kube.migrations import JournalError, decoded
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.objects import Node, Pod
 from rescheduler.model.plan import Picture
 from rescheduler.model.policy import Policy
 from rescheduler.planning.columns import Columns
-from rescheduler.planning.levels import Levels, counted
 from rescheduler.planning.load import Load
-from rescheduler.planning.picture import picture
+from rescheduler.planning.thresholds import Levels, counted, picture
 from rescheduler.planning.whatif import WhatIf
 
 _MIGRATIONS = "podmigrations.rescheduler.io"
 _RECENT = 5
 _OUR_NOTES = frozenset(
     {
-        *(marks.WITHHELD, marks.COST_BEFORE, marks.MARKS_BEFORE, marks.PAUSED_BY, marks.AFFINITY_BEFORE, marks.GATED),
-        marks.PLACEHOLDER,
+        *(
+            labels.WITHHELD,
+            labels.COST_BEFORE,
+            labels.MARKS_BEFORE,
+            labels.PAUSED_BY,
+            labels.AFFINITY_BEFORE,
+            labels.GATED,
+        ),
+        labels.PLACEHOLDER,
     }
 )
-_OUR_GATES = frozenset({marks.GATE, marks.NOMINATE_GATE})
+_OUR_GATES = frozenset({labels.GATE, labels.NOMINATE_GATE})
 _WITH_OUR_NOTES = (POD, NODE, DEPLOYMENT, REPLICA_SET, STATEFUL_SET, BUDGET)
 _SCALED = (DEPLOYMENT, STATEFUL_SET)
 
@@ -143,7 +149,7 @@ class BudgetWatch:
         entry, before = change.entry, change.before
         if before is None or before.deleting or not (entry.deleting or change.type == "DELETED"):
             return
-        if before.labels.get(marks.MIGRATION_STATUS) not in marks.RUNNING_MIGRATIONS:
+        if before.labels.get(labels.MIGRATION_STATUS) not in labels.RUNNING_MIGRATIONS:
             return  # it goes for another reason: a rollout, a scaling, a lost node
         body = before.object()
         conditions = body.get("status", {}).get("conditions", ())
@@ -183,15 +189,15 @@ def _leftovers(kind: Kind, entry: Entry) -> Iterator[str]:
     annotations = body["metadata"].get("annotations") or {}
     notes = {*annotations, *entry.labels}
     yield from sorted(notes & _OUR_NOTES)
-    if kind is BUDGET and entry.labels.get(marks.MANAGED_BY) == marks.OURSELVES:
+    if kind is BUDGET and entry.labels.get(labels.MANAGED_BY) == labels.OURSELVES:
         yield "a temporary budget"
-    if kind in _SCALED and marks.MIGRATION_ID in annotations:
-        yield marks.MIGRATION_ID
-    if kind is POD and entry.labels.get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS:
-        yield marks.MIGRATION_STATUS
+    if kind in _SCALED and labels.MIGRATION_ID in annotations:
+        yield labels.MIGRATION_ID
+    if kind is POD and entry.labels.get(labels.MIGRATION_STATUS) in labels.RUNNING_MIGRATIONS:
+        yield labels.MIGRATION_STATUS
     if kind is POD and _OUR_GATES & {each["name"] for each in body["spec"].get("schedulingGates", ())}:
         yield "a scheduling gate"
-    if kind is NODE and marks.CORDONED in notes and entry.labels.get(marks.MAINTENANCE) != "true":
+    if kind is NODE and labels.CORDONED in notes and entry.labels.get(labels.MAINTENANCE) != "true":
         yield "our cordon"
 
 

@@ -27,18 +27,18 @@ from typing import Any
 
 import msgspec
 
+from rescheduler.admission.advisor import Knowledge, KnowledgeSettings
 from rescheduler.admission.certificates import new_authority, new_serving
 from rescheduler.admission.extender import Extender
-from rescheduler.admission.knowledge import Knowledge, KnowledgeSettings
-from rescheduler.admission.mutation import Mutation
 from rescheduler.admission.server import Address, Manner, Server
+from rescheduler.admission.webhook import Mutation
 from rescheduler.decode.cache import Cache
 from rescheduler.decode.reader import uncollected
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 from rescheduler.recovery.record import WHOLE, Entry, Failure, written
-from rescheduler.runtime.board import Board
+from rescheduler.runtime.migration_cache import Board
 from tests.bench.skewed import nodes_of, objects, workloads_of
 
 Json = dict[str, Any]
@@ -131,7 +131,7 @@ class World:
                 self.board.put(_migration(f"move-{number}", namespace, reference, (tried[0], self.names[number])))
 
     def _own(self, app: str, reference: Json, namespace: str, record: str) -> None:
-        notes = {marks.SCHEDULING_RETRIES: "3", marks.FAILURES: record}
+        notes = {labels.SCHEDULING_RETRIES: "3", labels.FAILURES: record}
         above = {"apiVersion": "apps/v1", "kind": "Deployment", "name": app, "uid": f"{app}-uid", "controller": True}
         holder = {"name": app, "namespace": namespace, "uid": f"{app}-uid", "annotations": notes}
         controller = {"name": reference["name"], "namespace": namespace, "uid": reference["uid"]}

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import msgspec
 
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.objects import Ailment, ContainerState, Node, Pod, Trouble
 from rescheduler.model.shape import Taint
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -38,7 +38,7 @@ def disturbed(snapshot: ClusterSnapshot, seed: int) -> ClusterSnapshot:
 
 def _node(node: Node, lot: int, dice: random.Random) -> Node:
     if lot == 0:
-        return msgspec.structs.replace(node, labels={**node.labels, marks.MAINTENANCE: "true"})
+        return msgspec.structs.replace(node, labels={**node.labels, labels.MAINTENANCE: "true"})
     if lot == 1:
         return msgspec.structs.replace(node, taints=(*node.taints, Taint("broken", "yes", "NoSchedule")))
     if lot == 2:

@@ -29,15 +29,13 @@ from rescheduler.model.migration import Order, Phase, Progress
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy, Utilization
 from rescheduler.model.usage import Measured
-from rescheduler.web.answers import Body, encoded
-from rescheduler.web.live import Hub, Reader
-from rescheduler.web.loads import Loads
-from rescheduler.web.pulse import Pulse
-from rescheduler.web.showing import Showing
-from rescheduler.web.views.migrations import migrations
+from rescheduler.web.node_stats import Loads
+from rescheduler.web.push import Hub, Pulse, Reader
+from rescheduler.web.responses import Body, encoded
+from rescheduler.web.state import Showing
+from rescheduler.web.views.moves import migrations
 from rescheduler.web.views.nodes import columns
-from rescheduler.web.views.overview import overview
-from rescheduler.web.views.search import search
+from rescheduler.web.views.overview import overview, search
 from tests.bench.skewed import nodes_of, objects, workloads_of
 from tests.support.showing import Stage
 

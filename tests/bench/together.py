@@ -19,9 +19,9 @@ from rescheduler import app
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Limits, Policy, Thresholds
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.api import Strategy
 from rescheduler.planning.cycle import make_plan
 from rescheduler.planning.settings import Settings
-from rescheduler.planning.strategy import Strategy
 from rescheduler.strategies import discover
 from tests.bench.disturbed import disturbed
 from tests.bench.skewed import write_cluster

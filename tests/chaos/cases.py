@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from rescheduler.migration.lifecycle import Lifecycle
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.plan import Method
 from tests.chaos.lives import forget_lease
 from tests.support.both_clusters import ClusterUnderTest, Items, Space, is_ready, name_of
@@ -54,7 +54,7 @@ def _slow(body: Json) -> Json:
 
 
 def _evicted(body: Json) -> Json:
-    body["metadata"]["annotations"] = {marks.MIGRATION_METHOD: "evict"}
+    body["metadata"]["annotations"] = {labels.MIGRATION_METHOD: "evict"}
     return body
 
 

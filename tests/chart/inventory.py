@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from rescheduler.model import marks
+from rescheduler.model import labels
 from tests.testbed.api import Api, ApiError, Json
 from tests.testbed.processes import until
 
 Key = tuple[str, str, str]
 """Kind with its group, namespace, name."""
 _WHAT_IS_MARKED = ("labels", "annotations", "finalizers", "ownerReferences")
-_OF_PEOPLE = (marks.RESCHEDULING, marks.MAINTENANCE, marks.MIGRATION_METHOD)
+_OF_PEOPLE = (labels.RESCHEDULING, labels.MAINTENANCE, labels.MIGRATION_METHOD)
 
 
 class Inventory:
@@ -91,4 +91,4 @@ def _seen_of_us(body: Json) -> str:
     if at := text.find("rescheduler") + 1:
         return text[max(0, at - 80) : at + 80]
     marked = [*(metadata.get("labels") or {}), *(metadata.get("annotations") or {})]
-    return ", ".join(key for key in marked if key.startswith(marks.PREFIX) and key not in _OF_PEOPLE)
+    return ", ".join(key for key in marked if key.startswith(labels.PREFIX) and key not in _OF_PEOPLE)

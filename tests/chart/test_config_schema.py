@@ -14,8 +14,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rescheduler.config.schema import Fields
-from rescheduler.config.translation import fields_by_name
-from rescheduler.model.duration import DurationError, format_duration, parse_duration
+from rescheduler.config.validate import fields_by_name
+from rescheduler.model.time import DurationError, format_duration, parse_duration
 from rescheduler.strategies import settings_by_name
 from tests.testbed.helm import CHART
 

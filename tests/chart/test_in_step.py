@@ -9,8 +9,8 @@ import yaml
 from charts.generate import ROOT, chart_version, differences, for_the_chart, from_the_chart
 from pydantic.alias_generators import to_camel
 
-from rescheduler.config import defaults
-from rescheduler.config.restarting import RESTART_ONLY
+from rescheduler.config.live import RESTART_ONLY
+from rescheduler.config.loader import defaults
 from rescheduler.strategies import settings_by_name
 from tests.chart.rendered import config_of, container_of, only, pod_of
 from tests.testbed.helm import CHART, Helm

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rescheduler.config import defaults, load
-from rescheduler.model.marks import REGISTERED_BY
+from rescheduler.config.loader import defaults, load
+from rescheduler.model.labels import REGISTERED_BY
 from rescheduler.strategies import settings_by_name
 from tests.chart.rendered import config_of, container_of, names, of_kind, only, pod_of
 from tests.support.cli import rescheduler

@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from rescheduler.kube.migrations import decoded
-from rescheduler.model import marks
+from rescheduler.model import labels
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of
 from tests.support.manifests import deployment
 from tests.support.migrations import MIGRATIONS, pod_migrations
@@ -209,7 +209,7 @@ async def test_approval_is_written_with_who_gave_it(page: ServedPage, space: Spa
     assert answer.done.startswith("2 moves were approved: ")
     for name in ("one", "two"):
         found = space.api.get(f"{MIGRATIONS.format(space.name)}/{name}")
-        assert found["metadata"]["annotations"][marks.APPROVED] == who
+        assert found["metadata"]["annotations"][labels.APPROVED] == who
     assert (await page.act("approve", wanted, token)).done == "2 moves were approved before."
     wanted["migrations"].append({"namespace": space.name, "name": "three"})
     answer = await page.act("approve", {"migrations": wanted["migrations"][2:]}, token)
@@ -283,7 +283,7 @@ async def test_maintenance_is_marked_and_an_event_says_who_wanted_it(
     rule = {"apiGroups": [""], "resources": ["nodes"], "resourceNames": [one], "verbs": ["patch"]}
 
     def is_marked(node: str) -> bool:
-        return bool(space.api.get(f"/api/v1/nodes/{node}")["metadata"]["labels"].get(marks.MAINTENANCE) == "true")
+        return bool(space.api.get(f"/api/v1/nodes/{node}")["metadata"]["labels"].get(labels.MAINTENANCE) == "true")
 
     async with allowed_everywhere(space, "keeper", rule) as token:
         who = (await page.whoami(token)).body["name"]

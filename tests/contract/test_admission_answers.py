@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
+from rescheduler.admission.advisor import Knowledge, KnowledgeSettings
 from rescheduler.admission.extender import Extender
-from rescheduler.admission.knowledge import Knowledge, KnowledgeSettings
-from rescheduler.admission.mutation import Mutation
+from rescheduler.admission.webhook import Mutation
 from rescheduler.decode.cache import Cache
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 from rescheduler.recovery.avoidance import avoided_by
 from rescheduler.recovery.record import WHOLE, Entry, Failure, written
-from rescheduler.runtime.board import Board
+from rescheduler.runtime.migration_cache import Board
 from tests.contract.test_cluster_extenders import extender as serving_extender
 from tests.contract.test_cluster_webhooks import probed, registered
 from tests.support.both_clusters import Items, Space, name_of
@@ -43,7 +43,7 @@ class Workload:
         self.space = space
         record = written({WHOLE: Entry(1, {node: Failure(NOW, "CrashLoopBackOff") for node in failed})})
         body = deployment("web", 0, **template)
-        body["metadata"]["annotations"] = {marks.SCHEDULING_RETRIES: "3", marks.FAILURES: record}
+        body["metadata"]["annotations"] = {labels.SCHEDULING_RETRIES: "3", labels.FAILURES: record}
         body["spec"]["template"]["metadata"]["annotations"] = {"example.com/own-key": "kept"}
         space.create(body)
         space.rolled_out("web")
@@ -133,7 +133,7 @@ def test_with_the_webhook_alone_pods_stay_off_nodes_where_their_like_failed(
     for each in pods:
         assert avoided_by(each["spec"]["affinity"]) == set(nodes[:2])
         assert each["metadata"]["annotations"]["example.com/own-key"] == "kept"
-        assert marks.MIGRATION_ID not in each["metadata"]["labels"]
+        assert labels.MIGRATION_ID not in each["metadata"]["labels"]
 
 
 def test_with_the_webhook_alone_a_pod_is_led_to_where_it_is_expected(
@@ -144,9 +144,9 @@ def test_with_the_webhook_alone_a_pod_is_led_to_where_it_is_expected(
     with webhook(space, authority, workload.knowledge()):
         (made,) = workload.scaled(1)
     assert workload.nodes([made]) == {nodes[2]}
-    assert made["metadata"]["labels"][marks.MIGRATION_ID] == "move"
-    assert made["metadata"]["labels"][marks.MIGRATED_FROM] == nodes[0]
-    assert made["metadata"]["annotations"][marks.ORIGINAL_POD_NAME] == "web-1"
+    assert made["metadata"]["labels"][labels.MIGRATION_ID] == "move"
+    assert made["metadata"]["labels"][labels.MIGRATED_FROM] == nodes[0]
+    assert made["metadata"]["annotations"][labels.ORIGINAL_POD_NAME] == "web-1"
 
 
 def test_an_expected_pod_can_be_held_back(space: Space, nodes: list[str], authority: Authority) -> None:
@@ -154,8 +154,8 @@ def test_an_expected_pod_can_be_held_back(space: Space, nodes: list[str], author
     workload.expected(nodes[0], nodes[2])
     with webhook(space, authority, workload.knowledge(gate=True)):
         (made,) = workload.scaled(1)
-    assert made["spec"]["schedulingGates"] == [{"name": marks.NOMINATE_GATE}]
-    assert made["metadata"]["annotations"][marks.GATED] == "move"
+    assert made["spec"]["schedulingGates"] == [{"name": labels.NOMINATE_GATE}]
+    assert made["metadata"]["annotations"][labels.GATED] == "move"
 
 
 @pytest.mark.parametrize("by_name", [True, False])

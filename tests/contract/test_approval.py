@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from rescheduler.kube.approval import Outcome, approve, reject, together
 from rescheduler.kube.migrations import Journal
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.model.plan import Method, Move
 from rescheduler.model.policy import Concurrency
@@ -83,11 +83,11 @@ async def test_a_plan_waits_and_is_carried_out_when_somebody_annotates_it_with_k
             body = await asyncio.to_thread(stored, space, each)
             assert condition(body, "Progressing")["reason"] == "AwaitingApproval"
             assert body["status"]["source"]
-        shown = await kubectl(space, "get", "pmig", "-n", space.name, "-l", f"{marks.PLAN}={first.order.plan}")
+        shown = await kubectl(space, "get", "pmig", "-n", space.name, "-l", f"{labels.PLAN}={first.order.plan}")
         assert first.name in shown
         assert second.name in shown
-        selected = ("-n", space.name, "-l", f"{marks.PLAN}={first.order.plan}")
-        await kubectl(space, "annotate", "pmig", *selected, f"{marks.APPROVED}=me")
+        selected = ("-n", space.name, "-l", f"{labels.PLAN}={first.order.plan}")
+        await kubectl(space, "annotate", "pmig", *selected, f"{labels.APPROVED}=me")
         ended = [await leader.ends(each) for each in (first, second)]
     assert [each.progress.phase for each in ended] == [Phase.COMPLETED, Phase.COMPLETED]
     assert {each.approved_by for each in ended} == {"me"}
@@ -252,7 +252,7 @@ async def test_nobody_approves_of_what_is_gone_needs_none_or_has_changed_its_min
         assert found.awaits_approval
         path = f"{MIGRATIONS.format(space.name)}/waiting"
         for value in ("false", "No"):
-            note = {"metadata": {"annotations": {marks.APPROVED: value}}}
+            note = {"metadata": {"annotations": {labels.APPROVED: value}}}
             await asyncio.to_thread(space.api.patch, path, note)
             found = await journal.read(space.name, "waiting")
             assert found is not None

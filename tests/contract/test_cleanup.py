@@ -9,15 +9,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from rescheduler.app.uninstall import HeldError, while_leading
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.lease import Election, LeaseName, LeaseTimes
 from rescheduler.migration.crd import POD_MIGRATION
-from rescheduler.model import marks
+from rescheduler.model import labels as marks
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method
-from rescheduler.runtime.leadership import HeldError, while_leading
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of
 from tests.support.controller_process import PROGRAM
 from tests.support.manifests import daemon_set, deployment, lease, pod, stateful_set

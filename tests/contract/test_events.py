@@ -9,7 +9,7 @@ import pytest
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.events import Recorder
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.migration.news import news
+from rescheduler.migration.events import news
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space, name_of

@@ -13,12 +13,11 @@ import pytest
 from rescheduler.kube.migrations import Journal
 from rescheduler.kube.observer import Observer
 from rescheduler.kube.writer import Writer
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method
-from rescheduler.runtime.board import Board
-from rescheduler.runtime.janitor import Janitor
-from rescheduler.runtime.sweeping import Sweeper
+from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.orphans import Janitor, Sweeper
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import budget, deployment, pod, stateful_set
@@ -48,7 +47,7 @@ CASES = {
     "evict of a StatefulSet": (Method.EVICT, stateful_set("web", 2)),
     "copy": (Method.COPY, pod("web", terminationGracePeriodSeconds=1)),
 }
-OURS = {marks.MANAGED_BY: marks.OURSELVES, marks.MIGRATION_ID: "gone"}
+OURS = {labels.MANAGED_BY: labels.OURSELVES, labels.MIGRATION_ID: "gone"}
 LONG_AGO = 1_700_000_000.0
 
 
@@ -74,7 +73,7 @@ def every(request: pytest.FixtureRequest) -> int:
 def janitor(seen: Watched, board: Board | None = None, keep: float = 3600.0) -> Janitor:
     """One that knows of no migration but what the API server tells it."""
     sweeper = Sweeper(seen.cache, Observer(seen.client), Writer(seen.client))
-    return Janitor(board or Board(), Journal(seen.client), sweeper, lambda: keep, lambda _: False)
+    return Janitor(board or Board(), Journal(seen.client), sweeper.sweep, lambda: keep, lambda _: False)
 
 
 def sweep_until(space: Space, holds: Callable[[], None]) -> None:
@@ -177,14 +176,14 @@ def test_what_a_running_migration_did_is_left(space: Space, two_nodes: list[str]
 
 
 def test_what_is_not_ours_is_left(space: Space, two_nodes: list[str]) -> None:
-    cost = {"metadata": {"annotations": {marks.DELETION_COST: "7"}}}
+    cost = {"metadata": {"annotations": {labels.DELETION_COST: "7"}}}
     body = deployment("web", 1)
     body["spec"]["template"] |= {"metadata": body["spec"]["template"]["metadata"] | cost["metadata"]}
     space.create(body)
     settled(space, 1)
     space.patch("Deployment", "web", {"spec": {"paused": True}})
     theirs = budget("web-rescheduler-pdb", "web", minAvailable=1)
-    theirs["metadata"]["labels"] = {marks.MANAGED_BY: "somebody"}
+    theirs["metadata"]["labels"] = {labels.MANAGED_BY: "somebody"}
     space.create(theirs)
     seen_by_controllers(space)
     before = inventory(space)
@@ -199,9 +198,11 @@ def test_one_object_that_makes_no_sense_does_not_keep_the_others_from_being_put_
     space.create(deployment("web", 1))
     before = settled(space, 2)
     (of_web,) = [key for key in before if key[0] == "ReplicaSet" and key[1].startswith("web-")]
-    nonsense = {"metadata": {"annotations": {marks.AFFINITY_BEFORE: "no JSON at all"}}}
+    nonsense = {"metadata": {"annotations": {labels.AFFINITY_BEFORE: "no JSON at all"}}}
     space.patch("ReplicaSet", name_of(space.replica_set("bad")), nonsense)
-    space.patch("Deployment", "web", {"metadata": {"annotations": {marks.PAUSED_BY: "gone"}}, "spec": {"paused": True}})
+    space.patch(
+        "Deployment", "web", {"metadata": {"annotations": {labels.PAUSED_BY: "gone"}}, "spec": {"paused": True}}
+    )
     temporary = budget("web-rescheduler-pdb", "web", minAvailable=1)
     temporary["metadata"]["labels"] = OURS
     space.create(temporary)
@@ -254,7 +255,7 @@ def test_the_controller_undoes_a_migration_that_is_deleted_while_it_works_on_it(
         space.reaches("ResourceQuota", "full", "counts", lambda each: each.get("status", {}).get("used"))
         Moves(space).order("m", Order(name_of(original), target=target, method=Method.EVICT))
         paused = space.reaches("Deployment", "web", "is paused", lambda found: found["spec"].get("paused"))
-        assert paused["metadata"]["annotations"][marks.PAUSED_BY] == "m"
+        assert paused["metadata"]["annotations"][labels.PAUSED_BY] == "m"
         space.reaches("Pod", name_of(original), "is leaving", lambda pod: "deletionTimestamp" in pod["metadata"])
         space.api.delete(f"{MIGRATIONS.format(space.name)}/m")
         space.reaches("Deployment", "web", "is resumed", lambda found: not found["spec"].get("paused"))

@@ -10,7 +10,7 @@ import pytest
 
 from rescheduler.kube.observer import Observer
 from rescheduler.kube.writer import Writer
-from rescheduler.model import marks
+from rescheduler.model import labels as marks
 from rescheduler.runtime.maintenance import Cordons
 from tests.support.both_clusters import ClusterUnderTest
 from tests.support.watching import SECONDS, Watched, watched
@@ -54,7 +54,7 @@ async def seen(cluster: ClusterUnderTest) -> AsyncIterator[Watched]:
 
 
 def cordons(seen: Watched, *, enabled: bool = True) -> Cordons:
-    return Cordons(seen.cache, Observer(seen.client), Writer(seen.client), cordons=lambda labels: enabled)
+    return Cordons(seen.cache, Observer(seen.client), Writer(seen.client), cordoned=lambda labels: enabled)
 
 
 async def keeps(keeper: Cordons, node: OneNode, state: tuple[bool, bool]) -> None:

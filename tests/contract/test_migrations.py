@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space, name_of
@@ -121,7 +121,7 @@ def test_an_eviction_waits_for_the_budget(web: Space, moves: Moves, nodes: list[
     moves.order("m", order)
     waiting = Drive(until=lambda migration: "allows no disruption" in migration.progress.message)
     assert moves.drive("m", waiting).progress.step == "CheckBudgets"
-    assert not web.list("Pod", labelSelector=marks.MIGRATION_ID)
+    assert not web.list("Pod", labelSelector=labels.MIGRATION_ID)
     assert len(web.pods("web")) == 3
     web.patch("PodDisruptionBudget", "web", {"spec": {"minAvailable": 2}})
     before = inventory(web)
@@ -166,7 +166,7 @@ def test_a_pod_of_a_job_is_made_anew_beside_its_fellow(space: Space, moves: Move
     assert done.progress.phase is Phase.COMPLETED
     moves.late("m")
     audit(before, settled(space, 2), done)
-    assert marks.MIGRATION_ID not in space.get("Job", "work")["metadata"].get("annotations", {})
+    assert labels.MIGRATION_ID not in space.get("Job", "work")["metadata"].get("annotations", {})
 
 
 def test_two_moves_that_belong_together_start_when_both_have_their_room(
@@ -186,7 +186,7 @@ def test_two_moves_that_belong_together_start_when_both_have_their_room(
         assert moves.drive(name, Drive(members=("a", "b"))).progress.phase is Phase.COMPLETED
         moves.late(name)
     after = settled(web, 3)
-    assert not [key for key, body in after.items() if key[0] != "Pod" and marks.MIGRATION_ID in body["annotations"]]
+    assert not [key for key, body in after.items() if key[0] != "Pod" and labels.MIGRATION_ID in body["annotations"]]
 
 
 def test_a_pod_that_nobody_manages_is_copied_first(space: Space, moves: Moves, nodes: list[str]) -> None:
@@ -235,7 +235,7 @@ def test_notes_that_the_deployments_controller_copies_late_are_removed(
     before = settled(web, 3)
     original = web.pods("web")[0]
     done = move(moves, original, other_node(nodes, original))
-    copied = {"metadata": {"annotations": {marks.MIGRATION_ID: "m", marks.PAUSED_BY: "m"}}}
+    copied = {"metadata": {"annotations": {labels.MIGRATION_ID: "m", labels.PAUSED_BY: "m"}}}
     web.patch("ReplicaSet", name_of(web.replica_set("web")), copied)
     moves.late("m")
     audit(before, settled(web, 3), done)
@@ -245,11 +245,11 @@ def test_the_notes_of_another_migration_stay(web: Space, moves: Moves, nodes: li
     original = web.pods("web")[0]
     moves.order("m", Order(name_of(original), target=other_node(nodes, original), method=Method.HANDOFF))
     stopped_at(moves, "CreateCopy")
-    web.patch("Deployment", "web", {"metadata": {"annotations": {marks.MIGRATION_ID: "another"}}})
+    web.patch("Deployment", "web", {"metadata": {"annotations": {labels.MIGRATION_ID: "another"}}})
     done = moves.drive("m")
     moves.late("m")
     assert done.progress.phase is Phase.COMPLETED
-    assert web.get("Deployment", "web")["metadata"]["annotations"][marks.MIGRATION_ID] == "another"
+    assert web.get("Deployment", "web")["metadata"]["annotations"][labels.MIGRATION_ID] == "another"
 
 
 def test_a_rollout_during_a_handoff_leaves_no_copy_and_no_note(web: Space, moves: Moves, nodes: list[str]) -> None:
@@ -263,4 +263,4 @@ def test_a_rollout_during_a_handoff_leaves_no_copy_and_no_note(web: Space, moves
     moves.late("m")
     assert done.progress.phase is Phase.FAILED
     after = settled(web, 3)
-    assert not [key for key, body in after.items() if marks.MIGRATION_ID in body["labels"] | body["annotations"]]
+    assert not [key for key, body in after.items() if labels.MIGRATION_ID in body["labels"] | body["annotations"]]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space, name_of
@@ -61,7 +61,7 @@ def test_nothing_is_begun_towards_a_cordoned_node(web: Space, moves: Moves, node
     touch = {"metadata": {"annotations": {"test": "the last event"}}}
     web.patch("Pod", name_of(original), touch)
     events = web.events("Pod", since, lambda event: "test" in event["object"]["metadata"].get("annotations", {}))
-    assert not [event for event in events if marks.MIGRATION_ID in event["object"]["metadata"]["labels"]]
+    assert not [event for event in events if labels.MIGRATION_ID in event["object"]["metadata"]["labels"]]
 
 
 def test_a_stranger_under_the_copys_name_is_left_alone_and_another_name_taken(
@@ -116,7 +116,7 @@ def test_what_steered_a_pod_is_taken_back_in_time_though_the_pod_does_not_come(
     assert waiting.progress.step == "AwaitRebuilt"
     found = web.get("Deployment", "web")
     assert not found["spec"].get("paused")
-    assert marks.PAUSED_BY not in found["metadata"]["annotations"]
+    assert labels.PAUSED_BY not in found["metadata"]["annotations"]
     assert "affinity" not in web.replica_set("web")["spec"]["template"]["spec"]
     web.delete("ResourceQuota", "q")
     done = moves.drive("m")

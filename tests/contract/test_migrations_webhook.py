@@ -15,7 +15,7 @@ import pytest
 
 from rescheduler.migration import commands
 from rescheduler.migration.observation import Steered
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import ClusterUnderTest, Space, condition, name_of
@@ -126,8 +126,8 @@ def clean(moves: Moves, before: Inventory, pods: int, done: Migration) -> None:
     moves.late(done.name)
     after = settled(moves.space, pods)
     audit(before, after, done)
-    assert not [key for key, body in after.items() if marks.PLACEHOLDER in body["labels"]]
-    assert not [key for key, body in after.items() if marks.GATED in body["annotations"]]
+    assert not [key for key, body in after.items() if labels.PLACEHOLDER in body["labels"]]
+    assert not [key for key, body in after.items() if labels.GATED in body["annotations"]]
 
 
 @pytest.mark.parametrize("drive", [BY_WEBHOOK, NOMINATING], ids=["webhook", "nominate"])
@@ -241,11 +241,11 @@ def test_a_leader_that_dies_with_a_pod_behind_the_gate_blocks_nobody(
         with pytest.raises(Killed):
             moves.drive("m", replace(NOMINATING, fuse=Fuse(after=evicting(original))))
         new = first_marked(space, original, since)
-        assert marks.NOMINATE_GATE in [gate["name"] for gate in new["spec"]["schedulingGates"]]
-        assert new["metadata"]["annotations"][marks.GATED] == "m"
+        assert labels.NOMINATE_GATE in [gate["name"] for gate in new["spec"]["schedulingGates"]]
+        assert new["metadata"]["annotations"][labels.GATED] == "m"
         free = space.ready(name_of(new))
         assert not free["spec"].get("schedulingGates")
-        assert marks.GATED not in free["metadata"]["annotations"]
+        assert labels.GATED not in free["metadata"]["annotations"]
         done = moves.drive("m", NOMINATING)
     assert done.progress.phase is Phase.COMPLETED
     assert name_of(replaced_by(space, done)) == name_of(new)
@@ -290,9 +290,9 @@ def test_a_scale_up_at_the_same_moment_is_told_from_the_replacement(
     assert (done.progress.phase, replaced_by(space, done)["spec"]["nodeName"]) == (Phase.COMPLETED, target)
     moves.late("m")
     after = settled(space, 4)
-    carrying = [key for key, body in after.items() if marks.MIGRATION_ID in body["labels"]]
+    carrying = [key for key, body in after.items() if labels.MIGRATION_ID in body["labels"]]
     assert carrying == [("Pod", name_of(replaced_by(space, done)))]
-    assert not [key for key, body in after.items() if marks.GATED in body["annotations"]]
+    assert not [key for key, body in after.items() if labels.GATED in body["annotations"]]
 
 
 def test_a_placeholder_is_let_into_a_restricted_namespace(
@@ -418,7 +418,7 @@ def first_marked(space: Space, original: Json, since: str) -> Json:
 
     def is_new(event: Json) -> bool:
         metadata = event["object"]["metadata"]
-        return metadata["uid"] != original["metadata"]["uid"] and marks.PLACEHOLDER not in metadata["labels"]
+        return metadata["uid"] != original["metadata"]["uid"] and labels.PLACEHOLDER not in metadata["labels"]
 
-    found: Json = space.events("Pod", since, is_new, labelSelector=f"{marks.MIGRATION_ID}=m")[-1]["object"]
+    found: Json = space.events("Pod", since, is_new, labelSelector=f"{labels.MIGRATION_ID}=m")[-1]["object"]
     return found

@@ -15,12 +15,12 @@ import pytest
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.migrations import Journal
-from rescheduler.model.instant import parse_instant
 from rescheduler.model.migration import Order, OutcomeVerdict
 from rescheduler.model.policy import Policy
-from rescheduler.runtime.assessing import Assessing, Assessor
-from rescheduler.runtime.logbook import Logbook
-from rescheduler.runtime.watching import Watching
+from rescheduler.model.time import parse_instant
+from rescheduler.runtime.informers import Watching
+from rescheduler.runtime.migration_cache import Logbook
+from rescheduler.runtime.outcomes import Assessing, Assessor
 from tests.support.both_clusters import Space, name_of
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import HOSTNAME, deployment, pod

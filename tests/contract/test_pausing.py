@@ -10,9 +10,9 @@ import pytest
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.events import Recorder
 from rescheduler.kube.pause_state import Pause, Pausing
-from rescheduler.migration.steps import AwaitReady
+from rescheduler.migration.steps.common import AwaitReady
 from rescheduler.model.migration import Migration, Order, Phase
-from rescheduler.runtime.pausing import Pauses
+from rescheduler.runtime.pause_watcher import Pauses
 from tests.support.both_clusters import Space, name_of
 from tests.support.leading import SECONDS, STATE, client_of, leading
 from tests.support.manifests import deployment, simulated

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import POD_GROUP
 from rescheduler.planning.cycle import make_plan
 from rescheduler.planning.settings import Settings
-from rescheduler.runtime.cycle import order
+from rescheduler.runtime.planning_loop import order
 from rescheduler.strategies.node_maintenance import NodeMaintenance
 from tests.support.both_clusters import Items, Space, name_of
 from tests.support.leading import LENIENT, QUICK, Leader, Wanted, leading
@@ -43,9 +43,9 @@ def gang(space: Space, nodes: list[str]) -> Items:
 def maintained(space: Space, nodes: list[str]) -> Iterator[str]:
     """The first node is to be emptied."""
     path = f"/api/v1/nodes/{nodes[0]}"
-    space.api.patch(path, {"metadata": {"labels": {marks.MAINTENANCE: "true"}}})
+    space.api.patch(path, {"metadata": {"labels": {labels.MAINTENANCE: "true"}}})
     yield nodes[0]
-    space.api.patch(path, {"metadata": {"labels": {marks.MAINTENANCE: None}}})
+    space.api.patch(path, {"metadata": {"labels": {labels.MAINTENANCE: None}}})
 
 
 def members(space: Space) -> Items:
@@ -106,13 +106,13 @@ async def test_none_is_planned_when_one_member_may_not_move(
     space: Space, gang: Items, maintained: str, nodes: list[str]
 ) -> None:
     held = next(each for each in gang if each["spec"]["nodeName"] == nodes[1])
-    space.patch("Pod", name_of(held), {"metadata": {"labels": {marks.RESCHEDULING: "disabled"}}})
+    space.patch("Pod", name_of(held), {"metadata": {"labels": {labels.RESCHEDULING: "disabled"}}})
     async with leading(space) as leader:
         key = (space.name, name_of(held))
         await leader.until(
             "the mark is known",
             lambda: any(
-                marks.RESCHEDULING in each.labels
+                labels.RESCHEDULING in each.labels
                 for each in leader.watching.snapshot().pods
                 if (each.namespace, each.name) == key
             ),

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rescheduler.model import marks
+from rescheduler.model import labels as marks
 from rescheduler.model.policy import Policy
 from tests.support.both_clusters import Space, is_ready, name_of
 from tests.support.manifests import daemon_set, deployment, gated, job, pod, replica_set, stateful_set

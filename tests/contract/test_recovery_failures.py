@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rescheduler.model import marks
+from rescheduler.model import labels
 from tests.contract.test_recovery import failing_on, only, places, well
 from tests.support.both_clusters import Space, is_ready, name_of
 from tests.support.manifests import deployment, pod
@@ -63,7 +63,7 @@ def test_a_pod_that_does_not_start_in_time_is_made_elsewhere(space: Space, nodes
 
 def test_the_misspelt_annotation_works_and_people_are_told_how_to_spell_it(space: Space, nodes: list[str]) -> None:
     body = Misbehaviour("CrashLoopBackOff", on=[nodes[0]], restarts_every=0.2).of(deployment("web", 1))
-    body["metadata"]["annotations"] = {marks.MISSPELT_RETRIES: "1"}
+    body["metadata"]["annotations"] = {labels.MISSPELT_RETRIES: "1"}
     before = failing_on(space, nodes[0], nodes, body)
     with space.cordoned(nodes[0]), recovering(space.cluster):
         well(space, "web", 1, before)

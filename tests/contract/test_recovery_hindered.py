@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from rescheduler.migration.commands import Command, Verb
-from rescheduler.model import marks
+from rescheduler.model import labels
 from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of
 from tests.support.manifests import deployment, on, pod, stateful_set
 from tests.support.migrations import Fuse
@@ -141,7 +141,7 @@ def test_when_the_budget_is_spent_that_is_told_once_and_nothing_more_is_done(spa
     assert told(space, "web") == ["PodRescheduled", "PodRescheduled", "RetriesExhausted"]
     assert name_of(last) != name_of(before)
     with recovering(space.cluster, replace(QUICK, fault_nodes=100)) as successor:
-        space.patch("Deployment", "web", {"metadata": {"annotations": {marks.SCHEDULING_RETRIES: "3"}}})
+        space.patch("Deployment", "web", {"metadata": {"annotations": {labels.SCHEDULING_RETRIES: "3"}}})
         another(space, last)
         successor.counts(rescheduled=1, exhausted=1)
     assert record(space, "Deployment", "web")["count"] == 3
@@ -164,13 +164,13 @@ def test_a_workload_that_is_well_again_has_a_clean_record_and_its_other_notes(sp
         loop.counts(recovered=1)
         until("no copy is left", lambda: not [each for each in space.list("ReplicaSet") if has_record(each)])
     said = notes(space, "Deployment", "web")
-    assert marks.FAILURES not in said
-    assert (said["example.com/other"], said[marks.SCHEDULING_RETRIES]) == ("kept", "3")
+    assert labels.FAILURES not in said
+    assert (said["example.com/other"], said[labels.SCHEDULING_RETRIES]) == ("kept", "3")
     assert told(space, "web") == ["PodRescheduled", "Recovered"]
 
 
 def has_record(found: Json) -> bool:
-    return marks.FAILURES in found["metadata"].get("annotations", {})
+    return labels.FAILURES in found["metadata"].get("annotations", {})
 
 
 def test_a_copy_of_the_record_that_comes_late_is_taken_off_too(space: Space, nodes: list[str]) -> None:
@@ -178,7 +178,7 @@ def test_a_copy_of_the_record_that_comes_late_is_taken_off_too(space: Space, nod
     space.rolled_out("web")
     name = name_of(space.replica_set("web"))
     with recovering(space.cluster):
-        space.patch("ReplicaSet", name, {"metadata": {"annotations": {marks.FAILURES: '{"count":1}'}}})
+        space.patch("ReplicaSet", name, {"metadata": {"annotations": {labels.FAILURES: '{"count":1}'}}})
         space.reaches("ReplicaSet", name, "has no copy", lambda found: not has_record(found))
 
 

@@ -17,7 +17,7 @@ import yaml
 
 from rescheduler.admission.certificates import Pair as Signed
 from rescheduler.admission.certificates import new_authority, new_serving
-from rescheduler.model.marks import MANAGED_BY, OURSELVES
+from rescheduler.model.labels import MANAGED_BY, OURSELVES
 from tests.support.both_clusters import Space
 from tests.support.cli import succeeded
 from tests.support.loopback import Loopback, answering

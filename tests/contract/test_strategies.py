@@ -11,9 +11,9 @@ import pytest
 from rescheduler.model.plan import Method, Plan
 from rescheduler.model.policy import Limits, Policy, Thresholds
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.api import Strategy
 from rescheduler.planning.cycle import make_plan
 from rescheduler.planning.settings import Settings
-from rescheduler.planning.strategy import Strategy
 from rescheduler.strategies import discover
 from tests.support.applied import applied
 from tests.support.examples import seeds

@@ -13,12 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.admission.certificates import new_authority, new_serving
-from rescheduler.admission.registering import SETTLE, names_of_server
-from rescheduler.admission.rotation import AUTHORITY_NAME, PREVIOUS_KEPT, Holding
+from rescheduler.admission.certificates import AUTHORITY_NAME, PREVIOUS_KEPT, Holding, new_authority, new_serving
+from rescheduler.admission.registration import SETTLE, names_of_server
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.webhook import CertificateFiles, WebhookConfiguration, WebhookSettings, bundle_in
-from rescheduler.model.marks import MANAGED_BY, OURSELVES
+from rescheduler.model.labels import MANAGED_BY, OURSELVES
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.manifests import gated
 from tests.support.webhook_serving import (

@@ -11,10 +11,10 @@ from dataclasses import replace
 import pytest
 
 from rescheduler.admission.certificates import new_authority
-from rescheduler.admission.registering import Registration
+from rescheduler.admission.registration import Registration
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.webhook import Probe, WebhookSettings
-from rescheduler.model.marks import MANAGED_BY, OURSELVES, REGISTERED_BY
+from rescheduler.model.labels import MANAGED_BY, OURSELVES, REGISTERED_BY
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.manifests import deployment, gated
 from tests.support.webhook_serving import (

@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rescheduler.model.instant import format_instant
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Concurrency, Timing
+from rescheduler.model.time import format_instant
 from rescheduler.model.windows import Schedule, parse_window
-from rescheduler.planning.guards import objections
-from rescheduler.planning.inflight import as_settled
+from rescheduler.planning.cycle import as_settled
+from rescheduler.planning.guards.builtin import objections
 from rescheduler.planning.planner import Planner
 from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of
 from tests.support.leading import LENIENT, Leader, Wanted, leading

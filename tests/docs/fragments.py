@@ -14,9 +14,9 @@ from typing import Any
 
 import yaml
 
-from rescheduler.config import load
 from rescheduler.config.errors import ConfigErrors
-from rescheduler.model.plan_format import PlanFormatError, decode_plan
+from rescheduler.config.loader import load
+from rescheduler.model.plan import PlanFormatError, decode_plan
 from rescheduler.strategies import settings_by_name
 from tests.docs.pages import ROOT
 from tests.support.cli import rescheduler

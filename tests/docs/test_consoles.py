@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from rescheduler.cli.output.terminal import Terminal
-from rescheduler.model.instant import format_instant
 from rescheduler.model.migration import Order
+from rescheduler.model.time import format_instant
 from rescheduler.recovery import record
 from tests.docs.pages import PAGES, ROOT, blocks, name_of
 from tests.docs.shell import Shown, shown

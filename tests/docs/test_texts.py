@@ -6,12 +6,12 @@ import re
 from dataclasses import replace
 from itertools import takewhile
 
-from rescheduler.model.instant import parse_instant
 from rescheduler.model.migration import OutcomeVerdict
 from rescheduler.model.outcome import Memory, PastMove
 from rescheduler.model.policy import Policy
+from rescheduler.model.time import parse_instant
 from rescheduler.usage import metrics_api, prometheus
-from rescheduler.usage.telling import Gaps, Names, Refused, told_of_gaps, told_of_refused
+from rescheduler.usage.source import Gaps, Names, Refused, told_of_gaps, told_of_refused
 from tests.docs.pages import ROOT, blocks
 
 _MINE = {"__pycache__"}

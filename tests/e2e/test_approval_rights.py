@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rescheduler.cli import messages
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.migration import Order
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.cli import rescheduler
@@ -61,7 +61,7 @@ def test_rights_in_one_namespace_are_enough_for_it_and_for_no_other(
         ran = rescheduler("approve", "k4m9tz", "-n", space.name, *flags)
         assert (ran.code, ran.out) == (0, "podmigration.rescheduler.io/waiting approved\n"), ran.said
         assert "approved by jane" in ran.said
-        assert notes(space) == {marks.APPROVED: "jane"}
+        assert notes(space) == {labels.APPROVED: "jane"}
         for args in (("--all", "-A"), ("waiting", "-n", name)):
             refused = rescheduler("approve", *args, *flags)
             assert refused.code == messages.UNREADABLE

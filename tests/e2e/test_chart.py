@@ -15,7 +15,7 @@ import pytest
 
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.webhook import WebhookConfiguration, WebhookSettings
-from rescheduler.model.marks import MANAGED_BY, MIGRATION_ID
+from rescheduler.model.labels import MANAGED_BY, MIGRATION_ID
 from tests.chart.deployed import Replica
 from tests.chart.installation import HOME, NAME, Installation, nothing_is_left
 from tests.chart.inventory import Inventory, settled

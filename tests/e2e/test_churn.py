@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.model import marks
+from rescheduler.model import labels as marks
 from tests.support.both_clusters import Space, is_ready, name_of
 from tests.support.controller_process import QUICK, Controller, write_config
 from tests.support.migrations import MIGRATIONS

@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from rescheduler.model.marks import MAINTENANCE
+from rescheduler.model.labels import MAINTENANCE
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import deployment

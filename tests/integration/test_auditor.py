@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rescheduler.migration.handoff import CHEAPEST
-from rescheduler.model import marks
+from rescheduler.migration.steps.handoff import CHEAPEST
+from rescheduler.model import labels
 from tests.support.auditor import Auditor
 from tests.support.both_clusters import Space, name_of
 from tests.support.embedded import EmbeddedControlPlane
@@ -61,7 +61,7 @@ def steered(space: Space) -> None:
 
 
 def running_mark(space: Space) -> None:
-    space.patch("Pod", "bare", {"metadata": {"labels": {marks.MIGRATION_STATUS: "in-progress"}}})
+    space.patch("Pod", "bare", {"metadata": {"labels": {labels.MIGRATION_STATUS: "in-progress"}}})
 
 
 def copied(space: Space) -> None:
@@ -69,7 +69,7 @@ def copied(space: Space) -> None:
 
 
 def gated(space: Space) -> None:
-    space.create(pod("rescheduled-bare-2", schedulingGates=[{"name": marks.GATE}]))
+    space.create(pod("rescheduled-bare-2", schedulingGates=[{"name": labels.GATE}]))
 
 
 def lost(space: Space) -> None:
@@ -96,12 +96,12 @@ SEEN = {
     "a new revision": (rolled_out, "ReplicaSet .* is left behind"),
     "a preference in a template": (steered, "ReplicaSet .* is changed: spec"),
     "a note on a Deployment": (
-        annotated("Deployment", marks.MIGRATION_ID, "m"),
+        annotated("Deployment", labels.MIGRATION_ID, "m"),
         "Deployment .* is changed: annotations",
     ),
-    "a note on a ReplicaSet": (annotated("ReplicaSet", marks.PAUSED_BY, "m"), "ReplicaSet .* is changed: annotations"),
-    "a deletion cost": (annotated("Pod", marks.DELETION_COST, CHEAPEST), "is still the first to be deleted"),
-    "an annotation of ours": (annotated("Pod", marks.WITHHELD, json.dumps({})), f"has {marks.WITHHELD} left"),
+    "a note on a ReplicaSet": (annotated("ReplicaSet", labels.PAUSED_BY, "m"), "ReplicaSet .* is changed: annotations"),
+    "a deletion cost": (annotated("Pod", labels.DELETION_COST, CHEAPEST), "is still the first to be deleted"),
+    "an annotation of ours": (annotated("Pod", labels.WITHHELD, json.dumps({})), f"has {labels.WITHHELD} left"),
     "a running mark": (running_mark, "still says that it is in-progress"),
     "a second copy": (copied, "rescheduled-bare-1 is left behind"),
     "a gated copy": (gated, "rescheduled-bare-2 is still gated"),
@@ -135,7 +135,7 @@ def test_a_pod_may_live_on_in_another_one_of_its_kind(space: Space) -> None:
     auditor = Auditor(space.api, [space.name])
     original = space.get("Pod", "bare")
     successor = pod("rescheduled-bare-3", labels={"app": "bare"})
-    successor["metadata"]["annotations"] = {marks.ORIGINAL_POD: original["metadata"]["uid"]}
+    successor["metadata"]["annotations"] = {labels.ORIGINAL_POD: original["metadata"]["uid"]}
     space.runs(successor)
     assert any("lives on as ['bare', 'rescheduled-bare-3']" in each for each in auditor.problems())
     lost(space)

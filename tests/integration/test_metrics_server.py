@@ -10,9 +10,8 @@ from functools import partial
 
 import pytest
 
-from rescheduler.app.connecting import Live
-from rescheduler.app.metering import measured_once, metering_of
-from rescheduler.app.planning import read
+from rescheduler.app.planning import Live, read
+from rescheduler.app.usage import measured_once, metering_of
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.model.policy import Utilization

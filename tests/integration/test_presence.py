@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from rescheduler.app.connecting import Live
-from rescheduler.app.presence import absence
+from rescheduler.app.follow import absence
+from rescheduler.app.planning import Live
 from rescheduler.kube.errors import ApiError
-from rescheduler.model.instant import format_instant
+from rescheduler.model.time import format_instant
 from tests.support.api_server import Answer, api_server, list_answer, status_answer
 from tests.support.kubeconfigs import kubeconfig, written
 

@@ -18,15 +18,15 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from rescheduler.app.metering import measured_once
+from rescheduler.app.usage import measured_once
 from rescheduler.model.policy import Utilization
 from rescheduler.model.shape import Requests
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.usage import PrometheusAccess, Queries, UsageSettings, UsageSource
-from rescheduler.runtime.metering import Metering
-from rescheduler.usage.errors import UsageError
+from rescheduler.runtime.usage_poller import Metering
 from rescheduler.usage.history import History
 from rescheduler.usage.prometheus import Prometheus
+from rescheduler.usage.source import UsageError
 from tests.support.builders import cluster, node, pod
 from tests.support.measured_series import Consumer, Guarded, exporter, guarded_prometheus
 from tests.testbed.processes import until

@@ -9,7 +9,7 @@ import pytest
 
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.webhook import PROBE_WEBHOOK, Probe, WebhookSettings
-from rescheduler.model.marks import MANAGED_BY, OURSELVES
+from rescheduler.model.labels import MANAGED_BY, OURSELVES
 from tests.support.api_server import Answer, Issued, api_server
 from tests.support.kubeconfigs import b64, connection
 from tests.support.tls import strict_by_default

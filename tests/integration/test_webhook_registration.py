@@ -11,7 +11,7 @@ import pytest
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.webhook import PODS_WEBHOOK, WebhookConfiguration, WebhookSettings
-from rescheduler.model.marks import REGISTERED_BY
+from rescheduler.model.labels import REGISTERED_BY
 from tests.support.api_server import Answer, api_server
 from tests.support.kubeconfigs import connection
 

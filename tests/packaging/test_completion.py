@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.cli.completion_kubectl import answer
+from rescheduler.cli.completion import answer
 from tests.packaging.shells import shell
 from tests.testbed.binaries import binaries
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from rescheduler.cli import messages
-from rescheduler.model import marks
+from rescheduler.model import labels
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of
 from tests.support.manifests import deployment, pod
 from tests.support.migrations import MIGRATIONS
@@ -174,7 +174,7 @@ def test_a_pod_that_is_being_moved_and_a_guard_that_objects_are_refused(
 ) -> None:
     shell.ok("move", "alone", "-n", space.name, "--no-wait")
     (under_way,) = ordered(space)
-    space.patch("Pod", name_of(web[0]), {"metadata": {"labels": {marks.RESCHEDULING: "disabled"}}})
+    space.patch("Pod", name_of(web[0]), {"metadata": {"labels": {labels.RESCHEDULING: "disabled"}}})
     ran = shell.run("apply", "-f", plan(move(web[3], nodes), move(web[0], nodes, 1)))
     assert ran.code == messages.REFUSED
     assert f"refused: migration {name_of(under_way)} is Pending" in ran.out

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from rescheduler.cli import messages
-from rescheduler.model import marks
-from rescheduler.model.instant import format_instant
+from rescheduler.model import labels
 from rescheduler.model.migration import Order
+from rescheduler.model.time import format_instant
 from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import lease
 from tests.support.migrations import MIGRATIONS, Moves
@@ -50,7 +50,7 @@ def notes(space: Space, name: str) -> Json:
 
 def approved(space: Space) -> list[str]:
     found = space.api.get(MIGRATIONS.format(space.name))["items"]
-    return [name_of(each) for each in found if marks.APPROVED in (each["metadata"].get("annotations") or {})]
+    return [name_of(each) for each in found if labels.APPROVED in (each["metadata"].get("annotations") or {})]
 
 
 def test_without_a_name_what_waits_is_shown_by_plan(shell: Shell, space: Space, moves: Moves) -> None:
@@ -103,7 +103,7 @@ def test_a_dry_run_changes_nothing(shell: Shell, space: Space, moves: Moves) -> 
 def test_rejecting_says_who_and_needs_to_know_what(shell: Shell, space: Space, moves: Moves) -> None:
     ran = shell.ok("approve", PLAN, "--reject")
     assert ran.out.count(" rejected\n") == 2
-    assert notes(space, "first")[marks.REJECTED]
+    assert notes(space, "first")[labels.REJECTED]
     assert approved(space) == []
     said = shell.refused(messages.REFUSED, "approve", "first", "-n", space.name)
     assert "has rejected it" in said

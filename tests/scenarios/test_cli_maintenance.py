@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rescheduler.cli import messages
-from rescheduler.model import marks
+from rescheduler.model import labels as marks
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.manifests import budget, daemon_set, lease, pod, simulated, stateful_set
 from tests.support.shell import Shell, driven
@@ -184,7 +184,7 @@ def test_a_node_that_no_controller_takes_up_is_told_with_the_cure_while_it_is_wa
 
     warn = messages.warn
     monkeypatch.setattr(messages, "warn", told)
-    monkeypatch.setattr("rescheduler.app.maintaining.PATIENCE", 0.0)
+    monkeypatch.setattr("rescheduler.app.maintenance.PATIENCE", 0.0)
     ran = shell.ok("maintenance", "start", node.name)
     cure = "one must run with NodeMaintenance among its enabledStrategies"
     assert f"warning: not cordoned by any controller yet: {node.name}; {cure}\n" in ran.said

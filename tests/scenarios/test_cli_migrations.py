@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from rescheduler.app import following
+from rescheduler.app import follow
 from rescheduler.cli import messages
 from rescheduler.model.migration import Order
 from tests.support.both_clusters import Space, name_of
@@ -129,7 +129,7 @@ SHOWN = {
 
 @pytest.mark.parametrize("form", SHOWN)
 def test_watching_gives_json_and_names_at_each_change(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
-    def watch(live: object, part: object, follower: following.Follower, name: str | None) -> None:
+    def watch(live: object, part: object, follower: follow.Follower, name: str | None) -> None:
         first, later = (json.dumps(each).encode() for each in CHANGES)
         follower.begin()
         follower.put(first)
@@ -137,7 +137,7 @@ def test_watching_gives_json_and_names_at_each_change(monkeypatch: pytest.Monkey
         follower.put(later)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(following, "watch_migrations", watch)
+    monkeypatch.setattr(follow, "watch_migrations", watch)
     ran = rescheduler("migrations", "-n", "shop", "-w", "-o", form)
     assert (ran.code, ran.out) == (messages.INTERRUPTED, SHOWN[form])
 

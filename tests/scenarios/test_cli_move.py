@@ -8,8 +8,8 @@ import time
 import pytest
 
 from rescheduler.cli import messages
-from rescheduler.model import marks
-from rescheduler.model.instant import format_instant
+from rescheduler.model import labels
+from rescheduler.model.time import format_instant
 from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import deployment, lease, pod, simulated
 from tests.support.migrations import MIGRATIONS
@@ -69,7 +69,7 @@ def test_a_dry_run_says_node_and_method_and_orders_nothing(
 
 
 def test_a_dry_run_says_what_the_controller_would_refuse(shell: Shell, space: Space, nodes: list[str]) -> None:
-    space.runs(pod("kept", labels={marks.RESCHEDULING: "disabled"}))
+    space.runs(pod("kept", labels={labels.RESCHEDULING: "disabled"}))
     said = shell.refused(messages.REFUSED, "move", "kept", "-n", space.name, "--dry-run")
     assert f"pod {space.name}/kept would not be moved now: ReschedulingDisabled: " in said
 

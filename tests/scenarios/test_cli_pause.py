@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from rescheduler.cli import messages
-from rescheduler.model.instant import format_instant
+from rescheduler.model.time import format_instant
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.manifests import lease
 from tests.support.shell import Shell

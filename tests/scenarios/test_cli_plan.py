@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rescheduler.model.plan_format import decode_plan
+from rescheduler.model.plan import decode_plan
 from tests.support import dumps
 from tests.support.cli import rescheduler, succeeded
 

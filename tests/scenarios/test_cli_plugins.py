@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, EntryPoints
 import pytest
 
 from rescheduler import __version__
-from rescheduler.cli.completion_kubectl import answer
+from rescheduler.cli.completion import answer
 from tests.support.cli import rescheduler, succeeded
 
 DEMO = f"kube-rescheduler-demo=={__version__}"

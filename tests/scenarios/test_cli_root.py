@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from rescheduler import __version__
-from rescheduler.cli import late
+from rescheduler.cli import lazy
 from rescheduler.cli import main as root
 from tests.support import dumps
 from tests.support.cli import rescheduler, succeeded
@@ -226,14 +226,14 @@ def test_help_and_version_do_not_wait_for_what_they_do_not_need() -> None:
 
 def test_completing_a_command_does_not_import_the_commands() -> None:
     by_a_shell = {"_RESCHEDULER_COMPLETE": "bash_complete", "COMP_WORDS": "rescheduler pl", "COMP_CWORD": "1"}
-    by_kubectl = "from rescheduler.cli.completion_kubectl import answer; [answer([each]) for each in sys.argv[1:]]"
+    by_kubectl = "from rescheduler.cli.completion import answer; [answer([each]) for each in sys.argv[1:]]"
     for imported in (_imported_by(**by_a_shell), _imported_by("", "pl", "--ver", code=by_kubectl)):
         assert "click.shell_completion" in imported
         assert not imported & {*HEAVY, "msgspec", "yaml", "asyncio", "rescheduler.app", "rescheduler.cli.plan"}
 
 
 def test_completing_flags_and_their_help_does_not_import_what_only_the_work_needs() -> None:
-    completed = "from rescheduler.cli.completion_kubectl import answer; [answer([each, '--']) for each in sys.argv[1:]]"
+    completed = "from rescheduler.cli.completion import answer; [answer([each, '--']) for each in sys.argv[1:]]"
     helped = "from rescheduler.cli.main import run; [run([each, '--help']) for each in sys.argv[1:]]"
     commands = root.root.list_commands(click.Context(root.root))
     for code in (completed, helped):
@@ -243,14 +243,14 @@ def test_completing_flags_and_their_help_does_not_import_what_only_the_work_need
 
 
 def test_what_is_imported_late_is_what_the_type_checker_takes_it_for() -> None:
-    (choice,) = (each for each in ast.parse(inspect.getsource(late)).body if isinstance(each, ast.If))
+    (choice,) = (each for each in ast.parse(inspect.getsource(lazy)).body if isinstance(each, ast.If))
     typed = {
         name.asname or name.name: f"{each.module}.{name.name}"
         for each in choice.body
         if isinstance(each, ast.ImportFrom)
         for name in each.names
     }
-    assert typed == {name: getattr(late, name).__name__ for name in late.__all__}
+    assert typed == {name: getattr(lazy, name).__name__ for name in lazy.__all__}
 
 
 def test_every_command_is_completed_with_its_line_of_the_help() -> None:

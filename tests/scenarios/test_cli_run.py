@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from rescheduler.model import marks
+from rescheduler.model import labels
 from tests.support.both_clusters import Space, name_of
 from tests.support.cli import rescheduler
 from tests.support.controller_process import PROGRAM, Controller, write_config
@@ -78,7 +78,7 @@ def stands(space: Space, source: str, target: str, **paces: str) -> Json:
     with space.cordoned(target):
         space.create(simulated(deployment("web", 1), **paces))
         space.rolled_out("web")
-    space.api.patch(f"/api/v1/nodes/{source}", {"metadata": {"labels": {marks.MAINTENANCE: "true"}}})
+    space.api.patch(f"/api/v1/nodes/{source}", {"metadata": {"labels": {labels.MAINTENANCE: "true"}}})
     (found,) = space.pods("web")
     assert found["spec"]["nodeName"] == source
     return found

@@ -14,10 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.admission.certificates import Pair, new_authority, new_serving
-from rescheduler.app.scheduler_config import Extender, Scheduler, merged
-from rescheduler.app.scheduler_trust import Trust
-from rescheduler.config import load
-from rescheduler.model.marks import MANAGED_BY, OURSELVES
+from rescheduler.app.scheduler_config import Extender, Scheduler, Trust, merged
+from rescheduler.config.loader import load
+from rescheduler.model.labels import MANAGED_BY, OURSELVES
 from rescheduler.strategies import settings_by_name
 from tests.support.cli import Ran, rescheduler, succeeded
 from tests.support.embedded import EmbeddedControlPlane

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.snapshot import ClusterSnapshot
 from tests.support import dumps
 from tests.support.dumps import Object
@@ -236,11 +236,11 @@ def test_an_autoscaler_that_cannot_reckon_or_scale_is_not_active(type_: str, sta
 
 
 def test_marks_of_nodes_are_kept_and_other_annotations_are_not() -> None:
-    thing, ours = dumps.node("a"), {marks.SCALE_DOWN_DISABLED: "true", "rescheduler.io/price": "0.5"}
+    thing, ours = dumps.node("a"), {labels.SCALE_DOWN_DISABLED: "true", "rescheduler.io/price": "0.5"}
     thing["metadata"]["annotations"].update(ours)
     (found,) = read(thing).nodes
     assert dict(found.annotations) == ours
-    assert found.kept == marks.SCALE_DOWN_DISABLED
+    assert found.kept == labels.SCALE_DOWN_DISABLED
 
 
 def test_priority_classes_are_known_by_name() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.objects import Owner, Pod
 from rescheduler.model.shape import HostPort
 from tests.support import dumps
@@ -206,9 +206,9 @@ def test_the_owner_is_the_controller_with_a_foreign_group_in_its_kind(references
 
 
 def test_marks_are_kept_and_other_annotations_are_not() -> None:
-    ours = {marks.MIGRATION_TIME: "2027-01-15T07:59:00Z", "scheduling-retries": "3", marks.MIRROR: "x"}
-    ours |= dict.fromkeys((marks.EVICT, marks.PREFER_NO_EVICTION, marks.SAFE_TO_EVICT, marks.DO_NOT_DISRUPT), "y")
-    ours |= dict.fromkeys((marks.EVICTION_COST, marks.KOORDINATOR_COST, marks.DELETION_COST), "5")
+    ours = {labels.MIGRATION_TIME: "2027-01-15T07:59:00Z", "scheduling-retries": "3", labels.MIRROR: "x"}
+    ours |= dict.fromkeys((labels.EVICT, labels.PREFER_NO_EVICTION, labels.SAFE_TO_EVICT, labels.DO_NOT_DISRUPT), "y")
+    ours |= dict.fromkeys((labels.EVICTION_COST, labels.KOORDINATOR_COST, labels.DELETION_COST), "5")
     for key, value in ours.items():  # each is found by itself
         assert pod_of({}, annotations={key: value, "example.com/token": "secret"}).annotations == {key: value}
     assert pod_of({}, annotations={**ours, "example.com/token": "secret"}).annotations == ours
@@ -216,13 +216,13 @@ def test_marks_are_kept_and_other_annotations_are_not() -> None:
 
 def test_when_a_pod_started_is_kept_where_a_mark_counts_from_then_on() -> None:
     status = {"startTime": "2027-01-15T08:00:00Z"}
-    assert pod_of({}, status, annotations={marks.DO_NOT_DISRUPT: "4h"}).started == 1_800_000_000
-    assert pod_of({}, {}, annotations={marks.DO_NOT_DISRUPT: "4h"}).started is None
+    assert pod_of({}, status, annotations={labels.DO_NOT_DISRUPT: "4h"}).started == 1_800_000_000
+    assert pod_of({}, {}, annotations={labels.DO_NOT_DISRUPT: "4h"}).started is None
     assert pod_of({}, status).started is None
 
 
 def test_marks_are_found_however_json_writes_them() -> None:
-    text = json.dumps(dumps.dump(bare({}, annotations={marks.MIRROR: "x"}))).replace("/", "\\/")
+    text = json.dumps(dumps.dump(bare({}, annotations={labels.MIRROR: "x"}))).replace("/", "\\/")
     assert read_bytes(text.encode()).pods[0].static
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from rescheduler.decode.cache import Cache
 from rescheduler.decode.record import Recorder
-from rescheduler.model.instant import parse_instant
 from rescheduler.model.objects import NO_TROUBLE, Ailment, ContainerState, Pod, PodCondition, Trouble
+from rescheduler.model.time import parse_instant
 from tests.support.dumps import SECRET, Object
 from tests.support.planning import read, read_bytes
 

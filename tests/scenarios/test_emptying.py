@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.policy import Policy
-from rescheduler.planning.emptying import NodeOutlook, outlooks
+from rescheduler.planning.maintenance import NodeOutlook, outlooks
 from rescheduler.planning.settings import Settings
 from rescheduler.strategies.node_maintenance import NodeMaintenance
 from tests.support.builders import NOW, Row, cluster, daemonset, deployment, node, pdb, pod, statefulset
@@ -20,7 +20,7 @@ def outlook(*rows: Row | list[Row]) -> NodeOutlook:
 
 
 def test_pods_of_daemonsets_and_of_the_node_itself_stay() -> None:
-    found = outlook(daemonset("agent", on=["a", "b"]), pod("static", on="a", annotations={marks.MIRROR: "x"}))
+    found = outlook(daemonset("agent", on=["a", "b"]), pod("static", on="a", annotations={labels.MIRROR: "x"}))
     assert (found.remaining, found.staying) == ((), 2)
 
 
@@ -53,16 +53,16 @@ def test_a_guard_that_time_lifts_only_delays() -> None:
 
 
 def test_a_mark_that_holds_for_a_while_only_delays() -> None:
-    kept = pod("kept", on="a", annotations={marks.DO_NOT_DISRUPT: "4h"})
+    kept = pod("kept", on="a", annotations={labels.DO_NOT_DISRUPT: "4h"})
     (found,) = outlook(msgspec.structs.replace(kept, started=NOW - 60)).remaining
     assert "is 4h, and the pod started at" in found.reason
     assert not found.lasting
-    (found,) = outlook(pod("kept", on="a", annotations={marks.DO_NOT_DISRUPT: "true"})).remaining
+    (found,) = outlook(pod("kept", on="a", annotations={labels.DO_NOT_DISRUPT: "true"})).remaining
     assert found.lasting
 
 
 def test_a_young_pod_with_a_lasting_objection_is_barred_at_once() -> None:
-    (young,) = outlook(pod("young", on="a", age=5, labels={marks.RESCHEDULING: "disabled"})).remaining
+    (young,) = outlook(pod("young", on="a", age=5, labels={labels.RESCHEDULING: "disabled"})).remaining
     assert young.lasting
 
 

@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 from rescheduler import app
 from rescheduler.cli.output.explanation import explanation_lines
 from rescheduler.cli.output.terminal import Terminal
-from rescheduler.model import marks
-from rescheduler.model.costs import MOST
+from rescheduler.model import labels
+from rescheduler.model.labels import MOST
 from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Limits, Policy, Thresholds
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import make_plan
-from rescheduler.planning.explain_format import explanation_document
+from rescheduler.planning.explain import explanation_document
 from rescheduler.strategies import discover
 from tests.support.applied import applied
 from tests.support.builders import Row, away, cluster, deployment, node, pod, spread
@@ -36,7 +36,7 @@ from tests.support.generated import random_cluster
 from tests.support.planning import PolicyOptions, moves_of, planned, rejected
 from tests.support.sample_settings import samples
 
-OWN, KOORDINATOR, DELETION = marks.EVICTION_COST, marks.KOORDINATOR_COST, marks.DELETION_COST
+OWN, KOORDINATOR, DELETION = labels.EVICTION_COST, labels.KOORDINATOR_COST, labels.DELETION_COST
 WEB = {"app": "web"}
 A, B, C = (node(name, cpu=10, memory="10Gi") for name in "abc")
 

@@ -16,8 +16,7 @@ from rescheduler.model.policy import Limits, MigrationMethod, Policy, Pool, Thre
 from rescheduler.model.selector import parse_selector
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.usage import Measured
-from rescheduler.planning.explain import Explanation, Outcome
-from rescheduler.planning.explain_format import explanation_document
+from rescheduler.planning.explain import Explanation, Outcome, explanation_document
 from tests.support import dumps
 from tests.support.builders import (
     Row,

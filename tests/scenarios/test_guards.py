@@ -11,16 +11,16 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from rescheduler.model import marks
-from rescheduler.model.instant import format_instant
+from rescheduler.model import labels
 from rescheduler.model.migration import OutcomeVerdict
 from rescheduler.model.objects import Owner, Pod
 from rescheduler.model.outcome import Memory, PastMove
 from rescheduler.model.plan import Plan
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.model.time import format_instant
+from rescheduler.planning.api import Proposal, Proposals, Strategy
 from rescheduler.planning.cycle import make_plan
 from rescheduler.planning.settings import Settings
-from rescheduler.planning.strategy import Proposal, Proposals, Strategy
 from rescheduler.planning.view import View
 from tests.support.builders import (
     KINDS,
@@ -40,8 +40,8 @@ from tests.support.planning import BALANCING, PolicyOptions, policy_of, without_
 
 Rows = Row | list[Row]
 STAGE = [node("a"), node("b")]
-STATUS, ID = marks.MIGRATION_STATUS, marks.MIGRATION_ID
-HOW = marks.MIGRATION_METHOD
+STATUS, ID = labels.MIGRATION_STATUS, labels.MIGRATION_ID
+HOW = labels.MIGRATION_METHOD
 LONELY: PolicyOptions = {"allow": ["single_replica"]}
 
 
@@ -65,7 +65,7 @@ def on_stage(*rows: Rows, kinds: Iterable[str] = KINDS) -> ClusterSnapshot:
 
 
 def moved(seconds_ago: float) -> dict[str, str]:
-    return {marks.MIGRATION_TIME: format_instant(NOW - seconds_ago)}
+    return {labels.MIGRATION_TIME: format_instant(NOW - seconds_ago)}
 
 
 def stored(*, local: bool = False) -> list[Row]:
@@ -127,13 +127,13 @@ KEPT = [
     ("ExcludedPodSelector", on_stage(pod("p", on="a")), {"excluded_pods": "!tier"}, "!tier selects it"),
     (
         "ReschedulingDisabled",
-        on_stage(pod("p", on="a", labels={marks.RESCHEDULING: "disabled"})),
+        on_stage(pod("p", on="a", labels={labels.RESCHEDULING: "disabled"})),
         {},
         "scheduler.alpha.kubernetes.io/rescheduling is disabled",
     ),
     ("DaemonSet", on_stage(daemonset("agent", on=["a"])), LONELY, "DaemonSet agent runs it"),
-    ("StaticPod", on_stage(pod("p", on="a", annotations={marks.MIRROR: "hash"})), {}, "static pod"),
-    ("StaticPod", on_stage(pod("p", on="a", annotations={marks.STATIC_SOURCE: "file"})), {}, "static pod"),
+    ("StaticPod", on_stage(pod("p", on="a", annotations={labels.MIRROR: "hash"})), {}, "static pod"),
+    ("StaticPod", on_stage(pod("p", on="a", annotations={labels.STATIC_SOURCE: "file"})), {}, "static pod"),
     ("StaticPod", on_stage(pod("p", on="a", owner=Owner("Node", "a"))), LONELY, "static pod"),
     (
         "SystemCritical",
@@ -147,7 +147,7 @@ KEPT = [
     ("CoolDown", on_stage(pod("p", on="a", annotations=moved(599))), {}, "less than coolDown (600s) ago"),
     ("CoolDown", on_stage(pod("p", on="a", annotations=moved(-30))), {}, "less than coolDown (600s) ago"),
     ("CoolDown", on_stage(pod("p", on="a", annotations=moved(3600))), {"cool_down": 7200}, "coolDown (7200s)"),
-    ("CoolDown", on_stage(pod("p", on="a", annotations={marks.MIGRATION_TIME: "today"})), {}, "'today' is not a time"),
+    ("CoolDown", on_stage(pod("p", on="a", annotations={labels.MIGRATION_TIME: "today"})), {}, "'today' is not a time"),
     (
         "CoolDown",
         after_a_move(599),
@@ -196,9 +196,9 @@ FREE = [
     ("a migration that is over", on_stage(pod("p", on="a", labels={ID: "m-1", STATUS: "completed"})), {}),
     ("a namespace that was let in", on_stage(pod("p", on="a", namespace="kube-system")), {"excluded_namespaces": []}),
     ("a selector of others", on_stage(pod("p", on="a", labels={"tier": "web"})), {"excluded_pods": "tier=db"}),
-    ("opting out by annotation", on_stage(pod("p", on="a", annotations={marks.RESCHEDULING: "disabled"})), {}),
+    ("opting out by annotation", on_stage(pod("p", on="a", annotations={labels.RESCHEDULING: "disabled"})), {}),
     ("a foreign DaemonSet", on_stage(pod("p", on="a", owner=Owner("DaemonSet.apps.kruise.io", "d"))), LONELY),
-    ("a pod from the API", on_stage(pod("p", on="a", annotations={marks.STATIC_SOURCE: "api"})), {}),
+    ("a pod from the API", on_stage(pod("p", on="a", annotations={labels.STATIC_SOURCE: "api"})), {}),
     ("just below system-critical", on_stage(pod("p", on="a", priority=1_999_999_999)), {}),
     ("exactly minPodAge", on_stage(pod("p", on="a", age=60)), {}),
     ("minPodAge of nothing", on_stage(pod("p", on="a", age=0)), {"min_pod_age": 0}),
@@ -280,7 +280,7 @@ def test_the_latest_move_of_a_workload_counts_whatever_zone_its_time_is_written_
     first, *others = _pods(rows)
     times = ["2027-01-15T06:59:00-01:00", "2027-01-15T07:30:00Z"]
     siblings = [
-        msgspec.structs.replace(other, annotations={marks.MIGRATION_TIME: time})
+        msgspec.structs.replace(other, annotations={labels.MIGRATION_TIME: time})
         for other, time in zip(others, times, strict=True)
     ]
     kept = only_kept(on_stage([row for row in rows if not isinstance(row, Pod)], first, *siblings), {})

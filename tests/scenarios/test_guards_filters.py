@@ -10,17 +10,17 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.policy import Filters
 from rescheduler.model.selector import parse_selector
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.rulings import Rulings, Wanted
+from rescheduler.planning.revalidate import Rulings, Wanted
 from tests.scenarios.test_guards import only_kept, stored
 from tests.support.builders import claim, cluster, deployment, namespace, node, pdb, pod, statefulset, volume
 from tests.support.planning import policy_of
 
 GPU = parse_selector("pool=gpu")
-EVICT = {marks.EVICT: ""}
+EVICT = {labels.EVICT: ""}
 
 
 def on_stage(*rows: object, classes: dict[str, int] | None = None) -> ClusterSnapshot:
@@ -214,7 +214,7 @@ def test_the_mark_evict_lifts_the_guards_that_are_only_cautious(rows: list[objec
     [
         ([pod("p", on="a", priority=2_000_000_000)], "SystemCritical"),
         ([pod("p", on="a", namespace="kube-system")], "ExcludedNamespace"),
-        ([pod("p", on="a", labels={marks.RESCHEDULING: "disabled"})], "ReschedulingDisabled"),
+        ([pod("p", on="a", labels={labels.RESCHEDULING: "disabled"})], "ReschedulingDisabled"),
         ([pod("p", on="a", resource_claims=True)], "ResourceClaims"),
         ([pod("p", on="a", inline_disks=["rbd disk"])], "Volumes"),
         ([pod("p", on="a", deleting=True)], "Deleting"),

@@ -10,12 +10,12 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.objects import Autoscaler, Node, Pod, Workload
 from rescheduler.model.policy import Filters, NoEviction, Timing
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.guards import GUARDS
-from rescheduler.planning.rulings import Rulings, Wanted
+from rescheduler.planning.guards.builtin import GUARDS
+from rescheduler.planning.revalidate import Rulings, Wanted
 from tests.scenarios.test_guards import KEPT, only_kept
 from tests.scenarios.test_guards_filters import FILTERED
 from tests.support.builders import NOW, cluster, deployment, node, pod, replicaset, statefulset
@@ -50,7 +50,7 @@ def marked(key: str, value: str) -> Pod:
 
 def started(ago: float | None, lasting: str) -> Pod:
     """A pod that started so long ago, and that Karpenter is to leave alone for so long."""
-    return msgspec.structs.replace(marked(marks.DO_NOT_DISRUPT, lasting), started=None if ago is None else NOW - ago)
+    return msgspec.structs.replace(marked(labels.DO_NOT_DISRUPT, lasting), started=None if ago is None else NOW - ago)
 
 
 def on(stage: list[Node], *rows: Row | list[Row]) -> ClusterSnapshot:
@@ -68,18 +68,18 @@ NOT_AT_REST: list[tuple[str, list[Row], PolicyOptions, str]] = [
     ("Scaling", [*WEB, scaler(scaled=NOW - 500)], {"timing": Timing(rest_after_scaling=600)}, "(600s) ago"),
     ("Scaling", [*replicaset("rs", on=["a", "b"]), scaler("rs", "ReplicaSet", desired=4)], {}, "from 2 to 4"),
     ("Scaling", [*statefulset("db", on=["a", "b"]), scaler("db", "StatefulSet", desired=4)], {}, "from 2 to 4"),
-    ("SafeToEvict", [marked(marks.SAFE_TO_EVICT, "false")], {}, f"annotation {marks.SAFE_TO_EVICT} is false"),
-    ("DoNotDisrupt", [marked(marks.DO_NOT_DISRUPT, "true")], {}, f"annotation {marks.DO_NOT_DISRUPT} is true"),
+    ("SafeToEvict", [marked(labels.SAFE_TO_EVICT, "false")], {}, f"annotation {labels.SAFE_TO_EVICT} is false"),
+    ("DoNotDisrupt", [marked(labels.DO_NOT_DISRUPT, "true")], {}, f"annotation {labels.DO_NOT_DISRUPT} is true"),
     ("DoNotDisrupt", [started(14399, "4h")], {}, "is 4h, and the pod started at 2027-01-15T04:00:01Z"),
     ("DoNotDisrupt", [started(0, "1h30m")], {}, "is 1h30m, and the pod started at"),
     ("DoNotDisrupt", [started(None, "5m")], {}, "is 5m, and nothing says when the pod started"),
     ("DoNotDisrupt", [started(10**6, "1d")], {}, "is '1d', which is neither true nor false nor a duration such as 4h"),
     ("DoNotDisrupt", [started(10**6, "")], {}, "is '', which is neither"),
-    ("EvictionCost", [marked(marks.EVICTION_COST, NEVER)], {}, f"annotation {marks.EVICTION_COST} is {NEVER}, which"),
-    ("EvictionCost", [marked(marks.KOORDINATOR_COST, NEVER)], {}, "eviction-cost is 2147483647, which means never"),
-    ("PreferNoEviction", [marked(marks.PREFER_NO_EVICTION, "")], {}, "(filters.noEvictionPolicy is preferred)"),
-    ("PreferNoEviction", [marked(marks.PREFER_NO_EVICTION, "false")], {}, ""),
-    ("PreferNoEviction", [marked(marks.PREFER_NO_EVICTION, "true")], MANDATORY, "is mandatory"),
+    ("EvictionCost", [marked(labels.EVICTION_COST, NEVER)], {}, f"annotation {labels.EVICTION_COST} is {NEVER}, which"),
+    ("EvictionCost", [marked(labels.KOORDINATOR_COST, NEVER)], {}, "eviction-cost is 2147483647, which means never"),
+    ("PreferNoEviction", [marked(labels.PREFER_NO_EVICTION, "")], {}, "(filters.noEvictionPolicy is preferred)"),
+    ("PreferNoEviction", [marked(labels.PREFER_NO_EVICTION, "false")], {}, ""),
+    ("PreferNoEviction", [marked(labels.PREFER_NO_EVICTION, "true")], MANDATORY, "is mandatory"),
 ]
 
 AT_REST: list[tuple[str, list[Row]]] = [
@@ -94,12 +94,12 @@ AT_REST: list[tuple[str, list[Row]]] = [
     ("an autoscaler that has never reckoned", [*WEB, scaler(desired=0)]),
     ("an autoscaler that cannot scale", [*WEB, scaler(desired=9, active=False)]),
     ("scaled long enough ago", [*WEB, scaler(scaled=NOW - 120)]),
-    ("safe to evict", [marked(marks.SAFE_TO_EVICT, "true")]),
-    ("may be disrupted", [marked(marks.DO_NOT_DISRUPT, "false")]),
+    ("safe to evict", [marked(labels.SAFE_TO_EVICT, "true")]),
+    ("may be disrupted", [marked(labels.DO_NOT_DISRUPT, "false")]),
     ("may be disrupted by now", [started(14400, "4h")]),
     ("may be disrupted at once", [started(0, "0")]),
-    ("a high cost", [marked(marks.EVICTION_COST, "2147483646")]),
-    ("the highest deletion cost, which is only an order", [marked(marks.DELETION_COST, NEVER)]),
+    ("a high cost", [marked(labels.EVICTION_COST, "2147483646")]),
+    ("the highest deletion cost, which is only an order", [marked(labels.DELETION_COST, NEVER)]),
 ]
 
 EVEN_THEN = {"SafeToEvict", "DoNotDisrupt", "EvictionCost"}
@@ -152,16 +152,16 @@ def test_an_autoscaler_is_not_asked_for_its_time_where_nobody_knows_what_time_it
 
 def test_a_pod_to_be_left_alone_for_a_while_is_where_nobody_knows_what_time_it_is() -> None:
     kept = only_kept(replace(on(STAGE, started(10**6, "5m")), taken_at=None), {})
-    assert kept == ("DoNotDisrupt", f"annotation {marks.DO_NOT_DISRUPT} is 5m, and nothing says what time it is")
+    assert kept == ("DoNotDisrupt", f"annotation {labels.DO_NOT_DISRUPT} is 5m, and nothing says what time it is")
 
 
 @pytest.mark.parametrize(
     ("annotations", "kept"),
     [
         ({}, ""),
-        ({marks.SCALE_DOWN_DISABLED: "true"}, marks.SCALE_DOWN_DISABLED),
-        ({marks.SCALE_DOWN_DISABLED: "false"}, ""),
-        ({marks.DO_NOT_DISRUPT: "true"}, marks.DO_NOT_DISRUPT),
+        ({labels.SCALE_DOWN_DISABLED: "true"}, labels.SCALE_DOWN_DISABLED),
+        ({labels.SCALE_DOWN_DISABLED: "false"}, ""),
+        ({labels.DO_NOT_DISRUPT: "true"}, labels.DO_NOT_DISRUPT),
     ],
 )
 def test_a_node_says_that_it_is_to_stay(annotations: dict[str, str], kept: str) -> None:

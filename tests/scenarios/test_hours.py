@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from rescheduler import app
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import POD_GROUP, Policy, Thresholds, Timing
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.windows import Schedule, parse_window
-from rescheduler.planning.inflight import as_settled
-from rescheduler.planning.rulings import Rulings, Wanted
+from rescheduler.planning.cycle import as_settled
+from rescheduler.planning.revalidate import Rulings, Wanted
 from tests.support.builders import NOW, cluster, node, pod
 from tests.support.planning import MAINTENANCE, OPTIMIZATION, planned, rejection_of, without_clock
 
-DISABLED = {marks.RESCHEDULING: "disabled"}
+DISABLED = {labels.RESCHEDULING: "disabled"}
 
 HOT = cluster(node("a"), node("b"), *(pod(f"p{number}", "a", cpu=1) for number in range(4)))
 DRAINED = cluster(node("a", maintenance=True), node("b"), pod("p", "a"))

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.migration import PLANNED_ANEW, Migration, Order, Phase, Progress, Reference
 from rescheduler.model.objects import Pod
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.inflight import as_settled
+from rescheduler.planning.cycle import as_settled
 from tests.support.builders import NOW, cluster, node, pod, uid_of
 from tests.support.planning import OPTIMIZATION, planned, rejection_of
 
@@ -74,7 +74,7 @@ def test_a_copy_that_weighs_nothing_or_will_not_stay_does_not_stand_for_the_orig
 
 def test_room_that_is_held_for_a_pod_counts_once() -> None:
     moving = migration()
-    held = pod("room", nominated="b", labels={marks.PLACEHOLDER: "m"})
+    held = pod("room", nominated="b", labels={labels.PLACEHOLDER: "m"})
     assert at(as_settled(of(pod("web", "a"), held), [moving], REST)) == {"default/web": "b"}
     assert at(as_settled(of(held), [moving], REST)) == {"default/room": "b"}, "the original has gone"
     led = migration(replacement=copy_of())

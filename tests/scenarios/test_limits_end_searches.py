@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from rescheduler.planning.api import Decision, Proposal
 from rescheduler.planning.planner import Planner
-from rescheduler.planning.strategy import Decision, Proposal
 from rescheduler.planning.whatif import WhatIf
 from tests.support.builders import away, cluster, deployment, node, pod
 from tests.support.planning import planned, rejected

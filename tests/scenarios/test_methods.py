@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.objects import Owner, Pod, Workload
 from rescheduler.model.plan import Method
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -33,7 +33,7 @@ from tests.support.builders import (
 )
 from tests.support.planning import MAINTENANCE, OPTIMIZATION, moves_of, planned, rejected, rejection_of
 
-HOW = marks.MIGRATION_METHOD
+HOW = labels.MIGRATION_METHOD
 ALL = ["jobs", "single_replica", "local_storage"]
 
 
@@ -215,7 +215,7 @@ def test_why_an_eviction_has_no_target_is_judged_without_the_original_too() -> N
 def test_an_older_pin_of_ours_does_not_bind_the_replacement() -> None:
     """A pod that we placed carries a node selector of ours; its workload's template has none."""
     rows: list[Row] = deployment(
-        "web", on=["a"], labels={marks.MIGRATION_ID: "m-1", marks.MIGRATION_STATUS: "completed"}
+        "web", on=["a"], labels={labels.MIGRATION_ID: "m-1", labels.MIGRATION_STATUS: "completed"}
     )
     pinned = [
         pod(row.name, on="a", labels=row.labels, owner=row.owner, node_selector={"hostname": "a"})

@@ -12,14 +12,14 @@ from rescheduler.cli.output.explanation import explanation_lines
 from rescheduler.cli.output.terminal import Terminal
 from rescheduler.decode.kinds import RESOURCES
 from rescheduler.kube.migrations import new_object, status_of
-from rescheduler.model.instant import format_instant, parse_instant
 from rescheduler.model.migration import Migration, Reference
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.explain_format import explanation_document
-from rescheduler.planning.inflight import as_settled
-from rescheduler.planning.rulings import Rulings, Wanted
+from rescheduler.model.time import format_instant, parse_instant
+from rescheduler.planning.cycle import as_settled
+from rescheduler.planning.explain import explanation_document
+from rescheduler.planning.revalidate import Rulings, Wanted
 from tests.support import dumps
 from tests.support.api_server import ApiServer, api_server, list_answer, status_answer
 from tests.support.builders import NOW, cluster, deployment, node

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.model import marks
+from rescheduler.model import labels as marks
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import POD_GROUP, Limits, Policy, Thresholds, Timing
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.api import Proposal, Wish
 from rescheduler.planning.cycle import make_plan
 from rescheduler.planning.planner import Planner
-from rescheduler.planning.strategy import Proposal, Wish
 from rescheduler.strategies import discover
 from tests.support.builders import Row, cluster, deployment, node, pod, statefulset
 from tests.support.examples import seeds

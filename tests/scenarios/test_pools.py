@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from rescheduler.app.planning import explanation
-from rescheduler.config import ConfigErrors
-from rescheduler.planning.streaks import Streaks
+from rescheduler.config.errors import ConfigErrors
+from rescheduler.planning.thresholds import Streaks
 from tests.support.builders import Row, cluster, node, pod
 from tests.support.planning import carried_out, moves_of
 from tests.support.policies import planned_by, policy

@@ -7,11 +7,11 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.plan import Method, Move
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.recheck import recheck
+from rescheduler.planning.revalidate import recheck
 from tests.support.builders import Row, cluster, deployment, node, pdb, pod, statefulset
 
 NODES = [node("a"), node("b"), node("c")]
@@ -78,7 +78,7 @@ def test_a_pod_that_is_on_another_node_by_now_is_refused() -> None:
     [
         ({"ready": False}, "node b is not Ready"),
         ({"unschedulable": True}, "node b is cordoned"),
-        ({"labels": {marks.MAINTENANCE: "true"}}, "node b is under maintenance"),
+        ({"labels": {labels.MAINTENANCE: "true"}}, "node b is under maintenance"),
         ({"deleting": True}, "node b is being deleted"),
     ],
 )
@@ -100,7 +100,7 @@ def test_a_pod_that_a_migration_is_moving_is_refused() -> None:
 
 def test_a_guard_that_objects_now_is_named() -> None:
     planned = world()
-    now = changed(planned, "lonely", labels={marks.RESCHEDULING: "disabled"})
+    now = changed(planned, "lonely", labels={labels.RESCHEDULING: "disabled"})
     (said,) = refusals(now, move_of(planned, "lonely", "b"))
     assert said.startswith("ReschedulingDisabled: ")
 
@@ -146,7 +146,7 @@ def test_moves_of_one_proposal_are_refused_together() -> None:
 
 def test_a_proposal_that_falls_late_leaves_its_room_to_others() -> None:
     now = cluster(NODES, pod("first", on="a", cpu=3), pod("never", on="a", cpu=1), pod("second", on="b", cpu=3))
-    now = changed(now, "never", labels={marks.RESCHEDULING: "disabled"})
+    now = changed(now, "never", labels={labels.RESCHEDULING: "disabled"})
     moves = [
         move_of(now, "first", "c", proposal=1),
         move_of(now, "never", "b", proposal=1),

@@ -11,23 +11,20 @@ import pytest
 
 from rescheduler.cli import messages
 from rescheduler.cli.output.explanation import explanation_lines
-from rescheduler.cli.output.plan_text import Layout, plan_lines
+from rescheduler.cli.output.plan import Layout, plan_lines
 from rescheduler.cli.output.terminal import Terminal
 from rescheduler.kube.migrations import decoded, new_object, status_of
 from rescheduler.migration.crd import POD_MIGRATION
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
-from rescheduler.model.plan import Method, Plan
-from rescheduler.model.plan_format import PlanFormatError, decode_plan, plan_document
+from rescheduler.model.plan import Method, Plan, PlanFormatError, decode_plan, plan_document
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning import outcomes
-from rescheduler.planning.cycle import plan_cycle
+from rescheduler.planning.cycle import as_settled, plan_cycle
 from rescheduler.planning.explain import Outcome, explain
-from rescheduler.planning.inflight import as_settled
-from rescheduler.planning.recheck import recheck
-from rescheduler.planning.rulings import Ruling, Rulings, Wanted
-from rescheduler.runtime.cycle import migration_of
+from rescheduler.planning.revalidate import Ruling, Rulings, Wanted, recheck
+from rescheduler.runtime.planning_loop import migration_of
 from rescheduler.strategies.failed_pods import FailedPods, FailedPodsSettings
 from rescheduler_demo.plain import format_move
 from tests.support import builders as b
@@ -58,7 +55,7 @@ def under_way(phase: Phase = Phase.IN_PROGRESS, **progress: Any) -> Migration:
 
 def test_an_order_to_remove_is_judged_by_the_guards_that_matter() -> None:
     assert Rulings(world(), Policy()).rule(REMOVE) == Ruling(Method.REMOVE)
-    never = Rulings(world(labels={marks.RESCHEDULING: "disabled"}), Policy()).rule(REMOVE)
+    never = Rulings(world(labels={labels.RESCHEDULING: "disabled"}), Policy()).rule(REMOVE)
     assert (never.method, never.passing) == (None, False)
     assert never.reason == "ReschedulingDisabled: label scheduler.alpha.kubernetes.io/rescheduling is disabled"
 

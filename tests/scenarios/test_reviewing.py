@@ -6,8 +6,8 @@ import pytest
 
 from rescheduler.model.policy import Limits, Policy
 from rescheduler.planning.cycle import make_plan
-from rescheduler.runtime.cycle import migration_of
-from rescheduler.runtime.reviewing import refusals
+from rescheduler.runtime.approval_revalidator import refusals
+from rescheduler.runtime.planning_loop import migration_of
 from rescheduler.strategies import discover
 from tests.support.examples import seeds
 from tests.support.generated import random_cluster

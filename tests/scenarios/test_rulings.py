@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.model import marks
-from rescheduler.model.instant import format_instant
+from rescheduler.model import labels
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Limits, Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.rulings import Ruling, Rulings, Wanted
+from rescheduler.model.time import format_instant
+from rescheduler.planning.revalidate import Ruling, Rulings, Wanted
 from tests.support.builders import (
     NOW,
     Row,
@@ -34,7 +34,7 @@ from tests.support.twin import World, keeps_rules, refusals
 
 NODES = [node("a"), node("b"), node("c")]
 WEB = f"web-{hash_of('web')}"
-HOW = marks.MIGRATION_METHOD
+HOW = labels.MIGRATION_METHOD
 
 
 def wanted(name: str, target: str = "", *, by_hand: bool = False, namespace: str = "default") -> Wanted:
@@ -103,14 +103,14 @@ def test_a_pod_that_a_migration_moves_waits_for_it_even_where_it_is_going() -> N
 
 
 def test_the_plans_limits_and_rests_are_not_asked_again() -> None:
-    moved = {marks.MIGRATION_TIME: format_instant(NOW)}
+    moved = {labels.MIGRATION_TIME: format_instant(NOW)}
     policy = replace(Policy(), limits=Limits(total=0, per_workload=0), min_pod_age=3600.0, cool_down=3600.0)
     rows = deployment("web", on=["a", "a"], age=1.0, pod_annotations=moved)
     assert rulings(rows, policy=policy).rule(wanted(f"{WEB}-0", "b")).method is Method.HANDOFF
 
 
 def test_a_clock_behind_the_api_servers_makes_nobody_too_young() -> None:
-    moved = {marks.MIGRATION_TIME: format_instant(NOW + 5)}
+    moved = {labels.MIGRATION_TIME: format_instant(NOW + 5)}
     rows = deployment("web", on=["a", "a"], age=-5.0, pod_annotations=moved)
     assert rulings(rows).rule(wanted(f"{WEB}-0", "b")).method is Method.HANDOFF
 
@@ -137,9 +137,9 @@ def test_an_order_by_hand_lifts_exclusions_and_a_plan_does_not(row: Row, guard: 
 @pytest.mark.parametrize(
     ("rows", "name", "guard"),
     [
-        ([pod("bare", "a", labels={marks.RESCHEDULING: "disabled"})], "bare", "ReschedulingDisabled"),
+        ([pod("bare", "a", labels={labels.RESCHEDULING: "disabled"})], "bare", "ReschedulingDisabled"),
         (daemonset("agent", on=["a"]), "agent-0", "DaemonSet"),
-        ([pod("bare", "a", annotations={marks.MIRROR: "x"})], "bare", "StaticPod"),
+        ([pod("bare", "a", annotations={labels.MIRROR: "x"})], "bare", "StaticPod"),
         ([pod("bare", "a", priority=2_000_000_000)], "bare", "SystemCritical"),
         ([pod("bare", "a", local_storage=["data"])], "bare", "LocalStorage"),
         (statefulset("db", on=["a"]), "db-0", "SingleReplica"),
@@ -254,7 +254,7 @@ def test_what_is_ruled_is_feasible_all_together(data: st.DataObject, seed: int, 
             continue
         assert order.target in ("", ruling.target)
         assert order.method in (None, ruling.method)
-        assert row.labels.get(marks.RESCHEDULING) != "disabled"
+        assert row.labels.get(labels.RESCHEDULING) != "disabled"
         assert order.by_hand or row.namespace not in Policy().excluded_namespaces
         ruled.append((order, ruling))
     walked(snapshot, ruled)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from rescheduler.model import marks
+from rescheduler.model import labels as marks
 from rescheduler.model.objects import Pod
 from rescheduler.model.snapshot import ClusterSnapshot
 from tests.support.builders import (

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from rescheduler.config import ConfigErrors, load
-from rescheduler.model import marks
+from rescheduler.config.errors import ConfigErrors
+from rescheduler.config.loader import load
+from rescheduler.model import labels
 from rescheduler.model.objects import Node
 from rescheduler.model.plan import Plan
 from rescheduler.strategies import settings_by_name
@@ -337,7 +338,7 @@ def test_other_strategies_do_not_fill_vacant_nodes_unless_a_node_is_hot() -> Non
 def test_a_hot_node_sheds_onto_a_vacant_one_if_no_node_in_use_suits_the_others() -> None:
     """On b there is room, but one of the workload already: RemoveDuplicates would want a second one away again."""
     rows = deployment("web", on=["a", "b"], cpu=2)
-    snapshot = cluster(A, B, C, rows, pod("rest", on="a", cpu=7, labels={marks.RESCHEDULING: "disabled"}))
+    snapshot = cluster(A, B, C, rows, pod("rest", on="a", cpu=7, labels={labels.RESCHEDULING: "disabled"}))
     plan = planned(snapshot, "ResourceOptimization", "RemoveDuplicates", CONSOLIDATION)
     assert [(move.source, move.target) for move in plan.moves] == [("a", "c")]
 

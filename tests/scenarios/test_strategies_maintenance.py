@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.model import marks
-from rescheduler.model.instant import format_instant
+from rescheduler.model import labels as marks
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.model.time import format_instant
 from tests.support.builders import (
     PodOptions,
     Row,

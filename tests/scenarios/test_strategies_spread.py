@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from rescheduler.model import marks
+from rescheduler.model import labels as marks
 from rescheduler.model.objects import Node
 from rescheduler.model.snapshot import ClusterSnapshot
 from tests.support.builders import ZONE, Row, cluster, daemonset, deployment, node, pdb, pod, spread, statefulset

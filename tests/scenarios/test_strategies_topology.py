@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import POD_GROUP
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -71,7 +71,7 @@ def test_those_that_move_do_not_crowd_on_one_node() -> None:
     assert sorted(moves_of(plan).values()) == ["a0", "a1"]
 
 
-KEPT = {"job": "t", marks.RESCHEDULING: "disabled"}
+KEPT = {"job": "t", labels.RESCHEDULING: "disabled"}
 APART: list[tuple[str, list[Row], str, str]] = [
     ("no zone has room for all", [*job("t", "a0", "b0", cpu=3), *full("a1", "b1", "c0")], "NoTarget", "a: 0/5 other"),
     (
@@ -84,7 +84,7 @@ APART: list[tuple[str, list[Row], str, str]] = [
         "two of them may not move",
         [pod(f"t-{at}", on=at, labels=KEPT) for at in ("a0", "b0")],
         "ReschedulingDisabled",
-        f"a: label {marks.RESCHEDULING} is disabled",
+        f"a: label {labels.RESCHEDULING} is disabled",
     ),
 ]
 
@@ -100,7 +100,7 @@ def test_a_group_that_fits_nowhere_is_left_alone_and_told_of(rows: list[Row], gu
 
 
 def test_a_group_goes_to_the_one_that_may_not_move() -> None:
-    kept = pod("t-kept", on="c0", cpu=1, labels={"job": "t", marks.RESCHEDULING: "disabled"})
+    kept = pod("t-kept", on="c0", cpu=1, labels={"job": "t", labels.RESCHEDULING: "disabled"})
     plan = gathered(cluster(NODES, job("t", "a0", "a1"), kept))
     assert {target[0] for target in moves_of(plan).values()} == {"c"}
 

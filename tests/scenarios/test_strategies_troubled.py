@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.objects import ContainerState, Owner, PodCondition
 from rescheduler.model.outcome import Memory, PastMove
 from rescheduler.model.plan import Method, Plan
@@ -273,8 +273,8 @@ def test_guards_that_are_not_about_running_pods_hold() -> None:
     rows = [
         b.job("plain", on=["a"], **FALLEN),
         b.job("system", on=["a"], namespace="kube-system", **FALLEN),
-        b.job("never", on=["a"], labels={marks.RESCHEDULING: "disabled"}, **FALLEN),
-        b.job("moving", on=["a"], labels={marks.MIGRATION_STATUS: "in-progress", marks.MIGRATION_ID: "m"}, **FALLEN),
+        b.job("never", on=["a"], labels={labels.RESCHEDULING: "disabled"}, **FALLEN),
+        b.job("moving", on=["a"], labels={labels.MIGRATION_STATUS: "in-progress", labels.MIGRATION_ID: "m"}, **FALLEN),
     ]
     plan = plan_of(FAILED, {}, rows)
     assert list(moves_of(plan)) == ["plain-0"]  # although it is a Job's, young enough, and alone
@@ -299,7 +299,7 @@ def test_pods_that_have_ended_are_removed_for_their_age_only_if_their_state_is_n
     assert {move.method for move in both.moves} == {Method.REMOVE}
 
 
-@pytest.mark.parametrize("mark", [marks.SCHEDULING_RETRIES, marks.MISSPELT_RETRIES])
+@pytest.mark.parametrize("mark", [labels.SCHEDULING_RETRIES, labels.MISSPELT_RETRIES])
 @pytest.mark.parametrize(
     ("strategy", "options"), [(RESTARTS, CRASHING), (LIFE_TIME, {"age": 9 * DAY}), (FAILED, FALLEN)]
 )

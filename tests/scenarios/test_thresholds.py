@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.config import ConfigErrors
+from rescheduler.config.errors import ConfigErrors
 from rescheduler.model.policy import Policy, ThresholdMode, Thresholds
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.planner import Planner
-from rescheduler.planning.streaks import Streaks
+from rescheduler.planning.thresholds import Streaks
 from tests.support.builders import Row, cluster, node, pod
 from tests.support.generated import random_cluster
 from tests.support.planning import carried_out, moves_of

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rescheduler.migration.handoff import CHEAPEST
 from rescheduler.migration.observation import controller_of
-from rescheduler.model import marks
+from rescheduler.migration.steps.handoff import CHEAPEST
+from rescheduler.model import labels as marks
 from tests.support.both_clusters import PATHS, is_ready, name_of
 from tests.support.migrations import MIGRATIONS, likeness
 from tests.testbed.api import Api, Json

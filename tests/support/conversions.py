@@ -6,9 +6,9 @@ from typing import Any
 
 import yaml
 
-from rescheduler.config import load
-from rescheduler.config.conversion.converting import converted
-from rescheduler.config.conversion.draft import Sort
+from rescheduler.config.loader import load
+from rescheduler.convert.convert import converted
+from rescheduler.convert.draft import Sort
 from rescheduler.strategies import settings_by_name
 
 KNOWN = settings_by_name()

@@ -28,8 +28,8 @@ from tests.testbed.tether import tie_to_parent
 
 PRELOADED = (
     "rescheduler.app.controller",
-    "rescheduler.app.rehearsal",
-    "rescheduler.app.rereading",
+    "rescheduler.app.controller",
+    "rescheduler.app.controller",
     "rescheduler.cli.main",
     "rescheduler.cli.run",
     "tests.support.killing",

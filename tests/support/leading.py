@@ -24,19 +24,18 @@ from rescheduler.migration.observation import Steered
 from rescheduler.model.migration import Migration
 from rescheduler.model.plan import Move, Plan
 from rescheduler.model.policy import Approval, Concurrency, Policy, Timing
-from rescheduler.runtime.carrier import Carrier
-from rescheduler.runtime.circumstances import Circumstances
-from rescheduler.runtime.consent import Consent
-from rescheduler.runtime.cycle import Terms, order
-from rescheduler.runtime.gatekeeper import Gatekeeper, Judge
-from rescheduler.runtime.logbook import Logbook
-from rescheduler.runtime.migrator import Migrator
-from rescheduler.runtime.pausing import Pauses
-from rescheduler.runtime.reviewing import Reviewing
-from rescheduler.runtime.sightings import Sightings
-from rescheduler.runtime.slots import Slots
-from rescheduler.runtime.timing import Timetable
-from rescheduler.runtime.watching import Watching
+from rescheduler.runtime.approval_revalidator import Reviewing
+from rescheduler.runtime.executor import Migrator
+from rescheduler.runtime.informers import Watching
+from rescheduler.runtime.migration_cache import Logbook
+from rescheduler.runtime.migration_controller import Carrier
+from rescheduler.runtime.observer import Circumstances, Sightings
+from rescheduler.runtime.pause_watcher import Pauses
+from rescheduler.runtime.planning_loop import Terms, order
+from rescheduler.runtime.starting.gate import Gatekeeper, Judge
+from rescheduler.runtime.starting.holds import Consent
+from rescheduler.runtime.starting.limits import Slots
+from rescheduler.runtime.starting.windows import Timetable
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.builders import cluster, node
 from tests.support.migrations import undisturbed

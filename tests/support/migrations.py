@@ -25,10 +25,10 @@ from rescheduler.migration.commands import Command
 from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.migration.lifecycle import Lifecycle, Manner
 from rescheduler.migration.observation import Observation, Part, Refused, Scene, Steered, controller_of
-from rescheduler.model import marks
+from rescheduler.model import labels as marks
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method
-from rescheduler.runtime.migrator import Admitted, Migrator
+from rescheduler.runtime.executor import Admitted, Migrator
 from tests.support.both_clusters import PATHS, ClusterUnderTest, Space, condition, is_ready, name_of
 from tests.testbed.api import ApiError, Json
 from tests.testbed.namespaces import LOOKED_FOR, NOT_SERVED

@@ -20,8 +20,8 @@ from typing import Any
 
 from aiohttp import web
 
-from rescheduler.web.answers import Refusal, answered
-from rescheduler.web.files import Files
+from rescheduler.web.api import Files
+from rescheduler.web.responses import Refusal, answered
 from tests.support import page_documents
 from tests.support.page_thread import InThread, pages_in_thread
 from tests.testbed.processes import until

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from rescheduler.decode.reader import uncollected
-from rescheduler.web.access import Access
 from rescheduler.web.actions import Actions, Deeds
-from rescheduler.web.identity import Identity
+from rescheduler.web.auth import Access, Identity
 from tests.bench.skewed import nodes_of, objects, workloads_of
 from tests.support.page_thread import InThread, pages_in_thread
 from tests.support.showing import Stage

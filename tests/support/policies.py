@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rescheduler.app.planning import plan
-from rescheduler.config import load
+from rescheduler.config.loader import load
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot

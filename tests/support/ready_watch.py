@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from rescheduler.model import marks
+from rescheduler.model import labels as marks
 from tests.support.both_clusters import PATHS, is_ready, name_of
 from tests.testbed.api import Api, Json
 

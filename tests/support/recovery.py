@@ -24,14 +24,13 @@ from rescheduler.kube.record_owner import Holders
 from rescheduler.kube.writer import Writer
 from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import Refused
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.policy import Policy
 from rescheduler.recovery.settings import Settings
-from rescheduler.runtime.board import Board
 from rescheduler.runtime.controller import beside
-from rescheduler.runtime.recovery import Hands, Recovery
-from rescheduler.runtime.recovery_look import Known
-from rescheduler.runtime.watching import CRON_JOBS, WATCHED, Watching
+from rescheduler.runtime.informers import CRON_JOBS, WATCHED, Watching
+from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.recovery_controller import Hands, Known, Recovery
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.migrations import Fuse, Killed, undisturbed
 from tests.testbed.api import Json
@@ -153,7 +152,7 @@ def retried(body: Json, times: str = "3", **others: str) -> Json:
     """The workload or pod, to be rescheduled so many times; with annotations of other people."""
     body["metadata"]["annotations"] = {
         **body["metadata"].get("annotations", {}),
-        marks.SCHEDULING_RETRIES: times,
+        labels.SCHEDULING_RETRIES: times,
         **others,
     }
     return body
@@ -167,7 +166,7 @@ def notes(space: Space, kind: str, name: str) -> dict[str, str]:
 
 def record(space: Space, kind: str, name: str) -> Json:
     """What is kept of its failures; empty if nothing is."""
-    found: Json = json.loads(notes(space, kind, name).get(marks.FAILURES, "{}"))
+    found: Json = json.loads(notes(space, kind, name).get(labels.FAILURES, "{}"))
     return found
 
 

@@ -18,18 +18,18 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from rescheduler.admission.knowledge import Knowledge, KnowledgeSettings
-from rescheduler.admission.mutation import Mutation
+from rescheduler.admission.advisor import Knowledge, KnowledgeSettings
 from rescheduler.admission.server import Address, Server
+from rescheduler.admission.webhook import Mutation
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.connection import Impersonation
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.observer import Observer
 from rescheduler.kube.writer import Writer
-from rescheduler.model import marks
-from rescheduler.runtime.board import Board
-from rescheduler.runtime.ungating import Ungater
-from rescheduler.runtime.watching import Watching
+from rescheduler.model import labels
+from rescheduler.runtime.informers import Watching
+from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.stale_gates import Ungater
 from tests.support.both_clusters import Space
 from tests.support.manifests import gated
 from tests.testbed.pki import Authority
@@ -158,5 +158,5 @@ def _registered(space: Space, authority: Authority, url: str) -> Iterator[None]:
 
 def _is_asked(space: Space) -> bool:
     """Whether a pod that is never made comes back with its answer."""
-    made = space.create(gated("probe", labels={marks.PROBE: "asked"}), dryRun="All")
-    return (made["metadata"].get("annotations") or {}).get(marks.ANSWER) == "asked"
+    made = space.create(gated("probe", labels={labels.PROBE: "asked"}), dryRun="All")
+    return (made["metadata"].get("annotations") or {}).get(labels.ANSWER) == "asked"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from rescheduler.planning.api import Strategy
 from rescheduler.planning.settings import Settings
-from rescheduler.planning.strategy import Strategy
 from rescheduler.strategies import discover
 
 SampleSettings = Mapping[str, Mapping[str, object]]

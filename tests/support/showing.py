@@ -14,13 +14,13 @@ import aiohttp
 import msgspec
 
 from rescheduler import app
-from rescheduler.app.page import Page, PageParts, page_of
+from rescheduler.app.servers import Page, PageParts, page_of
+from rescheduler.config.live import Mandate
 from rescheduler.kube.client import ApiClient, ServerClock
 from rescheduler.kube.pause_state import Pause
 from rescheduler.model.migration import Migration, Order, Progress
-from rescheduler.runtime.mandate import Mandate
-from rescheduler.runtime.metering import Metering
-from rescheduler.runtime.watching import Watching
+from rescheduler.runtime.informers import Watching
+from rescheduler.runtime.usage_poller import Metering
 from rescheduler.web.metrics import Metrics
 from rescheduler.web.server import Pages, serving
 

@@ -20,16 +20,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
-from rescheduler.app.deeds import Deeds
+from rescheduler.app.actions import Deeds
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.events import Recorder
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.pause_state import Pausing, state_name
 from rescheduler.kube.reviews import Reviews
-from rescheduler.runtime.board import Board
-from rescheduler.web.access import Access
+from rescheduler.runtime.migration_cache import Board
 from rescheduler.web.actions import Actions
-from rescheduler.web.identity import Identity
+from rescheduler.web.auth import Access, Identity
 from rescheduler.web.metrics import Metrics
 from rescheduler.web.server import Pages, serving
 from tests.support.both_clusters import ClusterUnderTest, Space

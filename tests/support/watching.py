@@ -13,7 +13,7 @@ from rescheduler.decode.kinds import RESOURCES
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.reflector import Reflector
-from rescheduler.runtime.sweeping import WATCHED
+from rescheduler.runtime.orphans import WATCHED
 from tests.support.both_clusters import ClusterUnderTest
 
 SECONDS = 120.0

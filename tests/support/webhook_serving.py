@@ -23,12 +23,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from rescheduler.admission.registering import Registration, Serving
+from rescheduler.admission.registration import Registration, Serving
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.connection import Impersonation
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.webhook import MUTATE, WebhookSettings
-from rescheduler.model.marks import ANSWER, PROBE
+from rescheduler.model.labels import ANSWER, PROBE
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.manifests import gated
 from tests.testbed.api import ApiError, Json

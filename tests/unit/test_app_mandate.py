@@ -9,23 +9,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from rescheduler import app
-from rescheduler.app.cycling import Cycling
-from rescheduler.app.rereading import Ourselves
-from rescheduler.app.steering import Ground, Steering
+from rescheduler.app.admission import Ground, Steering
+from rescheduler.app.controller import Ourselves
+from rescheduler.app.planning_loop import Cycling
+from rescheduler.config.live import Mandate
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.observer import Observer
 from rescheduler.kube.pause_state import Pause
 from rescheduler.kube.webhook import WebhookConfiguration, WebhookSettings
-from rescheduler.migration.news import Subject
+from rescheduler.migration.events import Subject
 from rescheduler.migration.observation import Steered
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Plan
-from rescheduler.planning.streaks import Streaks
-from rescheduler.runtime.logbook import Logbook
-from rescheduler.runtime.mandate import Mandate
-from rescheduler.runtime.pausing import Pauses
-from rescheduler.runtime.timing import Timetable
+from rescheduler.planning.thresholds import Streaks
+from rescheduler.runtime.migration_cache import Logbook
+from rescheduler.runtime.pause_watcher import Pauses
+from rescheduler.runtime.starting.windows import Timetable
 from rescheduler.web.metrics import Metrics
 from tests.support.showing import NOW, Read, Stage, _Client
 

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from rescheduler import app
-from rescheduler.app.meters import Meters
+from rescheduler.app.usage import Meters
+from rescheduler.config.live import Mandate
 from rescheduler.kube.client import ApiClient, Page
 from rescheduler.kube.errors import ApiError
 from rescheduler.runtime.controller import beside
-from rescheduler.runtime.mandate import Mandate
 from tests.support.builders import NOW
 from tests.support.virtual_time import VirtualLoop
 

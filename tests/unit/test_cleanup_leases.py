@@ -9,11 +9,10 @@ from typing import cast
 
 import pytest
 
-from rescheduler.app.cleanup_leases import Claim, while_claiming
+from rescheduler.app.uninstall import Claim, HeldError, while_claiming
 from rescheduler.kube.client import ApiClient, Request
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.lease import LeaseName
-from rescheduler.runtime.leadership import HeldError
 from tests.support.virtual_time import clock, in_virtual_time
 from tests.unit.test_lease import PATH, TIMES, Line, Server
 

@@ -10,7 +10,8 @@ from click.testing import CliRunner, Result
 
 import rescheduler.strategies
 from rescheduler.cli.main import root
-from rescheduler.config import defaults
+from rescheduler.config.errors import ConfigErrors
+from rescheduler.config.loader import defaults, load_file
 from tests.support.configs import KNOWN, loaded, native, seed
 
 _THREE = "enabledStrategies: [LoadBalancing, ResourceOptimization, NodeMaintenance]"
@@ -82,7 +83,6 @@ def test_of_a_wrong_file_and_one_that_cannot_be_read_the_wrong_one_decides(tmp_p
 
 
 def test_standard_input_that_is_closed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rescheduler.config import ConfigErrors, load_file  # noqa: PLC0415 - the runner replaces sys.stdin, so not through it
 
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(ConfigErrors, match="<stdin>: cannot be read: standard input is closed"):

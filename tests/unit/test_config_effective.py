@@ -7,12 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from rescheduler.config import ConfigErrors, defaults, with_overrides
 from rescheduler.config.document import dump_document
+from rescheduler.config.errors import ConfigErrors
+from rescheduler.config.loader import defaults, with_overrides
 from rescheduler.config.reference import NATIVE_EXAMPLE, POOLS_EXAMPLE, SEED_EXAMPLE, reference_markdown
 from rescheduler.config.schema import Fields
-from rescheduler.config.translation import fields_by_name, item_model, nested_model
-from rescheduler.model.duration import format_duration
+from rescheduler.config.validate import fields_by_name, item_model, nested_model
+from rescheduler.model.time import format_duration
 from rescheduler.planning.settings import Settings
 from rescheduler.strategies import settings_by_name
 from tests.support.configs import KNOWN, loaded, native, seed

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import Field
 
-from rescheduler.config import Configuration, defaults
+from rescheduler.config.configuration import Configuration
+from rescheduler.config.loader import defaults
 from rescheduler.migration.lifecycle import Manner
 from rescheduler.model.policy import Concurrency, Limits, MigrationMethod, Policy
 from rescheduler.planning.settings import Settings

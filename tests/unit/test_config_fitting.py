@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.config import ConfigErrors, load, with_overrides
+from rescheduler.config.errors import ConfigErrors
+from rescheduler.config.loader import load, with_overrides
 from rescheduler.strategies import settings_by_name
 from tests.support.configs import errors_of, native
 

@@ -7,9 +7,10 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.config import ConfigErrors, load
+from rescheduler.config.errors import ConfigErrors
+from rescheduler.config.loader import load
 from rescheduler.config.schema import Fields
-from rescheduler.config.translation import fields_by_name, nested_model
+from rescheduler.config.validate import fields_by_name, nested_model
 from tests.support.configs import KNOWN, NATIVE_HEADER, SEED_HEADER
 
 _NAMES = sorted(

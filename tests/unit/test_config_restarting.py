@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.config import Configuration
-from rescheduler.config.restarting import RESTART_ONLY, carried_over, changes
+from rescheduler.config.configuration import Configuration
+from rescheduler.config.live import RESTART_ONLY, carried_over, changes
 from rescheduler.config.schema import Fields
 from tests.support.configs import loaded, native
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel
 
-from rescheduler.config import load, with_overrides
-from rescheduler.config.foreign import FIELDS, OURS
+from rescheduler.config.loader import load, with_overrides
 from rescheduler.config.schema import Fields
-from rescheduler.config.translation import fields_by_name, nested_model
+from rescheduler.config.validate import FIELDS, OURS, fields_by_name, nested_model
 from rescheduler.strategies import settings_by_name
 from tests.support.configs import errors_of, native
 

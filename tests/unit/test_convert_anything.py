@@ -10,14 +10,14 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.config import load
-from rescheduler.config.conversion.converting import Conversion, converted
-from rescheduler.config.conversion.descheduler_plugins import PLUGINS
-from rescheduler.config.conversion.evictor import EVICTOR
-from rescheduler.config.conversion.koordinator import CONFIGURATION, KOORDINATOR, MIGRATION
-from rescheduler.config.conversion.options import Plugin
-from rescheduler.config.conversion.policy import TOP
 from rescheduler.config.errors import Loc, path_of
+from rescheduler.config.loader import load
+from rescheduler.convert.convert import Conversion, converted
+from rescheduler.convert.descheduler import TOP
+from rescheduler.convert.descheduler_plugins import PLUGINS
+from rescheduler.convert.evictor import EVICTOR
+from rescheduler.convert.koordinator import CONFIGURATION, KOORDINATOR, MIGRATION
+from rescheduler.convert.values import Plugin
 from rescheduler.strategies import settings_by_name
 
 KNOWN = settings_by_name()

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rescheduler.config.conversion.descheduler_plugins import BY_THE_CLUSTER
-from rescheduler.config.conversion.draft import Sort
+from rescheduler.convert.descheduler_plugins import BY_THE_CLUSTER
+from rescheduler.convert.draft import Sort
 from tests.support.cli import rescheduler
 from tests.support.conversions import HEADER, LOW, field, koordinator, policy, remarks, result
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rescheduler.config.conversion.draft import Sort
+from rescheduler.convert.draft import Sort
 from tests.support.cli import rescheduler, succeeded
 from tests.support.conversions import remarks, result
 from tests.unit.test_convert_careful import SCHEDULER, seed

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rescheduler.config import load
-from rescheduler.config.conversion.converting import converted
-from rescheduler.config.conversion.draft import Sort
-from rescheduler.config.conversion.reference import TABLES
+from rescheduler.config.loader import load
+from rescheduler.convert.convert import converted
+from rescheduler.convert.draft import Sort
+from rescheduler.convert.reference import TABLES
 from tests.support.cli import rescheduler, succeeded
 from tests.support.conversions import KNOWN, policy, remarks
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rescheduler.config.conversion.descheduler_plugins import BY_THE_CLUSTER
+from rescheduler.convert.descheduler_plugins import BY_THE_CLUSTER
 from tests.support.conversions import KNOWN, LOW, field, policy
 
 BASE = "thresholds: {cpu: 20}, targetThresholds: {cpu: 50}"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rescheduler.config.conversion.draft import Sort
+from rescheduler.convert.draft import Sort
 from tests.support.conversions import HIGH, KOORDINATORS, LOAD, field, koordinator, remarks, result
 
 POOL = "name: x, nodeSelector: {matchLabels: {pool: x}}"

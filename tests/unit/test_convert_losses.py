@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.config.conversion.draft import Sort
+from rescheduler.convert.draft import Sort
 from tests.support.conversions import HIGH, LOAD, LOW, koordinator, policy, remarks, result
 
 LOST = [

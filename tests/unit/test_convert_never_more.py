@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rescheduler.config.conversion.draft import Sort
+from rescheduler.convert.draft import Sort
 from tests.support.cli import succeeded
 from tests.support.conversions import HEADER, HIGH, KOORDINATORS, LOAD, field, koordinator, policy, remarks, result
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import yaml
 
-from rescheduler.config.conversion.draft import Sort
+from rescheduler.convert.draft import Sort
 from tests.support.conversions import HEADER, field, remarks, result
 
 

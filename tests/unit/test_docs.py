@@ -22,11 +22,11 @@ from docs.generating.guards import GUARD_SETTINGS, PLAN_GUARDS
 from docs.generating.predicates import EXPLAINED, NODE_RULES
 
 from rescheduler import strategies
-from rescheduler.config import defaults
-from rescheduler.model.plan_format import decode_plan, plan_document
-from rescheduler.planning import budgets, disruption, explain, hours, planner
+from rescheduler.config.loader import defaults
+from rescheduler.model.plan import decode_plan, plan_document
+from rescheduler.planning import budgets, explain, planner
 from rescheduler.planning.columns import Columns
-from rescheduler.planning.guards import GUARDS
+from rescheduler.planning.guards.builtin import GUARDS
 from rescheduler.planning.predicates.nodes import node_rules
 from rescheduler.strategies import settings_by_name
 from tests.contract.test_strategies import TestEveryStrategy as Contract
@@ -79,7 +79,7 @@ class TestGeneratedPages:
     def test_name_every_guard_and_no_other(self) -> None:
         assert set(GUARD_SETTINGS) <= {name for name, _ in GUARDS}
         of_removals = {"StillRunning"}  # planning.guards.objection_to_removal
-        of_plans = set().union(*map(names_in, (budgets, disruption, hours, planner)))
+        of_plans = set().union(*map(names_in, (budgets, planner)))
         assert set(PLAN_GUARDS) == of_plans | of_removals
 
     def test_name_only_settings_that_exist(self) -> None:

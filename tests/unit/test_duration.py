@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.model.duration import DurationError, format_duration, parse_duration
+from rescheduler.model.time import DurationError, format_duration, parse_duration
 
 _EXACT = 2**23 * 10**9  # nanoseconds that a float of seconds tells apart
 

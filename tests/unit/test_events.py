@@ -12,7 +12,7 @@ import pytest
 from rescheduler.kube.client import ApiClient, Request
 from rescheduler.kube.errors import ApiError, AuthError
 from rescheduler.kube.events import Recorder
-from rescheduler.migration.news import News, Subject
+from rescheduler.migration.events import News, Subject
 
 Json = dict[str, Any]
 POD = Subject("Pod", "shop", "web-a", "uid")

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rescheduler.model import marks
-from rescheduler.model.costs import LEAST, MOST, EvictionCost, eviction_cost, rank, unclear_costs
+from rescheduler.model import labels
+from rescheduler.model.labels import LEAST, MOST, EvictionCost, eviction_cost, rank, unclear_costs
 
-OWN, KOORDINATOR, DELETION = marks.EVICTION_COST, marks.KOORDINATOR_COST, marks.DELETION_COST
+OWN, KOORDINATOR, DELETION = labels.EVICTION_COST, labels.KOORDINATOR_COST, labels.DELETION_COST
 NEVER = str(MOST)
 
 SAID: list[tuple[str, dict[str, str], EvictionCost]] = [
     ("nothing", {}, EvictionCost(0, "")),
-    ("another mark", {marks.EVICT: "5"}, EvictionCost(0, "")),
+    ("another mark", {labels.EVICT: "5"}, EvictionCost(0, "")),
     ("ours", {OWN: "5"}, EvictionCost(5, OWN)),
     ("koordinator's", {KOORDINATOR: "-5"}, EvictionCost(-5, KOORDINATOR)),
     ("Kubernetes'", {DELETION: "7"}, EvictionCost(7, DELETION)),
@@ -24,10 +24,10 @@ SAID: list[tuple[str, dict[str, str], EvictionCost]] = [
     ("the next where the first is no number", {OWN: "high", DELETION: "3"}, EvictionCost(3, DELETION)),
     (
         "what we lower it to in a handoff is not its owner's word",
-        {DELETION: str(-MOST), marks.COST_BEFORE: "4"},
+        {DELETION: str(-MOST), labels.COST_BEFORE: "4"},
         EvictionCost(4, DELETION),
     ),
-    ("and where he has given none, there is none", {DELETION: str(-MOST), marks.COST_BEFORE: ""}, EvictionCost(0, "")),
+    ("and where he has given none, there is none", {DELETION: str(-MOST), labels.COST_BEFORE: ""}, EvictionCost(0, "")),
 ]
 
 

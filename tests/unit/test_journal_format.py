@@ -14,10 +14,10 @@ from rescheduler.kube import migration_structs as wire
 from rescheduler.kube.migrations import JournalError, decoded, new_object, status_of
 from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.migration.lifecycle import ROLL_BACK
-from rescheduler.model import marks
-from rescheduler.model.duration import format_duration, parse_duration
+from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Order, Outcome, OutcomeVerdict, Phase, Progress, Reference
 from rescheduler.model.plan import Method
+from rescheduler.model.time import format_duration, parse_duration
 
 Json = dict[str, Any]
 NOW = 1_800_000_000.0
@@ -164,18 +164,18 @@ def test_a_paused_migration_says_so() -> None:
 def test_one_that_waits_for_approval_says_so_and_knows_who_gave_it() -> None:
     body = made(Order("web", needs_approval=True))
     assert conditions(stored(body, Progress()))["Progressing"][1] == "AwaitingApproval"
-    body["metadata"]["annotations"] = {marks.APPROVED: "me"}
+    body["metadata"]["annotations"] = {labels.APPROVED: "me"}
     assert conditions(stored(body, Progress()))["Progressing"][1] == "Waiting"
     told = Progress(message="waits for approval of shop/other, which belongs to it")
     assert conditions(stored(body, told))["Progressing"][1] == "AwaitingApproval"
-    body["metadata"]["annotations"] = {marks.REJECTED: "jane"}
+    body["metadata"]["annotations"] = {labels.REJECTED: "jane"}
     assert (decoded(body).approved_by, decoded(body).rejected_by) == ("", "jane")
 
 
 @pytest.mark.parametrize("said", ["false", "No", " false ", "", "  "])
 def test_false_says_neither_yes_nor_no(said: str) -> None:
     body = made(Order("web", needs_approval=True))
-    body["metadata"]["annotations"] = {marks.APPROVED: said, marks.REJECTED: said}
+    body["metadata"]["annotations"] = {labels.APPROVED: said, labels.REJECTED: said}
     found = decoded(body)
     assert (found.approved_by, found.rejected_by, found.awaits_approval) == ("", "", True)
 

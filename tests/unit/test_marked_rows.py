@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 from rescheduler.decode.cache import Cache
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.objects import NOTHING
-from rescheduler.runtime.sweeping import Marked, found
+from rescheduler.runtime.orphans import Marked, found
 
-OURS = {marks.MANAGED_BY: marks.OURSELVES, marks.MIGRATION_ID: "m"}
-RUNNING = {marks.MIGRATION_ID: "m", marks.MIGRATION_STATUS: "in-progress"}
+OURS = {labels.MANAGED_BY: labels.OURSELVES, labels.MIGRATION_ID: "m"}
+RUNNING = {labels.MIGRATION_ID: "m", labels.MIGRATION_STATUS: "in-progress"}
 
 
 def cached(*objects: tuple[str, dict[str, Any]]) -> Cache:
@@ -30,33 +30,33 @@ def test_pods_without_notes_of_ours_share_one_empty_mapping() -> None:
 
 
 def test_notes_of_ours_are_kept_and_others_are_not() -> None:
-    notes = {marks.COST_BEFORE: "5", "example.com/other": "x"}
+    notes = {labels.COST_BEFORE: "5", "example.com/other": "x"}
     (row,) = cached(("Pod", {"name": "a", "annotations": notes})).rows("Pod")
-    assert row.annotations == {marks.COST_BEFORE: "5"}
+    assert row.annotations == {labels.COST_BEFORE: "5"}
 
 
 def test_a_node_tells_that_we_cordoned_it_and_a_budget_whom_it_was_made_for() -> None:
     cache = cached(
-        ("Node", {"name": "ours", "annotations": {marks.CORDONED: "2026-01-01T00:00:00Z"}}),
+        ("Node", {"name": "ours", "annotations": {labels.CORDONED: "2026-01-01T00:00:00Z"}}),
         ("Node", {"name": "other"}),
         ("PodDisruptionBudget", {"name": "ours", "labels": OURS}),
-        ("PodDisruptionBudget", {"name": "other", "labels": {marks.MIGRATION_ID: "m"}}),
+        ("PodDisruptionBudget", {"name": "other", "labels": {labels.MIGRATION_ID: "m"}}),
     )
     assert {row.name: row.cordoned for row in cache.rows("Node")} == {"ours": True, "other": False}
     assert {row.name: row.migration for row in cache.rows("PodDisruptionBudget")} == {"ours": "m", "other": ""}
 
 
 def test_everything_that_is_marked_is_found_and_nothing_else() -> None:
-    trace = {marks.MIGRATION_ID: "m", marks.MIGRATION_STATUS: "completed"}
+    trace = {labels.MIGRATION_ID: "m", labels.MIGRATION_STATUS: "completed"}
     cache = cached(
         ("Pod", {"name": "running", "labels": RUNNING}),
-        ("Pod", {"name": "cheap", "annotations": {marks.COST_BEFORE: ""}}),
-        ("Pod", {"name": "moved", "labels": trace, "annotations": {marks.ORIGINAL_POD: "uid"}}),
+        ("Pod", {"name": "cheap", "annotations": {labels.COST_BEFORE: ""}}),
+        ("Pod", {"name": "moved", "labels": trace, "annotations": {labels.ORIGINAL_POD: "uid"}}),
         ("Pod", {"name": "plain", "labels": {"app": "web"}}),
-        ("ReplicaSet", {"name": "steered", "annotations": {marks.AFFINITY_BEFORE: "{}"}}),
-        ("Deployment", {"name": "paused", "annotations": {marks.PAUSED_BY: "m"}}),
-        ("Deployment", {"name": "tuned", "annotations": {marks.MIGRATION_METHOD: "evict"}}),
-        ("StatefulSet", {"name": "noted", "annotations": {marks.MIGRATION_ID: "m"}}),
+        ("ReplicaSet", {"name": "steered", "annotations": {labels.AFFINITY_BEFORE: "{}"}}),
+        ("Deployment", {"name": "paused", "annotations": {labels.PAUSED_BY: "m"}}),
+        ("Deployment", {"name": "tuned", "annotations": {labels.MIGRATION_METHOD: "evict"}}),
+        ("StatefulSet", {"name": "noted", "annotations": {labels.MIGRATION_ID: "m"}}),
         ("PodDisruptionBudget", {"name": "temporary", "labels": OURS}),
         ("PodDisruptionBudget", {"name": "theirs"}),
     )

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rescheduler.cli.output.ages import age
 from rescheduler.cli.output.migrations import Layout, Stream, migration_lines, row
+from rescheduler.cli.output.table import age
 from rescheduler.cli.output.terminal import Terminal
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400

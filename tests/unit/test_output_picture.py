@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.cli.output.picture import BeforeAfter
-from rescheduler.cli.output.plan_text import listing, summary
+from rescheduler.cli.output.plan import BeforeAfter, listing, summary
 from rescheduler.cli.output.terminal import Terminal
 from rescheduler.model.plan import Method, Move, NodeLoad, Picture, Plan, Rejection, Spreading
 from rescheduler.model.policy import Utilization

@@ -9,8 +9,18 @@ import pytest
 import yaml
 
 from rescheduler.cli.output.documents import document_text
-from rescheduler.model.plan import Method, Move, NodeLoad, Picture, Plan, Rejection, Spreading
-from rescheduler.model.plan_format import PlanFormatError, decode_plan, plan_document
+from rescheduler.model.plan import (
+    Method,
+    Move,
+    NodeLoad,
+    Picture,
+    Plan,
+    PlanFormatError,
+    Rejection,
+    Spreading,
+    decode_plan,
+    plan_document,
+)
 from rescheduler.model.policy import Utilization
 
 _BEFORE = Picture(Spreading(90.5, 1.0, 45.25, 30.0), Spreading(4.0, 1.0, 2.5, 1.5), 1, ())

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from rescheduler.cli.watching import MigrationProgress, progress, told_of
+from rescheduler.cli.progress import MigrationProgress, progress, told_of
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 
 

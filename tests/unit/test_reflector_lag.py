@@ -18,7 +18,7 @@ from rescheduler.kube.client import ApiClient, Request
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.reflector import Reflector
 from rescheduler.model.migration import Migration, Order, Phase
-from rescheduler.runtime.watching import MIGRATIONS, Following, Watching
+from rescheduler.runtime.informers import MIGRATIONS, Following, Watching
 from tests.support.kubeconfigs import connection
 from tests.unit.test_reflector import LIST_ENDS, NODES, ScriptedClient, bookmark, event, gone, node
 

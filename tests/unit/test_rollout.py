@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rescheduler.decode.reader import Reader
 from rescheduler.migration.observation import Observation, Scene
-from rescheduler.migration.steps import rollout
+from rescheduler.migration.steps.common import rollout
 from rescheduler.model.migration import Migration, Order
 from rescheduler.model.objects import Workload
 

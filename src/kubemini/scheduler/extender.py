@@ -16,7 +16,7 @@ import msgspec
 from kubemini.kinds import POD
 from kubemini.refusals import Json
 from kubemini.store import Key, Store
-from rescheduler.model.duration import parse_duration
+from rescheduler.model.time import parse_duration
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)

@@ -14,9 +14,8 @@ import msgspec
 import structlog
 from msgspec import Raw
 
-from rescheduler.admission.errors import ReviewError
-from rescheduler.admission.knowledge import NO_ADVICE, Knowledge
-from rescheduler.admission.reviews import NonsenseError, read_newcomer
+from rescheduler.admission.advisor import NO_ADVICE, Knowledge
+from rescheduler.admission.reviews import NonsenseError, ReviewError, read_newcomer
 from rescheduler.decode.structs import ABSENT, present
 from rescheduler.model.advice import Advice, Newcomer
 

@@ -1,8 +1,4 @@
-"""What the API server and kube-scheduler send us, read as far as we look at it, and what they get back.
-
-`mutation` and `extender` read through it. It is tolerant: what is not understood is left alone. Only what is no review
-at all, or not even JSON, is refused, with the reason (ReviewError).
-"""
+"""What the handlers of the webhook and the extender say to a body that is no question at all; the server answers it."""
 
 from __future__ import annotations
 
@@ -12,12 +8,24 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from rescheduler.admission.errors import ReviewError
 from rescheduler.decode import sections, structs
 from rescheduler.decode.sections import SectionError
 from rescheduler.decode.structs import ABSENT, present
 from rescheduler.model.advice import Newcomer
 from rescheduler.model.objects import NOTHING
+
+
+class ReviewError(Exception):
+    """A body that cannot be answered: which HTTP status it gets, and why in words."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(status, message)
+        self.status = status
+        self.message = message
+
+    def __str__(self) -> str:
+        return self.message
+
 
 V1 = "admission.k8s.io/v1"
 KIND = "AdmissionReview"

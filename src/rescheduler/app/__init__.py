@@ -6,13 +6,12 @@ a user can cause comes out as InputError, DumpError, ClusterError or ConfigError
 
 from __future__ import annotations
 
-from rescheduler.app.connecting import Live
-from rescheduler.app.metering import measured_once
 from rescheduler.app.planning import (
     KUBECTL_DUMP,
     STDIN,
     Files,
     InputError,
+    Live,
     Progress,
     configuration,
     explanation,
@@ -21,6 +20,7 @@ from rescheduler.app.planning import (
     record,
     strategies,
 )
+from rescheduler.app.usage import measured_once
 
 __all__ = [
     "KUBECTL_DUMP",

@@ -1,7 +1,6 @@
-"""The controller, put together: what `rescheduler run` runs.
+"""Re-reading, put together: the configuration's file and its flags, and what Events about it are told of.
 
-Two clients talk to the API server: one for everything that only a leader may do, which writes only while we lead; and
-one for what every replica does: the lease, whose renewal never waits behind a leader's requests, and its servers.
+`cli.run` opens the file; the controller, and its rehearsal, follow it for as long as they run.
 """
 
 from __future__ import annotations
@@ -11,61 +10,99 @@ import platform
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
 
-from rescheduler.app.connecting import Live
-from rescheduler.app.cycling import Cycling
-from rescheduler.app.meters import Meters
-from rescheduler.app.rereading import Ourselves, following
-from rescheduler.app.serving import Doorway, Front, Knowing
-from rescheduler.app.steering import Ground, Steering
-from rescheduler.config import Configuration
-from rescheduler.config.files import Origin
+from rescheduler.app.admission import Ground, Steering
+from rescheduler.app.planning import Live
+from rescheduler.app.planning_loop import Cycling, cycle_of
+from rescheduler.app.servers import Doorway, Front, Knowing
+from rescheduler.app.usage import Meters
+from rescheduler.config.configuration import Configuration
+from rescheduler.config.live import Mandate
+from rescheduler.config.loader import ConfigFile, Origin
+from rescheduler.decode.cache import Cache
 from rescheduler.kube.client import ApiClient, Pace
 from rescheduler.kube.connection import Connection
 from rescheduler.kube.crd_installer import install
-from rescheduler.kube.events import Recorder
+from rescheduler.kube.errors import ClusterError
+from rescheduler.kube.events import Bulletins, Recorder
 from rescheduler.kube.lease import Election, LeaseName, LeaseTimes
 from rescheduler.kube.migrations import Journal
 from rescheduler.kube.observer import Observer
 from rescheduler.kube.pause_state import Pausing, state_name
 from rescheduler.kube.record_owner import Holders
 from rescheduler.kube.writer import Writer
-from rescheduler.migration.news import news
+from rescheduler.migration.events import Subject, news
 from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.objects import Pod
+from rescheduler.model.plan import Move
 from rescheduler.model.selector import Labels
-from rescheduler.planning.streaks import Streaks
-from rescheduler.runtime.assessing import ASSESS_EVERY, Assessing, Assessor
-from rescheduler.runtime.board import Key
-from rescheduler.runtime.bulletins import Bulletins
-from rescheduler.runtime.carrier import Carrier
-from rescheduler.runtime.circumstances import Circumstances
-from rescheduler.runtime.consent import Consent
-from rescheduler.runtime.controller import Controller, Loop, before
-from rescheduler.runtime.duties import Duty
-from rescheduler.runtime.gatekeeper import Gatekeeper, Judge
-from rescheduler.runtime.janitor import Janitor
-from rescheduler.runtime.logbook import Logbook
+from rescheduler.planning.thresholds import Streaks
+from rescheduler.runtime.config_watcher import EVERY, Audience, Rereading
+from rescheduler.runtime.controller import Controller, Loop, before, beside
+from rescheduler.runtime.executor import Migrator
+from rescheduler.runtime.informers import MIGRATIONS, WATCHED, Watching
 from rescheduler.runtime.maintenance import Cordons
-from rescheduler.runtime.mandate import Mandate
-from rescheduler.runtime.migrator import Migrator
-from rescheduler.runtime.pausing import Pauses
-from rescheduler.runtime.recovery import Hands, Recovery
-from rescheduler.runtime.recovery_look import Known
-from rescheduler.runtime.rereading import Audience
-from rescheduler.runtime.sightings import Sightings
-from rescheduler.runtime.slots import Slots
-from rescheduler.runtime.sweeping import Sweeper
-from rescheduler.runtime.timing import Timetable
-from rescheduler.runtime.watching import Watching
+from rescheduler.runtime.migration_cache import Key, Logbook
+from rescheduler.runtime.migration_controller import Carrier
+from rescheduler.runtime.observer import Circumstances, Sightings
+from rescheduler.runtime.orphans import Janitor, Sweeper
+from rescheduler.runtime.outcomes import ASSESS_EVERY, Assessing, Assessor
+from rescheduler.runtime.pause_watcher import Pauses
+from rescheduler.runtime.reconciler import Duty
+from rescheduler.runtime.recovery_controller import Hands, Known, Recovery
+from rescheduler.runtime.starting.gate import Gatekeeper, Judge
+from rescheduler.runtime.starting.holds import Consent
+from rescheduler.runtime.starting.limits import Slots
+from rescheduler.runtime.starting.windows import Timetable
+from rescheduler.strategies import settings_by_name
 from rescheduler.strategies.node_maintenance import NodeMaintenance
-from rescheduler.web.access import check_insecure_local
+from rescheduler.web.auth import check_insecure_local
 from rescheduler.web.metrics import Metrics
 
 _log = structlog.stdlib.get_logger(__name__)
+
+
+def opened(path: str, overrides: Mapping[str, object]) -> tuple[Configuration, Origin | None]:
+    """The file's configuration with flags over it, and where to look for changes: nowhere, if it came by a pipe."""
+    file = ConfigFile(path, overrides, settings_by_name())
+    text = file.text()
+    return file.read(text), Origin(file, text) if file.changes else None
+
+
+def following(origin: Origin, mandate: Mandate, audience: Audience, now: Callable[[], float]) -> Duty:
+    """Has the mandate follow the file; every replica does it."""
+    return Duty("re-read the configuration", EVERY, Rereading(origin.file, origin.text, mandate, audience, now).look)
+
+
+@dataclass(frozen=True, slots=True)
+class Ourselves:
+    """By which object people know this controller."""
+
+    cache: Cache
+    observer: Observer
+    pods: str
+    """The namespace that we run in, if we run in the cluster."""
+    lease: tuple[str, str]
+    """Namespace and name of our Lease."""
+
+    async def known_as(self) -> Subject:
+        """This replica's pod; outside of the cluster the Lease, be there one or not."""
+        pod: Pod | None = self.cache.row("Pod", (self.pods, platform.node()))
+        if pod is not None:
+            return Subject("Pod", pod.namespace, pod.name, pod.uid)
+        namespace, name = self.lease
+        try:
+            lease = await self.observer.find("Lease", namespace, name)
+        except ClusterError as error:
+            _log.debug("our Lease cannot be read; it is told of without its UID", why=str(error))
+            lease = None
+        return Subject("Lease", namespace, name, lease["metadata"]["uid"] if lease is not None else "")
+
+
 _CORDONS_EVERY = 10.0  # seconds; changes of nodes call for it sooner
 
 
@@ -236,8 +273,8 @@ class _Parts:
         def needed(at: float) -> set[Key]:
             return assessor.needed(at) | hours.needed(at)
 
-        janitor = Janitor(board, journal, sweeper, keep, carrier.in_hand, now, needed)
-        cordons = Cordons(watching.cache, observer, writer, cordons=empties)
+        janitor = Janitor(board, journal, sweeper.sweep, keep, carrier.in_hand, now, needed)
+        cordons = Cordons(watching.cache, observer, writer, cordoned=empties)
         keeping = Duty("cordons", _CORDONS_EVERY, lambda: cordons.keep(client.clock.now()))
         watching.cache.listen(lambda kind, key, version: keeping.called.set() if kind == "Node" else None)
         watching.lay_over(self.meters.laid_over)
@@ -285,3 +322,62 @@ class _Parts:
 
         hands = Hands(Holders(self.client), writer, self.recorder, self.metrics.recovered, may_act)
         return Recovery(known, hands)
+
+
+async def rehearse(running: Running, stop: asyncio.Event) -> None:
+    """Plan until asked to stop, or with `once` a single time."""
+    connection = running.live.connection()
+    async with ApiClient(connection, request_timeout=running.live.request_timeout) as client:
+        served = asyncio.ensure_future(_is_served(client))
+        if not await before(served, stop):
+            return
+        known = (*WATCHED, MIGRATIONS) if served.result() else WATCHED
+        watching = Watching(client, connection.source, known)
+        mandate, metrics, streaks = Mandate(running.config, time.time()), Metrics(), Streaks()
+        meters = Meters(mandate, client, lambda: watching.cache.rows("Pod"))
+        watching.lay_over(meters.laid_over)
+        if not running.once:  # one plan by itself has no cycles before it
+            watching.lay_over(streaks.laid_over)
+
+        async def tell() -> None:
+            if stop.is_set():
+                return  # with `once`, its time may have come again before the loops have ended
+            await meters.heard()
+            if stale := watching.stale():
+                _log.warning("nothing is planned on what may be out of date", why=stale)
+                return
+            for move in (await cycle_of(watching, mandate.policy(), metrics, streaks).plan()).moves:
+                _tell(move)
+            if running.once:
+                stop.set()
+
+        async with beside(watching.run()) as watched:
+            if await before(watching.synced(), stop, watched):
+                duty = Duty("plan", lambda: mandate.config.fields.rescheduling_interval, tell)
+                mandate.listen(duty.called.set)
+                async with beside(_followed(running.origin, mandate)) as rereading, beside(meters.run()) as measuring:
+                    await before(duty.run(), stop, watched, rereading, measuring)
+
+
+async def _followed(origin: Origin | None, mandate: Mandate) -> None:
+    """Go by the file as it changes; nobody is told but by the log."""
+    if origin is not None:
+        await following(origin, mandate, Audience(), time.time).run()
+    await asyncio.get_running_loop().create_future()  # nothing to do is no reason to end
+
+
+def _tell(move: Move) -> None:
+    _log.info(
+        "would move",
+        pod=f"{move.namespace}/{move.pod}",
+        source=move.source,
+        target=move.target,
+        method=move.method.value,
+        strategy=move.strategy,
+        reason=move.reason,
+    )
+
+
+async def _is_served(client: ApiClient) -> bool:
+    """Whether the cluster knows migrations; it need not, where nothing is moved."""
+    return await client.find(f"/apis/{MIGRATIONS.api_version}") is not None

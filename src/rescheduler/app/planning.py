@@ -1,9 +1,10 @@
-"""Looking and planning: configuration, readers, strategies and the planner, wired for `plan`, `explain`, `snapshot`."""
+"""The cluster that a command talks to, from its flags."""
 
 from __future__ import annotations
 
 import asyncio
 import io
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 
-from rescheduler.app.connecting import Live
-from rescheduler.config import Configuration, defaults, load_file, with_overrides
+from rescheduler.config.configuration import Configuration
+from rescheduler.config.loader import defaults, load_file, with_overrides
 from rescheduler.decode.dump import DumpReader
 from rescheduler.decode.kinds import RESOURCES, Resource
 from rescheduler.decode.reader import Collector, uncollected
@@ -23,14 +24,39 @@ from rescheduler.model.migration import Migration
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.api import Strategy
 from rescheduler.planning.cycle import plan_cycle
 from rescheduler.planning.explain import Explanation, explain
 from rescheduler.planning.outcomes import remembering
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.settings import Settings
-from rescheduler.planning.strategy import Strategy
 from rescheduler.strategies import discover, settings_by_name
 from rescheduler.strategies.node_maintenance import NodeMaintenance
+
+if TYPE_CHECKING:
+    from rescheduler.kube.connection import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The cluster that a kubeconfig leads to."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    user: str = ""
+    groups: tuple[str, ...] = ()
+    request_timeout: float | None = None
+
+    def connection(self) -> Connection:
+        """Where it is and who we are there; a ClusterError says what is wrong with the kubeconfig."""
+        # It brings the whole client along, which whoever reads files does not need.
+        from rescheduler.kube.connection import Impersonation  # noqa: PLC0415 - as said above
+        from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection  # noqa: PLC0415 - the same
+
+        path = Path(self.kubeconfig) if self.kubeconfig else None
+        options = KubeconfigOptions(path, self.context, Impersonation(self.user, self.groups))
+        return load_connection(options, os.environ)
+
 
 if TYPE_CHECKING:
     from rescheduler.kube.client import Page

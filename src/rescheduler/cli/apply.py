@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.late import app, entries_output, following, orders, presence
+from rescheduler.cli.common import failures, live_of, reading_from
+from rescheduler.cli.lazy import app, app_apply, app_follow, entries_output
 from rescheduler.cli.options import STDIN, Access, Waiting, access_options, config_option, gathered, waiting_options
 from rescheduler.cli.output.documents import FORMATS, document_text
-from rescheduler.cli.session import failures, live_of, reading_from
-from rescheduler.cli.watching import MigrationProgress, progress
+from rescheduler.cli.progress import MigrationProgress, progress
 from rescheduler.model.migration import Phase
 
 if TYPE_CHECKING:
-    from rescheduler.app.orders import Entry
+    from rescheduler.app.apply import Entry
     from rescheduler.cli.output.entries import Ended
 
 _GO_ON = "the moves go on. Watch them with `rescheduler migrations -A -w`, cancel one with `kubectl delete pmig NAME`"
@@ -90,20 +90,20 @@ def apply(access: Access, applying: Applying, waiting: Waiting) -> None:
     applying.check()
     waiting.check()
     with failures():
-        plan = orders.read_plan(applying.file)
+        plan = app_apply.read_plan(applying.file)
         config = app.configuration(applying.config, {})
         live = live_of(access, config.fields.client_connection.kubeconfig)
         with reading_from(live) as advance:
             snapshot = app.read(live, None, advance)
-        part = orders.Part(applying.namespace, applying.dry_run)
-        entries = orders.apply_plan(live, plan, snapshot, config.policy(), part)
+        part = app_apply.Part(applying.namespace, applying.dry_run)
+        entries = app_apply.apply_plan(live, plan, snapshot, config.policy(), part)
         _print_lines(entries, applying)
         if not entries:
             messages.note(
                 "the plan has no move" + (f" in namespace {applying.namespace}" if applying.namespace else "")
             )
-        ordered = any(entry.outcome is orders.Outcome.CREATED for entry in entries) and not applying.dry_run
-        if ordered and (absent := presence.absence(live, config.fields.leader_election.resource_name)):
+        ordered = any(entry.outcome is app_apply.Outcome.CREATED for entry in entries) and not applying.dry_run
+        if ordered and (absent := app_follow.absence(live, config.fields.leader_election.resource_name)):
             messages.warn([f"{absent}; the moves wait until one does (`rescheduler run`)"])
         followed = waiting.wait and not applying.dry_run
         ended, late = _followed(live, entries, waiting.timeout) if followed else ({}, False)
@@ -133,7 +133,7 @@ def _followed(live: app.Live, entries: Sequence[Entry], timeout: float | None) -
     try:
         with progress() as line:
             told = MigrationProgress(line, len(keys))
-            return following.await_migrations(live, keys, told.noticed, timeout), False
+            return app_follow.await_migrations(live, keys, told.noticed, timeout), False
     except TimeoutError:
         return dict(told.known), True
     except KeyboardInterrupt:
@@ -149,7 +149,7 @@ def _end(entries: Sequence[Entry], ended: Ended) -> None:
         if completed < len(ended):
             lost = [f"{key[0]}/{key[1]}: {_fate(ended, key)}" for key in sorted(ended) if _fate(ended, key)]
             raise messages.Failure(*lost, code=messages.FAILED)
-    if any(entry.outcome is orders.Outcome.REFUSED for entry in entries):
+    if any(entry.outcome is app_apply.Outcome.REFUSED for entry in entries):
         raise click.exceptions.Exit(messages.REFUSED)
 
 

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.late import answering, app, approving, pauses, presence
+from rescheduler.cli.common import failures, live_of
+from rescheduler.cli.lazy import app, app_approval, app_follow, app_pause, kube_approval
 from rescheduler.cli.options import Access, access_options, config_option, gathered
-from rescheduler.cli.output.approvals import waiting_document, waiting_lines
 from rescheduler.cli.output.documents import FORMATS, document_text
-from rescheduler.cli.output.migrations import RESOURCE
+from rescheduler.cli.output.migrations import RESOURCE, waiting_document, waiting_lines
 from rescheduler.cli.output.terminal import Terminal, plain
-from rescheduler.cli.session import failures, live_of
 from rescheduler.model.migration import Migration
 
 if TYPE_CHECKING:
-    from rescheduler.config import Configuration
+    from rescheduler.config.configuration import Configuration
     from rescheduler.kube.approval import Answer
 
 
@@ -109,7 +108,7 @@ def approve(names: tuple[str, ...], access: Access, deciding: Deciding) -> None:
     with failures():
         config = app.configuration(deciding.config, {})
         live = live_of(access, config.fields.client_connection.kubeconfig)
-        known = approving.known(live, approving.Scope(deciding.namespace, deciding.all_namespaces))
+        known = app_approval.known(live, app_approval.Scope(deciding.namespace, deciding.all_namespaces))
         if deciding.shows(names):
             _show(known, deciding)
             return
@@ -119,17 +118,17 @@ def approve(names: tuple[str, ...], access: Access, deciding: Deciding) -> None:
             return
         whole = known.with_members(chosen)
         _tell_members(whole[len(chosen) :])
-        answers = approving.decide(live, whole, rejects=deciding.rejects, dry=deciding.dry_run)
-        done = answering.Outcome.REJECTED if deciding.rejects else answering.Outcome.APPROVED
+        answers = app_approval.decide(live, whole, rejects=deciding.rejects, dry=deciding.dry_run)
+        done = kube_approval.Outcome.REJECTED if deciding.rejects else kube_approval.Outcome.APPROVED
         _tell(answers, done, dry=deciding.dry_run)
         if not deciding.rejects and not deciding.dry_run:
             _warn_if_idle(live, config)
-    refused = [f"{each.full_name}: {each.reason}" for each in answers if each.outcome is answering.Outcome.REFUSED]
+    refused = [f"{each.full_name}: {each.reason}" for each in answers if each.outcome is kube_approval.Outcome.REFUSED]
     if refused:
         raise messages.Failure(*refused, code=messages.REFUSED)
 
 
-def _show(known: approving.Known, deciding: Deciding) -> None:
+def _show(known: app_approval.Known, deciding: Deciding) -> None:
     waiting, now = known.waiting(), time.time()
     if deciding.output in FORMATS:
         messages.emit(document_text(waiting_document(waiting, now), deciding.output))
@@ -142,7 +141,7 @@ def _show(known: approving.Known, deciding: Deciding) -> None:
         messages.note(_nothing(known))
 
 
-def _nothing(known: approving.Known) -> str:
+def _nothing(known: app_approval.Known) -> str:
     if not known.home:
         return "nothing waits for approval"
     elsewhere = sum(each.awaits_approval for each in known.migrations)
@@ -155,13 +154,13 @@ def _tell_members(members: Sequence[Migration]) -> None:
         messages.note(f"{each.full_name} belongs to it, and is decided on, too")
 
 
-def _tell(answers: Sequence[Answer], done: answering.Outcome, *, dry: bool) -> None:
+def _tell(answers: Sequence[Answer], done: kube_approval.Outcome, *, dry: bool) -> None:
     """What was written; `done` is what was asked for."""
     suffix = " (dry run)" if dry else ""
     for each in answers:
         if each.outcome is done:
             messages.emit(f"{RESOURCE}/{plain(each.name)} {done}{suffix}\n")
-        elif each.outcome is answering.Outcome.UNCHANGED:
+        elif each.outcome is kube_approval.Outcome.UNCHANGED:
             messages.emit(f"{RESOURCE}/{plain(each.name)} unchanged: {done} by {plain(each.by)} before{suffix}\n")
     if new := [each for each in answers if each.outcome is done]:
         messages.note(f"{_moves(len(new))} {done} by {new[0].by}{suffix}")
@@ -170,9 +169,9 @@ def _tell(answers: Sequence[Answer], done: answering.Outcome, *, dry: bool) -> N
 def _warn_if_idle(live: app.Live, config: Configuration) -> None:
     """Say why nothing may happen now, as far as that can be known."""
     lease = config.fields.leader_election.resource_name
-    if absent := presence.absence(live, lease):
+    if absent := app_follow.absence(live, lease):
         messages.warn([f"{absent}; what is approved waits until one does (`rescheduler run`)"])
-    for pause in pauses.held(live, config):
+    for pause in app_pause.held(live, config):
         messages.warn([f"{pause}; what is approved waits until `rescheduler resume`"])
 
 

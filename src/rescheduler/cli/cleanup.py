@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.late import app
+from rescheduler.cli.common import failures, live_of
+from rescheduler.cli.lazy import app
 from rescheduler.cli.options import Access, access_options, gathered
 from rescheduler.cli.output.terminal import plain
-from rescheduler.cli.session import failures, live_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def cleanup(access: Access, extent: Extent) -> None:
       rescheduler cleanup --dry-run        what there is to undo
       rescheduler cleanup --yes --crds     without asking, and the CustomResourceDefinition, too
     """
-    from rescheduler.app.cleanup import clean_up, preview  # noqa: PLC0415 - it takes a while to import
+    from rescheduler.app.uninstall import clean_up, preview  # noqa: PLC0415 - it takes a while to import
     from rescheduler.runtime.logs import LogFormat, configure  # noqa: PLC0415 - the same
 
     configure(LogFormat.TEXT, verbose=messages.verbose())

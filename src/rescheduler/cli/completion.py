@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import click
-from click.shell_completion import get_completion_class
+import sys
+from collections.abc import Sequence
 
+import click
+from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
+
+from rescheduler.cli.main import root
 from rescheduler.cli.messages import emit, verbose_option
 
 
@@ -29,3 +33,34 @@ def completion(shell: str) -> None:
     text = complete.source_template % complete.source_vars()
     # click's script for fish cuts descriptions at their first comma.
     emit(text.replace('string split "," $completion', 'string split -m 1 "," $completion'))
+
+
+# Cobra's directives, by their numbers in its protocol.
+FILES = 0  # the shell goes on with names of files
+NO_FILES = 4
+FOLDERS = 16
+
+
+def answer(words: Sequence[str]) -> str:
+    """All that kubectl reads, for the words after `kubectl rescheduler`."""
+    *before, last = words or [""]
+    found = ShellComplete(root, {}, "kubectl rescheduler", "").get_completions(list(before), last)
+    lines = [_line(item) for item in found if item.type == "plain"]
+    return "".join(f"{line}\n" for line in [*lines, f":{_directive(found)}"])
+
+
+def main() -> None:
+    """The entry point of the console script."""
+    emit(answer(sys.argv[1:]))
+
+
+def _line(item: CompletionItem[str]) -> str:
+    described = " ".join((item.help or "").split())
+    return f"{item.value}\t{described}" if described else str(item.value)
+
+
+def _directive(found: Sequence[CompletionItem[str]]) -> int:
+    types = {item.type for item in found}
+    if "file" in types:
+        return FILES
+    return FOLDERS if "dir" in types else NO_FILES

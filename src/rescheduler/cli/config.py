@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.late import configurations
-from rescheduler.cli.session import code_of
+from rescheduler.cli.common import code_of
+from rescheduler.cli.lazy import config_errors, config_loader
 
 if TYPE_CHECKING:
-    from rescheduler.config import Configuration
+    from rescheduler.config.configuration import Configuration
 
 
 @click.group("config")
@@ -38,7 +38,7 @@ def check(files: tuple[str, ...]) -> None:
     for file in files:
         try:
             config = _read(file)
-        except configurations.ConfigErrors as errors:
+        except config_errors.ConfigErrors as errors:
             click.echo(errors, err=True)
             codes.add(code_of(errors))
         else:
@@ -58,7 +58,7 @@ def show(file: str | None, output: str) -> None:
     """Print the configuration in force: every field, with defaults, in the native form."""
     try:
         config = _read(file)
-    except configurations.ConfigErrors as errors:
+    except config_errors.ConfigErrors as errors:
         click.echo(errors, err=True)
         sys.exit(code_of(errors))
     if output == "json":
@@ -81,4 +81,4 @@ def _read(file: str | None) -> Configuration:
     from rescheduler.strategies import settings_by_name  # noqa: PLC0415 - as said above
 
     known = settings_by_name()
-    return configurations.defaults(known) if file is None else configurations.load_file(file, known)
+    return config_loader.defaults(known) if file is None else config_loader.load_file(file, known)

@@ -11,10 +11,10 @@ from pathlib import Path
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.late import loader
+from rescheduler.cli.common import failures
+from rescheduler.cli.lazy import config_loader
 from rescheduler.cli.options import STDIN
 from rescheduler.cli.output.terminal import plain
-from rescheduler.cli.session import failures
 
 _FORMATS = ("yaml", "json")
 
@@ -45,11 +45,11 @@ def convert(file: str, output: str, *, strict: bool) -> None:
     if output in _FORMATS:
         raise click.UsageError(f"-o names a file here, and it is YAML; for a file of this name: -o ./{output}")
     # Finding the strategies imports each of them, numpy included; `--help` and completion need none.
-    from rescheduler.config.conversion.converting import converted  # noqa: PLC0415 - as said above
+    from rescheduler.convert.convert import converted  # noqa: PLC0415 - as said above
     from rescheduler.strategies import settings_by_name  # noqa: PLC0415 - the same
 
     with failures():
-        result = converted(loader.text_of(file), loader.source_name(file), settings_by_name())
+        result = converted(config_loader.text_of(file), config_loader.source_name(file), settings_by_name())
     lost = [remark for remark in result.remarks if remark.is_loss]
     for text in lost:
         click.echo(f"warning: {plain(str(text))}", err=True)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.hints import nearest_names
-from rescheduler.cli.late import app, explain_format, explanation_output
+from rescheduler.cli.common import failures, open_session
+from rescheduler.cli.lazy import app, explanation_output, planning_explain
+from rescheduler.cli.messages import nearest_names
 from rescheduler.cli.options import Inputs, Wanted, input_options, now_option, policy_options
 from rescheduler.cli.output.documents import FORMATS, document_text
 from rescheduler.cli.output.terminal import Terminal
-from rescheduler.cli.session import failures, open_session
 
 if TYPE_CHECKING:
     from rescheduler.model.snapshot import ClusterSnapshot
@@ -57,7 +57,7 @@ def explain(pod: str, inputs: Inputs, wanted: Wanted, **flags: str | float | Non
         explained, plan = app.explanation(session.snapshot, session.policy, key)
     messages.warn(plan.warnings)
     if output in FORMATS:
-        messages.emit(document_text(explain_format.explanation_document(explained, plan), output).encode())
+        messages.emit(document_text(planning_explain.explanation_document(explained, plan), output).encode())
         return
     lines = explanation_output.explanation_lines(explained, plan, Terminal.of(sys.stdout), wide=output == "wide")
     messages.emit("".join(f"{line}\n" for line in lines))

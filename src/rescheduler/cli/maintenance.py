@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.late import app, maintaining, maintenance_output, presence
+from rescheduler.cli.common import failures, live_of, reading_from
+from rescheduler.cli.lazy import app, app_follow, app_maintenance, maintenance_output
 from rescheduler.cli.options import Access, Waiting, access_options, config_option, waiting_options
 from rescheduler.cli.output.documents import FORMATS, document_text
 from rescheduler.cli.output.terminal import Terminal, plain
-from rescheduler.cli.session import failures, live_of, reading_from
-from rescheduler.cli.watching import progress
+from rescheduler.cli.progress import progress
 
 if TYPE_CHECKING:
-    from rescheduler.config import Configuration
-    from rescheduler.planning.emptying import NodeOutlook
+    from rescheduler.config.configuration import Configuration
+    from rescheduler.planning.maintenance import NodeOutlook
 
 _EQUIPPED = "with NodeMaintenance among its enabledStrategies"
 _dry_run = click.option("--dry-run", is_flag=True, help="Have the server check it, and change nothing.")
@@ -59,7 +59,7 @@ def start(nodes: tuple[str, ...], access: Access, config: str | None, waiting: W
     with failures():
         configured = app.configuration(config, {})
         live = live_of(access, configured.fields.client_connection.kubeconfig)
-        for node in maintaining.mark(live, nodes, maintenance=True, dry=dry_run):
+        for node in app_maintenance.mark(live, nodes, maintenance=True, dry=dry_run):
             _say(node, "under maintenance", dry=dry_run)
         if dry_run:
             return
@@ -83,7 +83,7 @@ def stop(nodes: tuple[str, ...], access: Access, *, dry_run: bool) -> None:
       rescheduler maintenance stop node-7
     """
     with failures():
-        for node in maintaining.mark(live_of(access), nodes, maintenance=False, dry=dry_run):
+        for node in app_maintenance.mark(live_of(access), nodes, maintenance=False, dry=dry_run):
             _say(node, "no longer under maintenance", dry=dry_run)
 
 
@@ -116,7 +116,7 @@ def status(nodes: tuple[str, ...], access: Access, **flags: str | bool | None) -
     with failures():
         configured = app.configuration(str(flags["config"]) if flags["config"] else None, {})
         live = live_of(access, configured.fields.client_connection.kubeconfig)
-        cordons, others = maintaining.under_maintenance(live, nodes)
+        cordons, others = app_maintenance.under_maintenance(live, nodes)
         looked = _outlook(live, configured, list(cordons)) if cordons and output != "name" else []
     for name in others:
         messages.note(f"node {name} is not under maintenance")
@@ -134,21 +134,23 @@ def status(nodes: tuple[str, ...], access: Access, **flags: str | bool | None) -
         messages.note("no node is under maintenance")
 
 
-def _say(node: maintaining.Marked, what: str, *, dry: bool) -> None:
+def _say(node: app_maintenance.Marked, what: str, *, dry: bool) -> None:
     said = what if node.changed else f"{what} already" if what.startswith("under") else "not under maintenance"
     messages.emit(plain(f"node/{node.node} {said}{' (dry run)' if dry and node.changed else ''}") + "\n")
 
 
 def _warn_if_idle(live: app.Live, configured: Configuration, *, known: bool) -> None:
     """Say why nothing may happen, as far as that can be known."""
-    if absent := presence.absence(live, configured.fields.leader_election.resource_name):
+    if absent := app_follow.absence(live, configured.fields.leader_election.resource_name):
         messages.warn([f"{absent}; nothing is moved until one runs {_EQUIPPED} (`rescheduler run`)"])
-    if known and maintaining.STRATEGY not in configured.policy().strategies:
-        messages.warn([f"{maintaining.STRATEGY} is not among the configuration's enabledStrategies: nothing is moved"])
+    if known and app_maintenance.STRATEGY not in configured.policy().strategies:
+        messages.warn(
+            [f"{app_maintenance.STRATEGY} is not among the configuration's enabledStrategies: nothing is moved"]
+        )
 
 
-def _uncordoned(cordons: Mapping[str, maintaining.Cordon]) -> list[str]:
-    return [name for name, cordon in cordons.items() if cordon is maintaining.Cordon.NONE]
+def _uncordoned(cordons: Mapping[str, app_maintenance.Cordon]) -> list[str]:
+    return [name for name, cordon in cordons.items() if cordon is app_maintenance.Cordon.NONE]
 
 
 def _told_of(unheeded: Iterable[str]) -> str:
@@ -158,19 +160,19 @@ def _told_of(unheeded: Iterable[str]) -> str:
 
 def _prospect(live: app.Live, configured: Configuration, nodes: Sequence[str]) -> str:
     """Who goes on with it, as far as that can be known."""
-    if absent := presence.absence(live, configured.fields.leader_election.resource_name):
+    if absent := app_follow.absence(live, configured.fields.leader_election.resource_name):
         return absent
-    cordons, _ = maintaining.under_maintenance(live, nodes)
+    cordons, _ = app_maintenance.under_maintenance(live, nodes)
     if unheeded := _uncordoned(cordons):
         return _told_of(unheeded)
-    ours = all(cordon is maintaining.Cordon.OURS for cordon in cordons.values())
+    ours = all(cordon is app_maintenance.Cordon.OURS for cordon in cordons.values())
     return "the controller goes on" if ours else f"a controller {_EQUIPPED} goes on"
 
 
 def _outlook(live: app.Live, configured: Configuration, nodes: Sequence[str]) -> list[NodeOutlook]:
     with reading_from(live) as advance:
         snapshot = app.read(live, None, advance)
-    return maintaining.outlook(snapshot, configured.policy(), nodes)
+    return app_maintenance.outlook(snapshot, configured.policy(), nodes)
 
 
 def _wait(live: app.Live, nodes: list[str], configured: Configuration, timeout: float | None) -> None:
@@ -188,8 +190,8 @@ def _wait(live: app.Live, nodes: list[str], configured: Configuration, timeout: 
             def unheeded(names: list[str]) -> None:
                 messages.warn([_told_of(names)])
 
-            audience = maintaining.Audience(noticed, unheeded)
-            emptying = maintaining.Emptying(live, nodes, [(pod.namespace, pod.pod) for pod in barred], audience)
+            audience = app_maintenance.Audience(noticed, unheeded)
+            emptying = app_maintenance.Emptying(live, nodes, [(pod.namespace, pod.pod) for pod in barred], audience)
             emptying.wait(timeout)
     except TimeoutError:
         stuck = [

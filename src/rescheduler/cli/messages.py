@@ -1,18 +1,27 @@
-"""What a command says besides its data: warnings, notes and errors, all on stderr, one line each.
-
-Every command uses it, so that the same thing reads the same everywhere. Failure carries an error and its exit code to
-the root command, which prints it.
-"""
+"""Names that were probably meant, for those that don't exist."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 import click
 
 from rescheduler.cli.output.terminal import plain
+
+_COMPARED = 5_000
+_PREFIX = 3
+
+
+def nearest_names(name: str, names: Iterable[str], most: int = 3) -> list[str]:
+    """The nearest names, best first. Of very many, those with the same first letters: comparing takes its time."""
+    known = list(names)
+    if len(known) > _COMPARED:
+        known = [candidate for candidate in known if candidate[:_PREFIX] == name[:_PREFIX]][:_COMPARED]
+    return get_close_matches(name[:256], known, n=most)
+
 
 UNREADABLE = 1
 USAGE = 2

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.late import app, following
+from rescheduler.cli.common import failures, live_of
+from rescheduler.cli.lazy import app, app_follow
 from rescheduler.cli.options import Access, access_options, gathered
 from rescheduler.cli.output.documents import FORMATS, document_text
 from rescheduler.cli.output.migrations import RESOURCE, Json, Layout, Stream, migration_lines, phase_of, row
 from rescheduler.cli.output.terminal import Terminal, plain
-from rescheduler.cli.session import failures, live_of
-from rescheduler.cli.watching import warnings_as_messages
+from rescheduler.cli.progress import warnings_as_messages
 from rescheduler.model.migration import Phase
 from rescheduler.model.selector import SelectorError, parse_selector
 
@@ -35,7 +35,7 @@ class Showing:
     no_headers: bool
     watch: bool
 
-    def part(self, live: app.Live, name: str | None) -> following.Part:
+    def part(self, live: app.Live, name: str | None) -> app_follow.Part:
         """What is listed and followed; -A wins over -n, as in kubectl."""
         if self.selector:
             try:
@@ -44,7 +44,9 @@ class Showing:
                 raise click.UsageError(f"-l: {error}") from None
         namespace = "" if self.all_namespaces else self.namespace or live.connection().namespace
         chosen = {"fieldSelector": f"metadata.name={name}" if name else "", "labelSelector": self.selector or ""}
-        return following.Part(following.KIND, namespace, tuple((key, value) for key, value in chosen.items() if value))
+        return app_follow.Part(
+            app_follow.KIND, namespace, tuple((key, value) for key, value in chosen.items() if value)
+        )
 
     def wants(self, body: Json) -> bool:
         """Whether it is in one of the wanted phases."""
@@ -107,8 +109,8 @@ def migrations(name: str | None, access: Access, showing: Showing) -> None:
         if showing.watch:
             watcher = _Watcher(showing)
             with warnings_as_messages():
-                following.watch_migrations(live, part, following.Follower(watcher.tell, watcher.settled), name)
-        found = following.list_migrations(live, part, name)
+                app_follow.watch_migrations(live, part, app_follow.Follower(watcher.tell, watcher.settled), name)
+        found = app_follow.list_migrations(live, part, name)
     shown = [body for body in found if showing.wants(body)]
     if showing.output in FORMATS:
         messages.emit(_document(shown, showing.output, alone=name is not None))
@@ -127,9 +129,9 @@ class _Watcher:
     def __init__(self, showing: Showing) -> None:
         self._showing = showing
         self._stream = Stream(showing.layout())
-        self._first: list[following.Change] | None = []
+        self._first: list[app_follow.Change] | None = []
 
-    def tell(self, change: following.Change) -> None:
+    def tell(self, change: app_follow.Change) -> None:
         """One of them has changed."""
         if not self._showing.wants(change.body):
             return
@@ -143,7 +145,7 @@ class _Watcher:
         first, self._first = self._first, None
         self._write(first or [])
 
-    def _write(self, changes: list[following.Change]) -> None:
+    def _write(self, changes: list[app_follow.Change]) -> None:
         form = self._showing.output
         if form in FORMATS:
             opening = "---\n" if form == "yaml" else ""
@@ -166,6 +168,6 @@ def _name(body: Json) -> str:
     return f"{RESOURCE}/{body['metadata']['name']}"
 
 
-def _none(part: following.Part) -> str:
+def _none(part: app_follow.Part) -> str:
     where = f"in namespace {part.namespace}" if part.namespace else "in any namespace"
     return f"no such migrations {where}" if part.selection else f"no migrations {where}"

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.late import app, by_hand, following, presence
+from rescheduler.cli.common import failures, live_of, reading_from
+from rescheduler.cli.lazy import app, app_follow, app_move
 from rescheduler.cli.options import Access, Waiting, access_options, config_option, gathered, waiting_options
 from rescheduler.cli.output.documents import FORMATS, document_text
 from rescheduler.cli.output.migrations import RESOURCE
-from rescheduler.cli.session import failures, live_of, reading_from
-from rescheduler.cli.watching import MigrationProgress, progress
+from rescheduler.cli.progress import MigrationProgress, progress
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
@@ -35,7 +35,7 @@ class Ordering:
     dry_run: bool
     output: str | None
 
-    def wish(self, pod: str, live: app.Live) -> by_hand.Wish:
+    def wish(self, pod: str, live: app.Live) -> app_move.Wish:
         """The move that is meant; POD may be POD, pod/POD or NAMESPACE/POD."""
         before, _, name = pod.rpartition("/")
         named = "" if before in _POD_KINDS else before
@@ -45,7 +45,7 @@ class Ordering:
             raise click.UsageError(f"{pod} names namespace {named}, and -n names {self.namespace}: give one of the two")
         namespace = named or self.namespace or live.connection().namespace
         method = None if self.method == "auto" else Method(self.method)
-        return by_hand.Wish(namespace, name, self.target or "", method, self.reason)
+        return app_move.Wish(namespace, name, self.target or "", method, self.reason)
 
 
 class _Methods(click.Choice[str]):
@@ -106,14 +106,14 @@ def move(pod: str, access: Access, ordering: Ordering, waiting: Waiting) -> None
         config = app.configuration(ordering.config, {})
         live = live_of(access, config.fields.client_connection.kubeconfig)
         try:
-            wanted = by_hand.checked(live, ordering.wish(pod, live))
-        except by_hand.RefusedError as refused:
+            wanted = app_move.checked(live, ordering.wish(pod, live))
+        except app_move.RefusedError as refused:
             raise messages.Failure(str(refused), code=messages.REFUSED) from None
         if ordering.dry_run:
             _rehearse(live, wanted, config.policy(), ordering.output)
             return
-        migration = by_hand.order(live, wanted)
-        if absent := presence.absence(live, config.fields.leader_election.resource_name):
+        migration = app_move.order(live, wanted)
+        if absent := app_follow.absence(live, config.fields.leader_election.resource_name):
             messages.warn([f"{absent}; the move waits until one does (`rescheduler run`)"])
         if not ordering.output:
             messages.emit(f"{RESOURCE}/{migration.name} created\n")
@@ -121,7 +121,7 @@ def move(pod: str, access: Access, ordering: Ordering, waiting: Waiting) -> None
         if ended is None:
             raise messages.Failure("the migration was deleted before it was over", code=messages.FAILED)
         if ordering.output:
-            _print(by_hand.stored(live, migration), migration, ordering.output)
+            _print(app_move.stored(live, migration), migration, ordering.output)
         if waiting.wait:
             _conclude(live, ended, quiet=bool(ordering.output))
 
@@ -130,13 +130,13 @@ def _rehearse(live: app.Live, migration: Migration, policy: Policy, output: str 
     """Say what the controller would answer now."""
     with reading_from(live) as advance:
         snapshot = app.read(live, None, advance)
-    ruling = by_hand.ruling(snapshot, policy, migration)
+    ruling = app_move.ruling(snapshot, policy, migration)
     title = f"pod {migration.namespace}/{migration.order.pod}"
     if ruling.method is None:
         until = "; the move would wait for that to change" if ruling.passing else ""
         raise messages.Failure(f"{title} would not be moved now: {ruling.reason}{until}", code=messages.REFUSED)
     if output:
-        _print(by_hand.draft(migration), migration, output)
+        _print(app_move.draft(migration), migration, output)
     else:
         messages.emit(f"{title} would be moved to {ruling.target} by {ruling.method} (dry run)\n")
 
@@ -146,7 +146,7 @@ def _followed(live: app.Live, migration: Migration, timeout: float | None) -> Mi
     key = (migration.namespace, migration.name)
     try:
         with progress() as line:
-            return following.await_migrations(live, [key], MigrationProgress(line, 1).noticed, timeout)[key]
+            return app_follow.await_migrations(live, [key], MigrationProgress(line, 1).noticed, timeout)[key]
     except TimeoutError:
         raise messages.Failure(_goes_on(migration, "not over yet"), code=messages.TIMED_OUT) from None
     except KeyboardInterrupt:
@@ -168,7 +168,7 @@ def _conclude(live: app.Live, ended: Migration, *, quiet: bool) -> None:
         raise messages.Failure(f"{title} was not moved: {made.message or 'no reason is given'}", code=messages.FAILED)
     if not quiet:
         replacement = f" as {made.replacement.name}" if made.replacement is not None else ""
-        where = by_hand.landing(live, ended)
+        where = app_move.landing(live, ended)
         messages.emit(f"{title} moved from {made.source} to {where}{replacement}\n")
 
 

@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 
 import click
 
-from rescheduler.model.duration import DurationError, parse_duration
-from rescheduler.model.instant import InstantError, parse_instant
+from rescheduler.model.time import DurationError, InstantError, parse_duration, parse_instant
 
 Command = Callable[..., None]
 Option = Callable[[Command], Command]

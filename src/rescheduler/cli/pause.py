@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.late import app, pauses, presence
+from rescheduler.cli.common import failures, live_of
+from rescheduler.cli.lazy import app, app_follow, app_pause
 from rescheduler.cli.options import Access, access_options, config_option, gathered
 from rescheduler.cli.output.terminal import plain
-from rescheduler.cli.session import failures, live_of
-from rescheduler.model.instant import format_instant
+from rescheduler.model.time import format_instant
 
 if TYPE_CHECKING:
     from rescheduler.kube.pause_state import Pause
@@ -62,7 +62,7 @@ def pause(access: Access, meant: Meant, reason: str) -> None:
     """
     with failures():
         place = _place(access, meant)
-        done = pauses.pause(place, reason, dry=meant.dry_run)
+        done = app_pause.pause(place, reason, dry=meant.dry_run)
         if not meant.dry_run:
             _warn_if_absent(place, "it holds as soon as one does")
     if done.pause is not None and not done.changed:
@@ -90,7 +90,7 @@ def resume(access: Access, meant: Meant) -> None:
     """
     with failures():
         place = _place(access, meant)
-        done = pauses.resume(place, dry=meant.dry_run)
+        done = app_pause.resume(place, dry=meant.dry_run)
         if done.changed and not meant.dry_run:
             _warn_if_absent(place, "nothing is moved until one does (`rescheduler run`)")
     if done.pause is None:
@@ -101,13 +101,13 @@ def resume(access: Access, meant: Meant) -> None:
         messages.emit(plain(f"resumed; it was paused{_told(done.pause)}") + "\n")
 
 
-def _place(access: Access, meant: Meant) -> pauses.Place:
+def _place(access: Access, meant: Meant) -> app_pause.Place:
     config = app.configuration(meant.config, {})
-    return pauses.Place(live_of(access, config.fields.client_connection.kubeconfig), config, meant.namespace)
+    return app_pause.Place(live_of(access, config.fields.client_connection.kubeconfig), config, meant.namespace)
 
 
-def _warn_if_absent(place: pauses.Place, until: str) -> None:
-    if absent := presence.absence(place.live, place.config.fields.leader_election.resource_name):
+def _warn_if_absent(place: app_pause.Place, until: str) -> None:
+    if absent := app_follow.absence(place.live, place.config.fields.leader_election.resource_name):
         messages.warn([f"{absent}; {until}"])
 
 

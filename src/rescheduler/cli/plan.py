@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.late import app
+from rescheduler.cli.common import Session, failures, open_session
+from rescheduler.cli.lazy import app
 from rescheduler.cli.options import Inputs, Wanted, gathered, input_options, now_option, policy_options
 from rescheduler.cli.output.documents import FORMATS, document_text
-from rescheduler.cli.output.plan_text import Layout, plan_lines
+from rescheduler.cli.output.plan import Layout, plan_lines
 from rescheduler.cli.output.terminal import Terminal, plain
-from rescheduler.cli.session import Session, failures, open_session
-from rescheduler.model.plan import Plan
-from rescheduler.model.plan_format import plan_document
+from rescheduler.model.plan import Plan, plan_document
 from rescheduler.model.selector import Selector, SelectorError, parse_selector
 
 

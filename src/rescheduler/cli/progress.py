@@ -6,12 +6,19 @@ beforehand.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+import click
+
+from rescheduler.cli import messages
+from rescheduler.cli.output.terminal import plain
+from rescheduler.model.migration import Migration, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,3 +82,109 @@ class _Display:
         shown.add_task("reading", total=self._total)
         shown.start()
         return shown
+
+
+class Line(Protocol):
+    """Where progress is told."""
+
+    def change(self, text: str) -> None:
+        """Something happened that is worth a line of its own where there is no live one."""
+
+    def state(self, text: str) -> None:
+        """How things stand: what a live line shows."""
+
+
+@contextmanager
+def progress() -> Iterator[Line]:
+    """A place for progress, until the end of the block."""
+    with warnings_as_messages():
+        if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+            with _live() as line:
+                yield line
+        else:
+            yield _Log()
+
+
+class _Log:
+    """One line for each change."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def change(self, text: str) -> None:
+        if text != self._last:
+            click.echo(plain(text), err=True)
+        self._last = text
+
+    def state(self, text: str) -> None:
+        """Changes tell it."""
+
+
+@contextmanager
+def _live() -> Iterator[Line]:
+    # rich takes a while to import: whoever waits doesn't mind.
+    from rich.console import Console  # noqa: PLC0415 - as said above
+    from rich.markup import escape  # noqa: PLC0415 - the same
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - the same
+
+    columns = [SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()]
+    shown = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = shown.add_task("", total=None)
+
+    class Live:
+        def change(self, text: str) -> None:
+            """The live line shows it."""
+
+        def state(self, text: str) -> None:
+            shown.update(task, description=escape(plain(text)))
+
+    with shown:
+        yield Live()
+
+
+class _Messages(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        messages.warn([record.getMessage()])
+
+
+@contextmanager
+def warnings_as_messages() -> Iterator[None]:
+    """What the watching itself warns of goes to stderr as every other warning does."""
+    handler = _Messages(logging.WARNING)
+    logger = logging.getLogger("rescheduler")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+class MigrationProgress:
+    """Tells how migrations go on."""
+
+    def __init__(self, line: Line, total: int) -> None:
+        self._line = line
+        self._total = total
+        self.known: dict[tuple[str, str], Migration] = {}
+        """As they were told last."""
+
+    def noticed(self, migration: Migration) -> None:
+        """One of them has changed."""
+        self.known[migration.namespace, migration.name] = migration
+        told = told_of(migration)
+        self._line.change(told)
+        self._line.state(told if self._total == 1 else f"{self._tally()}; {told}")
+
+    def _tally(self) -> str:
+        phases = [each.progress.phase for each in self.known.values()]
+        done, failed = phases.count(Phase.COMPLETED), phases.count(Phase.FAILED)
+        return f"{done} of {self._total} moved" + (f", {failed} failed" if failed else "")
+
+
+def told_of(migration: Migration) -> str:
+    """How one migration stands, in a line: `shop/web-0: AwaitReady: web-0-copy is not Ready on b yet`."""
+    made = migration.progress
+    title = f"{migration.namespace}/{migration.order.pod}"
+    again = f" (attempt {made.attempts})" if made.attempts > 1 and not made.over else ""
+    at = made.step or made.phase.value
+    return f"{title}: {at}{again}" + (f": {made.message}" if made.message else "")

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.late import app
+from rescheduler.cli.common import failures
+from rescheduler.cli.lazy import app
 from rescheduler.cli.options import Access, Wanted, access_options, gathered, policy_options
-from rescheduler.cli.session import failures
 from rescheduler.model.migration import Phase
 
 
@@ -73,9 +73,12 @@ def run(access: Access, wanted: Wanted, manners: Manners) -> None:
       rescheduler run --once                     one plan, carried out
       rescheduler run --dry-run                  what it would do, for as long as it runs
     """
-    from rescheduler.app.controller import Running, run_controller  # noqa: PLC0415 - it takes a while to import
-    from rescheduler.app.rehearsal import rehearse  # noqa: PLC0415 - the same
-    from rescheduler.app.rereading import opened  # noqa: PLC0415 - the same
+    from rescheduler.app.controller import (  # noqa: PLC0415 - it takes a while to import
+        Running,
+        opened,
+        rehearse,
+        run_controller,
+    )
     from rescheduler.runtime.controller import LeadLostError  # noqa: PLC0415 - the same
     from rescheduler.runtime.logs import LogFormat, configure  # noqa: PLC0415 - the same
 

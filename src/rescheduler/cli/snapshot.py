@@ -15,9 +15,9 @@ from typing import BinaryIO
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.late import app
+from rescheduler.cli.common import failures, reading_from, source_of
+from rescheduler.cli.lazy import app
 from rescheduler.cli.options import STDIN, Inputs, input_options, now_option
-from rescheduler.cli.session import failures, reading_from, source_of
 
 _KUBECTL_FORMATS = ("json", "yaml", "wide", "name", "table")
 

@@ -11,10 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rescheduler.config.document import dump_document
-from rescheduler.config.fitting import thresholds_of
-from rescheduler.config.forms import NATIVE_KIND, NATIVE_VERSION
-from rescheduler.config.pool_fields import PoolFields
-from rescheduler.config.schema import Fields
+from rescheduler.config.schema import NATIVE_KIND, NATIVE_VERSION, Fields, PoolFields
+from rescheduler.config.validate import thresholds_of
 from rescheduler.migration.lifecycle import Manner
 from rescheduler.model.policy import POD_GROUP, Allowances, Concurrency, Limits, Policy, Pool, Thresholds
 from rescheduler.model.selector import EVERYTHING, parse_selector

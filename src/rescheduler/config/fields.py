@@ -23,8 +23,8 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from rescheduler.config.errors import not_an_integer, shown, wrong_type
-from rescheduler.model.duration import format_duration, parse_duration
 from rescheduler.model.selector import SelectorError, parse_selector
+from rescheduler.model.time import format_duration, parse_duration
 
 UNLIMITED = "unlimited"
 _MAX_INT32 = 2**31 - 1

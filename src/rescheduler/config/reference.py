@@ -14,10 +14,10 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 
-from rescheduler.config.forms import NATIVE_KIND, NATIVE_VERSION, SEED_KIND, SEED_VERSIONS
-from rescheduler.config.restarting import RESTART_ONLY
-from rescheduler.config.schema import INHERITED, Fields
-from rescheduler.config.translation import fields_by_name, item_model, nested_model
+from rescheduler.config.live import RESTART_ONLY
+from rescheduler.config.loader import SEED_KIND, SEED_VERSIONS
+from rescheduler.config.schema import INHERITED, NATIVE_KIND, NATIVE_VERSION, Fields
+from rescheduler.config.validate import fields_by_name, item_model, nested_model
 from rescheduler.planning.settings import Settings
 
 NATIVE_EXAMPLE = f"""\

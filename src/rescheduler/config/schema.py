@@ -1,19 +1,14 @@
-"""Everything that a configuration file may say, with its defaults: the native form's fields, as pydantic models.
-
-The seed's form is brought to the same fields by `forms`. A field's description is its documentation, from which
-docs/configuration.md is generated. Fields are camelCase in files and snake_case inside; durations are seconds, and
-None is "unlimited" for a count.
-"""
+"""What a configuration says about which pods strategies may move: the section `filters`, after descheduler's."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema, field_validator, model_validator
 
-from rescheduler.config.errors import FieldError, shown
+from rescheduler.config.errors import FieldError, not_an_integer, shown, wrong_type
 from rescheduler.config.fields import (
     Count,
     CountOrShare,
@@ -31,15 +26,196 @@ from rescheduler.config.fields import (
     Share,
     ShortPeriod,
     WholeSeconds,
+    check_subdomain,
 )
-from rescheduler.config.filter_fields import FilterFields
-from rescheduler.config.pool_fields import PoolFields, ResourceThresholds
-from rescheduler.config.recovery_fields import RecoveryFields
-from rescheduler.config.serving_fields import ExtenderFields, WebFields, WebhookFields, check_listeners
-from rescheduler.config.usage_fields import UsageFields
-from rescheduler.config.when_fields import WhenFields
-from rescheduler.model.duration import format_duration
-from rescheduler.model.policy import POD_GROUP, Approval, MigrationMethod, ThresholdMode, Utilization
+from rescheduler.config.sections import (
+    ExtenderFields,
+    RecoveryFields,
+    UsageFields,
+    WebFields,
+    WebhookFields,
+    WhenFields,
+    check_listeners,
+)
+from rescheduler.model.policy import (
+    POD_GROUP,
+    Approval,
+    Filters,
+    MigrationMethod,
+    NoEviction,
+    ThresholdMode,
+    Thresholds,
+    Utilization,
+)
+from rescheduler.model.selector import EVERYTHING, Selector, parse_selector
+from rescheduler.model.time import format_duration
+
+NATIVE_KIND = "ReschedulerConfiguration"
+NATIVE_VERSION = "rescheduler.io/v1alpha1"
+_INT32 = 2**31
+_PRIORITY = "a priority such as 10000 or the name of a PriorityClass"
+
+
+def _check_priority(value: object) -> int | str | None:
+    if value is None:
+        return None
+    if isinstance(value, float):
+        raise ValueError(not_an_integer(value, _PRIORITY))  # noqa: TRY004 - pydantic wants ValueError
+    if isinstance(value, str):
+        return check_subdomain(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(wrong_type(value, _PRIORITY))  # noqa: TRY004 - the same
+    if not -_INT32 <= value < _INT32:
+        raise ValueError(f"{shown(value)} is not {_PRIORITY}: it has more than 32 bits")
+    return value
+
+
+Priority = Annotated[
+    int | str | None,
+    PlainValidator(_check_priority),
+    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string", "format": "name"}]}),
+]
+
+
+class FilterFields(Section):
+    """Which pods strategies may move; all of it must let a pod. Moves that somebody orders by hand are not bound by it.
+
+    `excludedNamespaces`, `excludedPodSelector`, `minPodAge` and `allow` say the rest.
+    """
+
+    namespaces: tuple[Namespace, ...] = Field(
+        default=(), description="Only pods of these namespaces are moved; `[]` is all but `excludedNamespaces`."
+    )
+    namespace_selector: LabelSelector = Field(
+        default="", description="Only pods of namespaces with such labels are moved, such as `team=shop`."
+    )
+    pod_selector: LabelSelector = Field(default="", description="Only pods with such labels are moved.")
+    node_selector: LabelSelector = Field(
+        default="", description="Only pods on nodes with such labels are moved; they may be moved to others."
+    )
+    priority_threshold: Priority = Field(
+        default=None,
+        description="Pods of this priority and above are left alone: a number, or the name of a PriorityClass.",
+    )
+    min_replicas: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="Pods of controllers with fewer replicas are left alone."
+    )
+    persistent_volumes: bool = Field(default=True, description="Move pods with a PersistentVolumeClaim, too.")
+    protected_storage_classes: tuple[ObjectName, ...] = Field(
+        default=(),
+        description="With `persistentVolumes: false`: leave only those alone whose claims are of these storage "
+        "classes; `[]` is all.",
+    )
+    without_controller: bool = Field(default=True, description="Move pods that nobody manages, too, by a copy.")
+    without_disruption_budget: bool = Field(
+        default=True, description="Move pods that no PodDisruptionBudget selects, too."
+    )
+    no_eviction_policy: NoEviction = Field(
+        default=NoEviction.PREFERRED,
+        description="What the annotation `descheduler.alpha.kubernetes.io/prefer-no-eviction` of a pod means: "
+        "`preferred` has it moved only off a node under maintenance, `mandatory` never.",
+    )
+    honour_evict_mark: bool = Field(
+        default=True,
+        description="Whether the annotation `descheduler.alpha.kubernetes.io/evict` of a pod lifts the guards that "
+        "are only cautious; see [when](when.md).",
+    )
+
+    @model_validator(mode="after")
+    def _classes_are_protected_from_something(self) -> Self:
+        if self.protected_storage_classes and self.persistent_volumes:
+            raise FieldError("protectedStorageClasses", "says nothing unless persistentVolumes is false")
+        return self
+
+    def filters(self) -> Filters:
+        """As planning takes them."""
+        return Filters(
+            namespaces=frozenset(self.namespaces),
+            namespace_labels=_selector(self.namespace_selector),
+            pods=_selector(self.pod_selector),
+            nodes=_selector(self.node_selector),
+            priority_threshold=self.priority_threshold,
+            min_replicas=self.min_replicas,
+            persistent_volumes=self.persistent_volumes,
+            storage_classes=frozenset(self.protected_storage_classes),
+            without_controller=self.without_controller,
+            without_disruption_budget=self.without_disruption_budget,
+            no_eviction=self.no_eviction_policy,
+            honour_evict_mark=self.honour_evict_mark,
+        )
+
+
+def _selector(text: str) -> Selector | None:
+    selector = parse_selector(text)
+    return None if selector == EVERYTHING else selector
+
+
+_FIELDS = {"cpu": "cpuThreshold", "memory": "memoryThreshold"}
+
+
+def _check_resources(thresholds: dict[str, float]) -> dict[str, float]:
+    for name in thresholds:
+        if name in _FIELDS:
+            raise ValueError(f"{shown(name)} has a field of its own: give {_FIELDS[name]} instead")
+        if not name.strip():
+            raise ValueError("a resource has no name: give one such as pods or nvidia.com/gpu")
+    return thresholds
+
+
+ResourceThresholds = Annotated[dict[str, Percent], AfterValidator(_check_resources)]
+"""Per cent by the name of a resource other than CPU and memory."""
+
+
+def _check_selects(selector: str) -> str:
+    if not selector.strip():
+        raise ValueError("selects every node: name the labels that the pool's nodes have, such as pool=gpu")
+    return selector
+
+
+class PoolFields(Section):
+    """Nodes with thresholds and strategies of their own.
+
+    A node belongs to the first pool whose `nodeSelector` selects it; nodes of none are under the fields at the top.
+    What a pool does not say it takes from the field of the same name at the top. Strategies that go by load see only
+    the nodes of their pool; every strategy takes pods only from nodes of pools in which it is enabled.
+    """
+
+    name: ObjectName = Field(description="What the pool is called, once.")
+    node_selector: Annotated[LabelSelector, AfterValidator(_check_selects)] = Field(
+        description="Labels of its nodes, such as `pool=gpu`."
+    )
+    cpu_threshold: Percent | None = Field(default=None, description="As `cpuThreshold`, for this pool.")
+    memory_threshold: Percent | None = Field(default=None, description="As `memoryThreshold`, for this pool.")
+    imbalance_threshold: Percent | None = Field(default=None, description="As `imbalanceThreshold`, for this pool.")
+    thresholds: ResourceThresholds | None = Field(default=None, description="As `thresholds`, for this pool.")
+    threshold_mode: ThresholdMode | None = Field(default=None, description="As `thresholdMode`, for this pool.")
+    hot_after_cycles: Cycles | None = Field(default=None, description="As `hotAfterCycles`, for this pool.")
+    enabled_strategies: tuple[str, ...] | None = Field(
+        default=None, description="Strategies that run for this pool; `[]` runs none."
+    )
+    strategies: dict[str, dict[str, object]] | None = Field(
+        default=None, description="Settings of strategies for this pool, over those at the top."
+    )
+
+    def within(self, top: Thresholds) -> Thresholds:
+        """The pool's thresholds, where the top has these."""
+        return Thresholds(
+            cpu=top.cpu if self.cpu_threshold is None else self.cpu_threshold,
+            memory=top.memory if self.memory_threshold is None else self.memory_threshold,
+            others=top.others if self.thresholds is None else in_order(self.thresholds),
+            mode=top.mode if self.threshold_mode is None else self.threshold_mode,
+        )
+
+    def said(self, names: Iterable[str]) -> dict[str, object]:
+        """Those of these fields that the pool has a value of its own for."""
+        dumped = self.model_dump(mode="json", by_alias=True)
+        return {name: dumped[name] for name in names if dumped.get(name) is not None}
+
+
+def in_order(thresholds: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
+    """Thresholds as the policy has them."""
+    return tuple(sorted(thresholds.items()))
+
 
 _PART = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _RESOURCE = re.compile(rf"({_PART}(\.{_PART})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?")

@@ -22,8 +22,8 @@ from rescheduler.decode import structs
 from rescheduler.decode.kinds import known_kind
 from rescheduler.decode.reader import Collector
 from rescheduler.decode.split import JsonError, ListHead, split
-from rescheduler.model.instant import InstantError, parse_instant
 from rescheduler.model.nesting import refuse_deep_nesting
+from rescheduler.model.time import InstantError, parse_instant
 
 TAKEN_AT = "rescheduler.io/taken-at"
 KINDS = "rescheduler.io/kinds"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from rescheduler.decode import sections, structs
 from rescheduler.decode.pods import our_annotations
 from rescheduler.decode.sections import SectionError
-from rescheduler.model import marks
-from rescheduler.model.instant import parse_instant
+from rescheduler.model import labels as marks
 from rescheduler.model.objects import (
     AttachLimits,
     Autoscaler,
+    Change,
     Claim,
     DisruptionBudget,
     Node,
@@ -18,9 +18,9 @@ from rescheduler.model.objects import (
     Volume,
     Workload,
 )
-from rescheduler.model.rollout import Change
 from rescheduler.model.selector import Labels, Operator, Requirement
 from rescheduler.model.shape import NodeTerm, Taint
+from rescheduler.model.time import parse_instant
 
 
 def node(found: structs.Node, meta: structs.Meta) -> Node:

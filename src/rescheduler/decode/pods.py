@@ -14,12 +14,12 @@ from msgspec import Raw
 
 from rescheduler.decode import sections, structs
 from rescheduler.decode.sections import SectionCache
-from rescheduler.model import marks
-from rescheduler.model.instant import InstantError, parse_instant
+from rescheduler.model import labels as marks
 from rescheduler.model.objects import NO_TROUBLE, NOTHING, Ailment, ContainerState, Owner, Pod, PodCondition, Trouble
 from rescheduler.model.quantity import MAX
 from rescheduler.model.selector import Labels
 from rescheduler.model.shape import HostPort, Requests, Shape
+from rescheduler.model.time import InstantError, parse_instant
 
 _STARTING = frozenset({"ContainerCreating", "PodInitializing"})
 _CRASHED = "Error"

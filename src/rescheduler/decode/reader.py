@@ -18,11 +18,11 @@ from rescheduler.decode import objects, structs
 from rescheduler.decode.kinds import CLUSTER_SCOPED, READ, WORKLOADS
 from rescheduler.decode.pods import PodDecoder
 from rescheduler.decode.sections import SectionError
-from rescheduler.model.instant import InstantError
 from rescheduler.model.objects import DisruptionBudget, Node, Pod, Workload
 from rescheduler.model.selector import EVERYTHING
 from rescheduler.model.shape import Shape
 from rescheduler.model.snapshot import ClusterSnapshot, Rows
+from rescheduler.model.time import InstantError
 
 Bytes = bytes | memoryview | msgspec.Raw
 

@@ -20,8 +20,8 @@ from rescheduler.decode.kinds import CLUSTER_SCOPED, READ
 from rescheduler.decode.pods import our_annotations, usual
 from rescheduler.decode.reader import Collector
 from rescheduler.decode.sections import SectionError
-from rescheduler.model import marks
-from rescheduler.model.instant import format_instant
+from rescheduler.model import labels
+from rescheduler.model.time import format_instant
 
 _DECODERS = {kind: msgspec.json.Decoder(struct) for kind, (_, struct) in READ.items()}
 _PRESENT = Raw(b"{}")
@@ -112,7 +112,7 @@ def _strip(found: structs.Anything) -> None:
         kept = our_annotations(meta.annotations)
         meta.annotations = Raw(msgspec.json.encode(kept)) if kept else structs.ABSENT
     if isinstance(found, structs.Pod) and found.status is not None:
-        if meta is None or marks.DO_NOT_DISRUPT.encode() not in bytes(meta.annotations):
+        if meta is None or labels.DO_NOT_DISRUPT.encode() not in bytes(meta.annotations):
             found.status.start_time = None
         for condition in (each for each in found.status.conditions or () if usual(each)):
             condition.reason = condition.last_transition_time = None  # five of each pod, and nobody reads them

@@ -18,7 +18,7 @@ from rescheduler.kube.errors import ApiError
 from rescheduler.kube.migrations import Journal, JournalError
 from rescheduler.kube.objects import path_of
 from rescheduler.kube.writer import FIELD_MANAGER
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Phase
 
 Key = tuple[str, str]
@@ -108,7 +108,7 @@ class _Pen:
 
     async def _written(self, found: Migration) -> bool:
         """Whether it was still what was read."""
-        note = marks.APPROVED if self.wanted is Outcome.APPROVED else marks.REJECTED
+        note = labels.APPROVED if self.wanted is Outcome.APPROVED else labels.REJECTED
         metadata = {"uid": found.uid, "resourceVersion": found.version, "annotations": {note: self.who}}
         request = Request(
             "PATCH",

@@ -20,13 +20,11 @@ from rescheduler.kube.backoff import PASSING, Backoff
 from rescheduler.kube.client import ApiClient, Request
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.failures import BROKEN_OFF, TIMED_OUT
-from rescheduler.kube.migrations import API_VERSION
 from rescheduler.kube.objects import path_of
 from rescheduler.kube.writer import FIELD_MANAGER
-from rescheduler.migration.crd import POD_MIGRATION, VERSION_ANNOTATION
+from rescheduler.migration.crd import API_VERSION, CURE, POD_MIGRATION, VERSION_ANNOTATION
 
 Json = dict[str, Any]
-CURE = "rescheduler crds | kubectl apply -f -"
 _NAME: str = POD_MIGRATION["metadata"]["name"]
 _LONGEST = 60.0  # seconds until a definition that was accepted must be served
 _RANKS = {".dev": 0, "a": 1, "b": 2, "rc": 3, "": 4, ".post": 5}

@@ -12,7 +12,8 @@ from contextlib import aclosing
 from rescheduler.decode.kinds import RESOURCES, Resource
 from rescheduler.kube.client import ApiClient, Page
 from rescheduler.kube.errors import ApiError, ClusterError
-from rescheduler.kube.migrations import API_VERSION, Journal
+from rescheduler.kube.migrations import Journal
+from rescheduler.migration.crd import API_VERSION
 from rescheduler.model.migration import Migration
 
 AT_ONCE = 4

@@ -15,17 +15,22 @@ import msgspec
 
 from rescheduler.kube import migration_structs as wire
 from rescheduler.kube.client import ApiClient, Request
-from rescheduler.kube.crd_installer import CURE
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.objects import path_of
 from rescheduler.kube.writer import FIELD_MANAGER
-from rescheduler.migration.approval import WAITS
-from rescheduler.migration.lifecycle import ROLL_BACK
-from rescheduler.model import marks
-from rescheduler.model.duration import DurationError, format_duration, parse_duration
-from rescheduler.model.instant import InstantError, format_instant, parse_instant
+from rescheduler.migration.crd import API_VERSION, CURE, KIND
+from rescheduler.migration.lifecycle import ROLL_BACK, WAITS
+from rescheduler.model import labels
 from rescheduler.model.migration import Condition, Migration, Order, Outcome, Phase, Progress, Reference
 from rescheduler.model.plan import Method
+from rescheduler.model.time import (
+    DurationError,
+    InstantError,
+    format_duration,
+    format_instant,
+    parse_duration,
+    parse_instant,
+)
 
 Json = dict[str, Any]
 PROGRESSING = "Progressing"
@@ -75,10 +80,6 @@ def _reason(migration: Migration, progress: Progress) -> str:
             return "RolledBack" if progress.attempts else "NotPossible"
 
 
-API_VERSION = "rescheduler.io/v1alpha1"
-KIND = "PodMigration"
-
-
 class JournalError(ValueError):
     """A PodMigration that makes no sense; the message names the object and the field."""
 
@@ -101,8 +102,8 @@ def decoded(body: Json) -> Migration:
                 Condition(each.type, each.status, _instant(each.last_transition_time, "status.conditions"))
                 for each in status.conditions
             ),
-            _person(meta.annotations, marks.APPROVED),
-            _person(meta.annotations, marks.REJECTED),
+            _person(meta.annotations, labels.APPROVED),
+            _person(meta.annotations, labels.REJECTED),
         )
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
@@ -137,7 +138,7 @@ def new_object(migration: Migration) -> Json:
     metadata: Json = {"name": migration.name, "namespace": migration.namespace}
     if order.plan:  # as a label, too: that is how people select what they approve of
         spec["plan"] = order.plan
-        metadata["labels"] = {marks.PLAN: order.plan}
+        metadata["labels"] = {labels.PLAN: order.plan}
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,

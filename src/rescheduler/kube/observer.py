@@ -22,9 +22,9 @@ from rescheduler.kube.errors import ApiError
 from rescheduler.kube.objects import path_of
 from rescheduler.migration.commands import Json
 from rescheduler.migration.observation import EVERYTHING, Observation, Part, controller_of, labels_of, notes_of
-from rescheduler.migration.placeholder import placeholder_name
-from rescheduler.migration.protecting import temporary_budget_name
-from rescheduler.model import marks
+from rescheduler.migration.steps.placeholder import placeholder_name
+from rescheduler.migration.steps.protection import temporary_budget_name
+from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Reference
 from rescheduler.model.plan import Method
 from rescheduler.model.selector import Requirement, Selector, SelectorError, requirement, selector_of
@@ -109,13 +109,13 @@ class Observer:
         """Pods that are to be handed over to and are nobody's yet, where a budget could take them for its own."""
         if not budgets:
             return []
-        listed = await self._list("Pod", migration.namespace, f"{marks.MIGRATION_STATUS}=in-progress")
+        listed = await self._list("Pod", migration.namespace, f"{labels.MIGRATION_STATUS}=in-progress")
         return [
             pod
             for pod in listed
-            if marks.WITHHELD in notes_of(pod)
+            if labels.WITHHELD in notes_of(pod)
             and controller_of(pod) is None
-            and labels_of(pod).get(marks.MIGRATION_ID) != migration.name
+            and labels_of(pod).get(labels.MIGRATION_ID) != migration.name
         ]
 
     async def _replacement(self, migration: Migration) -> Json | None:
@@ -190,7 +190,7 @@ def _told_apart(
     mine = [
         each
         for each in (pod, replacement)
-        if each is not None and labels_of(each).get(marks.MIGRATION_ID) == migration.name
+        if each is not None and labels_of(each).get(labels.MIGRATION_ID) == migration.name
     ]
     recorded = migration.progress.replacement
     is_stranger = replacement is not None and replacement not in mine and recorded is not None and not recorded.uid
@@ -203,7 +203,7 @@ def _newest(pods: Iterable[Json]) -> str:
 
 
 def _is_ours(budget: Json) -> bool:
-    return labels_of(budget).get(marks.MANAGED_BY) == marks.OURSELVES and marks.MIGRATION_ID in labels_of(budget)
+    return labels_of(budget).get(labels.MANAGED_BY) == labels.OURSELVES and labels.MIGRATION_ID in labels_of(budget)
 
 
 def _selects(budget: Json, tags: dict[str, str]) -> bool:

@@ -17,8 +17,8 @@ from rescheduler.kube.client import ApiClient, Request
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.failures import NOT_KUBERNETES
 from rescheduler.kube.writer import FIELD_MANAGER
-from rescheduler.model.instant import InstantError, format_instant, parse_instant
-from rescheduler.model.marks import MANAGED_BY, OURSELVES
+from rescheduler.model.labels import MANAGED_BY, OURSELVES
+from rescheduler.model.time import InstantError, format_instant, parse_instant
 
 Json = dict[str, Any]
 _TRIES = 10  # others may write at the same time

@@ -20,7 +20,7 @@ from rescheduler.kube.client import ApiClient
 from rescheduler.kube.objects import path_of
 from rescheduler.migration.commands import Json
 from rescheduler.migration.observation import controller_of, notes_of
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.objects import Owner, Workload
 
 HolderKey = tuple[str, str, str]
@@ -43,7 +43,7 @@ class Holding:
 
 def asks(notes: Iterable[str]) -> bool:
     """Whether annotations say how often a pod that fails is to be rescheduled."""
-    return marks.SCHEDULING_RETRIES in notes or marks.MISSPELT_RETRIES in notes
+    return labels.SCHEDULING_RETRIES in notes or labels.MISSPELT_RETRIES in notes
 
 
 def holder_above(kind: str, above: str, notes: Iterable[str]) -> bool:

@@ -19,7 +19,7 @@ from rescheduler.kube.client import ApiClient, Request
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.failures import NOT_KUBERNETES
 from rescheduler.kube.writer import FIELD_MANAGER
-from rescheduler.model.marks import MANAGED_BY, OURSELVES
+from rescheduler.model.labels import MANAGED_BY, OURSELVES
 
 Json = dict[str, Any]
 _WRITTEN = {"fieldManager": FIELD_MANAGER}

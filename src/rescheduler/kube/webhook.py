@@ -29,7 +29,7 @@ from rescheduler.kube.failures import NOT_KUBERNETES
 from rescheduler.kube.objects import path_of
 from rescheduler.kube.tls import verifying_as_go
 from rescheduler.kube.writer import FIELD_MANAGER
-from rescheduler.model.marks import ANSWER, MANAGED_BY, OURSELVES, PROBE, REGISTERED_BY
+from rescheduler.model.labels import ANSWER, MANAGED_BY, OURSELVES, PROBE, REGISTERED_BY
 
 Json = dict[str, Any]
 MUTATE = "/mutate"

@@ -13,6 +13,10 @@ from rescheduler import __version__
 
 Json = dict[str, Any]
 
+API_VERSION = "rescheduler.io/v1alpha1"
+KIND = "PodMigration"
+CURE = "rescheduler crds | kubectl apply -f -"
+"""What somebody with the rights runs where the controller may not install or update the definition."""
 VERSION_ANNOTATION = "rescheduler.io/version"
 """Which version of ours wrote the definition: an older one leaves it alone."""
 

@@ -1,30 +1,23 @@
-"""The life of a migration: from where it is and what is seen, to where it goes and what is to be done for that.
+"""What a migration that needs approval waits for, and when there is nothing to wait for any more; pure.
 
-`runtime` asks `advance` whenever something may have changed, stores the progress that it gives, and only then carries
-out its commands. So the stored step is always the one that may have been begun, and whoever takes over asks the same
-question and gets an answer that fits what is really there.
+The lifecycle asks so that nothing begins without approval, whoever else forgets it; `runtime.consent` asks to tell
+people, and to give up. Moves that belong together are begun together, so one that is not approved keeps all waiting.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from rescheduler.migration.approval import wanting
-from rescheduler.migration.budgets import CheckBudgets
 from rescheduler.migration.commands import Command, Json
-from rescheduler.migration.copying import CopyPod, EvictOriginal
-from rescheduler.migration.eviction import Evict, Pause, Prefer, TakeTurn
-from rescheduler.migration.handoff import AwaitGone, Cheapen, CopyTemplate, HandOver
-from rescheduler.migration.leftovers import leftovers
-from rescheduler.migration.marking import Finish, Mark, unmarking
 from rescheduler.migration.observation import EVERYTHING, Part, Scene, is_leaving
-from rescheduler.migration.protecting import Protect, Unprotect
-from rescheduler.migration.rebuilding import AwaitRebuilt, AwaitRebuiltReady, MarkRebuilt, Restore, disowning
-from rescheduler.migration.removing import AwaitRemoved, Remove
-from rescheduler.migration.reserving import HoldRoom, NominateRebuilt, ReleaseRoom, UngateRebuilt
-from rescheduler.migration.steps import (
+from rescheduler.migration.replacement import disowning
+from rescheduler.migration.rollback import Finish, Mark, leftovers, unmarking
+from rescheduler.migration.steps.common import (
+    ALL_STORED,
     AwaitMembers,
     AwaitReady,
+    CheckBudgets,
     Do,
     Done,
     GiveUp,
@@ -34,8 +27,62 @@ from rescheduler.migration.steps import (
     Ungate,
     Wait,
 )
+from rescheduler.migration.steps.copy import CopyPod, EvictOriginal
+from rescheduler.migration.steps.evict import (
+    Evict,
+    HoldRoom,
+    NominateRebuilt,
+    Pause,
+    Prefer,
+    ReleaseRoom,
+    TakeTurn,
+    UngateRebuilt,
+)
+from rescheduler.migration.steps.handoff import AwaitGone, Cheapen, CopyTemplate, HandOver
+from rescheduler.migration.steps.protection import Protect, Unprotect
+from rescheduler.migration.steps.rebuild import AwaitRebuilt, AwaitRebuiltReady, MarkRebuilt, Restore
+from rescheduler.migration.steps.remove import AwaitRemoved, Remove
 from rescheduler.model.migration import Migration, Phase, Progress, Reference
 from rescheduler.model.plan import Method
+from rescheduler.model.time import format_duration
+
+WAITS = "waits for approval"
+"""How the message of one that waits for it begins."""
+
+
+def wanting(migration: Migration, members: Sequence[Migration]) -> str:
+    """What people are told of a pending migration that may not begin without approval; empty when it may."""
+    if migration.progress.phase is not Phase.PENDING or not migration.order.needs_approval:
+        return ""
+    if migration.awaits_approval:
+        return f"{WAITS}: rescheduler approve {_address(migration)}"
+    other = next((each for each in members if each.awaits_approval), None)
+    if other is None:
+        return ""
+    return f"{WAITS} of {other.full_name}, which belongs to it: rescheduler approve {_address(other)}"
+
+
+def hopeless(migration: Migration, members: Sequence[Migration], now: float, timeout: float) -> str:
+    """Why a pending migration that needs approval is given up; empty while it is not."""
+    order, created = migration.order, migration.created
+    if not order.needs_approval or migration.progress.phase is not Phase.PENDING:
+        return ""
+    if migration.rejected_by:
+        return f"rejected by {migration.rejected_by}"
+    if lost := next((each for each in members if each.progress.phase is Phase.FAILED), None):
+        return f"{lost.full_name}, which belongs to it, was given up: {lost.progress.message}"
+    waited = now - max(created if created is not None else now, migration.progress.retry_at or 0.0)
+    if len(members) < order.members - 1 and waited > ALL_STORED:
+        return "a move that belongs to it was never stored, or has been deleted"
+    if wanting(migration, members) and waited > timeout:
+        return f"nobody approved of it within {format_duration(timeout)} (approvalTimeout)"
+    return ""
+
+
+def _address(migration: Migration) -> str:
+    """By what `rescheduler approve` finds it."""
+    return migration.order.plan or migration.full_name
+
 
 ROLL_BACK = "RollBack"
 _UNAPPROVED = 30.0  # seconds between looks at one that waits for approval, which is heard of when it comes

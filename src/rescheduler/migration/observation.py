@@ -6,13 +6,13 @@ below are the few questions that several steps ask.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum, StrEnum, auto
 
 from rescheduler.migration.commands import Json
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.migration import Migration
 
 
@@ -110,7 +110,7 @@ class Scene:
     def copy(self) -> Json | None:
         """The replacement that we made, if it is there."""
         for pod in self.seen.marked:
-            if marks.ORIGINAL_POD in notes_of(pod) and pod["metadata"]["uid"] != self.migration.progress.uid:
+            if labels.ORIGINAL_POD in notes_of(pod) and pod["metadata"]["uid"] != self.migration.progress.uid:
                 return pod
         return None
 
@@ -178,3 +178,105 @@ def controller_of(body: Json) -> Json | None:
     """The owner reference of whoever manages an object."""
     owners: list[Json] = body["metadata"].get("ownerReferences") or []
     return next((owner for owner in owners if owner.get("controller")), None)
+
+
+_STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
+
+
+def unfit_target(scene: Scene) -> str:
+    """Why the target cannot take a pod now; where it fits otherwise is the scheduler's to say."""
+    name, node = scene.migration.progress.target, scene.seen.target
+    if not name:
+        return ""
+    if node is None:
+        return f"node {name} is gone"
+    if is_leaving(node):
+        return f"node {name} is being deleted"
+    if labels_of(node).get(labels.MAINTENANCE) == "true":
+        return f"node {name} is under maintenance"
+    if node["spec"].get("unschedulable"):
+        return f"node {name} is cordoned"
+    if condition(node, "Ready").get("status", "True") != "True":
+        return f"node {name} is not Ready"
+    return ""
+
+
+def _ails(scene: Scene) -> bool:
+    """Whether the original is not Ready because a container of it crashes or cannot start."""
+    original = scene.original
+    if original is None or ready_for(original, scene.now) is not None:
+        return False
+    status = original.get("status", {})
+    found = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    states = [each.get("state") or {} for each in found]
+    waits = {state["waiting"].get("reason", "") for state in states if state.get("waiting")} - _STARTING
+    return bool(waits) or any((state.get("terminated") or {}).get("exitCode") for state in states)
+
+
+def unready_fellow(scene: Scene) -> str:
+    """Which other pod of the StatefulSet keeps this one from going: they go one at a time.
+
+    One that crashes may always go: it serves nobody, and the others may wait for it.
+    """
+    controller = scene.seen.controller
+    if controller is None or controller["kind"] != "StatefulSet" or _ails(scene):
+        return ""
+    title, wanted = f"StatefulSet {controller['metadata']['name']}", controller["spec"].get("replicas", 1)
+    if len(scene.seen.siblings) < wanted:
+        return f"{title} has {len(scene.seen.siblings)} pods and wants {wanted}"
+    original = scene.migration.progress.uid
+    others = (pod for pod in scene.seen.siblings if pod["metadata"]["uid"] != original)
+    waiting = sorted(pod["metadata"]["name"] for pod in others if ready_for(pod, scene.now) is None)
+    return f"{title}: {waiting[0]} is not Ready, and its pods go one at a time" if waiting else ""
+
+
+def contradicting(scene: Scene) -> str:
+    """That several budgets select the pod: Kubernetes then evicts it never, whatever they allow."""
+    if len(scene.seen.budgets) <= 1:
+        return ""
+    names = ", ".join(sorted(each["metadata"]["name"] for each in scene.seen.budgets))
+    return f"budgets {names} all select it, so Kubernetes evicts it never"
+
+
+def forbidding(scene: Scene, budgets: Iterable[Json], spare: int = 0) -> str:
+    """Which budget does not let the original go now; empty when none does."""
+    original = scene.original
+    if original is None or has_ended(original):
+        return ""
+    healthy = ready_for(original, scene.now) is not None
+    for budget in budgets:
+        others = scene.seen.unadopted.get(budget["metadata"]["uid"], 0)
+        if not (_allows(budget, spare, others) or (not healthy and _allows_unhealthy(budget))):
+            return f"budget {budget['metadata']['name']} allows no disruption now"
+    return ""
+
+
+def falling_short(scene: Scene) -> str:
+    """Which budget would have too few healthy pods without the original; empty when none would.
+
+    The copy has its share in it: where nobody else is disturbed, it makes up for the original. A budget that its
+    controller cannot reckon counts nobody, and says nothing.
+    """
+    for budget in scene.seen.budgets:
+        status = budget.get("status", {})
+        reckoned = condition(budget, "DisruptionAllowed").get("reason") != "SyncFailed"
+        spare = status.get("currentHealthy", 0) - status.get("desiredHealthy", 0)
+        # An eviction takes from what is allowed at once; the healthy are counted anew a moment later.
+        if reckoned and min(spare, status.get("disruptionsAllowed", spare)) < 1:
+            return f"budget {budget['metadata']['name']} would have too few healthy pods without the original"
+    return ""
+
+
+def _allows(budget: Json, spare: int, others: int) -> bool:
+    status = budget.get("status", {})
+    if status.get("disruptionsAllowed", 0) - others >= 1:
+        return True
+    return bool(spare and status.get("currentHealthy", 0) - others + spare > status.get("desiredHealthy", 0))
+
+
+def _allows_unhealthy(budget: Json) -> bool:
+    """A pod that is not Ready counts for nothing, so it may go while enough others are healthy, or always."""
+    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget.get("status", {})
+    return bool(0 < status.get("desiredHealthy", 0) <= status.get("currentHealthy", 0))

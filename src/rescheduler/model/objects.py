@@ -8,11 +8,12 @@ would otherwise be walked by every collection.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
 
-from rescheduler.model import costs, marks
+from rescheduler.model import labels
 from rescheduler.model.selector import Labels, Selector
 from rescheduler.model.shape import NodeTerm, Requests, Shape, Taint
 
@@ -40,17 +41,17 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     @property
     def control_plane(self) -> bool:
         """Whether it runs the control plane: never a target."""
-        return any(role in self.labels for role in marks.CONTROL_PLANE_ROLES)
+        return any(role in self.labels for role in labels.CONTROL_PLANE_ROLES)
 
     @property
     def maintenance(self) -> bool:
         """Whether an operator wants it empty."""
-        return self.labels.get(marks.MAINTENANCE) == "true"
+        return self.labels.get(labels.MAINTENANCE) == "true"
 
     @property
     def kept(self) -> str:
         """The mark that says that it is to stay, even if it could be emptied; empty when none does."""
-        for mark in (marks.SCALE_DOWN_DISABLED, marks.DO_NOT_DISRUPT):
+        for mark in (labels.SCALE_DOWN_DISABLED, labels.DO_NOT_DISRUPT):
             if self.annotations.get(mark) == "true":
                 return mark
         return ""
@@ -141,7 +142,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, eq=False):
     @property
     def rank(self) -> int:
         """Its priority, then its eviction cost, as one number: who has the lower one is moved first."""
-        return costs.rank(self.priority, self.annotations)
+        return labels.rank(self.priority, self.annotations)
 
     @property
     def finished(self) -> bool:
@@ -161,9 +162,9 @@ class Pod(msgspec.Struct, frozen=True, gc=False, eq=False):
     @property
     def static(self) -> bool:
         """Whether a kubelet runs it from a file: the API server only shows a mirror of it."""
-        source = self.annotations.get(marks.STATIC_SOURCE, "api")
+        source = self.annotations.get(labels.STATIC_SOURCE, "api")
         return (
-            marks.MIRROR in self.annotations or source != "api" or (self.owner is not None and self.owner[0] == "Node")
+            labels.MIRROR in self.annotations or source != "api" or (self.owner is not None and self.owner[0] == "Node")
         )
 
 
@@ -264,3 +265,33 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     name: str
     usage: Requests = ()
     timestamp: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a workload's spec wants, and how far its controller has come."""
+
+    kind: str
+    observed: bool = True
+    """Whether its controller has seen the newest of it."""
+    wanted: int = 1
+    replicas: int | None = 0
+    """How many there are; none is not said by a Deployment, and what a StatefulSet does not say is not known."""
+    updated: int = 0
+    kept: int | None = 0
+    """Of a StatefulSet: how many pods stay as they are (its partition); None where only people replace pods."""
+    revised: bool = False
+    """Of a StatefulSet: whether there is a newer revision than the one that all pods have had."""
+
+    def __str__(self) -> str:
+        """What is going on, after the workload's name; empty when nothing is."""
+        if not self.observed:
+            return "has changes that its controller has not seen yet"
+        if self.kind == "Deployment":
+            lags = self.updated != (self.replicas or 0) or (self.replicas or 0) != self.wanted
+        elif self.kind == "StatefulSet":
+            lags = self.revised and self.kept is not None and self.updated < self.wanted - self.kept
+            lags = lags or (self.replicas is not None and self.replicas != self.wanted)
+        else:
+            return ""  # a ReplicaSet's template is its Deployment's, which tells more
+        return "is being rolled out or scaled" if lags else ""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rescheduler.model.instant import LAST, format_instant
 from rescheduler.model.migration import Migration, OutcomeVerdict
 from rescheduler.model.policy import Policy
+from rescheduler.model.time import LAST, format_instant
 
 _DOUBLINGS = 60  # far beyond every rest that a configuration can mean, and a float still holds it
 

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rescheduler.model import marks
+from rescheduler.model import labels as marks
 from rescheduler.model.objects import Pod
 from rescheduler.model.selector import Labels
 from rescheduler.model.shape import Requests, Shape

@@ -1,23 +1,118 @@
-"""One cycle: from a snapshot to a plan that lasts.
+"""The cluster as it will be when the migrations under way have ended: what a new plan is made on.
 
-Strategies are greedy and a pod moves once a plan, so now and then the next cycle would move a pod on, or back. Such
-cycles are planned here and now, in a rehearsal in which pods may move again; the plan then goes straight to where the
-rehearsal ended, and the next cycle has nothing to undo. Mostly the rehearsal changes nothing.
+Between two cycles moves are half done: an original still weighs on its node while its copy weighs on the target. A plan
+made on that would move the same load twice. So originals are put where they are going, and neither they nor pods whose
+migration failed a short while ago are planned again. What completed ones came to is remembered (`planning.outcomes`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
+import msgspec
 import numpy as np
 
-from rescheduler.model.plan import Plan
+from rescheduler.model import labels
+from rescheduler.model.migration import PLANNED_ANEW, Migration, Phase
+from rescheduler.model.objects import Pod
+from rescheduler.model.plan import Method, Plan
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.api import Proposal, Strategy
+from rescheduler.planning.outcomes import remembering
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.settings import Settings
-from rescheduler.planning.strategy import Proposal, Strategy
+
+_Key = tuple[str, str]
+
+
+def as_settled(snapshot: ClusterSnapshot, migrations: Iterable[Migration], rest: float) -> ClusterSnapshot:
+    """The snapshot with migrations under way carried out; failed ones are left in peace for `rest` seconds."""
+    known = list(migrations)
+    snapshot = remembering(snapshot, known)
+    spoken_for: dict[_Key, str] = {}
+    going: dict[_Key, Migration] = {}
+    for each in known:
+        key = (each.namespace, each.order.pod)
+        if not each.progress.over:
+            if key in going and going[key].progress.phase is Phase.IN_PROGRESS:
+                continue  # a second order of the same pod waits for it
+            going[key] = each
+            spoken_for[key] = f"migration {each.name} is {each.progress.phase.value}"
+        elif each.progress.phase is Phase.FAILED and key not in going and _lately(each, snapshot.taken_at, rest):
+            spoken_for.setdefault(key, f"migration {each.name} failed: {each.progress.message}")
+    if not spoken_for:
+        return snapshot
+    pods = snapshot.pods
+    if going:
+        nodes, copies = frozenset(node.name for node in snapshot.nodes), _replacements(going.values())
+        there = {key: pod for pod in pods if (key := (pod.namespace, pod.name)) in copies and _weighs(pod, nodes)}
+        spare = _spare_placeholders(pods, going, there)
+        pods = tuple(
+            moved
+            for pod in pods
+            if (pod.namespace, pod.name) not in spare and (moved := _moved(pod, going, there, nodes)) is not None
+        )
+    return replace(snapshot, pods=pods, spoken_for=spoken_for)
+
+
+def _moved(pod: Pod, going: dict[_Key, Migration], there: dict[_Key, Pod], nodes: frozenset[str]) -> Pod | None:
+    """The pod as it will be: on its target, going, or gone because its replacement is there already."""
+    migration = going.get((pod.namespace, pod.name))
+    if migration is None:
+        return pod
+    progress, order = migration.progress, migration.order
+    if (progress.uid or order.uid or pod.uid) != pod.uid:
+        return pod
+    copy = there.get((pod.namespace, progress.replacement.name)) if progress.replacement is not None else None
+    if copy is not None and copy.uid != pod.uid:
+        return None
+    if (progress.method or order.method) is Method.REMOVE:
+        return msgspec.structs.replace(pod, deleting=True)
+    target = progress.target or order.target
+    return msgspec.structs.replace(pod, node=target) if target in nodes and pod.node else pod
+
+
+def _spare_placeholders(pods: Iterable[Pod], going: dict[_Key, Migration], there: dict[_Key, Pod]) -> frozenset[_Key]:
+    """Pods that only hold room for another, which counts at the target itself."""
+    held = [pod for pod in pods if labels.PLACEHOLDER in pod.labels]
+    if not held:
+        return frozenset()
+    originals = {key: pod for pod in pods if (key := (pod.namespace, pod.name)) in going}
+    standing = {(each.namespace, each.name) for key, each in going.items() if _stands(each, originals.get(key), there)}
+    return frozenset(
+        (pod.namespace, pod.name) for pod in held if (pod.namespace, pod.labels[labels.PLACEHOLDER]) in standing
+    )
+
+
+def _stands(migration: Migration, original: Pod | None, there: dict[_Key, Pod]) -> bool:
+    """Whether the original is still there, or its replacement is already."""
+    known = migration.progress.replacement
+    if known is not None and (migration.namespace, known.name) in there:
+        return True
+    return original is not None and (migration.progress.uid or original.uid) == original.uid and bool(original.node)
+
+
+def _replacements(migrations: Iterable[Migration]) -> frozenset[_Key]:
+    """Namespaces and names of the pods that take over."""
+    found = ((each.namespace, each.progress.replacement) for each in migrations)
+    return frozenset((namespace, copy.name) for namespace, copy in found if copy is not None)
+
+
+def _weighs(copy: Pod, nodes: frozenset[str]) -> bool:
+    """Whether a copy counts on a node already, and will stay: else the original still stands for it."""
+    return (copy.node or copy.nominated) in nodes and not copy.finished and not copy.deleting
+
+
+def _lately(migration: Migration, now: float | None, rest: float) -> bool:
+    finished, order = migration.progress.finished, migration.order
+    waited = order.needs_approval or migration.progress.message.endswith(PLANNED_ANEW)
+    if waited and not migration.progress.attempts and not migration.rejected_by:
+        return False  # it only waited, for people or for its turn: nothing speaks against the pod
+    return now is not None and finished is not None and now - finished < rest
+
 
 # How many cycles are planned ahead to see whether the plan lasts.
 _AHEAD = 4

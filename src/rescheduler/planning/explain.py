@@ -12,17 +12,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rescheduler.model.costs import EvictionCost, eviction_cost
+from rescheduler.model.labels import EvictionCost, eviction_cost
 from rescheduler.model.objects import Pod
 from rescheduler.model.outcome import MUST_BE, Memory, Rest
-from rescheduler.model.plan import Method, Move, NodeLoad, Plan, Rejection
+from rescheduler.model.plan import API_VERSION, Method, Move, NodeLoad, Plan, Rejection, plan_document
 from rescheduler.model.policy import Utilization
 from rescheduler.model.shape import Requests
-from rescheduler.planning.budgets import Budgets
+from rescheduler.model.time import format_instant
+from rescheduler.planning.budgets import Budgets, Disruption, Hours
 from rescheduler.planning.columns import Floats, Ints
-from rescheduler.planning.disruption import Disruption
-from rescheduler.planning.guards import objections
-from rescheduler.planning.hours import Hours
+from rescheduler.planning.guards.builtin import objections
 from rescheduler.planning.planner import Planner
 
 _FREE = re.compile(r", [^,()]* free\)")
@@ -300,3 +299,88 @@ def _over(planner: Planner, use: Floats, node: int) -> str:
     limits = planner.levels.percent[:, node].tolist()
     over = [f"{name} ({limit:.4g}%)" for name, limit, at in zip(fields, limits, use, strict=True) if at > limit]
     return f"over {' and '.join(over) or 'a threshold'} afterwards; only moves that must be made go that far"
+
+
+def explanation_document(explained: Explanation, plan: Plan) -> dict[str, object]:
+    """Everything, as plain values."""
+    written = plan_document(plan)
+    key = (explained.namespace, explained.pod)
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Explanation",
+        "namespace": explained.namespace,
+        "pod": explained.pod,
+        "node": explained.node,
+        "workload": explained.workload,
+        "priority": explained.priority,
+        "requests": {name: amount_text(name, number) for name, number in explained.requests},
+        "outcome": explained.outcome.value,
+        "why": explained.why,
+        "move": next((m for m in written["moves"] if (m["namespace"], m["pod"]) == key), None),
+        "rejection": next((r for r in written["rejections"] if (r["namespace"], r["pod"]) == key), None),
+        "objections": [{"guard": guard, "reason": reason} for guard, reason in explained.objections],
+        "method": explained.method.value,
+        "notHandoff": explained.not_handoff,
+        "strategies": list(explained.strategies),
+        "refusals": [
+            {"predicate": refusal.predicate, "reason": refusal.reason, "nodes": list(refusal.nodes)}
+            for refusal in explained.refusals
+        ],
+        "nodes": [
+            {
+                "node": outlook.node,
+                "feasible": not outlook.predicate,
+                "predicate": outlook.predicate,
+                "reason": outlook.reason,
+                "cpu": outlook.cpu,
+                "memory": outlook.memory,
+            }
+            for outlook in explained.outlooks
+        ],
+        "pastMoves": _past_moves(explained.memory),
+        "rest": _rest_document(explained.rest),
+        "warnings": written["warnings"],
+        "pool": explained.pool,
+        "utilization": explained.utilization.value,
+        "usage": None
+        if explained.usage is None
+        else {name: amount_text(name, number) for name, number in explained.usage},
+        "evictionCost": None
+        if explained.eviction_cost is None
+        else {"cost": explained.eviction_cost.number, "annotation": explained.eviction_cost.mark},
+    }
+
+
+def _past_moves(memory: Memory | None) -> list[dict[str, object]]:
+    return [
+        {
+            "migration": move.migration,
+            "pod": move.pod,
+            "from": move.source,
+            "to": move.target,
+            "strategy": move.strategy,
+            "finished": format_instant(move.finished),
+            "predicted": move.predicted,
+            "realised": move.realised,
+            "verdict": move.verdict.value if move.verdict is not None else "",
+            "counts": move.counts,
+        }
+        for move in (memory.moves if memory is not None else ())
+    ]
+
+
+def _rest_document(rest: Rest | None) -> dict[str, object] | None:
+    if rest is None:
+        return None
+    return {"bad": rest.bad, "until": format_instant(rest.until), "why": rest.why}
+
+
+def amount_text(resource: str, number: int) -> str:
+    """A quantity as people write it."""
+    if resource == "cpu":
+        return f"{number}m" if number % 1000 else str(number // 1000)
+    if resource == "memory" or resource.startswith(("hugepages-", "ephemeral-storage")):
+        for unit, size in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
+            if number and number % size == 0:
+                return f"{number // size}{unit}"
+    return str(number)

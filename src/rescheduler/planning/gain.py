@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from rescheduler.model.objects import Pod
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.levels import counted
-from rescheduler.planning.measure import Amounts, Measure
+from rescheduler.planning.load import Amounts, Measure
+from rescheduler.planning.thresholds import counted
 
 
 @dataclass(frozen=True, slots=True)

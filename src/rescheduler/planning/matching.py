@@ -7,14 +7,14 @@ has thousands of selectors, and a plan touches few of them.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import cached_property
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from rescheduler.model.selector import Labels, Operator, Selector
-from rescheduler.model.shape import PodTerm
+from rescheduler.model.shape import PodTerm, Shape
 from rescheduler.planning.columns import Columns, Indexes, Mask
 from rescheduler.planning.whatif import WhatIf
 
@@ -199,3 +199,57 @@ class RuleIndex(Generic[Rule]):
             if all(self._matching.means(one, namespace, labels) for one in subjects)
         ]
         return list(dict.fromkeys(found))
+
+
+Pair = tuple[int, int]
+"""Shape number, group number."""
+
+
+class Carrier(NamedTuple):
+    """All pods of one shape and one group."""
+
+    pair: Pair
+    shape: Shape
+    namespace: str
+    labels: Labels
+    pods: Indexes
+
+
+def carriers(columns: Columns, carries: Callable[[Shape], bool]) -> Iterator[Carrier]:
+    """The pods whose shape carries something, by shape and group, in the snapshot's order."""
+    wanted = np.array([carries(shape) for shape in columns.shapes], np.bool_)
+    if not wanted.any():
+        return
+    pods: Indexes = np.flatnonzero(wanted[columns.pod_shape]).astype(np.int32)
+    pairs = columns.pod_shape[pods].astype(np.int64) * len(columns.groups) + columns.pod_group[pods]
+    order = np.argsort(pairs, kind="stable")
+    starts = np.flatnonzero(np.diff(pairs[order], prepend=-1))
+    for members in np.split(pods[order], starts[1:]):
+        first = int(members[0])
+        pair = (int(columns.pod_shape[first]), int(columns.pod_group[first]))
+        yield Carrier(pair, columns.shapes[pair[0]], *columns.groups[pair[1]], members)
+
+
+class CarrierCounts:
+    """Counts of carriers by domain; a listener of the what-if."""
+
+    def __init__(self, whatif: WhatIf) -> None:
+        self._columns = whatif.columns
+        self._whatif = whatif
+        self._by_pair: dict[Pair, list[DomainCounts]] = {}
+        whatif.count(self)
+
+    def changed(self, pod: int, node: int, delta: int) -> None:
+        """Follow a change of the what-if."""
+        pair = (int(self._columns.pod_shape[pod]), int(self._columns.pod_group[pod]))
+        for counts in self._by_pair.get(pair, ()):
+            counts.changed(node, delta)
+
+    def follows(self, shape: int, group: int) -> bool:
+        """Whether pods of this shape and this group are carriers."""
+        return (shape, group) in self._by_pair
+
+    def count(self, carrier: Carrier, counts: DomainCounts) -> None:
+        """Let these counts follow these pods too."""
+        counts.add(self._whatif.at[carrier.pods])
+        self._by_pair.setdefault(carrier.pair, []).append(counts)

@@ -1,43 +1,100 @@
-"""The planner: asks strategies for proposals, and alone decides what becomes of them.
-
-It checks guards, method, budgets and feasibility of each, lays what it takes into the what-if, and answers the
-strategy, so that the next proposal is made and judged in the world that would then be. A plan is therefore feasible
-move by move, in its order. Nothing here acts, waits or reads a clock: the same snapshot and policy give the same plan.
-"""
+"""What the input doesn't say, and which check is weaker for it; and what it says in a way that cannot be understood."""
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rescheduler.model.labels import LEAST, MOST, unclear_costs
 from rescheduler.model.objects import Pod
 from rescheduler.model.outcome import MUST_BE
 from rescheduler.model.plan import Method, Move, Plan, Rejection
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning import warnings
-from rescheduler.planning.budgets import Budgets
+from rescheduler.planning.api import Decision, Proposal, Strategy, Wish
+from rescheduler.planning.budgets import FIELD, GUARD, Budgets, Disruption, Hours
 from rescheduler.planning.columns import Columns, Floats, Mask
-from rescheduler.planning.disruption import Disruption
 from rescheduler.planning.feasibility import Feasibility
 from rescheduler.planning.gain import Side, gain
-from rescheduler.planning.groups import Groups
-from rescheduler.planning.guards import Context, first_objection, objection_to_removal
-from rescheduler.planning.hours import FIELD, GUARD, Hours
-from rescheduler.planning.levels import Levels, counted
+from rescheduler.planning.guards.base import Context
+from rescheduler.planning.guards.builtin import first_objection, objection_to_removal
 from rescheduler.planning.load import Load
-from rescheduler.planning.methods import Methods
-from rescheduler.planning.picture import picture
-from rescheduler.planning.ranking import Ranking
 from rescheduler.planning.settings import Settings
-from rescheduler.planning.strategy import Decision, Proposal, Strategy, Wish
-from rescheduler.planning.targets import Targets, laid_in
-from rescheduler.planning.view import Ground, View
+from rescheduler.planning.targets import Ranking, Targets, laid_in
+from rescheduler.planning.thresholds import Levels, counted, picture
+from rescheduler.planning.view import Ground, Groups, View
 from rescheduler.planning.whatif import WhatIf
-from rescheduler.planning.workloads import Workloads
+from rescheduler.planning.workloads import Methods, Workloads
+
+_NAMED = 3  # pods of one template mostly have the same mistake
+
+
+def about(snapshot: ClusterSnapshot, columns: Columns) -> list[str]:
+    """One sentence for each kind that is missing and would have been looked at, and for each mark that says nothing."""
+    found: list[str] = []
+    if "PodDisruptionBudget" not in snapshot.kinds:
+        found.append("the input has no PodDisruptionBudget: if the cluster has any, their headroom is not checked")
+    owners = {owner.kind for owner in {id(pod.owner): pod.owner for pod in snapshot.pods}.values() if owner is not None}
+    uncounted = sorted(owners & {"ReplicaSet", "StatefulSet"} - snapshot.kinds)
+    found.extend(f"the input has no {kind}s: replicas are counted by their pods" for kind in uncounted)
+    if "ReplicaSet" in owners and "Deployment" not in snapshot.kinds:
+        found.append("the input has no Deployments: the strategy Recreate is not seen")
+    by_namespace = [
+        term
+        for shape in columns.shapes
+        for term in (*shape.affinity, *shape.anti_affinity)
+        if term.namespace_selector is not None and term.namespace_selector.requirements
+    ]
+    if by_namespace and "Namespace" not in snapshot.kinds:
+        found.append("the input has no Namespaces: namespace selectors see only the names of namespaces")
+    claiming = any(shape.claims for shape in columns.shapes)
+    for kind, check in (
+        ("StorageClass", "unbound claims keep their pods where they are"),
+        ("CSINode", "attach limits of volumes are not checked"),
+    ):
+        if claiming and kind not in snapshot.kinds:
+            found.append(f"the input has no {kind}s: {check}")
+    if snapshot.taken_at is None and bool(np.any(columns.pod_at >= 0)):
+        found.append("the input does not say when it was taken: minPodAge and coolDown are not checked (give --now)")
+    return found + _unclear_costs(snapshot)
+
+
+def unknown_resources(snapshot: ClusterSnapshot, policy: Policy) -> Iterator[str]:
+    """One sentence for each resource that has a threshold and that no node has: mostly its name is wrong."""
+    had = {name for node in snapshot.nodes for name, _ in node.allocatable}
+    told: set[str] = set()
+    for field, name in _with_thresholds(policy):
+        if name not in had and name not in told:
+            told.add(name)
+            near = difflib.get_close_matches(name, had, n=1)
+            meant = f", did you mean {near[0]}?" if near else ": it is not heeded"
+            yield f"{field} names {name}, which no node has{meant}"
+
+
+def _with_thresholds(policy: Policy) -> Iterator[tuple[str, str]]:
+    """Field and resource, CPU and memory aside; what a pool has from the top is told of the top."""
+    yield from (("thresholds", name) for name, _ in policy.thresholds.others)
+    for pool in policy.pools:
+        yield from ((f"thresholds of pool {pool.name}", name) for name, _ in pool.thresholds.others)
+
+
+def _unclear_costs(snapshot: ClusterSnapshot) -> list[str]:
+    wrong: dict[str, list[str]] = {}
+    for pod in snapshot.pods:
+        if pod.annotations:
+            for mark, text in unclear_costs(pod.annotations):
+                wrong.setdefault(mark, []).append(f"{pod.full_name} ({text[:40]!r})")
+    return [
+        f"annotation {mark} is ignored, because it is not a whole number from {LEAST} to {MOST}: "
+        + ", ".join(pods[:_NAMED])
+        + (f" and {len(pods) - _NAMED} more" if len(pods) > _NAMED else "")
+        for mark, pods in sorted(wrong.items())
+    ]
+
 
 _NOWHERE = -1
 
@@ -136,8 +193,8 @@ class Planner:
     def outcome(self) -> Plan:
         """What has been decided so far."""
         rejections = [rejection for pod, rejection in self.rejections.items() if pod not in self.reasons]
-        unknown = warnings.unknown_resources(self.snapshot, self.policy)
-        said = (*self.snapshot.warnings, *warnings.about(self.snapshot, self.columns), *self.load.warnings(), *unknown)
+        unknown = unknown_resources(self.snapshot, self.policy)
+        said = (*self.snapshot.warnings, *about(self.snapshot, self.columns), *self.load.warnings(), *unknown)
         return Plan(
             moves=tuple(self._moves),
             rejections=tuple(sorted(rejections, key=lambda r: (r.namespace, r.pod))),

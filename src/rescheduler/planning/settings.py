@@ -21,9 +21,9 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from rescheduler.model.duration import format_duration, parse_duration
 from rescheduler.model.policy import Thresholds
 from rescheduler.model.selector import SelectorError, parse_selector
+from rescheduler.model.time import format_duration, parse_duration
 
 
 class Misfit(NamedTuple):

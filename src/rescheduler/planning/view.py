@@ -1,8 +1,7 @@
-"""What a strategy sees: the cluster as it would be with the moves accepted so far.
+"""Which pods are on a node because they were placed there, and not because they belong to it.
 
-Utilisation is in per cent of allocatable, by requests or by measured use, in the resources that count. Everything is by
-position: resource 0..R-1, node 0..N-1, pod 0..P-1, nodes and pods in the snapshot's order. A view is of one node pool,
-or of all nodes: `scope`.
+DaemonSet and static pods come and go with their node: a node that bears nothing else is vacant, and an autoscaler takes
+it away. The view makes one when a strategy asks for it; it follows the what-if from then on.
 """
 
 from __future__ import annotations
@@ -17,15 +16,99 @@ from numpy.typing import NDArray
 
 from rescheduler.model.objects import Node, Pod
 from rescheduler.model.plan import Method
+from rescheduler.model.selector import Labels
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.columns import Columns, Floats, Indexes, Ints, Mask
 from rescheduler.planning.feasibility import Feasibility
-from rescheduler.planning.groups import Groups
-from rescheduler.planning.levels import Levels
 from rescheduler.planning.load import Load
-from rescheduler.planning.residents import Residents
+from rescheduler.planning.thresholds import Levels
 from rescheduler.planning.whatif import WhatIf
 from rescheduler.planning.workloads import Workloads
+
+_OF_THEIR_NODE = ("DaemonSet", "Node")
+
+
+class Residents:
+    """Counts of the pods that were placed, by node; a listener of the what-if."""
+
+    def __init__(self, whatif: WhatIf) -> None:
+        self._whatif = whatif
+        pods = whatif.columns.pods
+        self.placed: Mask = ~np.fromiter((_belongs(pod) for pod in pods), np.bool_, len(pods))
+        """[P]: pods that do not belong to their node."""
+        self.first: Ints = self._counted(whatif.columns.pod_at)
+        """[N]: how many there were before any move."""
+        self.counts: Ints = self._counted(whatif.at)
+        """[N]: how many pods would have to go for the node to be vacant."""
+        whatif.listen(self)
+
+    def _counted(self, at: Indexes) -> Ints:
+        here = at[self.placed & (at >= 0)]
+        return np.bincount(here, minlength=len(self._whatif.columns.nodes)).astype(np.int64)
+
+    def changed(self, pod: int, node: int, delta: int) -> None:
+        """Follow a change of the what-if."""
+        if self.placed[pod]:
+            self.counts[node] += delta
+
+    def on(self, node: int) -> list[int]:
+        """The pods that would have to go."""
+        return [pod for pod in self._whatif.pods_on(node) if self.placed[pod]]
+
+
+def _belongs(pod: Pod) -> bool:
+    """Whether the pod's place is its node, whatever happens."""
+    of_its_node = pod.owner is not None and pod.owner[0] in _OF_THEIR_NODE
+    return of_its_node or (bool(pod.annotations) and pod.static)
+
+
+_Key = tuple[str, str, str]
+"""Namespace, label, value."""
+
+
+class Groups:
+    """Looks up the groups of pods."""
+
+    def __init__(self, columns: Columns, labels: Sequence[str]) -> None:
+        self._columns = columns
+        self._labels = labels
+
+    def name(self, pod: int) -> str:
+        """What the pod's group is called; empty when it is in none."""
+        key = self._by_group[self._columns.pod_group[pod]] if self._grouped else None
+        return key[2] if key is not None else ""
+
+    def members(self, pod: int) -> tuple[int, ...]:
+        """The pods of the pod's group that are on nodes, itself among them; none when it is in no group.
+
+        One that is still expected on a node, or has ended, has no place to be moved from: it neither moves nor holds.
+        """
+        key = self._by_group[self._columns.pod_group[pod]] if self._grouped else None
+        return self._members.get(key, ()) if key is not None else ()
+
+    @cached_property
+    def _grouped(self) -> bool:
+        return any(key is not None for key in self._by_group)
+
+    @cached_property
+    def _by_group(self) -> list[_Key | None]:
+        return [self._key(namespace, labels) for namespace, labels in self._columns.groups]
+
+    def _key(self, namespace: str, labels: Labels) -> _Key | None:
+        return next(((namespace, label, labels[label]) for label in self._labels if labels.get(label)), None)
+
+    @cached_property
+    def _members(self) -> dict[_Key, tuple[int, ...]]:
+        found: dict[_Key, list[int]] = {}
+        for group, key in enumerate(self._by_group):
+            if key is not None:
+                pods: list[int] = self._columns.pods_of_group(group).tolist()
+                found.setdefault(key, []).extend(pod for pod in pods if self._is_placed(pod))
+        return {key: tuple(sorted(pods)) for key, pods in found.items()}
+
+    def _is_placed(self, pod: int) -> bool:
+        return bool(self._columns.pod_at[pod] >= 0) and bool(self._columns.pods[pod].node)
+
 
 CPU, MEMORY = 0, 1
 _HARD = frozenset({"NodeAffinity", "TaintToleration", "PodAntiAffinity", "PodAffinity", "PodTopologySpread"})

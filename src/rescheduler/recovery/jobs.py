@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from rescheduler.migration.commands import Json
 from rescheduler.migration.observation import condition, has_ended, is_leaving, notes_of
-from rescheduler.recovery.failures import statuses
+from rescheduler.recovery.model import statuses
 
 INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 TRACKING = "batch.kubernetes.io/job-tracking"

@@ -7,13 +7,19 @@ pod, a DaemonSet for each node, everybody else a single one.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from rescheduler.model.instant import InstantError, format_instant, parse_instant
+from rescheduler.migration.commands import Json
+from rescheduler.migration.observation import controller_of, labels_of, notes_of
+from rescheduler.model import labels
+from rescheduler.model.time import InstantError, format_instant, parse_instant
+from rescheduler.recovery.model import Case
 
 WHOLE = ""
 """The entry of a workload whose pods are all alike."""
@@ -170,3 +176,165 @@ def _body(entry: Entry) -> dict[str, Any]:
         "avoids": list(entry.avoids),
     }
     return {key: value for key, value in found.items() if value or key == "count"}
+
+
+REASON = "KseRescheduler"
+"""Why a node is avoided: a word that is no kind of failure a workload could cause itself."""
+_TIMES = "currentReschedulingTimes"
+_HOSTS = MappingProxyType(
+    {
+        "Deployment": "deployScheduledHosts",
+        "ReplicaSet": "rsScheduledHosts",
+        "StatefulSet": "podScheduledHosts",
+        "Job": "jobScheduledHosts",
+        "CronJob": "cjScheduledHosts",
+        "Pod": "podScheduledHosts",
+    }
+)
+
+
+_LONGEST_NAME = 253
+_NODE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+"""How Kubernetes lets nodes be called: a pod that avoids anything else would be refused."""
+
+
+class ForeignRecordError(ValueError):
+    """An annotation that is no record of kse-rescheduler; its text says where and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """What kse-rescheduler knew of pods that are alike."""
+
+    count: int
+    nodes: tuple[str, ...] = ()
+
+
+def key_of(kind: str) -> str:
+    """The annotation in which a workload of this kind has kse-rescheduler's record; empty if it has none."""
+    return labels.KSE_RECORDS.get(kind, "")
+
+
+def read_foreign(kind: str, text: str, ill: Collection[str]) -> dict[str, Foreign]:
+    """The record in an annotation, by the names of our entries; `ill` are the nodes where a DaemonSet's pods fail.
+
+    Of a DaemonSet it is one number for all nodes: it counts where pods fail now.
+    """
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ForeignRecordError(f"it is not JSON: {error}") from None
+    if kind == "DaemonSet":
+        count = _count(body, "")
+        return {node: Foreign(count) for node in sorted(ill)}
+    if not isinstance(body, dict):
+        raise ForeignRecordError("it is not a JSON object")
+    if kind == "StatefulSet":
+        return {str(pod): _foreign(each, kind, f"{pod}: ") for pod, each in body.items()}
+    return {WHOLE: _foreign(body, kind, "")}
+
+
+def taken_over(record: Record, foreign: Mapping[str, Foreign], now: float) -> dict[str, Entry]:
+    """Our record with theirs in it: the higher count, and the nodes of both."""
+    found = dict(record)
+    for name, each in foreign.items():
+        entry = found.get(name, EMPTY)
+        nodes = {node: Failure(now, REASON) for node in each.nodes} | dict(entry.nodes)
+        found[name] = replace(entry, count=max(entry.count, each.count), nodes=nodes)
+    return {name: entry for name, entry in found.items() if entry != EMPTY}
+
+
+def refuse_longer(record: Record, longest: int) -> None:
+    """An annotation that is too long would be refused again and again, and the workload never be looked after."""
+    if len(written(record)) > longest:
+        raise ForeignRecordError("with it our own record would be too long")
+
+
+def in_words(foreign: Mapping[str, Foreign]) -> str:
+    """What was taken over, for people."""
+    said = [
+        f"{f'{name}: ' if name else ''}{each.count} {'retry' if each.count == 1 else 'retries'}"
+        + (f", failed on {', '.join(each.nodes)}" if each.nodes else "")
+        for name, each in sorted(foreign.items())
+    ]
+    return "; ".join(said) or "no pod fails now"
+
+
+def _foreign(body: Any, kind: str, at: str) -> Foreign:
+    if not isinstance(body, dict):
+        raise ForeignRecordError(f"{at}it is not a JSON object")
+    field = _HOSTS[kind]
+    hosts = body.get(field) or []  # null where it has given up
+    if not isinstance(hosts, list) or not all(map(_is_node, hosts)):
+        raise ForeignRecordError(f"{at}{field}: it is not a list of nodes")
+    return Foreign(_count(body.get(_TIMES, 0), f"{at}{_TIMES}: "), tuple(sorted({*hosts})))
+
+
+def _is_node(host: Any) -> bool:
+    return isinstance(host, str) and len(host) <= _LONGEST_NAME and _NODE.fullmatch(host) is not None
+
+
+def _count(value: Any, at: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ForeignRecordError(f"{at}{value!r} is not a number of times")
+    return value
+
+
+_NUMBER = "deployment.kubernetes.io/revision"
+_HASH = "controller-revision-hash"
+
+
+def revision_of(pod: Json, case: Case) -> str:
+    """The name of a pod's template; empty where templates have none, or never change."""
+    match case.holder["kind"]:
+        case "Deployment" | "ReplicaSet":
+            return labels_of(pod).get(labels.TEMPLATE_HASH, "")
+        case "StatefulSet" | "DaemonSet":
+            return labels_of(pod).get(_HASH, "")
+        case "CronJob":
+            return _digest(case.holder)
+        case _:
+            return ""
+
+
+def is_outdated(pod: Json, case: Case) -> bool:
+    """Whether a pod belongs to an older ReplicaSet of a Deployment."""
+    newest, owner = _newest(case), controller_of(pod)
+    return newest is not None and owner is not None and owner.get("uid") != newest["metadata"]["uid"]
+
+
+def outdated(record: Record, case: Case) -> dict[str, str]:
+    """The entries that tell of another template than the one that is in use, with the name of the latter."""
+    used: dict[str, str] = {}
+    newest = _newest(case)
+    if newest is not None:
+        used = dict.fromkeys(record, labels_of(newest).get(labels.TEMPLATE_HASH, ""))
+    elif case.holder["kind"] == "CronJob":
+        used = dict.fromkeys(record, _digest(case.holder))
+    else:
+        for pod in case.pods:
+            name = slot(case.holder["kind"], pod["metadata"]["name"], pod["spec"].get("nodeName", ""))
+            used[name] = revision_of(pod, case)
+    return {
+        name: used[name]
+        for name, entry in record.items()
+        if entry.revision and used.get(name) and used[name] != entry.revision
+    }
+
+
+def _newest(case: Case) -> Json | None:
+    """The ReplicaSet that a Deployment's pods are being made by; None for other workloads."""
+    if case.holder["kind"] != "Deployment":
+        return None
+    return max(case.controllers, key=_age, default=None)
+
+
+def _age(replica_set: Json) -> tuple[int, str]:
+    number = notes_of(replica_set).get(_NUMBER, "")
+    return (int(number) if number.isdecimal() else 0, replica_set["metadata"].get("creationTimestamp") or "")
+
+
+def _digest(cron_job: Json) -> str:
+    """A CronJob's template has no name: it gets one from what it says."""
+    template = (cron_job.get("spec") or {}).get("jobTemplate") or {}
+    return hashlib.sha256(json.dumps(template, sort_keys=True).encode()).hexdigest()[:10]

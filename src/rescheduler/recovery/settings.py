@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+from rescheduler.migration.commands import Json
+from rescheduler.migration.observation import notes_of
+from rescheduler.model import labels
 
 FAILED_REASONS = (
     "Error",
@@ -42,3 +47,94 @@ class Settings:
     """A failure that is older says nothing about its node any more."""
     fault_nodes: int = 4
     """Pods that failed on so many nodes, and run nowhere, fail by their workload's own fault."""
+
+
+MOST = 1000
+_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+class RetriesError(ValueError):
+    """An annotation that gives no number of retries; its text says where, why, and what to write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """What somebody wants for each pod."""
+
+    each: int
+    warning: str = ""
+    """What people ought to know about how it is written."""
+
+
+def retries_of(pod: Json, controller: Json | None, holder: Json) -> Retries | None:
+    """What the nearest annotation says; None if there is none."""
+    copied = controller is not None and controller["kind"] == "ReplicaSet" and holder["kind"] == "Deployment"
+    asked = [pod, *([] if controller is None or copied else [controller]), holder]
+    return next((found for each in asked if (found := stated(each)) is not None), None)
+
+
+def stated(body: Json) -> Retries | None:
+    """What an object's own annotation says; None if it has none."""
+    notes = notes_of(body)
+    if labels.SCHEDULING_RETRIES in notes:
+        return Retries(_number(body, labels.SCHEDULING_RETRIES))
+    if labels.MISSPELT_RETRIES in notes:
+        number = _number(body, labels.MISSPELT_RETRIES)
+        where, wrong, right = _title(body), labels.MISSPELT_RETRIES, labels.SCHEDULING_RETRIES
+        return Retries(number, f'{where}: annotation {wrong} is taken for {right}; write {right}: "{number}"')
+    return None
+
+
+def total(each: int, holder: Json) -> int:
+    """How many retries one entry of the holder's record has, if every pod has so many."""
+    spec = holder.get("spec") or {}
+    match holder["kind"]:
+        case "Deployment" | "ReplicaSet":
+            return each * max(1, _or_one(spec.get("replicas")))
+        case "Job":
+            return each * max(1, _or_one(spec.get("parallelism")))
+        case "CronJob":
+            return each * max(1, _or_one(_of_jobs(spec).get("parallelism")))
+        case _:  # an entry is a single pod's, or that of a node where there is only one
+            return each
+
+
+def wanted(holder: Json) -> int:
+    """How many pods there should be now."""
+    spec, status = holder.get("spec") or {}, holder.get("status") or {}
+    match holder["kind"]:
+        case "Pod":
+            return 1
+        case "DaemonSet":
+            return int(status.get("desiredNumberScheduled") or 0)
+        case "Job":
+            parallelism, completions = _or_one(spec.get("parallelism")), spec.get("completions")
+            missing = parallelism if completions is None else completions - (status.get("succeeded") or 0)
+            return max(0, min(parallelism, missing))
+        case "CronJob":
+            return _or_one(_of_jobs(spec).get("parallelism"))
+        case _:
+            return _or_one(spec.get("replicas"))
+
+
+def _of_jobs(spec: Json) -> Json:
+    return (spec.get("jobTemplate") or {}).get("spec") or {}
+
+
+def _or_one(number: int | None) -> int:
+    return 1 if number is None else number
+
+
+def _number(body: Json, key: str) -> int:
+    text = str(notes_of(body)[key])
+    if _NUMBER.fullmatch(text.strip()) and (number := int(text)) <= MOST:
+        return number
+    raise RetriesError(
+        f"{_title(body)}: annotation {key}: {text[:40]!r} is not a whole number from 0 to {MOST}, so its failed "
+        f'pods are left as they are; write for example {labels.SCHEDULING_RETRIES}: "3"'
+    )
+
+
+def _title(body: Json) -> str:
+    metadata = body["metadata"]
+    return f"{body.get('kind', 'Pod')} {metadata.get('namespace', '')}/{metadata['name']}"

@@ -16,10 +16,10 @@ from typing import Any, Protocol
 import structlog
 
 from rescheduler.kube.lease import Election
-from rescheduler.runtime.carrier import Carrier
-from rescheduler.runtime.duties import Duty
-from rescheduler.runtime.gatekeeper import Gatekeeper
-from rescheduler.runtime.watching import Watching
+from rescheduler.runtime.informers import Watching
+from rescheduler.runtime.migration_controller import Carrier
+from rescheduler.runtime.reconciler import Duty
+from rescheduler.runtime.starting.gate import Gatekeeper
 
 _log = structlog.stdlib.get_logger(__name__)
 

@@ -1,7 +1,7 @@
-"""Keeps nodes cordoned that are labelled for maintenance, and takes our cordons down when the label goes.
+"""Cordons of nodes under maintenance: which of them are to be put up or taken down, and only ours.
 
-A loop of the leader calls `keep` at short intervals and after node events; `cleanup` calls `release`. The cache only
-tells which nodes to look at: each is read anew before anything is done, so calling it again does no harm.
+`runtime.maintenance` asks for each node that its row makes a candidate, and gives the node as it is now. A note on the
+node tells that the cordon is ours; a cordon without it is somebody else's, whatever the node's labels say.
 """
 
 from __future__ import annotations
@@ -13,10 +13,51 @@ import structlog
 
 from rescheduler.decode.cache import Cache
 from rescheduler.kube.errors import ClusterError
-from rescheduler.migration import cordons
+from rescheduler.migration import commands
 from rescheduler.migration.commands import Command, Json
-from rescheduler.migration.observation import Refused, labels_of
+from rescheduler.migration.observation import Refused, is_leaving, labels_of, notes_of
+from rescheduler.model import labels
+from rescheduler.model.objects import Node
 from rescheduler.model.selector import Labels
+from rescheduler.model.time import format_instant
+
+
+def is_candidate(row: Node, *, cordons: bool) -> bool:
+    """Whether something may be to do about a node, as far as its row tells: cheap, for all nodes every second."""
+    if row.maintenance:
+        return cordons and not row.unschedulable and not row.deleting
+    return row.cordoned
+
+
+def kept(node: Json, now: float, *, cordons: bool) -> Command | None:
+    """What keeps the node as its label wants it; without `cordons` nothing is put up, but ours are still taken down."""
+    if labels_of(node).get(labels.MAINTENANCE) != "true":
+        return released(node)
+    if not cordons or _is_closed(node) or is_leaving(node):
+        return None
+    note = {labels.CORDONED: format_instant(now)}
+    return _changed(node, note, {"unschedulable": True}, "cordon it: it is under maintenance")
+
+
+def released(node: Json) -> Command | None:
+    """What takes our cordon down; where somebody has done so already, only the note goes."""
+    if labels.CORDONED not in notes_of(node):
+        return None
+    spec = {"unschedulable": None} if _is_closed(node) else {}
+    return _changed(node, {labels.CORDONED: None}, spec, "take our cordon down")
+
+
+def _is_closed(node: Json) -> bool:
+    return bool(node["spec"].get("unschedulable"))
+
+
+def _changed(node: Json, notes: Json, spec: Json, why: str) -> Command:
+    # Only as it was seen: if somebody cordons or labels it meanwhile, all is decided anew.
+    changes: Json = {"metadata": {"annotations": notes, "resourceVersion": node["metadata"]["resourceVersion"]}}
+    if spec:
+        changes["spec"] = spec
+    return commands.patch(node, changes, why)
+
 
 _log = structlog.stdlib.get_logger(__name__)
 _OVERTAKEN = frozenset({404, 409})
@@ -35,7 +76,7 @@ class Writer(Protocol):
 
 
 class Cordons:
-    """The cordons of one cluster. Unless `cordons` says so of a node's labels none is put up: nobody would empty it.
+    """The cordons of one cluster. Unless `cordoned` says so of a node's labels none is put up: nobody would empty it.
 
     `tell` hears of each that was changed.
     """
@@ -46,25 +87,25 @@ class Cordons:
         finder: Finder,
         writer: Writer,
         *,
-        cordons: Callable[[Labels], bool],
+        cordoned: Callable[[Labels], bool],
         tell: Callable[[Command], None] = lambda _: None,
     ) -> None:
         self._cache = cache
         self._finder = finder
         self._writer = writer
-        self._cordons = cordons
+        self._cordons = cordoned
         self._tell = tell
 
     async def keep(self, now: float) -> int:
         """Put up and take down what is to be; how many were changed."""
         rows = self._cache.rows("Node")
-        names = [row.name for row in rows if cordons.is_candidate(row, cordons=self._cordons(row.labels))]
-        return await self._each(names, lambda node: cordons.kept(node, now, cordons=self._cordons(labels_of(node))))
+        names = [row.name for row in rows if is_candidate(row, cordons=self._cordons(row.labels))]
+        return await self._each(names, lambda node: kept(node, now, cordons=self._cordons(labels_of(node))))
 
     async def release(self) -> int:
         """Take all of ours down, also where the label still is; how many there were."""
         names = [row.name for row in self._cache.rows("Node") if row.cordoned]
-        return await self._each(names, cordons.released)
+        return await self._each(names, released)
 
     async def _each(self, names: list[str], decide: Callable[[Json], Command | None]) -> int:
         """Decide on the live nodes, one by one; a node that cannot be changed now does not hold up the others."""

@@ -6,8 +6,8 @@ import pkgutil
 from functools import lru_cache
 from importlib import import_module
 
+from rescheduler.planning.api import Strategy
 from rescheduler.planning.settings import Settings
-from rescheduler.planning.strategy import Strategy
 
 
 @lru_cache(maxsize=1)
@@ -15,6 +15,8 @@ def discover() -> dict[str, type[Strategy[Settings]]]:
     """Every strategy in this package, by name, in the order in which they run."""
     found: dict[str, type[Strategy[Settings]]] = {}
     for module in pkgutil.iter_modules(__path__):
+        if module.ispkg:
+            continue  # `support`: what several strategies share
         loaded = import_module(f"{__name__}.{module.name}")
         for thing in vars(loaded).values():
             if isinstance(thing, type) and issubclass(thing, Strategy) and thing.__module__ == loaded.__name__:

@@ -8,20 +8,17 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field, field_validator
 
-from rescheduler.model import marks
-from rescheduler.model.costs import eviction_cost
+from rescheduler.model import labels
+from rescheduler.model.labels import eviction_cost
 from rescheduler.model.objects import Node
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Thresholds
-from rescheduler.planning.by_resource import Percents, in_rows
+from rescheduler.planning.api import Decision, Proposal, Proposals, Strategy, Wish
 from rescheduler.planning.columns import Floats, Indexes, Mask
-from rescheduler.planning.other_resources import OtherResources
-from rescheduler.planning.packing import Packed, Packing, cost_of, staying
-from rescheduler.planning.pod_filters import Choice, PodFilters
 from rescheduler.planning.settings import Misfit, Settings
-from rescheduler.planning.strategy import Decision, Proposal, Proposals, Strategy, Wish
-from rescheduler.planning.underused import too_few
 from rescheduler.planning.view import View
+from rescheduler.strategies.support.consolidation import OtherResources, Packed, Packing, cost_of, staying, too_few
+from rescheduler.strategies.support.settings import Choice, Percents, PodFilters, in_rows
 
 _PER_PRIORITY = 1 / 2**25  # the highest priority that users can give, a thousand million, counts as thirty moves
 _PER_COST = 1 / 2**27  # the highest eviction cost counts as sixteen moves
@@ -77,8 +74,10 @@ class ConsolidationSettings(PodFilters):
     @field_validator("price_annotation")
     @classmethod
     def _is_read(cls, key: str) -> str:
-        if key and not marks.ours(key):
-            raise ValueError(f"{key!r} is not read: give a name that begins with {marks.OWN_PREFIX}, or use priceLabel")
+        if key and not labels.ours(key):
+            raise ValueError(
+                f"{key!r} is not read: give a name that begins with {labels.OWN_PREFIX}, or use priceLabel"
+            )
         return key
 
     @field_validator("prices")

@@ -6,13 +6,13 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from rescheduler.model.duration import format_duration
 from rescheduler.model.objects import Pod
-from rescheduler.planning.pod_filters import Choice, PodFilters
+from rescheduler.model.time import format_duration
+from rescheduler.planning.api import Proposal, Proposals, Strategy, Wish
 from rescheduler.planning.settings import Duration, Settings
-from rescheduler.planning.strategy import Proposal, Proposals, Strategy, Wish
-from rescheduler.planning.troubled import ended, exit_codes_of, parts_of, states_of
 from rescheduler.planning.view import View
+from rescheduler.strategies.support.health import ended, exit_codes_of, parts_of, states_of
+from rescheduler.strategies.support.settings import Choice, PodFilters
 
 
 class FailedPodsSettings(PodFilters):

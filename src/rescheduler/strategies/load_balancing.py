@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from rescheduler.model.policy import Thresholds
-from rescheduler.planning.by_resource import Weights, in_rows, uncounted
+from rescheduler.planning.api import Proposal, Proposals, Strategy, Wish
 from rescheduler.planning.columns import Floats, Mask
-from rescheduler.planning.pod_filters import Choice, PodFilters
 from rescheduler.planning.settings import Misfit, Settings
-from rescheduler.planning.strategy import Proposal, Proposals, Strategy, Wish
 from rescheduler.planning.view import View
+from rescheduler.strategies.support.settings import Choice, PodFilters, Weights, in_rows, uncounted
 
 # A move must take at least this much (in squared per cent points) off the unevenness, or it isn't worth a disturbance.
 _LEAST_GAIN = 1.0

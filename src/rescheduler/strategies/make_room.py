@@ -8,11 +8,11 @@ from typing import ClassVar
 from pydantic import Field
 
 from rescheduler.model.objects import Pod
-from rescheduler.planning.pod_filters import Choice, PodFilters
-from rescheduler.planning.room import Refused, Room, RoomSearch
+from rescheduler.planning.api import Arrival, Proposal, Proposals, Strategy, Wish
 from rescheduler.planning.settings import Duration, Settings
-from rescheduler.planning.strategy import Arrival, Proposal, Proposals, Strategy, Wish
 from rescheduler.planning.view import View
+from rescheduler.strategies.support.room import Refused, Room, RoomSearch
+from rescheduler.strategies.support.settings import Choice, PodFilters
 
 _TRIES = 4  # what the planner refuses is tried in another way, this often
 _KEPT_FREE = 100  # so many pods that fit are expected; the scheduler is quick, so more are hardly ever there

@@ -10,14 +10,13 @@ import numpy as np
 from pydantic import Field
 
 from rescheduler.model.shape import NodeTerm, Shape
-from rescheduler.planning.carriers import carriers
+from rescheduler.planning.api import Proposals, Strategy, Wish, each_by_itself
 from rescheduler.planning.columns import Columns, Floats, Mask
-from rescheduler.planning.misplaced import in_order, movable_by_choice, proposable, put_right, standing
-from rescheduler.planning.pod_filters import Choice, PodFilters
-from rescheduler.planning.proposing import each_by_itself
+from rescheduler.planning.matching import carriers
 from rescheduler.planning.settings import Settings
-from rescheduler.planning.strategy import Proposals, Strategy, Wish
 from rescheduler.planning.view import View
+from rescheduler.strategies.support.settings import Choice, PodFilters
+from rescheduler.strategies.support.violations import in_order, movable_by_choice, proposable, put_right, standing
 
 # More than the use of a node can cost: what the pod prefers decides, use only among nodes that weigh the same.
 _PER_WEIGHT = 1e4

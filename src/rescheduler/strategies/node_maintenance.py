@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rescheduler.planning.api import Proposal, Proposals, Strategy
 from rescheduler.planning.settings import Settings
-from rescheduler.planning.strategy import Proposal, Proposals, Strategy
 from rescheduler.planning.view import View
 
 

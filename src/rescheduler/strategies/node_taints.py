@@ -11,13 +11,12 @@ from pydantic import AfterValidator, Field, model_validator
 
 from rescheduler.model.selector import SelectorError, check_key, check_value
 from rescheduler.model.shape import Shape, Taint, Toleration
+from rescheduler.planning.api import Proposals, Strategy, Wish, each_by_itself
 from rescheduler.planning.columns import Columns, Mask
-from rescheduler.planning.misplaced import in_order, movable_by_choice, proposable, put_right
-from rescheduler.planning.pod_filters import Choice, PodFilters
-from rescheduler.planning.proposing import each_by_itself
 from rescheduler.planning.settings import Settings
-from rescheduler.planning.strategy import Proposals, Strategy, Wish
 from rescheduler.planning.view import View
+from rescheduler.strategies.support.settings import Choice, PodFilters
+from rescheduler.strategies.support.violations import in_order, movable_by_choice, proposable, put_right
 
 _SOFT = "PreferNoSchedule"
 _BY_THE_CLUSTER = tuple(

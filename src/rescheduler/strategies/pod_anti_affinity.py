@@ -6,12 +6,11 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator
 from typing import ClassVar
 
-from rescheduler.planning.conflicts import Clash, clashes
-from rescheduler.planning.misplaced import proposable
-from rescheduler.planning.pod_filters import Choice, PodFilters
+from rescheduler.planning.api import Decision, Proposal, Proposals, Strategy
 from rescheduler.planning.settings import Settings
-from rescheduler.planning.strategy import Decision, Proposal, Proposals, Strategy
 from rescheduler.planning.view import View
+from rescheduler.strategies.support.settings import Choice, PodFilters
+from rescheduler.strategies.support.violations import Clash, clashes, proposable
 
 
 class PodAntiAffinitySettings(PodFilters):

@@ -7,14 +7,13 @@ from typing import ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from rescheduler.model.duration import format_duration
 from rescheduler.model.objects import Pod, PodCondition
+from rescheduler.model.time import format_duration
+from rescheduler.planning.api import Proposal, Proposals, Strategy, Wish, each_by_itself
 from rescheduler.planning.columns import Mask
-from rescheduler.planning.pod_filters import Choice, PodFilters
-from rescheduler.planning.proposing import each_by_itself
 from rescheduler.planning.settings import Duration, Settings
-from rescheduler.planning.strategy import Proposal, Proposals, Strategy, Wish
-from rescheduler.planning.troubled import (
+from rescheduler.planning.view import View
+from rescheduler.strategies.support.health import (
     Elsewhere,
     anywhere_else,
     ended,
@@ -23,7 +22,7 @@ from rescheduler.planning.troubled import (
     starts_anew,
     states_of,
 )
-from rescheduler.planning.view import View
+from rescheduler.strategies.support.settings import Choice, PodFilters
 
 
 class ConditionFilter(Settings):

@@ -9,13 +9,12 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from rescheduler.planning.api import Decision, Proposal, Proposals, Strategy
 from rescheduler.planning.columns import Columns, Mask
-from rescheduler.planning.misplaced import movable_by_choice
-from rescheduler.planning.pod_filters import Choice, PodFilters
-from rescheduler.planning.replicas import Replicas
 from rescheduler.planning.settings import Settings
-from rescheduler.planning.strategy import Decision, Proposal, Proposals, Strategy
 from rescheduler.planning.view import View
+from rescheduler.strategies.support.settings import Choice, PodFilters
+from rescheduler.strategies.support.violations import Replicas, movable_by_choice
 
 # More than the use of a node can cost: the fewest siblings decide, use only among nodes with equally many.
 _PER_SIBLING = 1e6

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationInfo, field_validator
 
 from rescheduler.model.policy import ThresholdMode, Thresholds
-from rescheduler.planning.by_resource import Percents, uncounted
+from rescheduler.planning.api import Proposal, Proposals, Strategy, Wish
 from rescheduler.planning.columns import Floats, Ints, Mask
-from rescheduler.planning.pod_filters import Choice, PodFilters
 from rescheduler.planning.settings import Misfit, Settings
-from rescheduler.planning.strategy import Proposal, Proposals, Strategy, Wish
-from rescheduler.planning.underused import Underused, too_few
 from rescheduler.planning.view import View
+from rescheduler.strategies.support.consolidation import Underused, too_few
+from rescheduler.strategies.support.settings import Choice, Percents, PodFilters, uncounted
 
 # Pairs are looked for among this many of a node's most helpful pods.
 _PAIRED = 24

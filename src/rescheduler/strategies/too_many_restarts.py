@@ -9,12 +9,11 @@ import numpy as np
 from pydantic import Field
 
 from rescheduler.model.objects import Pod
+from rescheduler.planning.api import Proposals, Strategy, Wish, each_by_itself
 from rescheduler.planning.columns import Mask
-from rescheduler.planning.pod_filters import Choice, PodFilters
-from rescheduler.planning.proposing import each_by_itself
 from rescheduler.planning.settings import Settings
-from rescheduler.planning.strategy import Proposals, Strategy, Wish
-from rescheduler.planning.troubled import (
+from rescheduler.planning.view import View
+from rescheduler.strategies.support.health import (
     Elsewhere,
     anywhere_else,
     left_before,
@@ -22,7 +21,7 @@ from rescheduler.planning.troubled import (
     starts_anew,
     states_of,
 )
-from rescheduler.planning.view import View
+from rescheduler.strategies.support.settings import Choice, PodFilters
 
 
 class TooManyRestartsSettings(PodFilters):

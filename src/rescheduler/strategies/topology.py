@@ -11,11 +11,11 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from rescheduler.model.selector import SelectorError, check_key
+from rescheduler.planning.api import Decision, Proposal, Proposals, Strategy, Wish
 from rescheduler.planning.columns import Columns, Indexes, Ints, Mask
-from rescheduler.planning.pod_filters import Choice, PodFilters
 from rescheduler.planning.settings import Settings
-from rescheduler.planning.strategy import Decision, Proposal, Proposals, Strategy, Wish
 from rescheduler.planning.view import View
+from rescheduler.strategies.support.settings import Choice, PodFilters
 
 # How many domains are proposed for a group, which the planner may all refuse.
 _TRIED = 8

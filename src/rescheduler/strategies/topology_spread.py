@@ -8,15 +8,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from pydantic import Field
 
+from rescheduler.planning.api import Proposal, Proposals, Strategy
 from rescheduler.planning.columns import Columns, Indexes, Mask
-from rescheduler.planning.evening import Bounds, Evening
-from rescheduler.planning.mending import Mending
-from rescheduler.planning.misplaced import proposable, standing
-from rescheduler.planning.pod_filters import Choice, PodFilters
 from rescheduler.planning.predicates.spread import Constraint, Constraints
 from rescheduler.planning.settings import Settings
-from rescheduler.planning.strategy import Proposal, Proposals, Strategy
 from rescheduler.planning.view import View
+from rescheduler.strategies.support.settings import Choice, PodFilters
+from rescheduler.strategies.support.spread import Bounds, Evening, Mending
+from rescheduler.strategies.support.violations import proposable, standing
 
 
 class TopologySpreadSettings(PodFilters):

@@ -1,9 +1,7 @@
-"""What nodes and pods used lately: samples go in as they come, one smoothed number for each comes out.
+"""What a pod of each workload uses on average, remembered beyond its pods.
 
-Sources (`prometheus`, `cluster.metering`) give rows through `runtime.metering`; planning takes what `measured` makes
-of them for one snapshot. Smoothed is a mean over the window, weighted by time (see `samples`): an exponential average
-would never quite forget a peak, and would depend on the order of arrival. Rows come in on the event loop while a plan
-is made in a thread: a lock keeps them apart, for milliseconds at a time.
+A pod that has only just started has no history of its own. Its like have: those that run beside it, or those whose
+place it took. So the mean of a workload is kept when the last of its measured pods has gone, for a day.
 """
 
 from __future__ import annotations
@@ -14,16 +12,55 @@ from itertools import islice
 
 import numpy as np
 
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.objects import Pod, Usage
 from rescheduler.model.shape import Requests
 from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
 from rescheduler.model.usage import RESOURCES, Measured, UsageSettings
 from rescheduler.planning.workloads import Workloads
-from rescheduler.usage.remainder import Remainder, Remainders
+from rescheduler.usage.overhead import Remainder, Remainders
 from rescheduler.usage.samples import Floats, Key, Reach, Sample, Samples, amounts_of, latest
-from rescheduler.usage.telling import Gaps, Names, Refused, told_of_gaps, told_of_refused
-from rescheduler.usage.workloads import WorkloadMeans
+from rescheduler.usage.source import Gaps, Names, Refused, told_of_gaps, told_of_refused
+
+_KEPT_FOR = 86400.0
+_MOST = 100_000  # workloads without measured pods that are remembered
+
+
+class WorkloadMeans:
+    """Means by workload; safe for use by several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[WorkloadKey, tuple[Requests, float]] = {}
+        """The one that was refreshed last is the last."""
+
+    def learn(self, keys: Sequence[WorkloadKey], used: Floats, now: float) -> dict[WorkloadKey, Requests]:
+        """Learn what pods [P] of these workloads use; what is known of each workload now, old or new."""
+        fresh = _means(keys, used)
+        with self._lock:
+            for key, amounts in fresh.items():
+                self._known.pop(key, None)
+                self._known[key] = (amounts, now)
+            for key in list(self._known):
+                if self._known[key][1] >= now - _KEPT_FOR and len(self._known) <= len(fresh) + _MOST:
+                    break
+                del self._known[key]
+            return {key: amounts for key, (amounts, _) in self._known.items()}
+
+
+def _means(keys: Sequence[WorkloadKey], used: Floats) -> dict[WorkloadKey, Requests]:
+    numbers: dict[WorkloadKey, int] = {}
+    rows = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
+    told = ~np.isnan(used)
+    sums = np.zeros((len(numbers), len(RESOURCES)))
+    counts = np.zeros((len(numbers), len(RESOURCES)))
+    np.add.at(sums, rows, np.where(told, used, 0.0))
+    np.add.at(counts, rows, told)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = np.ceil(sums / counts)
+    found = zip(numbers, amounts_of(means), strict=True)
+    return {key: amounts for key, amounts in found if amounts}
+
 
 _AT_ONCE = 8192  # keys that are looked at under one lock: a few milliseconds
 _OTHERS = 100  # names of nodes that are looked at to tell how the source names them
@@ -132,9 +169,9 @@ def _title(row: Usage) -> str:
 
 def _inherit(snapshot: ClusterSnapshot, owners: Workloads, workloads: dict[WorkloadKey, Requests]) -> None:
     """The copy of a pod, which nobody manages or which was not handed over yet, goes on with what the pod used."""
-    marked = (pod for pod in snapshot.pods if marks.ORIGINAL_POD_NAME in pod.annotations)
+    marked = (pod for pod in snapshot.pods if labels.ORIGINAL_POD_NAME in pod.annotations)
     copies = {
-        key: (pod.namespace, pod.annotations[marks.ORIGINAL_POD_NAME])
+        key: (pod.namespace, pod.annotations[labels.ORIGINAL_POD_NAME])
         for pod in marked
         if (key := owners.key(pod))[0] == "Pod"
     }

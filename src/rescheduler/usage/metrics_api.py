@@ -18,9 +18,9 @@ from rescheduler.decode.reader import Reader
 from rescheduler.decode.split import split
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
-from rescheduler.model.instant import InstantError, parse_instant
 from rescheduler.model.objects import Usage
 from rescheduler.model.quantity import QuantityError, amount
+from rescheduler.model.time import InstantError, parse_instant
 
 METRICS = tuple(resource for resource in RESOURCES if resource.group == "metrics.k8s.io")
 _AT_ONCE = 500

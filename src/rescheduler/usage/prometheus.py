@@ -1,29 +1,274 @@
-"""A Prometheus, asked by its HTTP API what nodes and pods use: four instant queries, and rows as files have them.
+"""What a Prometheus answers to an instant query, from bytes to amounts by node or pod.
 
-`runtime.metering` asks it every so often, `rescheduler plan` once. Whatever answers like one will do (Thanos, Mimir,
-VictoriaMetrics). The token goes to the configured address and to nowhere else: redirects are not followed, because the
-token would go with them, and errors name the address without what may be secret in it.
+`prometheus` hands the bodies over. Series without the labels that name a node or a pod, and values that are no amounts
+(NaN, infinite, negative), are left out one by one and counted; an answer that is no vector is refused whole.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import ssl
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
 import aiohttp
+import msgspec
 
 from rescheduler import __version__
-from rescheduler.model.duration import format_duration
 from rescheduler.model.objects import Usage
+from rescheduler.model.quantity import MAX
+from rescheduler.model.time import format_duration
 from rescheduler.model.usage import PrometheusAccess
-from rescheduler.usage.answers import Question, Vector, complaint, vector
-from rescheduler.usage.errors import AnswerError, UsageError
-from rescheduler.usage.files import Credentials
 from rescheduler.usage.samples import Key
-from rescheduler.usage.source import Take
+from rescheduler.usage.source import AnswerError, FileError, Names, Take, UsageError
+
+_LONGEST = 200  # characters of somebody else's text within a sentence
+
+
+class _Labels(msgspec.Struct, gc=False):
+    node: str = ""
+    instance: str = ""
+    namespace: str = ""
+    pod: str = ""
+
+
+class _Series(msgspec.Struct, gc=False):
+    metric: _Labels
+    value: tuple[float, str]
+
+
+class _Data(msgspec.Struct, rename="camel"):
+    result_type: str
+    result: msgspec.Raw
+
+
+class _Answer(msgspec.Struct, rename="camel"):
+    status: str
+    data: _Data | None = None
+    error_type: str = ""
+    error: str = ""
+
+
+_ANSWER = msgspec.json.Decoder(_Answer)
+_VECTOR = msgspec.json.Decoder(list[_Series])
+_PARTS = msgspec.json.Decoder(list[msgspec.Raw])
+_ONE = msgspec.json.Decoder(_Series)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One query, and what its answer tells of."""
+
+    field: str
+    """As the configuration calls it: nodeCpu."""
+    query: str
+    resource: str
+    of_pods: bool
+    unit: int
+    """How many of what is counted are in one of what is answered: 1000 for CPU in cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """Amount and time by key, and what is to be said about the rest."""
+
+    amounts: dict[Key, tuple[int, float]]
+    warnings: tuple[str, ...]
+
+
+def vector(question: Question, body: bytes) -> Vector:
+    """What the answer tells; AnswerError if it is none."""
+    nameless, garbled, several = Names(), Names(), dict[Key, None]()
+    amounts: dict[Key, tuple[int, float]] = {}
+    for series in _series(question, body, garbled):
+        key = _key(question, series.metric)
+        if key is None:
+            nameless.add(_shown(series.metric))
+            continue
+        amount = _amount(series.value[1], question.unit)
+        if amount is None or not math.isfinite(series.value[0]):
+            garbled.add(f"{'/'.join(filter(None, key))} ({series.value[1][:_LONGEST]})")
+            continue
+        if key in amounts:
+            several[key] = None
+            amount = max(amount, amounts[key][0])
+        amounts[key] = (amount, series.value[0])
+    double = Names("/".join(filter(None, key)) for key in several)
+    labels = "namespace and pod" if question.of_pods else "node or instance"
+    about = f"usage: the answer to {question.field} has"
+    told = (
+        (nameless, f"{about} {nameless.count} series without the labels {labels}, and they are left out: {nameless}"),
+        (garbled, f"{about} {garbled.count} values that are no amounts, and they are left out: {garbled}"),
+        (double, f"{about} several series for {double.count} names, of which the largest counts: {double}"),
+    )
+    return Vector(amounts, tuple(sentence for names, sentence in told if names))
+
+
+def complaint(body: bytes) -> str:
+    """What a Prometheus says about a question that it refuses; empty if it is not its way of saying so."""
+    try:
+        return _ANSWER.decode(body).error[:_LONGEST]
+    except msgspec.DecodeError:
+        return ""
+
+
+def _series(question: Question, body: bytes, garbled: Names) -> Iterator[_Series]:
+    try:
+        answer = _ANSWER.decode(body)
+    except msgspec.DecodeError as error:
+        raise AnswerError(f"the answer to {question.field} is not one of a Prometheus ({error})") from error
+    if answer.status != "success" or answer.data is None:
+        raise AnswerError(f"it refuses usage.prometheus.queries.{question.field}: {answer.error[:_LONGEST]}")
+    if answer.data.result_type != "vector":
+        raise AnswerError(
+            f"usage.prometheus.queries.{question.field} gives a {answer.data.result_type[:_LONGEST]}, "
+            "and not an instant vector with a value for each node or pod"
+        )
+    with suppress(msgspec.ValidationError):  # some of them are garbled: which, is found out one by one
+        yield from _VECTOR.decode(answer.data.result)
+        return
+    try:
+        parts = _PARTS.decode(answer.data.result)
+    except msgspec.ValidationError as error:
+        raise AnswerError(f"the answer to {question.field} is not one of a Prometheus ({error})") from error
+    for part in parts:
+        try:
+            yield _ONE.decode(part)
+        except msgspec.ValidationError:
+            garbled.add(bytes(part)[:40].decode("utf-8", "replace"))
+
+
+def _key(question: Question, labels: _Labels) -> Key | None:
+    if question.of_pods:
+        return (labels.namespace, labels.pod) if labels.namespace and labels.pod else None
+    name = labels.node or _host(labels.instance)
+    return ("", name) if name else None
+
+
+def _host(instance: str) -> str:
+    """`node-1:9100` without its port; an IPv6 address comes in brackets."""
+    if instance.startswith("["):
+        return instance[1:].partition("]")[0]
+    host, colon, port = instance.rpartition(":")
+    return host if colon and port.isdigit() and ":" not in host else instance
+
+
+def _amount(text: str, unit: int) -> int | None:
+    try:
+        number = float(text) * unit
+    except ValueError:
+        return None
+    return min(math.ceil(number), MAX) if math.isfinite(number) and number >= 0 else None
+
+
+def _shown(labels: _Labels) -> str:
+    given = [f"{name}={value}" for name in _Labels.__struct_fields__ if (value := getattr(labels, name))]
+    return f"{{{', '.join(given)}}}"[:_LONGEST]
+
+
+_Stamp = tuple[int, int, int]
+
+
+class Credentials:
+    """What is shown to a Prometheus, and whom we take for it."""
+
+    def __init__(self, access: PrometheusAccess) -> None:
+        self._access = access
+        self._token = ""
+        self._token_stamp: _Stamp | None = None
+        self._context: ssl.SSLContext | None = None
+        self._context_stamps: tuple[_Stamp, ...] | None = None
+
+    def token(self) -> str:
+        """The bearer token of now; empty where none is to be sent."""
+        if not self._access.bearer_token_file:
+            return ""
+        path = Path(self._access.bearer_token_file)
+        stamp = _stamp(path, "bearerTokenFile")
+        if stamp != self._token_stamp:
+            token = _read(path, "bearerTokenFile").decode("utf-8", "replace").strip()
+            if not token or not token.isascii() or not token.isprintable() or " " in token:
+                raise FileError(f"usage.prometheus.bearerTokenFile: {path} does not hold a token, in one line of ASCII")
+            self._token, self._token_stamp = token, stamp
+        return self._token
+
+    def context(self) -> ssl.SSLContext | None:
+        """How the connection is secured; None for a server without TLS."""
+        access = self._access
+        if not access.url.lower().startswith("https:"):
+            return None
+        named = (
+            ("caFile", access.ca_file),
+            ("certificateFile", access.certificate_file),
+            ("keyFile", access.key_file),
+        )
+        stamps = tuple(_stamp(Path(path), name) for name, path in named if path)
+        if self._context is None or stamps != self._context_stamps:
+            self._context, self._context_stamps = self._built(), stamps
+        return self._context
+
+    def _built(self) -> ssl.SSLContext:
+        access = self._access
+        context = ssl.create_default_context()
+        if access.insecure_skip_verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        elif access.ca_file:
+            pem = _read(Path(access.ca_file), "caFile").decode("ascii", "ignore")
+            try:
+                context = ssl.create_default_context(cadata=pem)
+            except (ssl.SSLError, ValueError) as error:
+                where = f"usage.prometheus.caFile: {access.ca_file}"
+                raise FileError(f"{where} holds no usable PEM certificate ({error})") from error
+        # As Prometheus' own clients, written in Go, verify, and on every Python alike: CAs of older installers lack
+        # extensions that Python 3.13's default flags insist on, and an intermediate certificate can be the trusted one.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        if access.certificate_file:
+            self._show(context)
+        return context
+
+    def _show(self, context: ssl.SSLContext) -> None:
+        access = self._access
+
+        def refuse() -> str:
+            # Without this OpenSSL would ask for a passphrase on the terminal, and block everything.
+            raise FileError(f"usage.prometheus.keyFile: {access.key_file} is encrypted; store it decrypted")
+
+        for path, name in ((access.certificate_file, "certificateFile"), (access.key_file, "keyFile")):
+            _read(Path(path), name)  # a file that cannot be read is told of by its name
+        try:
+            context.load_cert_chain(access.certificate_file, access.key_file, password=refuse)
+        except ssl.SSLError as error:
+            where = f"usage.prometheus.certificateFile: {access.certificate_file} and {access.key_file}"
+            raise FileError(f"{where} do not load as a certificate and its key ({error.reason or error})") from error
+
+
+def _stamp(path: Path, field: str) -> _Stamp:
+    """Looked at before it is read: if it changes in between, it is only read once more the next time."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise _unreadable(path, field, error) from error
+    return (found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _read(path: Path, field: str) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise _unreadable(path, field, error) from error
+
+
+def _unreadable(path: Path, field: str, error: OSError) -> FileError:
+    return FileError(f"usage.prometheus.{field}: cannot read {path}: {error.strerror or error}")
+
 
 LARGEST = 256 * 2**20
 """Bytes of an answer, unpacked. 150,000 pods are about 25 MB."""

@@ -1,25 +1,143 @@
-"""What people can have done on the page: `POST /api/actions/…`, and `GET /api/whoami`, which says who they are.
+"""What the page may ask for, read strictly: the bodies of `POST /api/actions/…`, and which rights each of them needs.
 
-`server` serves it; `app.deeds` does what is asked. Each action goes the same way: it was sent by our page (`access`),
-by somebody who proves who he is (`identity`) or is on this machine, it makes sense (`demands`), and the API server says
-that he may do it. Only then it is done, with the controller's own rights, and the log says by whom.
+`actions` decodes by it. Unknown fields are refused with their path, as is what can be no name in Kubernetes, so that
+nothing of a body reaches a path, a log or an object that does not belong there.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Annotated, Literal, Protocol
 
+import msgspec
 import structlog
 from aiohttp import http_exceptions, web
+from msgspec import Meta, Struct
 
 from rescheduler.kube.reviews import Person, Question
-from rescheduler.web import demands
-from rescheduler.web.access import Access, peer
-from rescheduler.web.answers import Refusal, answered
-from rescheduler.web.demands import DEMANDS, Approve, Demand, Maintenance, Migrate, Pause, Resume, Which
-from rescheduler.web.identity import Identity
+from rescheduler.web.auth import Access, Identity, peer
+from rescheduler.web.responses import Refusal, answered
+
+MIGRATIONS = ("podmigrations", "rescheduler.io")
+_NAME = r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
+_SECTION = re.compile(r"^(.*?)(?: - at `\$(.*)`)?$", re.DOTALL)
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(.*)`", re.DOTALL)
+
+Name = Annotated[str, Meta(max_length=253, pattern=rf"^{_NAME}\Z")]
+OptionalName = Annotated[str, Meta(max_length=253, pattern=rf"^({_NAME})?\Z")]
+Line = Annotated[str, Meta(max_length=500, pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*\Z")]
+
+
+class _Demand(Struct, forbid_unknown_fields=True):
+    """Base: nothing that we do not know."""
+
+
+class Pause(_Demand):
+    """Begin no more moves."""
+
+    reason: Line = ""
+
+
+class Resume(_Demand):
+    """Go on."""
+
+
+class Which(_Demand):
+    """One migration."""
+
+    namespace: Name
+    name: Name
+
+
+class Approve(_Demand):
+    """Let these migrations begin."""
+
+    migrations: Annotated[list[Which], Meta(min_length=1, max_length=1000)]
+
+
+class Migrate(_Demand):
+    """Move one pod; without a target to wherever it fits best."""
+
+    namespace: Name
+    pod: Name
+    target: OptionalName = ""
+    method: Literal["", "auto", "handoff", "evict", "copy"] = ""
+
+
+class Maintenance(_Demand):
+    """Empty a node and keep it empty, or have done with that."""
+
+    node: Name
+    on: bool
+
+
+Demand = Pause | Resume | Approve | Migrate | Maintenance
+DEMANDS: dict[str, type[Demand]] = {
+    "pause": Pause,
+    "resume": Resume,
+    "approve": Approve,
+    "migrate": Migrate,
+    "maintenance": Maintenance,
+}
+
+
+def read(action: str, body: bytes) -> Demand:
+    """What a body asks for; a Refusal says where it is wrong."""
+    kind = DEMANDS[action]
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise Refusal(422, _format_problem(str(error), kind)) from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Refusal(400, f"the body is not JSON: {error}") from None
+
+
+def needed(demand: Demand, state: tuple[str, str]) -> list[Question]:
+    """The rights that it needs; `state` is the namespace and name of the ConfigMap that says whether we are paused."""
+    resource, group = MIGRATIONS
+    match demand:
+        case Pause() | Resume():
+            return [Question("patch", "configmaps", "", *state)]
+        case Approve():
+            namespaces = sorted({each.namespace for each in demand.migrations})
+            return [Question("patch", resource, group, namespace) for namespace in namespaces]
+        case Migrate():
+            return [Question("create", resource, group, demand.namespace)]
+        case Maintenance():
+            return [Question("patch", "nodes", name=demand.node)]
+
+
+def everywhere(state: tuple[str, str]) -> dict[str, Question]:
+    """By what the page shows, the right that goes with it; in all namespaces, for those who may act in all."""
+    resource, group = MIGRATIONS
+    return {
+        "pause": Question("patch", "configmaps", "", *state),
+        "approve": Question("patch", resource, group),
+        "migrate": Question("create", resource, group),
+        "maintenance": Question("patch", "nodes"),
+    }
+
+
+def _format_problem(message: str, kind: type[Demand]) -> str:
+    """msgspec's words with the path in front, as in all our errors."""
+    found = _SECTION.match(message)
+    what, path = (found[1], found[2] or "") if found else (message, "")
+    path = path.lstrip(".")
+    if unknown := _UNKNOWN.fullmatch(what):
+        inner = Which if path.startswith("migrations[") else kind
+        allowed = ", ".join(inner.__struct_fields__) or "none"
+        return f"{_joined(path, ascii(unknown[1][:80])[1:-1])}: unknown field; allowed are: {allowed}"
+    if missing := _MISSING.fullmatch(what):
+        return f"{_joined(path, missing[1])}: is needed"
+    return f"{path or 'the body'}: {what[:1].lower()}{what[1:]}"
+
+
+def _joined(path: str, field: str) -> str:
+    return f"{path}.{field}" if path else field
+
 
 _log = structlog.stdlib.get_logger(__name__)
 LOCAL = Person("local")
@@ -65,7 +183,7 @@ class Actions:
 
     async def _whoami(self, request: web.Request) -> web.Response:
         person = await self._person(request)
-        asked = demands.everywhere(self._deeds.state)
+        asked = everywhere(self._deeds.state)
         if person is None:
             may = dict.fromkeys(asked, False)
         elif person is LOCAL:
@@ -84,7 +202,7 @@ class Actions:
         if person is None:
             why = "sign in with a Kubernetes token first (Authorization: Bearer …)"
             raise Refusal(401, why, **{"WWW-Authenticate": "Bearer"})
-        demand = self._whole(demands.read(action, await _body(request)))
+        demand = self._whole(read(action, await _body(request)))
         if person is not LOCAL:
             await self._check(person, demand)
         try:
@@ -94,7 +212,7 @@ class Actions:
                 "not done on the page", action=action, by=person.name, status=refusal.status, why=refusal.sentence
             )
             raise
-        _log.info("done on the page", action=action, by=person.name, peer=peer(request), **_told(demand))
+        _log.info("done on the page", action=action, by=person.name, peer=peer(request), **_log_fields(demand))
         return await answered(request, {"done": done})
 
     async def _person(self, request: web.Request) -> Person | None:
@@ -119,7 +237,7 @@ class Actions:
 
     async def _check(self, person: Person, demand: Demand) -> None:
         """Refuse what the API server does not let this person do."""
-        questions = demands.needed(demand, self._deeds.state)
+        questions = needed(demand, self._deeds.state)
         if len(questions) > 1:  # who may do it everywhere need not be asked about one namespace after the other
             whole = Question(questions[0].verb, questions[0].resource, questions[0].group)
             if await self._identity.may(person, whole):
@@ -170,7 +288,7 @@ def _too_large() -> Refusal:
     return Refusal(413, f"the body is larger than the {_LARGEST} bytes that are taken here")
 
 
-def _told(demand: Demand) -> Mapping[str, object]:
+def _log_fields(demand: Demand) -> Mapping[str, object]:
     """What it is about, for the log."""
     match demand:
         case Approve():

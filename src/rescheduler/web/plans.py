@@ -1,25 +1,72 @@
-"""The newest plan, and what there is to say about single pods: made off the loop, and shared by all who ask.
+"""What takes longer than the event loop may wait: done in turn, one piece at a time, for whoever still wants it.
 
-The leader's cycle hands over each plan that it makes. Other replicas plan by themselves when somebody looks, at most
-once an interval: the same cluster gives the same plan. An explanation needs the planner itself, which is kept for a
-while and then let go, because in a large cluster it is large.
+Planning and explaining run in threads, which nobody can stop. So a request only waits for its piece of work, which has
+a task of its own: if the client goes away, what has not begun is never begun, and what has begun ends by itself before
+the next one does. However many ask, one thread is busy, and a bounded number waits.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Plan
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.guards import Context, first_objection
+from rescheduler.planning.guards.base import Context
+from rescheduler.planning.guards.builtin import first_objection
 from rescheduler.planning.planner import Planner
-from rescheduler.web.answers import Body, Refusal, encoded
-from rescheduler.web.thinking import Thinking, Wanted, always
+from rescheduler.web.responses import Body, Refusal, encoded
+
+Found = TypeVar("Found")
+Wanted = Callable[[], bool]
+"""Whether somebody still waits for it."""
+_MOST = 16
+
+
+def always() -> bool:
+    """Wanted, whoever has gone."""
+    return True
+
+
+class Thinking:
+    """One lane of work."""
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
+        self._turn = asyncio.Lock()
+        self._tasks: set[asyncio.Task[object]] = set()
+
+    async def do(self, work: Callable[[], Awaitable[Found]], wanted: Wanted = always) -> Found:
+        """Do it when its turn comes, and give what it found."""
+        if len(self._tasks) >= self._most:
+            raise Refusal(503, "too many ask at once for what takes time: try again", Retry_After="2")
+        task = asyncio.create_task(self._in_turn(work, wanted))
+        self._tasks.add(task)
+        task.add_done_callback(self._over)
+        return await asyncio.shield(task)
+
+    async def end(self) -> None:
+        """Begin nothing more. A thread that is busy ends by itself."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _in_turn(self, work: Callable[[], Awaitable[Found]], wanted: Wanted) -> Found:
+        async with self._turn:
+            if not wanted():
+                raise Refusal(408, "nobody waits for it any more")
+            return await work()
+
+    def _over(self, task: asyncio.Task[object]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waits for it has it; if nobody does, it is no error
+
 
 PodKey = tuple[str, str]
 Objection = tuple[str, str]

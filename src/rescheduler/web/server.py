@@ -18,9 +18,9 @@ from aiohttp import http_exceptions, web
 from aiohttp.typedefs import Middleware
 
 from rescheduler.kube.errors import ClusterError
-from rescheduler.web.access import Access
-from rescheduler.web.answers import errors
+from rescheduler.web.auth import Access
 from rescheduler.web.metrics import CONTENT_TYPE, Metrics
+from rescheduler.web.responses import errors
 
 _log = structlog.stdlib.get_logger(__name__)
 _LAST_ANSWERS = 2.0  # seconds for what is being answered when we end

@@ -9,7 +9,7 @@ from typing import TypedDict, TypeVar, Unpack
 
 import msgspec
 
-from rescheduler.model import marks
+from rescheduler.model import labels as marks
 from rescheduler.model.objects import (
     NO_TROUBLE,
     Ailment,

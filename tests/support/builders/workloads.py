@@ -8,7 +8,7 @@ from typing import Unpack
 
 import msgspec
 
-from rescheduler.model import marks
+from rescheduler.model import labels as marks
 from rescheduler.model.objects import Owner, Pod, Workload
 from tests.support.builders.rows import PodOptions, Row, TemplateOptions, pod, shape_of, uid_of
 from tests.support.builders.terms import selector

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from rescheduler.admission.errors import ReviewError
+from rescheduler.admission.advisor import Knowledge
 from rescheduler.admission.extender import Extender
-from rescheduler.admission.knowledge import Knowledge
-from rescheduler.model import marks
+from rescheduler.admission.reviews import ReviewError
+from rescheduler.model import labels
 from rescheduler.model.advice import Advice, Newcomer
 from rescheduler.model.migration import Reference
 from tests.unit.admission.test_mutation import JUNK
@@ -136,7 +136,7 @@ def test_the_target_scores_highest_and_the_source_lowest() -> None:
 def test_the_webhook_s_mark_is_as_good_as_the_record_of_the_migration() -> None:
     world = World()
     world.migration()
-    marked = placed(labels={marks.MIGRATION_ID: "m"})
+    marked = placed(labels={labels.MIGRATION_ID: "m"})
     assert Case(world).scores("two", "three", pod=marked) == {"two": 10, "three": 5}
 
 

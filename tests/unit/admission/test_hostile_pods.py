@@ -7,10 +7,9 @@ import json
 
 from msgspec import Raw
 
-from rescheduler.admission import knowledge
-from rescheduler.admission.mutation import Mutation
-from rescheduler.admission.patching import patch_for
-from rescheduler.model import marks
+from rescheduler.admission import advisor
+from rescheduler.admission.webhook import Mutation, patch_for
+from rescheduler.model import labels
 from rescheduler.model.advice import Advice
 from rescheduler.model.objects import Owner
 from tests.unit.admission.worlds import NOW, WEB, World, newcomer, pod_json, record, reference, review
@@ -30,14 +29,14 @@ def test_rules_without_end_are_left_to_the_scheduler() -> None:
 
 
 def test_a_record_that_is_too_long_to_be_one_is_neither_read_nor_kept() -> None:
-    before = knowledge._read.cache_info().currsize
-    long = {marks.FAILURES: record("one")[marks.FAILURES] + " " * 2**18}
+    before = advisor._read.cache_info().currsize
+    long = {labels.FAILURES: record("one")[labels.FAILURES] + " " * 2**18}
     assert not World().knowledge().advise(newcomer(None, "solo", annotations=long)).avoid
-    assert knowledge._read.cache_info().currsize == before
+    assert advisor._read.cache_info().currsize == before
 
 
 def test_a_record_that_is_nested_without_end_is_no_record() -> None:
-    deep = {marks.FAILURES: "[" * 100_000}
+    deep = {labels.FAILURES: "[" * 100_000}
     assert not World().knowledge().advise(newcomer(None, "solo", annotations=deep)).avoid
 
 
@@ -52,7 +51,7 @@ def test_what_is_no_node_is_not_avoided_because_the_api_server_would_refuse_the_
 
 def test_a_pod_in_another_namespace_is_nobodys_replacement_and_nobodys_failure() -> None:
     world = World()
-    world.deployment({marks.SCHEDULING_RETRIES: "3"})
+    world.deployment({labels.SCHEDULING_RETRIES: "3"})
     world.migration()
     stranger = {"name": "x", "namespace": "other", "ownerReferences": [reference(WEB)]}
     world.put("Pod", stranger, spec={"nodeName": "three"}, status={"phase": "Failed", "reason": "Evicted"})

@@ -16,8 +16,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from rescheduler.admission.certificate_source import Keeper, from_files
 from rescheduler.admission.certificates import CertificateError, Pair, joined, new_authority, new_serving
-from rescheduler.admission.keeping import Keeper, from_files
 from rescheduler.admission.server import Address, Server
 
 HOST = "127.0.0.1"

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from rescheduler.admission.fresh_failures import FreshFailures
-from rescheduler.admission.knowledge import NO_ADVICE
-from rescheduler.model import marks
+from rescheduler.admission.advisor import NO_ADVICE, FreshFailures
+from rescheduler.model import labels
 from rescheduler.model.advice import Expected, Newcomer
 from rescheduler.model.migration import Phase, Reference
 from rescheduler.model.objects import Owner
@@ -66,7 +65,7 @@ class TestWhereAPodIsExpected:
         world = World()
         world.migration("earlier", started=NOW - 9)
         world.migration("mine", step="AwaitRebuiltReady", replacement=Reference("Pod", "web-abc-2", "rebuilt-uid"))
-        marked = newcomer(labels={marks.MIGRATION_ID: "mine"}, name="web-abc-2", uid="rebuilt-uid")
+        marked = newcomer(labels={labels.MIGRATION_ID: "mine"}, name="web-abc-2", uid="rebuilt-uid")
         expected = world.knowledge().advise(marked).expected
         assert expected is not None
         assert expected.migration == "mine"
@@ -77,7 +76,7 @@ class TestWhereAPodIsExpected:
     def test_a_pod_that_bears_the_mark_of_somebody_elses_migration_is_not_believed(self) -> None:
         world = World()
         world.migration()
-        stranger = newcomer(Owner("ReplicaSet", "other", "other-uid"), labels={marks.MIGRATION_ID: "m"})
+        stranger = newcomer(Owner("ReplicaSet", "other", "other-uid"), labels={labels.MIGRATION_ID: "m"})
         assert world.knowledge().advise(stranger) is NO_ADVICE
 
     def test_the_scheduler_asks_later_when_the_new_pod_is_recorded_and_not_yet_marked(self) -> None:
@@ -100,7 +99,7 @@ class TestWhereAPodIsExpected:
         world = World()
         world.migration()
         known = world.knowledge()
-        running = {marks.MIGRATION_ID: "m", marks.MIGRATION_STATUS: "in-progress"}
+        running = {labels.MIGRATION_ID: "m", labels.MIGRATION_STATUS: "in-progress"}
         world.put("Pod", {"name": "web-abc-1", "uid": "original-uid", "labels": running})
         assert known.advise(newcomer()).expected is not None
         world.put("Pod", {"name": "web-abc-2", "labels": running})
@@ -122,9 +121,9 @@ class TestWhereAPodIsExpected:
         world.migration()
         world.deployment(record("one"))
         known = world.knowledge()
-        assert known.advise(newcomer(labels={marks.PLACEHOLDER: "m"})) is NO_ADVICE
-        assert known.advise(newcomer(annotations={marks.WITHHELD: "{}"})) is NO_ADVICE
-        copy = newcomer(None, "rescheduled-web-1", labels={marks.MIGRATION_ID: "m"})
+        assert known.advise(newcomer(labels={labels.PLACEHOLDER: "m"})) is NO_ADVICE
+        assert known.advise(newcomer(annotations={labels.WITHHELD: "{}"})) is NO_ADVICE
+        copy = newcomer(None, "rescheduled-web-1", labels={labels.MIGRATION_ID: "m"})
         assert known.advise(copy) is NO_ADVICE
 
 
@@ -168,16 +167,16 @@ class TestWhichNodesItAvoids:
         world = World()
         world.deployment(record("one"))
         young = Owner("ReplicaSet", "web-abc", "younger-uid")
-        assert avoided(world, newcomer(young, labels={marks.TEMPLATE_HASH: "abc"})) == set()
+        assert avoided(world, newcomer(young, labels={labels.TEMPLATE_HASH: "abc"})) == set()
 
     def test_the_first_pods_of_a_rollout_come_before_their_replica_set_is_known(self) -> None:
         world = World()
         world.deployment(record("one"))
         young = Owner("ReplicaSet", "web-def", "web-def-uid")
-        assert avoided(world, newcomer(young, labels={marks.TEMPLATE_HASH: "def"})) == {"one"}
-        assert avoided(world, newcomer(young, labels={marks.TEMPLATE_HASH: "xyz"})) == set()
+        assert avoided(world, newcomer(young, labels={labels.TEMPLATE_HASH: "def"})) == {"one"}
+        assert avoided(world, newcomer(young, labels={labels.TEMPLATE_HASH: "xyz"})) == set()
 
-    @pytest.mark.parametrize(("owner", "label"), [(WEB, marks.TEMPLATE_HASH), (DATABASE, "controller-revision-hash")])
+    @pytest.mark.parametrize(("owner", "label"), [(WEB, labels.TEMPLATE_HASH), (DATABASE, "controller-revision-hash")])
     def test_what_failed_with_another_template_says_nothing_about_this_one(self, owner: Owner, label: str) -> None:
         world = World()
         world.deployment(record("one", revision="old"))
@@ -205,7 +204,7 @@ class TestWhichNodesItAvoids:
         world.put("Job", {"name": "nightly-29", "ownerReferences": [nightly], "annotations": record("two")})
         world.put("CronJob", {"name": "nightly", "annotations": record("one")})
         assert avoided(world, newcomer(job)) == {"one"}
-        world.put("CronJob", {"name": "nightly", "annotations": {marks.FAILURES: record("one")[marks.FAILURES]}})
+        world.put("CronJob", {"name": "nightly", "annotations": {labels.FAILURES: record("one")[labels.FAILURES]}})
         assert avoided(world, newcomer(job)) == {"two"}
 
     def test_the_pod_of_a_cron_job_may_come_before_its_job_is_known(self) -> None:
@@ -230,7 +229,7 @@ class TestWhichNodesItAvoids:
     @pytest.mark.parametrize("text", ["", "{", "[]", '{"nodes": {"one": {}}}', '{"count": "many"}'])
     def test_an_annotation_that_is_no_record_is_none(self, text: str) -> None:
         world = World()
-        world.deployment({**RETRIES, marks.FAILURES: text})
+        world.deployment({**RETRIES, labels.FAILURES: text})
         assert world.knowledge().advise(newcomer()) is NO_ADVICE
 
     def test_nodes_of_the_control_plane_count_like_any_other(self) -> None:
@@ -255,7 +254,7 @@ class TestWhichNodesItAvoids:
     def test_a_pod_that_is_opted_out_is_left_to_the_scheduler(self) -> None:
         world = World()
         world.deployment(record("one"))
-        assert world.knowledge().advise(newcomer(labels={marks.RESCHEDULING: "disabled"})) is NO_ADVICE
+        assert world.knowledge().advise(newcomer(labels={labels.RESCHEDULING: "disabled"})) is NO_ADVICE
 
     def test_an_owner_of_a_kind_that_nobody_knows_is_no_reason_to_fail(self) -> None:
         assert World().knowledge().advise(newcomer(Owner("Rollout.argoproj.io", "x", "u"))) is NO_ADVICE
@@ -276,7 +275,7 @@ class TestPodsThatFailedJustNow:
         world.failed("web-abc-1", WEB, "one")
         assert avoided(world, newcomer()) == set()
         assert avoided(world, newcomer(annotations=RETRIES)) == {"one"}
-        assert avoided(world, newcomer(annotations={marks.MISSPELT_RETRIES: "1"})) == {"one"}
+        assert avoided(world, newcomer(annotations={labels.MISSPELT_RETRIES: "1"})) == {"one"}
 
     def test_only_for_reasons_that_count(self) -> None:
         world = World()

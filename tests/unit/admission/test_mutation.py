@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from kubemini.patches import apply_json_patch
-from rescheduler.admission.errors import ReviewError
-from rescheduler.admission.knowledge import Knowledge
-from rescheduler.admission.mutation import Mutation
-from rescheduler.model import marks
+from rescheduler.admission.advisor import Knowledge
+from rescheduler.admission.reviews import ReviewError
+from rescheduler.admission.webhook import Mutation
+from rescheduler.model import labels
 from rescheduler.model.advice import Advice, Newcomer
 from rescheduler.recovery.avoidance import avoided_by
 from tests.unit.admission.worlds import NOW, RETRIES, Json, World, pod_json, record, review
@@ -55,7 +55,7 @@ def test_a_pod_that_is_expected_gets_its_patch() -> None:
     assert found["patchType"] == "JSONPatch"
     assert "warnings" not in found
     after = apply_json_patch(patch_of(found), pod_json())
-    assert after["metadata"]["labels"][marks.MIGRATION_ID] == "m"
+    assert after["metadata"]["labels"][labels.MIGRATION_ID] == "m"
     assert avoided_by(after["spec"]["affinity"]) == {"three"}
 
 
@@ -174,15 +174,15 @@ def test_a_fault_of_ours_is_logged_and_the_pod_is_created_all_the_same() -> None
 
 @pytest.mark.parametrize("namespace", ["shop", "kube-system"])
 def test_a_probe_is_answered_in_every_namespace(namespace: str) -> None:
-    pod = pod_json(None, labels={marks.PROBE: "token"}, namespace=namespace)
+    pod = pod_json(None, labels={labels.PROBE: "token"}, namespace=namespace)
     found = response(review(pod, namespace=namespace))
-    assert patch_of(found) == [{"op": "add", "path": "/metadata/annotations", "value": {marks.ANSWER: "token"}}]
+    assert patch_of(found) == [{"op": "add", "path": "/metadata/annotations", "value": {labels.ANSWER: "token"}}]
 
 
 def test_whoever_makes_a_pod_with_the_misspelt_annotation_is_told() -> None:
-    misspelt = {marks.MISSPELT_RETRIES: "3"}
+    misspelt = {labels.MISSPELT_RETRIES: "3"}
     (warning,) = response(review(pod_json(None, annotations=misspelt)))["warnings"]
-    assert marks.SCHEDULING_RETRIES in warning
+    assert labels.SCHEDULING_RETRIES in warning
     assert "warnings" not in response(review(pod_json(None, annotations=misspelt | RETRIES)))
     assert "warnings" not in response(review(pod_json(annotations=misspelt))), "a controller would only log it"
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubemini.patches import apply_json_patch
-from rescheduler.admission.patching import patch_for
-from rescheduler.migration.steering import prefers
-from rescheduler.model import marks
+from rescheduler.admission.webhook import patch_for
+from rescheduler.migration.steps.steering import prefers
+from rescheduler.model import labels as marks
 from rescheduler.model.advice import Advice, Expected
 from rescheduler.recovery.avoidance import avoided_by
 from tests.unit.admission.worlds import NOW, Json, at, pod_json

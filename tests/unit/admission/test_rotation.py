@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.admission.certificates import ends_at, is_due, is_signed_by, split
-from rescheduler.admission.rotation import PREVIOUS_KEPT, Holding, following
+from rescheduler.admission.certificates import PREVIOUS_KEPT, Holding, ends_at, following, is_due, is_signed_by, split
 from tests.support.examples import examples
 
 NOW = 1_800_000_000.0

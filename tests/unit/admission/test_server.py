@@ -12,7 +12,7 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
-from rescheduler.admission.errors import ReviewError
+from rescheduler.admission.reviews import ReviewError
 from rescheduler.admission.server import Address, Manner, Server
 from rescheduler.kube.errors import ClusterError
 

@@ -15,11 +15,11 @@ from collections.abc import Callable
 
 import pytest
 
+from rescheduler.admission.certificate_source import Keeper
 from rescheduler.admission.certificates import Pair, new_authority, new_serving
 from rescheduler.admission.extender import Extender
-from rescheduler.admission.keeping import Keeper
-from rescheduler.admission.mutation import Mutation
 from rescheduler.admission.server import Address, Handler, Manner, Server
+from rescheduler.admission.webhook import Mutation
 from tests.support.examples import examples
 from tests.support.raw_http import HOST, asked, resident
 from tests.unit.admission.worlds import NOW, WEB, World, record, reference

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rescheduler.admission.knowledge import Knowledge, KnowledgeSettings
+from rescheduler.admission.advisor import Knowledge, KnowledgeSettings
 from rescheduler.decode.cache import Cache
-from rescheduler.model import marks
+from rescheduler.model import labels as marks
 from rescheduler.model.advice import Newcomer
-from rescheduler.model.instant import format_instant
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.objects import Owner
 from rescheduler.model.plan import Method
+from rescheduler.model.time import format_instant
 from rescheduler.recovery.record import WHOLE, Entry, Failure, written
-from rescheduler.runtime.board import Board
+from rescheduler.runtime.migration_cache import Board
 
 Json = dict[str, Any]
 

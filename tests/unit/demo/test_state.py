@@ -15,7 +15,7 @@ from kubemini.cluster import EmbeddedCluster
 from kubemini.kinds import BUDGET, DEPLOYMENT, NODE, POD
 from kubemini.kubelet.node import NodeShape, node, reported
 from rescheduler import app
-from rescheduler.model import marks
+from rescheduler.model import labels as marks
 from rescheduler.model.policy import Policy
 from rescheduler_demo.churn import Actions
 from rescheduler_demo.controller import LogTap

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from rescheduler.migration.observation import Observation, Scene
-from rescheduler.model import marks
-from rescheduler.model.instant import format_instant
+from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method
+from rescheduler.model.time import format_instant
 
 Json = dict[str, Any]
 NOW = 1_800_000_000.0
@@ -41,8 +41,8 @@ def copy_of(**more: Any) -> Json:
     """A copy that is Ready on the target, and still ours."""
     body = pod("copy", node="two", owner=False)
     body["metadata"] |= {
-        "labels": {"app": "web", marks.MIGRATION_ID: "m", marks.MIGRATION_STATUS: "in-progress"},
-        "annotations": {marks.ORIGINAL_POD: "web-a-uid", marks.WITHHELD: '{"pod-template-hash": "1"}'},
+        "labels": {"app": "web", labels.MIGRATION_ID: "m", labels.MIGRATION_STATUS: "in-progress"},
+        "annotations": {labels.ORIGINAL_POD: "web-a-uid", labels.WITHHELD: '{"pod-template-hash": "1"}'},
         "ownerReferences": [{"kind": "PodMigration", "name": "m", "uid": "m-uid"}],
     }
     body["metadata"] |= more

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.migration.approval import WAITS, hopeless, wanting
+from rescheduler.migration.lifecycle import WAITS, hopeless, wanting
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 
 NOW = 1_800_000_000.0

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.migration.copies import from_pod, from_template, replacement_name, withheld_labels
-from rescheduler.model import marks
+from rescheduler.migration.replacement import from_pod, from_template, replacement_name, withheld_labels
+from rescheduler.model import labels as marks
 from rescheduler.model.plan import Method
 from tests.unit.migration.scenes import NOW, budget, migration, pod, replica_set, scene
 

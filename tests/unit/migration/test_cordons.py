@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rescheduler.migration.cordons import is_candidate, kept, released
-from rescheduler.model import marks
-from rescheduler.model.instant import format_instant
+from rescheduler.model import labels as marks
 from rescheduler.model.objects import Node
+from rescheduler.model.time import format_instant
+from rescheduler.runtime.maintenance import is_candidate, kept, released
 from tests.unit.migration.scenes import NOW, Json, leaving, node
 
 LABEL = {marks.MAINTENANCE: "true"}

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from rescheduler.migration.copying import EvictOriginal
-from rescheduler.migration.eviction import Evict, Pause, Prefer, TakeTurn
 from rescheduler.migration.lifecycle import Lifecycle, Manner
 from rescheduler.migration.observation import Refused, Steered
-from rescheduler.migration.protecting import Protect
-from rescheduler.migration.rebuilding import AwaitRebuilt, AwaitRebuiltReady, rebuilt
-from rescheduler.migration.steering import restoring, steered
-from rescheduler.migration.steps import Do, Done, GiveUp, Wait
-from rescheduler.model import marks
-from rescheduler.model.instant import format_instant
+from rescheduler.migration.steps.common import Do, Done, GiveUp, Wait
+from rescheduler.migration.steps.copy import EvictOriginal
+from rescheduler.migration.steps.evict import Evict, Pause, Prefer, TakeTurn
+from rescheduler.migration.steps.protection import Protect
+from rescheduler.migration.steps.rebuild import AwaitRebuilt, AwaitRebuiltReady, rebuilt
+from rescheduler.migration.steps.steering import restoring, steered
+from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Reference
 from rescheduler.model.plan import Method
+from rescheduler.model.time import format_instant
 from tests.unit.migration.scenes import (
     NOW,
     Json,
@@ -35,14 +35,14 @@ from tests.unit.migration.scenes import (
 )
 
 EVICT = migration(Method.EVICT)
-OURS = {marks.MANAGED_BY: marks.OURSELVES, marks.MIGRATION_ID: "m"}
-PAUSED = deployment(paused=True, annotations={marks.PAUSED_BY: "m"})
+OURS = {labels.MANAGED_BY: labels.OURSELVES, labels.MIGRATION_ID: "m"}
+PAUSED = deployment(paused=True, annotations={labels.PAUSED_BY: "m"})
 
 
 def steering(affinity: Any, by: str = "m") -> dict[str, Any]:
     """The ReplicaSet while a migration steers by it."""
     note = json.dumps({"migration": by, "affinity": affinity})
-    body = replica_set(annotations={marks.AFFINITY_BEFORE: note})
+    body = replica_set(annotations={labels.AFFINITY_BEFORE: note})
     body["spec"]["template"]["spec"]["affinity"] = steered(affinity, EVICT.progress)
     return body
 
@@ -79,13 +79,13 @@ def test_the_deployment_is_resumed_only_when_controllers_have_seen_the_restored_
     outlook = restoring(scene(EVICT, deployment=PAUSED))
     assert isinstance(outlook, Do)
     assert outlook.commands[0].body == {
-        "metadata": {"annotations": {marks.PAUSED_BY: None}, "uid": "dep-uid"},
+        "metadata": {"annotations": {labels.PAUSED_BY: None}, "uid": "dep-uid"},
         "spec": {"paused": None},
     }
 
 
 def test_what_another_migration_or_the_owner_did_is_left() -> None:
-    others = deployment(paused=True, annotations={marks.PAUSED_BY: "another"})
+    others = deployment(paused=True, annotations={labels.PAUSED_BY: "another"})
     assert restoring(scene(EVICT, controller=steering(None, "another"), deployment=others)) == Done()
     assert restoring(scene(EVICT, deployment=deployment(paused=True))) == Done()
 
@@ -95,15 +95,15 @@ def test_a_deployment_that_its_owner_paused_is_not_paused_by_us() -> None:
 
 
 def test_one_migration_at_a_time_pauses_steers_and_protects() -> None:
-    others = deployment(paused=True, annotations={marks.PAUSED_BY: "another"})
+    others = deployment(paused=True, annotations={labels.PAUSED_BY: "another"})
     assert isinstance(Pause().look(scene(EVICT, deployment=others)), Wait)
     assert isinstance(Prefer().look(scene(EVICT, controller=steering(None, "another"), deployment=PAUSED)), Wait)
-    theirs = budget("web-rescheduler-pdb", labels=OURS | {marks.MIGRATION_ID: "another"})
+    theirs = budget("web-rescheduler-pdb", labels=OURS | {labels.MIGRATION_ID: "another"})
     assert isinstance(Protect({"minAvailable": 1}).look(scene(EVICT, temporary_budget=theirs)), Wait)
 
 
 def test_a_pause_counts_when_the_controller_has_seen_it() -> None:
-    unseen = deployment(paused=True, annotations={marks.PAUSED_BY: "m"}, generation=2)
+    unseen = deployment(paused=True, annotations={labels.PAUSED_BY: "m"}, generation=2)
     assert isinstance(Pause().look(scene(EVICT, deployment=unseen)), Wait)
     assert Pause().look(scene(EVICT, deployment=PAUSED)) == Done()
 
@@ -165,7 +165,7 @@ def test_the_rebuilt_pod_is_the_young_one_that_prefers_the_target() -> None:
     plain, wanted, theirs = pod("web-c", **young), pod("web-d", **young), pod("web-e", **young)
     for each in (wanted, theirs):
         each["spec"]["affinity"] = steered(None, EVICT.progress)
-    theirs["metadata"]["labels"][marks.MIGRATION_ID] = "another"
+    theirs["metadata"]["labels"][labels.MIGRATION_ID] = "another"
     leads = steering(None)
     assert rebuilt(scene(EVICT, siblings=(pod("web-b"), plain, theirs), controller=leads)) is None
     assert rebuilt(scene(EVICT, siblings=(pod("web-b"), plain, wanted, theirs), controller=leads)) is wanted
@@ -217,7 +217,7 @@ def test_a_pod_of_a_stateful_set_that_is_deleted_once_more_is_waited_for_once_mo
     marks_it = step.look(scene(moving, controller=stateful_set(), pod=third))
     assert isinstance(marks_it, Do)
     assert [command.why for command in marks_it.commands] == ["tell where it came from"]
-    third["metadata"]["labels"][marks.MIGRATION_ID] = moving.name
+    third["metadata"]["labels"][labels.MIGRATION_ID] = moving.name
     assert step.look(scene(moving, controller=stateful_set(), pod=third)) == Done()
 
 
@@ -289,7 +289,7 @@ def test_where_the_webhook_leads_neither_deployment_nor_replica_set_is_touched(h
 
 @pytest.mark.parametrize("how", WEBHOOK)
 def test_what_was_begun_by_the_template_before_the_webhook_was_asked_is_ended_by_it(how: Steered) -> None:
-    unseen = deployment(paused=True, annotations={marks.PAUSED_BY: "m"}, generation=2)
+    unseen = deployment(paused=True, annotations={labels.PAUSED_BY: "m"}, generation=2)
     assert isinstance(Pause().look(scene(EVICT, deployment=unseen, steered=how)), Wait)
     assert isinstance(Prefer().look(scene(EVICT, deployment=PAUSED, steered=how)), Do)
     assert isinstance(restoring(scene(EVICT, controller=steering(None), deployment=PAUSED, steered=how)), Do)
@@ -297,7 +297,7 @@ def test_what_was_begun_by_the_template_before_the_webhook_was_asked_is_ended_by
 
 @pytest.mark.parametrize("how", WEBHOOK)
 def test_what_another_migration_steers_by_its_template_is_no_hindrance(how: Steered) -> None:
-    others = deployment(paused=True, annotations={marks.PAUSED_BY: "another"})
+    others = deployment(paused=True, annotations={labels.PAUSED_BY: "another"})
     found = scene(EVICT, controller=steering(None, "another"), deployment=others, steered=how)
     assert (Pause().look(found), Prefer().look(found)) == (Done(), Done())
 

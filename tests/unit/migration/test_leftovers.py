@@ -6,11 +6,10 @@ import json
 from typing import Any
 
 from rescheduler.migration.commands import Command, Verb
-from rescheduler.migration.leftovers import leftovers
-from rescheduler.migration.marking import Mark, unmarking
 from rescheduler.migration.observation import Scene
-from rescheduler.migration.steps import Do, Done, Wait
-from rescheduler.model import marks
+from rescheduler.migration.rollback import Mark, leftovers, unmarking
+from rescheduler.migration.steps.common import Do, Done, Wait
+from rescheduler.model import labels
 from rescheduler.model.plan import Method
 from tests.unit.migration.scenes import Json, budget, copy_of, deployment, leaving, migration, pod, replica_set, scene
 
@@ -19,9 +18,9 @@ COPYING = migration(Method.COPY, "RollBack")
 EVICTING = migration(Method.EVICT, "RollBack")
 MARKED = {
     "app": "web",
-    marks.MIGRATION_ID: "m",
-    marks.MIGRATION_STATUS: "in-progress",
-    marks.MIGRATION_REASON: "Manual",
+    labels.MIGRATION_ID: "m",
+    labels.MIGRATION_STATUS: "in-progress",
+    labels.MIGRATION_REASON: "Manual",
 }
 
 
@@ -41,9 +40,9 @@ def test_where_nothing_was_done_nothing_is_taken_back() -> None:
 
 
 def test_what_belongs_to_another_migration_is_left() -> None:
-    marked = pod(labels=MARKED | {marks.MIGRATION_ID: "another"})
-    noted: Json = {"annotations": {marks.MIGRATION_ID: "another", marks.PAUSED_BY: "another"}}
-    theirs = budget(labels={marks.MANAGED_BY: marks.OURSELVES, marks.MIGRATION_ID: "another"})
+    marked = pod(labels=MARKED | {labels.MIGRATION_ID: "another"})
+    noted: Json = {"annotations": {labels.MIGRATION_ID: "another", labels.PAUSED_BY: "another"}}
+    theirs = budget(labels={labels.MANAGED_BY: labels.OURSELVES, labels.MIGRATION_ID: "another"})
     found = scene(
         EVICTING,
         pod=marked,
@@ -69,7 +68,7 @@ def test_a_copy_that_was_adopted_stays_and_stops_being_ours() -> None:
     assert command.verb is Verb.PATCH
     changed = changes(command)
     assert changed["ownerReferences"] == [theirs]
-    assert changed["annotations"] == {marks.WITHHELD: None}
+    assert changed["annotations"] == {labels.WITHHELD: None}
 
 
 def test_the_only_pod_that_is_left_stays() -> None:
@@ -89,59 +88,59 @@ def test_a_copy_behind_its_gate_goes_with_the_original() -> None:
 
 def test_the_deletion_cost_comes_back_before_the_copy_goes() -> None:
     for before, restored in (("", None), ("5", "5")):
-        cheap = pod(annotations={marks.DELETION_COST: "-2147483647", marks.COST_BEFORE: before})
+        cheap = pod(annotations={labels.DELETION_COST: "-2147483647", labels.COST_BEFORE: before})
         first, second = todo(scene(ROLLING, copy_of(), pod=cheap))
-        assert changes(first)["annotations"] == {marks.DELETION_COST: restored, marks.COST_BEFORE: None}
+        assert changes(first)["annotations"] == {labels.DELETION_COST: restored, labels.COST_BEFORE: None}
         assert second.verb is Verb.DELETE
 
 
 def test_the_marks_of_an_earlier_move_come_back() -> None:
-    earlier = {marks.MIGRATION_ID: "old", marks.MIGRATION_STATUS: "completed", marks.MIGRATION_REASON: "Manual"}
-    when = {marks.MIGRATION_TIME: "2026-01-01T00:00:00Z"}
+    earlier = {labels.MIGRATION_ID: "old", labels.MIGRATION_STATUS: "completed", labels.MIGRATION_REASON: "Manual"}
+    when = {labels.MIGRATION_TIME: "2026-01-01T00:00:00Z"}
     outlook = Mark().look(scene(ROLLING, pod=pod(labels=earlier, annotations=when)))
     assert isinstance(outlook, Do)
     written = changes(outlook.commands[0])
-    assert json.loads(written["annotations"][marks.MARKS_BEFORE]) == {"labels": earlier, "annotations": when}
+    assert json.loads(written["annotations"][labels.MARKS_BEFORE]) == {"labels": earlier, "annotations": when}
     marked = pod(labels=earlier | written["labels"], annotations=when | written["annotations"])
     (command,) = todo(scene(ROLLING, pod=marked))
     assert changes(command)["labels"] == earlier
-    assert changes(command)["annotations"] == when | {marks.MARKS_BEFORE: None}
+    assert changes(command)["annotations"] == when | {labels.MARKS_BEFORE: None}
 
 
 def test_an_original_without_earlier_marks_loses_all_of_them() -> None:
-    (command,) = todo(scene(ROLLING, pod=pod(labels=MARKED, annotations={marks.MIGRATION_TIME: "x"})))
+    (command,) = todo(scene(ROLLING, pod=pod(labels=MARKED, annotations={labels.MIGRATION_TIME: "x"})))
     assert set(changes(command)["labels"].values()) == {None}
     assert set(changes(command)["annotations"].values()) == {None}
 
 
 def test_notes_go_from_the_deployment_first_and_then_from_all_its_replica_sets() -> None:
-    note: Json = {"annotations": {marks.MIGRATION_ID: "m"}}
-    both: Json = {"annotations": {marks.MIGRATION_ID: "m", marks.PAUSED_BY: "m"}}
+    note: Json = {"annotations": {labels.MIGRATION_ID: "m"}}
+    both: Json = {"annotations": {labels.MIGRATION_ID: "m", labels.PAUSED_BY: "m"}}
     newer = replica_set(uid="newer", name="web-2", **both)
     sets = (replica_set(**both), newer)
     (first,) = unmarking(scene(ROLLING, deployment=deployment(**note), controller=sets[0], replica_sets=sets))
     assert first.kind == "Deployment"
     after = unmarking(scene(ROLLING, deployment=deployment(), controller=sets[0], replica_sets=sets))
     assert [command.kind for command in after] == ["ReplicaSet", "ReplicaSet"]
-    assert changes(after[0])["annotations"] == {marks.MIGRATION_ID: None, marks.PAUSED_BY: None}
+    assert changes(after[0])["annotations"] == {labels.MIGRATION_ID: None, labels.PAUSED_BY: None}
 
 
 def test_the_deployments_note_goes_also_when_its_replica_set_is_gone() -> None:
-    noted = deployment(annotations={marks.MIGRATION_ID: "m"})
+    noted = deployment(annotations={labels.MIGRATION_ID: "m"})
     (command,) = todo(scene(ROLLING, pod=None, controller=None, deployment=noted))
     assert (command.kind, command.name) == ("Deployment", "web")
 
 
 def test_our_own_temporary_budget_goes() -> None:
-    ours = budget("web-rescheduler-pdb", labels={marks.MANAGED_BY: marks.OURSELVES, marks.MIGRATION_ID: "m"})
+    ours = budget("web-rescheduler-pdb", labels={labels.MANAGED_BY: labels.OURSELVES, labels.MIGRATION_ID: "m"})
     (command,) = todo(scene(EVICTING, temporary_budget=ours))
     assert (command.verb, command.name) == (Verb.DELETE, "web-rescheduler-pdb")
 
 
 def test_a_placeholder_goes_and_is_waited_for() -> None:
-    held = pod("m-room", owner=False, labels={marks.PLACEHOLDER: "m", marks.MANAGED_BY: marks.OURSELVES})
+    held = pod("m-room", owner=False, labels={labels.PLACEHOLDER: "m", labels.MANAGED_BY: labels.OURSELVES})
     (command,) = todo(scene(EVICTING, placeholder=held))
     assert (command.verb, command.name) == (Verb.DELETE, "m-room")
     assert isinstance(leftovers(scene(EVICTING, placeholder=leaving(held))), Wait)
-    theirs = pod("m-room", owner=False, labels={marks.PLACEHOLDER: "another", marks.MANAGED_BY: marks.OURSELVES})
+    theirs = pod("m-room", owner=False, labels={labels.PLACEHOLDER: "another", labels.MANAGED_BY: labels.OURSELVES})
     assert leftovers(scene(EVICTING, placeholder=theirs)) == Done()

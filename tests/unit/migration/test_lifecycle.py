@@ -8,13 +8,13 @@ import pytest
 
 from rescheduler.migration.lifecycle import ROLL_BACK, Lifecycle, Manner
 from rescheduler.migration.observation import Refused
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 from tests.unit.migration.scenes import NOW, copy_of, deployment, leaving, migration, pod, replica_set, scene
 
 LIFE = Lifecycle()
-MARKED = {marks.MIGRATION_ID: "m", marks.MIGRATION_STATUS: "in-progress", marks.MIGRATION_REASON: "Manual"}
+MARKED = {labels.MIGRATION_ID: "m", labels.MIGRATION_STATUS: "in-progress", labels.MIGRATION_REASON: "Manual"}
 
 
 def given_up(moving: Migration, life: Lifecycle = LIFE) -> Progress:
@@ -57,8 +57,8 @@ def test_a_step_never_shows_what_an_earlier_one_said() -> None:
 
 
 def test_a_migration_is_completed_when_its_last_step_is_done() -> None:
-    done = copy_of(ownerReferences=[], annotations={marks.ORIGINAL_POD: "web-a-uid"})
-    done["metadata"]["labels"] |= {marks.MIGRATION_STATUS: "completed"}
+    done = copy_of(ownerReferences=[], annotations={labels.ORIGINAL_POD: "web-a-uid"})
+    done["metadata"]["labels"] |= {labels.MIGRATION_STATUS: "completed"}
     progress = LIFE.advance(scene(migration(step="AwaitGone"), done, pod=None)).progress
     assert (progress.phase, progress.step, progress.finished, progress.message) == (Phase.COMPLETED, "", NOW, "")
     done["spec"]["nodeName"] = "three"
@@ -130,7 +130,7 @@ def test_a_move_that_is_made_is_cleaned_up_however_long_it_took() -> None:
 
 
 def test_what_was_refused_to_one_step_says_nothing_about_the_next() -> None:
-    noted = deployment(annotations={marks.MIGRATION_ID: "m"})
+    noted = deployment(annotations={labels.MIGRATION_ID: "m"})
     refused = Refused(422, "Invalid", "of the mark")
     found = scene(migration(step="Mark"), pod=pod(labels=MARKED), deployment=noted, refused=refused)
     decision = LIFE.advance(found)
@@ -139,7 +139,7 @@ def test_what_was_refused_to_one_step_says_nothing_about_the_next() -> None:
 
 
 def test_rolling_back_waits_for_what_it_cannot_hurry() -> None:
-    paused = deployment(paused=True, annotations={marks.PAUSED_BY: "m"})
+    paused = deployment(paused=True, annotations={labels.PAUSED_BY: "m"})
     rolling = migration(Method.EVICT, ROLL_BACK)
     decision = LIFE.advance(scene(rolling, controller=replica_set(generation=2), deployment=paused))
     assert (decision.progress, decision.commands, decision.wait) == (rolling.progress, (), 1.0)
@@ -165,7 +165,7 @@ def test_paused_and_waiting_migrations_do_not_begin() -> None:
 
 
 def test_late_notes_are_cleaned_after_the_end_and_not_before() -> None:
-    noted = replica_set(annotations={marks.MIGRATION_ID: "m"})
+    noted = replica_set(annotations={labels.MIGRATION_ID: "m"})
     assert LIFE.aftermath(scene(migration(step="Land"), controller=noted)) == ()
     over = migration(phase=Phase.COMPLETED)
     assert [command.kind for command in LIFE.aftermath(scene(over, controller=noted))] == ["ReplicaSet"]

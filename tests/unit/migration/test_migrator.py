@@ -11,10 +11,10 @@ from rescheduler.kube.migrations import StaleError
 from rescheduler.migration.commands import Command
 from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.observation import Observation, Part, Refused, Scene
-from rescheduler.model import marks
+from rescheduler.model import labels as marks
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method
-from rescheduler.runtime.migrator import Admitted, Migrator
+from rescheduler.runtime.executor import Admitted, Migrator
 from tests.unit.migration.scenes import NOW, migration, pod, replica_set, scene
 
 KEY = ("shop", "m")

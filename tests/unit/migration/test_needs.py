@@ -9,7 +9,7 @@ import pytest
 
 from rescheduler.migration.lifecycle import ROLL_BACK, Decision, Lifecycle
 from rescheduler.migration.observation import EVERYTHING, Part, Scene
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.migration import Phase
 from rescheduler.model.plan import Method
 from tests.unit.migration.scenes import (
@@ -31,7 +31,7 @@ FIELDS: dict[Part, Json] = {
     Part.SIBLINGS: {"siblings": ()},
 }
 SERVICE = {"kind": "Service", "metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}}}
-NOTED = replica_set(annotations={marks.MIGRATION_ID: "m"})
+NOTED = replica_set(annotations={labels.MIGRATION_ID: "m"})
 ADOPTED = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web-1", "uid": "rs-uid", "controller": True}]}
 HASHLESS = replica_set()
 HASHLESS["spec"] |= {

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from rescheduler.migration.events import News, Subject, news
 from rescheduler.migration.lifecycle import ROLL_BACK
-from rescheduler.migration.news import News, Subject, news
 from rescheduler.model.migration import Migration, Order, Outcome, OutcomeVerdict, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from rescheduler.migration.commands import Command, Verb
-from rescheduler.migration.orphans import names_on, names_on_pod, of_budget, of_pod, of_workload
-from rescheduler.migration.steering import steered
-from rescheduler.migration.steps import Do, Done, Wait
-from rescheduler.model import marks
+from rescheduler.migration.rollback import names_on, names_on_pod, of_budget, of_pod, of_workload
+from rescheduler.migration.steps.common import Do, Done, Wait
+from rescheduler.migration.steps.steering import steered
+from rescheduler.model import labels as marks
 from rescheduler.model.plan import Method
 from tests.unit.migration.scenes import HASH, Json, budget, copy_of, deployment, leaving, migration, pod, replica_set
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from rescheduler.decode.pods import pod_requests
 from rescheduler.decode.structs import PodSpec
-from rescheduler.migration.placeholder import own_placeholder, placeholder_for, placeholder_name, releasing
-from rescheduler.model import marks
+from rescheduler.migration.steps.placeholder import own_placeholder, placeholder_for, placeholder_name, releasing
+from rescheduler.model import labels as marks
 from rescheduler.model.plan import Method
 from rescheduler.model.quantity import amount
 from tests.unit.migration.scenes import Json, leaving, migration, pod, replica_set, scene

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.migration.budgets import CheckBudgets, falling_short
-from rescheduler.migration.copying import CopyPod, EvictOriginal
-from rescheduler.migration.eviction import Evict, Pause
-from rescheduler.migration.handoff import Cheapen, CopyTemplate, HandOver
 from rescheduler.migration.lifecycle import Lifecycle
-from rescheduler.migration.marking import Mark
-from rescheduler.migration.preconditions import unready_fellow
-from rescheduler.migration.protecting import Protect
-from rescheduler.migration.steps import Do, Done, GiveUp, Step, Ungate, Wait
-from rescheduler.model import marks
+from rescheduler.migration.observation import falling_short, unready_fellow
+from rescheduler.migration.rollback import Mark
+from rescheduler.migration.steps.common import CheckBudgets, Do, Done, GiveUp, Step, Ungate, Wait
+from rescheduler.migration.steps.copy import CopyPod, EvictOriginal
+from rescheduler.migration.steps.evict import Evict, Pause
+from rescheduler.migration.steps.handoff import Cheapen, CopyTemplate, HandOver
+from rescheduler.migration.steps.protection import Protect
+from rescheduler.model import labels
 from rescheduler.model.plan import Method
 from tests.unit.migration.scenes import (
     Json,
@@ -36,7 +35,7 @@ UNFIT = {
     "node two is being deleted": leaving(node()),
     "node two is cordoned": CORDONED,
     "node two is not Ready": node(ready=False),
-    "node two is under maintenance": node(labels={marks.MAINTENANCE: "true"}),
+    "node two is under maintenance": node(labels={labels.MAINTENANCE: "true"}),
 }
 ACTING: list[tuple[Step, Method, tuple[Json, ...]]] = [
     (Mark(), Method.HANDOFF, ()),
@@ -53,7 +52,7 @@ ACTING: list[tuple[Step, Method, tuple[Json, ...]]] = [
 
 def gated() -> Json:
     body = copy_of()
-    body["spec"] = {"schedulingGates": [{"name": marks.GATE}], "containers": []}
+    body["spec"] = {"schedulingGates": [{"name": labels.GATE}], "containers": []}
     return body
 
 
@@ -132,7 +131,7 @@ def test_the_only_pod_of_a_stateful_set_waits_for_nobody() -> None:
 
 
 def test_a_second_original_of_a_replica_set_is_not_made_cheap_while_the_first_is_to_go() -> None:
-    cheap = pod("web-b", annotations={marks.COST_BEFORE: "", marks.DELETION_COST: "-2147483647"})
+    cheap = pod("web-b", annotations={labels.COST_BEFORE: "", labels.DELETION_COST: "-2147483647"})
     waits = Cheapen().look(scene(migration(), copy_of(), siblings=(pod(), cheap)))
     assert waits == Wait("web-b is being handed off, and would be deleted in the original's place")
     three = (pod(), pod("web-c"), leaving(cheap))
@@ -140,12 +139,12 @@ def test_a_second_original_of_a_replica_set_is_not_made_cheap_while_the_first_is
 
 
 def test_a_label_is_not_given_while_another_original_is_to_go() -> None:
-    cheap = pod("web-b", annotations={marks.COST_BEFORE: "", marks.DELETION_COST: "-2147483647"})
+    cheap = pod("web-b", annotations={labels.COST_BEFORE: "", labels.DELETION_COST: "-2147483647"})
     assert isinstance(HandOver().look(scene(migration(), copy_of(), siblings=(pod(), cheap))), Wait)
 
 
 def test_a_second_original_waits_while_the_copy_of_the_first_is_one_too_many() -> None:
-    adopted = pod("copy-b", annotations={marks.ORIGINAL_POD: "gone", marks.WITHHELD: "{}"})
+    adopted = pod("copy-b", annotations={labels.ORIGINAL_POD: "gone", labels.WITHHELD: "{}"})
     three = (pod(), pod("web-b"), adopted)
     waits = Cheapen().look(scene(migration(), copy_of(), controller=replica_set(), siblings=three))
     assert isinstance(waits, Wait)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from rescheduler.migration.commands import Verb
-from rescheduler.migration.leftovers import leftovers
 from rescheduler.migration.lifecycle import Lifecycle
-from rescheduler.migration.rebuilding import AwaitRebuiltReady, MarkRebuilt, disowning, rebuilt
-from rescheduler.migration.steps import Do, Done, Wait
-from rescheduler.model import marks
-from rescheduler.model.instant import format_instant
+from rescheduler.migration.replacement import disowning
+from rescheduler.migration.rollback import leftovers
+from rescheduler.migration.steps.common import Do, Done, Wait
+from rescheduler.migration.steps.rebuild import AwaitRebuiltReady, MarkRebuilt, rebuilt
+from rescheduler.model import labels as marks
 from rescheduler.model.migration import Phase, Reference
 from rescheduler.model.plan import Method
+from rescheduler.model.time import format_instant
 from tests.unit.migration.scenes import NOW, Json, leaving, migration, pod, scene
 
 WAITING = migration(Method.EVICT, "AwaitRebuilt", replacement=None, bystanders=("web-a-uid", "web-b-uid"))

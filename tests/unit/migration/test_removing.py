@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from rescheduler.migration.commands import Verb
+from rescheduler.migration.events import news
 from rescheduler.migration.lifecycle import ROLL_BACK, Lifecycle
-from rescheduler.migration.news import news
 from rescheduler.migration.observation import Refused, Scene
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.model.plan import Method

@@ -9,10 +9,10 @@ import pytest
 from rescheduler.migration.commands import Verb
 from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.observation import Refused, Steered
-from rescheduler.migration.placeholder import placeholder_for
-from rescheduler.migration.reserving import HoldRoom, NominateRebuilt, ReleaseRoom, UngateRebuilt
-from rescheduler.migration.steps import Do, Done, GiveUp, Wait
-from rescheduler.model import marks
+from rescheduler.migration.steps.common import Do, Done, GiveUp, Wait
+from rescheduler.migration.steps.evict import HoldRoom, NominateRebuilt, ReleaseRoom, UngateRebuilt
+from rescheduler.migration.steps.placeholder import placeholder_for
+from rescheduler.model import labels as marks
 from rescheduler.model.migration import Phase, Reference
 from rescheduler.model.plan import Method
 from tests.unit.migration.scenes import Json, leaving, migration, node, pod, scene

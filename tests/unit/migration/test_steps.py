@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 from rescheduler.migration.commands import Verb
-from rescheduler.migration.copying import CopyPod, EvictOriginal
-from rescheduler.migration.handoff import CHEAPEST, AwaitGone, Cheapen, CopyTemplate, HandOver
 from rescheduler.migration.lifecycle import Lifecycle, Manner
-from rescheduler.migration.marking import Finish, Mark
 from rescheduler.migration.observation import Refused
-from rescheduler.migration.steps import (
+from rescheduler.migration.rollback import Finish, Mark
+from rescheduler.migration.steps.common import (
     AwaitMembers,
     AwaitReady,
     Do,
@@ -24,10 +22,12 @@ from rescheduler.migration.steps import (
     Ungate,
     Wait,
 )
-from rescheduler.model import marks
-from rescheduler.model.instant import format_instant
+from rescheduler.migration.steps.copy import CopyPod, EvictOriginal
+from rescheduler.migration.steps.handoff import CHEAPEST, AwaitGone, Cheapen, CopyTemplate, HandOver
+from rescheduler.model import labels as marks
 from rescheduler.model.migration import Order, Phase, Reference
 from rescheduler.model.plan import Method
+from rescheduler.model.time import format_instant
 from tests.unit.migration.scenes import NOW, budget, copy_of, deployment, leaving, migration, pod, replica_set, scene
 
 MOVING = migration()

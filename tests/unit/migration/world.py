@@ -14,12 +14,12 @@ from kubemini.patches import apply_json_patch
 from rescheduler.migration.commands import Command, Json, Verb
 from rescheduler.migration.lifecycle import Lifecycle, Manner
 from rescheduler.migration.observation import Observation, Part, Refused, Scene, Steered, is_leaving, labels_of
-from rescheduler.migration.placeholder import placeholder_name
-from rescheduler.model import marks
-from rescheduler.model.instant import format_instant
+from rescheduler.migration.steps.placeholder import placeholder_name
+from rescheduler.model import labels as marks
 from rescheduler.model.migration import Migration, Order, Progress, Reference
 from rescheduler.model.plan import Method
-from rescheduler.runtime.migrator import Admitted, Migrator
+from rescheduler.model.time import format_instant
+from rescheduler.runtime.executor import Admitted, Migrator
 from tests.unit.migration.scenes import NOW, deployment, node, pod, replica_set, stateful_set
 
 Key = tuple[str, str]

@@ -13,7 +13,7 @@ from rescheduler.model.migration import Migration, Outcome, OutcomeVerdict, Refe
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.assessment import outcomes, verdict_of
+from rescheduler.planning.outcomes import outcomes, verdict_of
 from tests.support.builders import NOW, cluster, node, pod, statefulset
 from tests.support.generated import clusters
 from tests.support.planning import BALANCING, OPTIMIZATION, carried_out, planned

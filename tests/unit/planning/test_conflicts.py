@@ -8,8 +8,8 @@ from hypothesis import given, settings
 
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.conflicts import Clash, clashes
 from rescheduler.planning.planner import Planner
+from rescheduler.strategies.support.violations import Clash, clashes
 from tests.support.examples import examples
 from tests.support.generated import clusters
 

@@ -9,10 +9,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rescheduler.planning.columns import Columns
-from rescheduler.planning.evening import Bounds, Evening
 from rescheduler.planning.feasibility import Feasibility
 from rescheduler.planning.predicates.spread import Constraint
 from rescheduler.planning.whatif import WhatIf
+from rescheduler.strategies.support.spread import Bounds, Evening
 from tests.support.builders import Row, cluster, deployment, node, spread
 
 Counts = tuple[int, ...]

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.model.instant import LAST
 from rescheduler.model.migration import Migration, OutcomeVerdict, Phase, Reference
 from rescheduler.model.objects import Owner, Workload
 from rescheduler.model.outcome import enough, rest_of
 from rescheduler.model.policy import Policy
+from rescheduler.model.time import LAST
 from rescheduler.planning.outcomes import brought_back, is_due, memories, needed, rests
 from tests.support.builders import NOW
 from tests.unit.planning.outcome_world import CAME_BACK, NOT_PAID, PAID, POLICY, UNKNOWN, WEB_KEY, judged, move

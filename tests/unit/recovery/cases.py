@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from rescheduler.migration.news import News
-from rescheduler.model import marks
-from rescheduler.model.instant import format_instant
-from rescheduler.recovery.case import Case, Decision
+from rescheduler.migration.events import News
+from rescheduler.model import labels
+from rescheduler.model.time import format_instant
+from rescheduler.recovery.model import Case, Decision
 from rescheduler.recovery.record import WHOLE, Entry, Failure, read, written
 from rescheduler.recovery.settings import Settings
 
@@ -29,7 +29,7 @@ def workload(kind: str, name: str = "web", retries: str | None = "3", **spec: An
     """A workload with three retries."""
     metadata: Json = {"name": name, "namespace": "shop", "uid": f"uid-{name}", "annotations": {"team": "blue"}}
     if retries is not None:
-        metadata["annotations"][marks.SCHEDULING_RETRIES] = retries
+        metadata["annotations"][labels.SCHEDULING_RETRIES] = retries
     template = {"metadata": {}, "spec": {"containers": [{"name": "app", "image": "shop/web:1"}]}}
     return {"kind": kind, "metadata": metadata, "spec": {"template": template} | spec, "status": {}}
 
@@ -38,7 +38,7 @@ def replica_set(deployment: Json, hashed: str = "aaa", revision: int = 1) -> Jso
     """A ReplicaSet of a Deployment."""
     name = f"{deployment['metadata']['name']}-{hashed}"
     made = workload("ReplicaSet", name, retries=None)
-    made["metadata"]["labels"] = {marks.TEMPLATE_HASH: hashed}
+    made["metadata"]["labels"] = {labels.TEMPLATE_HASH: hashed}
     made["metadata"]["annotations"]["deployment.kubernetes.io/revision"] = str(revision)
     return made
 
@@ -139,9 +139,9 @@ def recorded(seen: Case, text: str | None) -> Case:
         return seen
     holder = copy.deepcopy(seen.holder)
     notes = holder["metadata"].setdefault("annotations", {})
-    notes.pop(marks.FAILURES, None)
+    notes.pop(labels.FAILURES, None)
     if text:
-        notes[marks.FAILURES] = text
+        notes[labels.FAILURES] = text
     own = tuple(holder if each["metadata"]["uid"] == holder["metadata"]["uid"] else each for each in seen.controllers)
     pods = tuple(holder if each["metadata"]["uid"] == holder["metadata"]["uid"] else each for each in seen.pods)
     return replace(seen, holder=holder, controllers=own, pods=pods)

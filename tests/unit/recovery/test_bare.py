@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rescheduler.model import marks
-from rescheduler.model.instant import format_instant
-from rescheduler.recovery import telling
+from rescheduler.model import labels
+from rescheduler.model.time import format_instant
+from rescheduler.recovery import events
 from rescheduler.recovery.avoidance import avoided_by, avoiding
-from rescheduler.recovery.case import Case, Decision
-from rescheduler.recovery.deciding import decide
+from rescheduler.recovery.decide import decide
+from rescheduler.recovery.model import Case, Decision
 from rescheduler.recovery.record import WHOLE, Entry, Failure, read, written
 from tests.unit.recovery.cases import (
     NOW,
@@ -32,7 +32,7 @@ NAME = f"rescheduled-solo-{int(NOW)}"
 
 
 def solo(body: Json | None = None, **more: Any) -> Case:
-    asked = with_notes(body or crashing("solo", "n1"), {marks.SCHEDULING_RETRIES: "2", "team": "blue"})
+    asked = with_notes(body or crashing("solo", "n1"), {labels.SCHEDULING_RETRIES: "2", "team": "blue"})
     return case(asked, **more)
 
 
@@ -54,7 +54,7 @@ def test_first_the_name_of_the_replacement_is_recorded() -> None:
     assert entries(decision)[WHOLE] == Entry(
         count=1, nodes={"n1": Failure(NOW, "CrashLoopBackOff")}, pending=("uid-solo",), replacement=NAME
     )
-    assert reasons(decision.news) == [telling.RESCHEDULED]
+    assert reasons(decision.news) == [events.RESCHEDULED]
 
 
 def test_then_it_is_made_with_marks_record_and_everything_it_had() -> None:
@@ -64,21 +64,21 @@ def test_then_it_is_made_with_marks_record_and_everything_it_had() -> None:
     assert body is not None
     assert body["metadata"]["name"] == NAME
     assert body["metadata"]["labels"] == {
-        marks.MIGRATION_ID: NAME,
-        marks.MIGRATION_STATUS: "completed",
-        marks.MIGRATED_FROM: "n1",
-        marks.MIGRATION_REASON: "Recovery",
+        labels.MIGRATION_ID: NAME,
+        labels.MIGRATION_STATUS: "completed",
+        labels.MIGRATED_FROM: "n1",
+        labels.MIGRATION_REASON: "Recovery",
     }
     notes = body["metadata"]["annotations"]
-    assert read(notes.pop(marks.FAILURES)) == {
+    assert read(notes.pop(labels.FAILURES)) == {
         WHOLE: Entry(count=1, nodes={"n1": Failure(NOW, "CrashLoopBackOff")}, avoids=("n1",))
     }
     assert notes == {
         "team": "blue",
-        marks.SCHEDULING_RETRIES: "2",
-        marks.MIGRATION_TIME: format_instant(NOW),
-        marks.ORIGINAL_POD: "uid-solo",
-        marks.ORIGINAL_POD_NAME: "solo",
+        labels.SCHEDULING_RETRIES: "2",
+        labels.MIGRATION_TIME: format_instant(NOW),
+        labels.ORIGINAL_POD: "uid-solo",
+        labels.ORIGINAL_POD_NAME: "solo",
     }
     assert "nodeName" not in body["spec"]
     assert avoided_by(body["spec"]["affinity"]) == {"n1"}
@@ -143,12 +143,12 @@ def test_the_replacement_carries_on_the_count_and_avoids_both_nodes() -> None:
     copy["spec"]["nodeName"] = "n2"
     copy["status"] = crashing("x", "n2")["status"]
     second = named(case(copy))
-    assert read(second.holder["metadata"]["annotations"][marks.FAILURES])[WHOLE].count == 2
+    assert read(second.holder["metadata"]["annotations"][labels.FAILURES])[WHOLE].count == 2
     body = decide(second).creation
     assert body is not None
     assert body["metadata"]["name"] == f"rescheduled-solo-{int(NOW) + 1}"
     assert avoided_by(body["spec"]["affinity"]) == {"n1", "n2"}
-    assert body["metadata"]["labels"][marks.MIGRATED_FROM] == "n2"
+    assert body["metadata"]["labels"][labels.MIGRATED_FROM] == "n2"
     body["metadata"] |= {"uid": "uid-third", "resourceVersion": "1"}
     body["spec"]["nodeName"] = "n3"
     third = decide(case(body | {"status": crashing("x", "n3")["status"]}))
@@ -159,7 +159,7 @@ def test_when_no_node_is_left_our_own_avoidance_is_taken_out_again_and_the_users
     asked = crashing("solo", "n2")
     asked["spec"]["affinity"] = avoiding(avoiding(None, ["n6"]), ["n1"])
     record = Entry(count=1, nodes={"n1": Failure(NOW - 60, "Error")}, avoids=("n1",))
-    seen = solo(with_notes(asked, {marks.FAILURES: written({WHOLE: record})}), free_nodes=frozenset({"n1", "n2"}))
+    seen = solo(with_notes(asked, {labels.FAILURES: written({WHOLE: record})}), free_nodes=frozenset({"n1", "n2"}))
     decision = decide(seen)
     assert decision.outcomes == ("no_node_left", "rescheduled")
     body = decide(recorded(seen, decision.record)).creation
@@ -172,9 +172,9 @@ def test_a_replacement_that_finds_no_place_is_made_again_without_nodes_to_avoid(
     waiting = pod("solo", "", phase="Pending", conditions=[said], containerStatuses=[])
     waiting["spec"]["affinity"] = avoiding(None, ["n1"])
     record = Entry(count=1, nodes={"n1": Failure(NOW - 800, "Error")}, avoids=("n1",))
-    seen = solo(with_notes(waiting, {marks.FAILURES: written({WHOLE: record})}))
+    seen = solo(with_notes(waiting, {labels.FAILURES: written({WHOLE: record})}))
     decision = decide(seen)
-    assert (reasons(decision.news), decision.deletions) == ([telling.NO_NODE_LEFT], ())
+    assert (reasons(decision.news), decision.deletions) == ([events.NO_NODE_LEFT], ())
     assert entries(decision)[WHOLE].count == 1
     after = decide(recorded(seen, decision.record))
     assert after.creation is not None
@@ -182,20 +182,20 @@ def test_a_replacement_that_finds_no_place_is_made_again_without_nodes_to_avoid(
 
 
 def test_a_pod_that_is_counted_and_has_no_replacement_is_given_one_and_not_deleted() -> None:
-    seen = solo(with_notes(crashing("solo", "n1"), {marks.FAILURES: '{"count":1,"pending":["uid-solo"]}'}))
+    seen = solo(with_notes(crashing("solo", "n1"), {labels.FAILURES: '{"count":1,"pending":["uid-solo"]}'}))
     decision = decide(seen)
     assert decision.deletions == ()
     assert (entries(decision)[WHOLE].count, entries(decision)[WHOLE].replacement) == (1, NAME)
 
 
 def test_mirrors_of_static_pods_are_left_to_their_kubelet() -> None:
-    seen = solo(with_notes(crashing("solo", "n1"), {marks.MIRROR: "x"}))
+    seen = solo(with_notes(crashing("solo", "n1"), {labels.MIRROR: "x"}))
     assert decide(seen) == Decision()
 
 
 def test_a_healthy_replacement_starts_with_a_clean_record() -> None:
     record = Entry(count=1, nodes={"n1": Failure(NOW - 800, "Error")}, avoids=("n1",))
-    seen = solo(with_notes(pod("solo", "n2"), {marks.FAILURES: written({WHOLE: record})}))
+    seen = solo(with_notes(pod("solo", "n2"), {labels.FAILURES: written({WHOLE: record})}))
     decision = decide(seen)
     assert decision.outcomes == ("recovered",)
     # What is in its spec for our sake is remembered, so that it can be left out of the next one.

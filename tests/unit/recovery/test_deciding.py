@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from rescheduler.model import marks
-from rescheduler.recovery import telling
+from rescheduler.model import labels
+from rescheduler.recovery import events
 from rescheduler.recovery.avoidance import avoiding
-from rescheduler.recovery.case import Decision
-from rescheduler.recovery.deciding import decide
+from rescheduler.recovery.decide import decide
+from rescheduler.recovery.model import Decision
 from rescheduler.recovery.record import WHOLE, Entry, Failure, written
 from rescheduler.recovery.settings import Settings
 from tests.unit.recovery.cases import (
@@ -135,14 +135,14 @@ def test_a_failure_that_is_too_young_is_waited_for() -> None:
 
 def test_an_annotation_that_makes_no_sense_is_told_and_nothing_done() -> None:
     decision = decide(deployment_case(of("web-a"), retries="many"))
-    assert (decision.record, decision.deletions, reasons(decision.news)) == (None, (), [telling.INVALID])
+    assert (decision.record, decision.deletions, reasons(decision.news)) == (None, (), [events.INVALID])
     assert "Deployment shop/web: annotation scheduling-retries: 'many'" in decision.news[0].note
 
 
 def test_the_misspelt_annotation_works_and_is_told() -> None:
-    deployment = with_notes(workload("Deployment", retries=None), {marks.MISSPELT_RETRIES: "3"})
+    deployment = with_notes(workload("Deployment", retries=None), {labels.MISSPELT_RETRIES: "3"})
     decision = decide(case(deployment, of("web-a"), controllers=(replica_set(deployment),)))
-    assert reasons(decision.news) == [telling.MISSPELT, telling.RESCHEDULED]
+    assert reasons(decision.news) == [events.MISSPELT, events.RESCHEDULED]
 
 
 def test_without_budget_the_pod_stays_and_people_are_told_once() -> None:
@@ -150,7 +150,7 @@ def test_without_budget_the_pod_stays_and_people_are_told_once() -> None:
     decision = decide(seen)
     assert decision.deletions == ()
     assert entries(decision)[WHOLE].count == 6
-    assert (reasons(decision.news), decision.outcomes) == ([telling.EXHAUSTED], ("exhausted",))
+    assert (reasons(decision.news), decision.outcomes) == ([events.EXHAUSTED], ("exhausted",))
     assert "it stays where it is: rescheduled 6 of 6 times" in decision.news[0].note
     assert decide(recorded(seen, decision.record)) == Decision()
 
@@ -164,12 +164,12 @@ def test_budget_for_one_of_two_is_spent_on_one() -> None:
 
 
 def test_whoever_raises_the_budget_is_helped_again() -> None:
-    seen = recorded(deployment_case(of("web-a", "n3"), retries="4"), known(6, "n1", told=telling.EXHAUSTED))
+    seen = recorded(deployment_case(of("web-a", "n3"), retries="4"), known(6, "n1", told=events.EXHAUSTED))
     assert names(decide(seen).deletions) == ["web-a"]
 
 
 def test_an_exhausted_budget_is_not_forgotten_while_pods_still_fail() -> None:
-    record = known(6, "n1", ago=9_000, told=telling.EXHAUSTED)
+    record = known(6, "n1", ago=9_000, told=events.EXHAUSTED)
     assert decide(recorded(deployment_case(of("web-a")), record)) == Decision()
     between = pod("web-a", owner=OWNER, conditions=[ready("True", 5)], containerStatuses=[container(restarts=9)])
     assert decide(recorded(deployment_case(between), record)).record is None
@@ -189,14 +189,14 @@ def test_when_it_failed_on_every_node_all_are_tried_again_and_the_count_stays() 
     assert entries(decision)[WHOLE].nodes == {}
     assert entries(decision)[WHOLE].count == 3
     assert names(decision.deletions) == ["web-a"]
-    assert reasons(decision.news) == [telling.NO_NODE_LEFT, telling.RESCHEDULED]
+    assert reasons(decision.news) == [events.NO_NODE_LEFT, events.RESCHEDULED]
     assert decision.outcomes == ("no_node_left", "rescheduled")
 
 
 def test_a_pod_that_no_node_could_take_stays_and_is_not_counted() -> None:
     decision = decide(deployment_case(of("web-a"), free_nodes=frozenset()))
     assert (decision.record, decision.deletions, decision.wait) == (None, (), 10.0)
-    assert reasons(decision.news) == [telling.NO_NODE_LEFT]
+    assert reasons(decision.news) == [events.NO_NODE_LEFT]
 
 
 def test_nodes_of_a_single_pod_count_for_that_pod() -> None:
@@ -209,7 +209,7 @@ def test_a_failure_everywhere_is_the_workloads_own_fault_and_told_once() -> None
     decision = decide(seen)
     assert decision.deletions == ()
     assert entries(decision)[WHOLE].count == 3
-    assert (reasons(decision.news), decision.outcomes) == ([telling.AT_FAULT], ("at_fault",))
+    assert (reasons(decision.news), decision.outcomes) == ([events.AT_FAULT], ("at_fault",))
     assert "failed on n1, n2, n3, n4" in decision.news[0].note
     assert decide(recorded(seen, decision.record)) == Decision()
 
@@ -267,7 +267,7 @@ def test_a_new_template_starts_anew_and_old_pods_are_left_to_the_rollout() -> No
     deployment = workload("Deployment", replicas=2)
     old, new = replica_set(deployment), replica_set(deployment, "bbb", 2)
     seen = case(deployment, crashing("web-a", "n4", old), crashing("web-b", "n5", new), controllers=(old, new))
-    record = known(6, "n1", "n2", "n3", told=telling.AT_FAULT, revision="aaa", pending=("uid-web-a",))
+    record = known(6, "n1", "n2", "n3", told=events.AT_FAULT, revision="aaa", pending=("uid-web-a",))
     decision = decide(recorded(seen, record))
     assert names(decision.deletions) == ["web-b"]
     assert entries(decision)[WHOLE] == Entry(
@@ -279,14 +279,14 @@ def test_a_rollback_is_a_new_template_too() -> None:
     deployment = workload("Deployment", replicas=2)
     back, bad = replica_set(deployment, "aaa", 3), replica_set(deployment, "bbb", 2)
     seen = case(deployment, crashing("web-b", "n5", bad), controllers=(back, bad))
-    assert decide(recorded(seen, known(6, "n1", told=telling.AT_FAULT, revision="bbb"))) == Decision(record="")
+    assert decide(recorded(seen, known(6, "n1", told=events.AT_FAULT, revision="bbb"))) == Decision(record="")
 
 
 def test_a_healthy_workload_starts_with_a_clean_record() -> None:
     seen = recorded(deployment_case(well("web-a", ready_ago=700), well("web-b")), known(2, "n1", ago=800))
     decision = decide(seen)
     assert decision.record == ""
-    assert (reasons(decision.news), decision.outcomes) == ([telling.RECOVERED], ("recovered",))
+    assert (reasons(decision.news), decision.outcomes) == ([events.RECOVERED], ("recovered",))
     assert decision.news[0].note == "all pods: well again for 600 s, after 2 retries"
 
 
@@ -313,7 +313,7 @@ def test_a_workload_with_fewer_pods_than_it_wants_has_not_recovered() -> None:
 
 def test_copies_of_the_record_on_replica_sets_go_with_it() -> None:
     seen = recorded(deployment_case(well("web-a"), well("web-b")), known(2, "n1", ago=800))
-    copied = with_notes(seen.controllers[0], {marks.FAILURES: known(2, "n1")})
+    copied = with_notes(seen.controllers[0], {labels.FAILURES: known(2, "n1")})
     seen = replace(seen, controllers=(copied,))
     assert decide(seen).strays == (copied,)
     still = replace(seen, pods=(of("web-a", "n2"),))
@@ -322,13 +322,13 @@ def test_copies_of_the_record_on_replica_sets_go_with_it() -> None:
 
 def test_a_pod_that_a_guard_protects_is_left_alone_and_that_is_told() -> None:
     decision = decide(deployment_case(of("web-a"), objections={"uid-web-a": "it is opted out"}))
-    assert (decision.record, decision.deletions, reasons(decision.news)) == (None, (), [telling.REFUSED])
+    assert (decision.record, decision.deletions, reasons(decision.news)) == (None, (), [events.REFUSED])
 
 
 @pytest.mark.parametrize("status", ["pending", "in-progress"])
 def test_a_pod_that_is_being_moved_is_left_to_its_migration(status: str) -> None:
     body = of("web-a")
-    body["metadata"]["labels"][marks.MIGRATION_STATUS] = status
+    body["metadata"]["labels"][labels.MIGRATION_STATUS] = status
     assert decide(deployment_case(body)) == Decision(wait=10.0)
 
 
@@ -339,7 +339,7 @@ def test_when_most_nodes_are_away_it_is_not_they_who_failed() -> None:
         unready_share=0.6,
     )
     decision = decide(seen)
-    assert (decision.deletions, decision.wait, reasons(decision.news)) == ((), 60.0, [telling.DOUBTED])
+    assert (decision.deletions, decision.wait, reasons(decision.news)) == ((), 60.0, [events.DOUBTED])
     assert "60% of all nodes are not ready" in decision.news[0].note
     assert names(decide(replace(seen, unready_share=0.5)).deletions) == ["web-a"]
 
@@ -348,7 +348,7 @@ def test_a_record_that_cannot_be_read_is_told_and_started_anew() -> None:
     seen = recorded(deployment_case(of("web-a")), "{broken")
     decision = decide(seen)
     assert entries(decision)[WHOLE].count == 1
-    assert reasons(decision.news) == [telling.UNREADABLE, telling.RESCHEDULED]
+    assert reasons(decision.news) == [events.UNREADABLE, events.RESCHEDULED]
     assert decision.outcomes == ("unreadable", "rescheduled")
     assert decide(recorded(deployment_case(well("web-a")), "[]")).record == ""
 
@@ -358,7 +358,7 @@ def test_a_pod_that_finds_no_place_for_our_sake_is_made_again_without_nodes_to_a
     decision = decide(seen)
     assert names(decision.deletions) == ["web-c"]
     assert entries(decision)[WHOLE] == Entry(count=2, pending=("uid-web-c",), revision="aaa")
-    assert (reasons(decision.news), decision.outcomes) == ([telling.NO_NODE_LEFT], ("no_node_left",))
+    assert (reasons(decision.news), decision.outcomes) == ([events.NO_NODE_LEFT], ("no_node_left",))
     again = decide(recorded(seen, decision.record))
     assert again == Decision(deletions=seen.pods)
 
@@ -382,7 +382,7 @@ def test_nodes_that_the_template_itself_refuses_are_none_of_ours() -> None:
 def test_other_annotations_are_nobodys_business() -> None:
     seen = deployment_case(of("web-a"))
     decide(seen)
-    assert seen.holder["metadata"]["annotations"] == {"team": "blue", marks.SCHEDULING_RETRIES: "3"}
+    assert seen.holder["metadata"]["annotations"] == {"team": "blue", labels.SCHEDULING_RETRIES: "3"}
 
 
 def test_the_whole_story_of_a_deployment_that_recovers() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rescheduler.recovery import telling
-from rescheduler.recovery.case import Decision
-from rescheduler.recovery.deciding import decide
+from rescheduler.recovery import events
+from rescheduler.recovery.decide import decide
+from rescheduler.recovery.model import Decision
 from rescheduler.recovery.record import WHOLE, Entry, Failure, written
 from tests.unit.recovery.cases import (
     NOW,
@@ -41,14 +41,14 @@ def test_a_stateful_sets_pod_that_is_well_again_is_cleared_alone() -> None:
     seen = recorded(case(stateful, pod("web-0", "n1", stateful), crashing("web-1", "n2", stateful)), written(record))
     decision = decide(seen)
     assert set(entries(decision)) == {"web-1"}
-    assert telling.RECOVERED in reasons(decision.news)
+    assert events.RECOVERED in reasons(decision.news)
 
 
 def test_a_stateful_sets_pod_of_a_new_template_starts_anew() -> None:
     stateful = workload("StatefulSet", replicas=2)
     body = crashing("web-0", "n2", stateful)
     body["metadata"]["labels"] = {"controller-revision-hash": "web-2"}
-    seen = recorded(case(stateful, body), written({"web-0": Entry(count=3, revision="web-1", told=telling.EXHAUSTED)}))
+    seen = recorded(case(stateful, body), written({"web-0": Entry(count=3, revision="web-1", told=events.EXHAUSTED)}))
     assert entries(decide(seen))["web-0"].count == 1
 
 
@@ -102,7 +102,7 @@ def test_a_daemon_sets_pod_is_restarted_where_it_is() -> None:
     )
     assert names(decision.deletions) == ["agent-a"]
     assert entries(decision)["n2"].count == 1
-    assert (reasons(decision.news), decision.outcomes) == ([telling.RESTARTED], ("restarted",))
+    assert (reasons(decision.news), decision.outcomes) == ([events.RESTARTED], ("restarted",))
 
 
 def test_a_failed_pod_of_a_job_is_recorded_and_stays() -> None:
@@ -130,7 +130,7 @@ def test_a_jobs_crashing_pod_is_deleted_only_if_the_job_goes_on() -> None:
     job["spec"]["backoffLimit"] = 0
     decision = decide(case(job, crashing("sum-a", "n2", job)))
     assert (decision.record, decision.deletions) == (None, ())
-    assert reasons(decision.news) == [telling.REFUSED]
+    assert reasons(decision.news) == [events.REFUSED]
     assert "backoffLimit is 0" in decision.news[0].note
 
 

@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescheduler.migration.observation import ready_for
-from rescheduler.model import marks
-from rescheduler.recovery.case import OUTCOMES, Case
-from rescheduler.recovery.deciding import decide
+from rescheduler.model import labels
+from rescheduler.recovery.decide import decide
+from rescheduler.recovery.model import OUTCOMES, Case
 from rescheduler.recovery.record import WHOLE, Entry, Failure, read, written
-from rescheduler.recovery.retries import total
-from rescheduler.recovery.settings import Settings
+from rescheduler.recovery.settings import Settings, total
 from tests.support.examples import examples
 from tests.unit.recovery.cases import (
     NODES,
@@ -71,7 +70,7 @@ def pods(draw: st.DrawFn, name: str, owner: Json | None) -> Json:
     if draw(st.integers(0, 9)) == 0:
         body["metadata"]["deletionTimestamp"] = stamp(1)
     if draw(st.integers(0, 9)) == 0:
-        body["metadata"]["labels"] = body["metadata"]["labels"] | {marks.MIGRATION_STATUS: "in-progress"}
+        body["metadata"]["labels"] = body["metadata"]["labels"] | {labels.MIGRATION_STATUS: "in-progress"}
     return body
 
 
@@ -83,7 +82,7 @@ def cases(draw: st.DrawFn) -> Case:
     number = draw(st.integers(1, 5))
     controllers: tuple[Json, ...] = ()
     if kind == "Pod":
-        holder = with_notes(draw(pods("solo", None)), {marks.SCHEDULING_RETRIES: retries})
+        holder = with_notes(draw(pods("solo", None)), {labels.SCHEDULING_RETRIES: retries})
         holder["metadata"].pop("deletionTimestamp", None)
         found: tuple[Json, ...] = (holder,)
     else:
@@ -123,7 +122,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def before(seen: Case) -> dict[str, Entry]:
-    return read(seen.holder["metadata"]["annotations"].get(marks.FAILURES, ""))
+    return read(seen.holder["metadata"]["annotations"].get(labels.FAILURES, ""))
 
 
 def after(seen: Case) -> dict[str, Entry]:
@@ -133,7 +132,7 @@ def after(seen: Case) -> dict[str, Entry]:
 @given(cases())
 @settings(max_examples=examples(few=10, many=60))
 def test_no_count_ever_exceeds_its_budget_or_goes_up_by_more_than_pods_are_pending(seen: Case) -> None:
-    text = seen.holder["metadata"]["annotations"][marks.SCHEDULING_RETRIES]
+    text = seen.holder["metadata"]["annotations"][labels.SCHEDULING_RETRIES]
     budget = total(int(text), seen.holder) if text != "x" else 0
     for name, entry in after(seen).items():
         had = before(seen).get(name, Entry())
@@ -164,7 +163,7 @@ def test_nothing_that_is_ready_completed_leaving_or_guarded_is_deleted(seen: Cas
         assert each["status"]["phase"] != "Succeeded"
         assert "deletionTimestamp" not in each["metadata"]
         assert each["metadata"]["uid"] not in seen.objections
-        assert each["metadata"]["labels"].get(marks.MIGRATION_STATUS) != "in-progress"
+        assert each["metadata"]["labels"].get(labels.MIGRATION_STATUS) != "in-progress"
 
 
 @given(cases())

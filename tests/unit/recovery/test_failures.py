@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rescheduler.recovery.failures import Failing, failing, kind_of, may_be_own_fault
+from rescheduler.recovery.failed_pods import Failing, failing, kind_of, may_be_own_fault
 from rescheduler.recovery.settings import Settings
 from tests.unit.recovery.cases import (
     NOW,

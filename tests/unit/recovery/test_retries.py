@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.model import marks
-from rescheduler.recovery.retries import Retries, RetriesError, retries_of, total, wanted
+from rescheduler.model import labels
+from rescheduler.recovery.settings import Retries, RetriesError, retries_of, total, wanted
 from tests.unit.recovery.cases import Json, pod, replica_set, with_notes, workload
 
 
-def asking(body: Json, text: str, key: str = marks.SCHEDULING_RETRIES) -> Json:
+def asking(body: Json, text: str, key: str = labels.SCHEDULING_RETRIES) -> Json:
     return with_notes(body, {key: text})
 
 
@@ -34,7 +34,7 @@ def test_what_a_deployments_controller_copied_does_not_count() -> None:
 
 
 def test_the_misspelling_is_accepted_with_a_warning_that_says_what_to_write() -> None:
-    found = retries_of(pod("x"), None, asking(workload("Deployment", retries=None), "4", marks.MISSPELT_RETRIES))
+    found = retries_of(pod("x"), None, asking(workload("Deployment", retries=None), "4", labels.MISSPELT_RETRIES))
     assert found is not None
     assert found.each == 4
     assert found.warning == (
@@ -44,7 +44,7 @@ def test_the_misspelling_is_accepted_with_a_warning_that_says_what_to_write() ->
 
 
 def test_of_both_spellings_the_right_one_counts() -> None:
-    body = asking(workload("Deployment", retries="1"), "9", marks.MISSPELT_RETRIES)
+    body = asking(workload("Deployment", retries="1"), "9", labels.MISSPELT_RETRIES)
     assert retries_of(pod("x"), None, body) == Retries(1)
 
 

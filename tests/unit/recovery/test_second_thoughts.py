@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 
-from rescheduler.recovery.case import Decision
-from rescheduler.recovery.deciding import decide
+from rescheduler.recovery.decide import decide
+from rescheduler.recovery.model import Decision
 from rescheduler.recovery.record import WHOLE, Entry, Failure, written
 from tests.unit.recovery.cases import (
     NOW,

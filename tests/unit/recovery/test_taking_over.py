@@ -7,12 +7,21 @@ from dataclasses import replace
 
 import pytest
 
-from rescheduler.model import marks
-from rescheduler.recovery import telling
-from rescheduler.recovery.case import Case
-from rescheduler.recovery.deciding import decide
-from rescheduler.recovery.record import Entry, Failure, written
-from rescheduler.recovery.taking_over import REASON, Foreign, ForeignRecordError, in_words, read_foreign, taken_over
+from rescheduler.model import labels
+from rescheduler.recovery import events
+from rescheduler.recovery.decide import decide
+from rescheduler.recovery.model import Case
+from rescheduler.recovery.record import (
+    REASON,
+    Entry,
+    Failure,
+    Foreign,
+    ForeignRecordError,
+    in_words,
+    read_foreign,
+    taken_over,
+    written,
+)
 from tests.unit.admission import worlds
 from tests.unit.recovery.cases import (
     NOW,
@@ -30,7 +39,7 @@ from tests.unit.recovery.cases import (
     workload,
 )
 
-DEPLOY = marks.KSE_RECORDS["Deployment"]
+DEPLOY = labels.KSE_RECORDS["Deployment"]
 
 
 def seen(text: str, *pods: Json, retries: str = "3", replicas: int = 1) -> Case:
@@ -98,7 +107,7 @@ def test_a_healthy_workload_has_its_record_taken_over_and_the_annotation_taken_o
     decision = decide(seen(text, pod("web-x", "n1", OWNER)))
     assert decision.taken_over == DEPLOY
     assert entries(decision) == {"": Entry(count=1, nodes={"n2": Failure(NOW, REASON)})}
-    assert reasons(decision.news) == [telling.TAKEN_OVER]
+    assert reasons(decision.news) == [events.TAKEN_OVER]
     assert "1 retry, failed on n2" in decision.news[0].note
     assert not decision.deletions
 
@@ -113,7 +122,7 @@ def test_it_is_forgotten_as_any_failure_is_when_all_pods_have_been_well_for_long
 def test_retries_that_were_used_up_there_are_used_up_here() -> None:
     decision = decide(seen('{"currentReschedulingTimes":4,"deployScheduledHosts":null}', crashing(owner=OWNER)))
     assert not decision.deletions
-    assert reasons(decision.news) == [telling.TAKEN_OVER, telling.EXHAUSTED]
+    assert reasons(decision.news) == [events.TAKEN_OVER, events.EXHAUSTED]
 
 
 def test_retries_that_are_left_are_used_and_the_nodes_of_before_avoided() -> None:
@@ -127,14 +136,14 @@ def test_retries_that_are_left_are_used_and_the_nodes_of_before_avoided() -> Non
 def test_failures_of_before_are_never_held_against_the_workload() -> None:
     hosts = json.dumps(["n2", "n3", "n4", "n5"])
     decision = decide(seen(f'{{"currentReschedulingTimes":1,"deployScheduledHosts":{hosts}}}', crashing(owner=OWNER)))
-    assert telling.AT_FAULT not in reasons(decision.news)
+    assert events.AT_FAULT not in reasons(decision.news)
     assert decision.deletions
 
 
 def test_a_record_that_makes_no_sense_is_left_and_told() -> None:
     decision = decide(seen("what?", pod("web-x", "n1", OWNER)))
     assert (decision.taken_over, decision.record) == ("", None)
-    assert reasons(decision.news) == [telling.UNREADABLE]
+    assert reasons(decision.news) == [events.UNREADABLE]
     assert "is left as it is: it is not JSON" in decision.news[0].note
 
 
@@ -145,7 +154,7 @@ def test_a_record_that_is_too_long_for_an_annotation_of_ours_is_left_and_told_an
     assert decision.taken_over == ""
     assert len(decision.record or "") < 1000
     assert names(decision.deletions) == ["web-x"]
-    told = next(each for each in decision.news if each.reason == telling.UNREADABLE)
+    told = next(each for each in decision.news if each.reason == events.UNREADABLE)
     assert "is left as it is: with it our own record would be too long" in told.note
 
 
@@ -157,7 +166,7 @@ def test_a_workload_that_asks_for_nothing_keeps_its_annotation() -> None:
 
 
 def test_the_number_of_a_daemon_set_counts_on_nodes_where_pods_fail() -> None:
-    holder = with_notes(workload("DaemonSet"), {marks.KSE_RECORDS["DaemonSet"]: "2"})
+    holder = with_notes(workload("DaemonSet"), {labels.KSE_RECORDS["DaemonSet"]: "2"})
     decision = decide(case(holder, pod("d-1", "n1", holder), crashing("d-2", "n2", holder)))
     assert {name: entry.count for name, entry in entries(decision).items()} == {"n2": 3}
 
@@ -170,5 +179,5 @@ def test_what_was_taken_over_is_told_in_words() -> None:
 def test_new_pods_avoid_the_nodes_of_before_as_soon_as_the_record_is_written() -> None:
     world = worlds.World()
     text = written(taken_over({}, {"": Foreign(1, ("one",))}, worlds.NOW))
-    world.deployment({marks.SCHEDULING_RETRIES: "3", marks.FAILURES: text})
+    world.deployment({labels.SCHEDULING_RETRIES: "3", labels.FAILURES: text})
     assert set(world.knowledge().advise(worlds.newcomer()).avoid) == {"one"}

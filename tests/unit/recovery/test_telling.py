@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rescheduler.recovery import telling
-from rescheduler.recovery.case import OUTCOMES
+from rescheduler.recovery import events as telling
+from rescheduler.recovery.model import OUTCOMES
 
 PAGE = (Path(__file__).parents[3] / "docs" / "failed-pods.md").read_text()
 REASONS = {value for name, value in vars(telling).items() if name.isupper() and isinstance(value, str)}

@@ -8,15 +8,15 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from rescheduler.decode.cache import Cache
-from rescheduler.model import marks
-from rescheduler.model.instant import format_instant
+from rescheduler.model import labels
+from rescheduler.model.time import format_instant
 from tests.support.virtual_time import clock, in_virtual_time
 from tests.unit.runtime.migrations import NOW
 
 Json = dict[str, Any]
 SPACE = "shop"
-ASKS = {marks.SCHEDULING_RETRIES: "2"}
-RECORD = {marks.FAILURES: '{"count":1}'}
+ASKS = {labels.SCHEDULING_RETRIES: "2"}
+RECORD = {labels.FAILURES: '{"count":1}'}
 _GROUPS = {"Pod": "v1", "Node": "v1", "Job": "batch/v1", "CronJob": "batch/v1"}
 
 

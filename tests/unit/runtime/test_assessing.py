@@ -11,9 +11,9 @@ from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.migrations import StaleError
 from rescheduler.model.migration import Migration, Outcome, OutcomeVerdict, Progress, Reference
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.runtime.assessing import Assessing, Assessor
-from rescheduler.runtime.board import Board, Key
-from rescheduler.runtime.duties import Duty
+from rescheduler.runtime.migration_cache import Board, Key
+from rescheduler.runtime.outcomes import Assessing, Assessor
+from rescheduler.runtime.reconciler import Duty
 from tests.support.builders import NOW, cluster, node, pod
 from tests.unit.planning.outcome_world import CAME_BACK, NOT_PAID, PAID, POLICY, UNKNOWN, move
 

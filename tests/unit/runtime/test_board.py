@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rescheduler.kube.migrations import new_object
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
-from rescheduler.runtime.board import Board, BoardSink, Key
+from rescheduler.runtime.migration_cache import Board, BoardSink, Key
 from tests.unit.runtime.migrations import WEB, WEB_SET, over, pending, under_way
 
 NAMES, PODS, OWNERS, PROPOSALS = "abc", ("x", "y", "z"), ("o1", "o2"), ("p", "q")

@@ -19,10 +19,10 @@ from rescheduler.decode.cache import Changed
 from rescheduler.kube.errors import ApiError
 from rescheduler.model.migration import Migration, Order
 from rescheduler.model.objects import Owner, Workload
-from rescheduler.runtime.board import Board, Key
-from rescheduler.runtime.carrier import WORKERS, Carrier
-from rescheduler.runtime.gatekeeper import Gatekeeper
-from rescheduler.runtime.migrator import Migrator
+from rescheduler.runtime.executor import Migrator
+from rescheduler.runtime.migration_cache import Board, Key
+from rescheduler.runtime.migration_controller import WORKERS, Carrier
+from rescheduler.runtime.starting.gate import Gatekeeper
 from tests.support.builders import pod
 from tests.support.virtual_time import clock, in_virtual_time
 from tests.unit.runtime.migrations import NOW, WEB, WEB_SET, over, pending, under_way

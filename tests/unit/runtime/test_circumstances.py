@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rescheduler.migration.observation import EVERYTHING, Observation, Part, Steered
 from rescheduler.model.migration import Migration, Reference
-from rescheduler.runtime.board import Board
-from rescheduler.runtime.circumstances import Circumstances
+from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.observer import Circumstances
 from tests.unit.runtime.migrations import WEB, WEB_SET, over, pending, under_way
 
 MINE = under_way("mine", controller=WEB_SET, workload=WEB)

@@ -12,12 +12,12 @@ from rescheduler.migration.observation import Observation, Scene
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Concurrency
-from rescheduler.planning.rulings import Ruling, Wanted
-from rescheduler.runtime.board import Board
-from rescheduler.runtime.consent import Consent
-from rescheduler.runtime.gatekeeper import Gatekeeper, Judge
-from rescheduler.runtime.migrator import Admitted
-from rescheduler.runtime.slots import Slots
+from rescheduler.planning.revalidate import Ruling, Wanted
+from rescheduler.runtime.executor import Admitted
+from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.starting.gate import Gatekeeper, Judge
+from rescheduler.runtime.starting.holds import Consent
+from rescheduler.runtime.starting.limits import Slots
 from tests.unit.migration.scenes import NOW, deployment, node, pod, replica_set
 
 TIMEOUT = 600.0

@@ -13,11 +13,11 @@ from typing import cast
 import pytest
 
 from rescheduler.kube.lease import Election, LeaseName
-from rescheduler.runtime.carrier import Carrier
 from rescheduler.runtime.controller import Controller, LeadLostError, before, beside
-from rescheduler.runtime.duties import Duty
-from rescheduler.runtime.gatekeeper import Gatekeeper
-from rescheduler.runtime.watching import Watching
+from rescheduler.runtime.informers import Watching
+from rescheduler.runtime.migration_controller import Carrier
+from rescheduler.runtime.reconciler import Duty
+from rescheduler.runtime.starting.gate import Gatekeeper
 from tests.support.virtual_time import clock, in_virtual_time
 
 GRACE = 20.0

@@ -13,9 +13,8 @@ from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method, Move, Plan
 from rescheduler.model.policy import Approval
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.runtime.board import Board
-from rescheduler.runtime.cycle import Cycle, Terms, migration_of, order, settled
-from rescheduler.runtime.logbook import Logbook
+from rescheduler.runtime.migration_cache import Board, Logbook
+from rescheduler.runtime.planning_loop import Cycle, Terms, migration_of, order, settled
 from tests.support.builders import NOW, cluster, node, pod
 from tests.support.planning import OPTIMIZATION, planned
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from rescheduler.kube.errors import ApiError
-from rescheduler.runtime.duties import Duty
+from rescheduler.runtime.reconciler import Duty
 from tests.support.virtual_time import clock, in_virtual_time
 
 Do = Callable[[], Awaitable[object]]

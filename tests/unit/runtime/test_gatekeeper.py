@@ -16,11 +16,11 @@ from rescheduler.model.migration import Migration, Order, Phase, Progress, Refer
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Concurrency, Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.rulings import Ruling, Wanted
-from rescheduler.runtime.board import Board
-from rescheduler.runtime.gatekeeper import Gatekeeper, Judge
-from rescheduler.runtime.migrator import Admitted
-from rescheduler.runtime.slots import Slots, is_in_line
+from rescheduler.planning.revalidate import Ruling, Wanted
+from rescheduler.runtime.executor import Admitted
+from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.starting.gate import Gatekeeper, Judge
+from rescheduler.runtime.starting.limits import Slots, is_in_line
 from tests.support import builders as b
 from tests.unit.migration.scenes import NOW, deployment, leaving, node, pod, replica_set
 

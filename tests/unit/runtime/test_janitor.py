@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.migrations import JournalError
 from rescheduler.model.migration import Migration, Order, Phase
-from rescheduler.runtime.board import Board, Key
-from rescheduler.runtime.janitor import Janitor
-from rescheduler.runtime.sweeping import Fate, Marked
+from rescheduler.runtime.migration_cache import Board, Key
+from rescheduler.runtime.orphans import Fate, Janitor, Marked
 from tests.support.virtual_time import clock, in_virtual_time
 from tests.unit.runtime.migrations import NOW, over, pending, under_way
 
@@ -47,7 +46,7 @@ class Stage:
         return 0
 
     def janitor(self) -> Janitor:
-        return Janitor(self.board, self, self, lambda: self.keep, lambda key: key in self.busy)
+        return Janitor(self.board, self, self.sweep, lambda: self.keep, lambda key: key in self.busy)
 
     async def fate(self, now: float = NOW) -> Phase | None:
         await self.janitor().sweep(now)
@@ -115,7 +114,7 @@ async def test_a_finished_migration_stays_while_a_rest_depends_on_it() -> None:
         asked.append(now)
         return needed
 
-    janitor = Janitor(stage.board, stage, stage, lambda: stage.keep, lambda key: False, lambda: NOW, tell)
+    janitor = Janitor(stage.board, stage, stage.sweep, lambda: stage.keep, lambda key: False, lambda: NOW, tell)
     await janitor.sweep(NOW + 60)
     assert (stage.removed, asked) == (["good"], [NOW + 60])
     needed.clear()

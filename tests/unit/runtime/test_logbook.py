@@ -10,8 +10,7 @@ import pytest
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.migrations import Journal, StaleError
 from rescheduler.model.migration import Migration, Phase, Progress
-from rescheduler.runtime.board import Board, Key
-from rescheduler.runtime.logbook import Logbook
+from rescheduler.runtime.migration_cache import Board, Key, Logbook
 from tests.unit.runtime.migrations import pending, under_way
 
 BEGUN = Progress(phase=Phase.IN_PROGRESS)

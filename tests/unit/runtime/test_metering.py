@@ -12,11 +12,10 @@ import structlog
 
 from rescheduler.model.objects import Pod, Usage
 from rescheduler.model.usage import UsageSettings
-from rescheduler.runtime.metering import Metering
-from rescheduler.usage.errors import UsageError
+from rescheduler.runtime.usage_poller import Metering
 from rescheduler.usage.history import History
 from rescheduler.usage.metrics_api import MetricsMissingError
-from rescheduler.usage.source import Take
+from rescheduler.usage.source import Take, UsageError
 from tests.support.builders import NOW, cluster, node
 from tests.support.virtual_time import in_virtual_time
 from tests.unit.usage.rows import of_node

@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.pause_state import Pause, Pausing, State
-from rescheduler.migration.news import News
-from rescheduler.runtime.pausing import Pauses
+from rescheduler.migration.events import News
+from rescheduler.runtime.pause_watcher import Pauses
 from tests.support.virtual_time import clock, in_virtual_time
 from tests.unit.runtime.migrations import NOW
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from rescheduler.runtime.queue import Retries, WorkQueue
+from rescheduler.runtime.reconciler import Retries, WorkQueue
 from tests.support.virtual_time import VirtualLoop, clock, in_virtual_time
 
 STEADY = Retries(first=1.0, longest=8.0, limit=5, jitter=lambda: 1.0)

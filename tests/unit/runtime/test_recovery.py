@@ -16,16 +16,15 @@ from rescheduler.decode.cache import Cache
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.record_owner import HolderKey, Holding
 from rescheduler.migration.commands import Command, Verb
-from rescheduler.migration.news import News, Subject
+from rescheduler.migration.events import News, Subject
 from rescheduler.migration.observation import Refused
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.policy import Policy
-from rescheduler.recovery.case import Case, Decision
+from rescheduler.recovery.model import Case, Decision
 from rescheduler.recovery.settings import Settings
-from rescheduler.runtime import recovery
-from rescheduler.runtime.board import Board
-from rescheduler.runtime.recovery import Hands, Recovery
-from rescheduler.runtime.recovery_look import Known
+from rescheduler.runtime import recovery_controller
+from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.recovery_controller import Hands, Known, Recovery
 from tests.support.virtual_time import clock
 from tests.unit.runtime.failing_world import ASKS, RECORD, SPACE, Json, beside, body, crashing, pod, told
 from tests.unit.runtime.migrations import NOW
@@ -94,7 +93,7 @@ class Stage:
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     made = Stage()
-    monkeypatch.setattr(recovery, "decide", made.decide)
+    monkeypatch.setattr(recovery_controller, "decide", made.decide)
     return made
 
 
@@ -124,9 +123,9 @@ def test_the_record_comes_before_the_creation_and_that_before_the_deletion(stage
     recovers(stage, a_minute)
     assert stage.deeds == ["patch web", "create copy", "patch web-0", "delete web-1-a"]
     record, _, unnoted, deletion = stage.commands
-    metadata = {"uid": "web-uid", "resourceVersion": "1", "annotations": {marks.FAILURES: "text"}}
+    metadata = {"uid": "web-uid", "resourceVersion": "1", "annotations": {labels.FAILURES: "text"}}
     assert record.body == {"metadata": metadata}
-    assert unnoted.body == {"metadata": {"uid": "web-0-uid", "annotations": {marks.FAILURES: None}}}
+    assert unnoted.body == {"metadata": {"uid": "web-0-uid", "annotations": {labels.FAILURES: None}}}
     assert deletion.body["preconditions"] == {"uid": "web-1-a-uid", "resourceVersion": "1"}  # type: ignore[call-overload]
     assert (stage.told, stage.counted) == (["Why"], ["rescheduled"])
 
@@ -134,7 +133,7 @@ def test_the_record_comes_before_the_creation_and_that_before_the_deletion(stage
 def test_a_record_that_is_cleared_is_taken_off(stage: Stage) -> None:
     stage.decisions["web"] = [Decision("")]
     recovers(stage, a_minute)
-    assert stage.commands[0].body["metadata"]["annotations"] == {marks.FAILURES: None}  # type: ignore[call-overload]
+    assert stage.commands[0].body["metadata"]["annotations"] == {labels.FAILURES: None}  # type: ignore[call-overload]
 
 
 def test_a_record_that_somebody_else_overtook_is_decided_anew(stage: Stage) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 
 from rescheduler.decode.cache import Cache
 from rescheduler.kube.record_owner import HolderKey
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.recovery.settings import Settings
-from rescheduler.runtime.failing import Failing
+from rescheduler.runtime.failure_detector import Failing
 from tests.support.virtual_time import clock
 from tests.unit.runtime.failing_world import (
     ASKS,
@@ -123,7 +123,7 @@ def test_the_annotation_of_the_pod_or_of_its_controller_is_enough() -> None:
     async def story(stage: Stage) -> None:
         stage.tell(crashing("quiet-1-a", QUIET_SET, ASKS))
         stage.tell(crashing("db-0", body("StatefulSet", "db")))
-        stage.tell(crashing("misspelt", notes={marks.MISSPELT_RETRIES: "1"}))
+        stage.tell(crashing("misspelt", notes={labels.MISSPELT_RETRIES: "1"}))
         stage.tell(crashing("custom-a", body("Rollout", "custom"), ASKS))
         assert stage.names() == ["Deployment quiet", "StatefulSet db", "Pod misspelt"]
 
@@ -169,7 +169,7 @@ def test_every_change_of_a_pod_matters_where_there_is_a_record() -> None:
 
 def test_a_record_that_comes_changes_or_goes_is_looked_at_and_other_changes_are_not() -> None:
     async def story(stage: Stage) -> None:
-        for notes in (ASKS | RECORD, ASKS | RECORD, ASKS | {marks.FAILURES: '{"count":2}'}, ASKS):
+        for notes in (ASKS | RECORD, ASKS | RECORD, ASKS | {labels.FAILURES: '{"count":2}'}, ASKS):
             stage.tell(body("Deployment", "web", notes))
         assert stage.names() == ["Deployment web"] * 3
         stage.tell(body("Deployment", "web", ASKS, metadata_generation=7))
@@ -181,7 +181,7 @@ def test_a_record_that_comes_changes_or_goes_is_looked_at_and_other_changes_are_
 def test_a_number_that_is_changed_is_looked_at_if_there_is_a_record() -> None:
     async def story(stage: Stage) -> None:
         stage.names()
-        stage.tell(body("Deployment", "web", {marks.SCHEDULING_RETRIES: "9"} | RECORD))
+        stage.tell(body("Deployment", "web", {labels.SCHEDULING_RETRIES: "9"} | RECORD))
         assert stage.names() == ["Deployment web"]
 
     looking(story, body("Deployment", "web", ASKS | RECORD))

@@ -15,15 +15,14 @@ from rescheduler.decode.cache import Cache
 from rescheduler.kube.record_owner import HolderKey, Holding
 from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import Refused
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.objects import Pod
 from rescheduler.model.policy import Policy
 from rescheduler.recovery.record import read
 from rescheduler.recovery.settings import Settings
-from rescheduler.runtime.board import Board
-from rescheduler.runtime.fallen import Fallen
-from rescheduler.runtime.recovery import Hands, Recovery
-from rescheduler.runtime.recovery_look import Known
+from rescheduler.runtime.failure_detector import Fallen
+from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.recovery_controller import Hands, Known, Recovery
 from tests.support.examples import examples
 from tests.support.virtual_time import clock
 from tests.unit.runtime.failing_world import ASKS, SPACE, Json, beside, body, crashing, pod, told
@@ -128,8 +127,8 @@ class Stage:
         if self.conflicts:
             self.conflicts -= 1
             return Refused(409, "Conflict", "it has changed")
-        text = command.body["metadata"]["annotations"][marks.FAILURES]  # type: ignore[call-overload]
-        self.holder = body("StatefulSet", "db", ASKS | ({marks.FAILURES: text} if text else {}), spec=SPEC)
+        text = command.body["metadata"]["annotations"][labels.FAILURES]  # type: ignore[call-overload]
+        self.holder = body("StatefulSet", "db", ASKS | ({labels.FAILURES: text} if text else {}), spec=SPEC)
         told(self.cache, self.holder)
         return None
 
@@ -143,7 +142,7 @@ class Stage:
 
     @property
     def counts(self) -> dict[str, int]:
-        found = read(self.holder["metadata"]["annotations"].get(marks.FAILURES, ""))
+        found = read(self.holder["metadata"]["annotations"].get(labels.FAILURES, ""))
         return {name: entry.count for name, entry in found.items()}
 
 
@@ -159,7 +158,7 @@ def test_a_pod_that_was_gone_before_it_could_be_read_is_counted_once() -> None:
         told(stage.cache, fallen_pod("db-0", stage.holder))  # by a watch that is behind
         await asyncio.sleep(60)
         assert (stage.counts, stage.counted) == ({"db-0": 1}, ["rescheduled"])
-        assert "pending" not in stage.holder["metadata"]["annotations"][marks.FAILURES]
+        assert "pending" not in stage.holder["metadata"]["annotations"][labels.FAILURES]
 
     beside(stage.recovery.run, story)
 
@@ -174,7 +173,7 @@ def test_each_pod_of_one_name_counts_for_itself_and_only_within_the_budget() -> 
         stage.falls("db-1")
         await asyncio.sleep(60)
         assert (stage.counts, sorted(stage.counted)) == ({"db-0": 2, "db-1": 1}, ["exhausted", *["rescheduled"] * 3])
-        stage.holder["metadata"]["annotations"][marks.SCHEDULING_RETRIES] = "9"
+        stage.holder["metadata"]["annotations"][labels.SCHEDULING_RETRIES] = "9"
         told(stage.cache, stage.holder)
         await asyncio.sleep(60)
         assert stage.counts["db-0"] == 2, "what was beyond the budget is not counted afterwards"
@@ -274,7 +273,7 @@ class Laggard(Stage):
 
     def __init__(self) -> None:
         super().__init__(Settings(delay=1.0))
-        self.holder["metadata"]["annotations"][marks.SCHEDULING_RETRIES] = "1000"
+        self.holder["metadata"]["annotations"][labels.SCHEDULING_RETRIES] = "1000"
         told(self.cache, self.holder)
         self.live: dict[str, Json] = {}
         self.untold: deque[Callable[[], None]] = deque()

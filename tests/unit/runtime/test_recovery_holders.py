@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from rescheduler.admission.holders import holder_of
+from rescheduler.admission.advisor import holder_of
 from rescheduler.decode.cache import Cache
 from rescheduler.kube.client import ApiClient, Page
 from rescheduler.kube.objects import path_of
@@ -17,7 +17,7 @@ from rescheduler.kube.record_owner import HolderKey, Holders, Holding
 from rescheduler.model.advice import Newcomer
 from rescheduler.model.objects import Pod
 from rescheduler.recovery.settings import Settings
-from rescheduler.runtime.failing import Failing
+from rescheduler.runtime.failure_detector import Failing
 from tests.unit.runtime.failing_world import ASKS, SPACE, Json, body, pod, told
 from tests.unit.runtime.migrations import NOW
 

@@ -9,16 +9,16 @@ import pytest
 
 from rescheduler.decode.cache import Cache
 from rescheduler.kube.record_owner import HolderKey, Holding
-from rescheduler.model import marks
-from rescheduler.model.instant import format_instant, parse_instant
+from rescheduler.model import labels
 from rescheduler.model.policy import Policy
 from rescheduler.model.selector import parse_selector
-from rescheduler.recovery.case import Case
-from rescheduler.recovery.failures import failing
+from rescheduler.model.time import format_instant, parse_instant
+from rescheduler.recovery.failed_pods import failing
+from rescheduler.recovery.model import Case
 from rescheduler.recovery.settings import Settings
-from rescheduler.runtime.board import Board
-from rescheduler.runtime.fallen import Fallen
-from rescheduler.runtime.recovery_look import Cases, Known
+from rescheduler.runtime.failure_detector import Fallen
+from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.recovery_controller import Cases, Known
 from tests.unit.runtime.failing_world import ASKS, SPACE, Json, body, crashing, pod, told
 from tests.unit.runtime.migrations import NOW, over, pending, under_way
 
@@ -101,12 +101,12 @@ def test_what_was_read_is_passed_on() -> None:
     ("more", "why"),
     [
         ({}, ""),
-        ({"labels": {marks.RESCHEDULING: "disabled"}}, "disabled"),
+        ({"labels": {labels.RESCHEDULING: "disabled"}}, "disabled"),
         ({"labels": {"tier": "gold"}}, "excludedPodSelector"),
         ({"namespace": "away"}, "excludedNamespaces"),
-        ({"labels": {marks.MIGRATION_STATUS: "in-progress", marks.MIGRATION_ID: "m"}}, "migration m is in-progress"),
-        ({"labels": {marks.MIGRATION_STATUS: "completed", marks.MIGRATION_ID: "m"}}, ""),
-        ({"annotations": {marks.MIRROR: "x"}}, "static pod"),
+        ({"labels": {labels.MIGRATION_STATUS: "in-progress", labels.MIGRATION_ID: "m"}}, "migration m is in-progress"),
+        ({"labels": {labels.MIGRATION_STATUS: "completed", labels.MIGRATION_ID: "m"}}, ""),
+        ({"annotations": {labels.MIRROR: "x"}}, "static pod"),
     ],
 )
 def test_guards_object(more: Json, why: str) -> None:
@@ -174,7 +174,7 @@ def test_where_a_pod_was_told_not_to_go_counts_not_where_its_template_says_nothi
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     told_off["spec"]["affinity"] = {"nodeAffinity": required}
     assert case_of(web(told_off)).free_nodes == set(NODES)
-    single = crashing("single", notes=ASKS | {marks.FAILURES: '{"count":1,"avoids":["one"]}'})
+    single = crashing("single", notes=ASKS | {labels.FAILURES: '{"count":1,"avoids":["one"]}'})
     single["spec"]["affinity"] = {"nodeAffinity": required}
     assert case_of(Holding(single, (), (single,))).free_nodes == set(NODES)
     own = crashing("single", notes=ASKS)
@@ -216,7 +216,7 @@ def test_a_case_is_renewed_with_the_holder_as_it_is_now() -> None:
 
 def test_a_case_is_made_anew_if_the_holder_is_another_or_gone_or_a_pod() -> None:
     single = crashing("single", notes=ASKS)
-    reads = Reads(Holding(single, (), (single,)), crashing("single", notes=ASKS | {marks.FAILURES: '{"count":1}'}))
+    reads = Reads(Holding(single, (), (single,)), crashing("single", notes=ASKS | {labels.FAILURES: '{"count":1}'}))
     known = Known(Cache("test"), Board(), lambda: POLICY, Settings, clock)
     cases, key = Cases(reads, known, Fallen(clock)), ("Pod", SPACE, "single")
     first = asyncio.run(cases.case(key))
@@ -234,7 +234,7 @@ def test_pods_that_failed_and_are_gone_are_shown_as_they_were_with_their_guards_
     there, gone, out = fallen_pod("db-0", db), fallen_pod("db-1", db), fallen_pod("db-2", db)
     stranger = fallen_pod("other-0", body("StatefulSet", "other"))
     gone["metadata"]["labels"] = {"controller-revision-hash": "db-7"}
-    out["metadata"]["labels"] = {marks.RESCHEDULING: "disabled"}
+    out["metadata"]["labels"] = {labels.RESCHEDULING: "disabled"}
     found = case_of(Holding(db, (db,), (there,)), fell=(there, gone, out, stranger))
     assert [each["metadata"]["name"] for each in found.vanished] == ["db-1", "db-2"]
     shown = found.vanished[0]
@@ -252,9 +252,9 @@ def fallen_pod(name: str, of: Json) -> Json:
 
 
 def test_whoever_has_the_name_of_the_replacement_is_shown() -> None:
-    single = crashing("single", notes=ASKS | {marks.FAILURES: '{"count":1,"replacement":"copy"}'})
+    single = crashing("single", notes=ASKS | {labels.FAILURES: '{"count":1,"replacement":"copy"}'})
     copy = pod("copy")
     assert case_of(Holding(single, (), (single,)), live=(copy,)).replacement == copy
     assert case_of(Holding(single, (), (single,))).replacement is None
-    unreadable = crashing("single", notes=ASKS | {marks.FAILURES: "{"})
+    unreadable = crashing("single", notes=ASKS | {labels.FAILURES: "{"})
     assert case_of(Holding(unreadable, (), (unreadable,))).replacement is None

@@ -13,13 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.config import Configuration
-from rescheduler.config.files import ConfigFile
-from rescheduler.config.loader import load
-from rescheduler.migration.news import News, Subject
+from rescheduler.config.configuration import Configuration
+from rescheduler.config.live import Mandate
+from rescheduler.config.loader import ConfigFile, load
+from rescheduler.migration.events import News, Subject
 from rescheduler.model.policy import Concurrency
-from rescheduler.runtime.mandate import Mandate
-from rescheduler.runtime.rereading import Audience, Reread, Rereading
+from rescheduler.runtime.config_watcher import Audience, Reread, Rereading
 from tests.support.config_volumes import ConfigVolume, replaced
 from tests.support.configs import KNOWN, native
 from tests.support.examples import examples

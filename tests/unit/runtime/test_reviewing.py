@@ -6,14 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from rescheduler.kube.migrations import StaleError
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.inflight import as_settled
-from rescheduler.runtime.board import Board
-from rescheduler.runtime.logbook import Logbook
-from rescheduler.runtime.reviewing import Reviewing, refusals
+from rescheduler.planning.cycle import as_settled
+from rescheduler.runtime.approval_revalidator import Reviewing, refusals
+from rescheduler.runtime.migration_cache import Board, Logbook
 from tests.support.builders import NOW, cluster, node, pod
 
 POLICY = Policy(min_pod_age=0.0, cool_down=0.0)
@@ -99,7 +98,7 @@ async def test_what_was_approved_meanwhile_or_ordered_by_hand_is_left_to_the_gat
 
 
 async def test_what_waits_on_a_node_that_is_to_be_emptied_goes_at_once_and_the_pod_is_free() -> None:
-    emptied = cluster(node("one", labels={marks.MAINTENANCE: "true"}), node("two"), pod("a", "one", cpu=1))
+    emptied = cluster(node("one", labels={labels.MAINTENANCE: "true"}), node("two"), pod("a", "one", cpu=1))
     stage = Stage(emptied)
     stage.board.put(replace(waiting("a", "two"), progress=Progress(source="one", target="two")))
     assert await stage.reviewing.review() == 1

@@ -10,7 +10,7 @@ import pytest
 from rescheduler.decode.cache import Cache
 from rescheduler.migration.observation import EVERYTHING, Observation, Part
 from rescheduler.model.migration import Migration
-from rescheduler.runtime.sightings import Sightings
+from rescheduler.runtime.observer import Sightings
 from tests.unit.runtime.migrations import under_way
 
 Json = dict[str, Any]

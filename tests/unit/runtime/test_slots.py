@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.policy import Concurrency
-from rescheduler.runtime.board import Board
-from rescheduler.runtime.slots import Slots, is_in_line, slot
+from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.starting.limits import Slots, is_in_line, slot
 from tests.support.showing import Read
 from tests.unit.runtime.migrations import WEB, over, pending, under_way
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from rescheduler.kube.record_owner import HolderKey, Holding
-from rescheduler.model import marks
-from rescheduler.recovery.case import Decision
+from rescheduler.model import labels
+from rescheduler.recovery.model import Decision
 from tests.unit.runtime.failing_world import ASKS, SPACE, Json, body, pod
 from tests.unit.runtime.test_recovery import Stage, a_minute, recovers, stage
 
 __all__ = ["stage"]  # the fixture
-DEPLOY = marks.KSE_RECORDS["Deployment"]
+DEPLOY = labels.KSE_RECORDS["Deployment"]
 THEIRS = {**ASKS, DEPLOY: "{}"}
 WEB = body("Deployment", "web", THEIRS)
 COPIED = body("ReplicaSet", "web-1", THEIRS, WEB)
@@ -38,7 +38,7 @@ def test_a_workload_without_any_is_left_in_peace(stage: Stage) -> None:
     assert seen(stage, calm, body("ReplicaSet", "web-1", ASKS, calm)) == []
 
 
-@pytest.mark.parametrize(("record", "ours"), [("text", {marks.FAILURES: "text"}), (None, {})])
+@pytest.mark.parametrize(("record", "ours"), [("text", {labels.FAILURES: "text"}), (None, {})])
 def test_theirs_goes_in_the_write_of_ours_and_then_off_the_copies(
     stage: Stage, record: str | None, ours: dict[str, str]
 ) -> None:

@@ -16,16 +16,15 @@ from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method, Move, Plan
 from rescheduler.model.policy import Approval, Concurrency, Timing
 from rescheduler.model.windows import Schedule, parse_window
-from rescheduler.planning.hours import HOUR
-from rescheduler.planning.rulings import Ruling, Wanted
-from rescheduler.runtime.board import Board
-from rescheduler.runtime.consent import Consent
-from rescheduler.runtime.cycle import Terms, order
-from rescheduler.runtime.gatekeeper import Gatekeeper, Judge
-from rescheduler.runtime.logbook import Logbook
-from rescheduler.runtime.migrator import Admitted
-from rescheduler.runtime.slots import Slots
-from rescheduler.runtime.timing import Held, Timetable
+from rescheduler.planning.budgets import HOUR
+from rescheduler.planning.revalidate import Ruling, Wanted
+from rescheduler.runtime.executor import Admitted
+from rescheduler.runtime.migration_cache import Board, Logbook
+from rescheduler.runtime.planning_loop import Terms, order
+from rescheduler.runtime.starting.gate import Gatekeeper, Judge
+from rescheduler.runtime.starting.holds import Consent
+from rescheduler.runtime.starting.limits import Slots
+from rescheduler.runtime.starting.windows import Held, Timetable
 from tests.support.builders import cluster, node
 from tests.support.planning import planned
 from tests.unit.migration.scenes import NOW, deployment, pod, replica_set

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.runtime.turns import Turns
+from rescheduler.runtime.reconciler import Turns
 from tests.support.virtual_time import clock, in_virtual_time
 
 

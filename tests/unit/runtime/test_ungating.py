@@ -19,9 +19,9 @@ from rescheduler.decode.cache import Changed
 from rescheduler.kube.errors import ApiError
 from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.observation import Refused
-from rescheduler.model import marks
-from rescheduler.model.instant import format_instant, parse_instant
-from rescheduler.runtime.ungating import PATIENCE, Ungater
+from rescheduler.model import labels
+from rescheduler.model.time import format_instant, parse_instant
+from rescheduler.runtime.stale_gates import PATIENCE, Ungater
 from tests.support.builders import pod
 from tests.support.virtual_time import clock, in_virtual_time
 from tests.unit.runtime.migrations import NOW
@@ -74,7 +74,7 @@ class Stage:
         key = ("shop", name)
         metadata: Json = {"namespace": "shop", "name": name, "uid": uid or f"{name}-uid"}
         metadata["creationTimestamp"] = format_instant(NOW + clock() - age)
-        metadata["annotations"] = {"theirs": "kept"} | ({marks.GATED: "m"} if noted else {})
+        metadata["annotations"] = {"theirs": "kept"} | ({labels.GATED: "m"} if noted else {})
         gates_ = [{"name": gate} for gate in gates]
         self.bodies[key] = {"kind": "Pod", "metadata": metadata, "spec": {"schedulingGates": gates_}}
         self.tells(key)
@@ -84,7 +84,7 @@ class Stage:
         if body is None:
             self.rows_.pop(key, None)
         else:
-            notes = {name: value for name, value in body["metadata"]["annotations"].items() if marks.ours(name)}
+            notes = {name: value for name, value in body["metadata"]["annotations"].items() if labels.ours(name)}
             made = parse_instant(body["metadata"]["creationTimestamp"])
             row = pod(key[1], "", namespace=key[0], annotations=notes)
             self.rows_[key] = msgspec.structs.replace(row, created=made)
@@ -118,9 +118,9 @@ def told(story: Callable[[Stage], Awaitable[None]], before: Callable[[Stage], No
 
 def test_a_pod_that_nobody_lets_through_is_let_through_after_some_seconds() -> None:
     async def story(stage: Stage) -> None:
-        stage.appears(marks.NOMINATE_GATE)
+        stage.appears(labels.NOMINATE_GATE)
         await asyncio.sleep(PATIENCE - 1)
-        assert (stage.reads, stage.gates()) == (0, [marks.NOMINATE_GATE])
+        assert (stage.reads, stage.gates()) == (0, [labels.NOMINATE_GATE])
         await asyncio.sleep(600)
         assert stage.done == [(1 + PATIENCE, "web-c")]
         assert stage.gates() == []
@@ -133,12 +133,12 @@ def test_a_pod_that_was_there_before_the_replica_came_is_let_through_too() -> No
     async def story(stage: Stage) -> None:
         assert stage.done == [(0.0, "web-c")]
 
-    told(story, lambda stage: stage.appears(marks.NOMINATE_GATE, age=60.0))
+    told(story, lambda stage: stage.appears(labels.NOMINATE_GATE, age=60.0))
 
 
 def test_a_pod_that_the_leader_lets_through_is_left_alone() -> None:
     async def story(stage: Stage) -> None:
-        stage.appears(marks.NOMINATE_GATE)
+        stage.appears(labels.NOMINATE_GATE)
         await asyncio.sleep(2)
         stage.appears(age=2.0, noted=False)
         await asyncio.sleep(600)
@@ -149,9 +149,9 @@ def test_a_pod_that_the_leader_lets_through_is_left_alone() -> None:
 
 def test_gates_of_others_stay() -> None:
     async def story(stage: Stage) -> None:
-        stage.appears("theirs", marks.NOMINATE_GATE, marks.GATE)
+        stage.appears("theirs", labels.NOMINATE_GATE, labels.GATE)
         await asyncio.sleep(60)
-        assert stage.gates() == ["theirs", marks.GATE]
+        assert stage.gates() == ["theirs", labels.GATE]
 
     told(story)
 
@@ -160,9 +160,9 @@ def test_a_pod_of_the_same_name_gets_its_own_time() -> None:
     """As of a StatefulSet: the first was deleted behind its gate, and another made."""
 
     async def story(stage: Stage) -> None:
-        stage.appears(marks.NOMINATE_GATE)
+        stage.appears(labels.NOMINATE_GATE)
         await asyncio.sleep(5)
-        stage.appears(marks.NOMINATE_GATE, uid="another")
+        stage.appears(labels.NOMINATE_GATE, uid="another")
         await asyncio.sleep(600)
         assert stage.done == [(6 + PATIENCE, "web-c")]
 
@@ -173,7 +173,7 @@ def test_a_pod_of_the_same_name_gets_its_own_time() -> None:
 def test_a_refused_patch_has_the_pod_looked_at_anew(code: int) -> None:
     async def story(stage: Stage) -> None:
         stage.answers = [Refused(code, "", "changed")]
-        stage.appears(marks.NOMINATE_GATE)
+        stage.appears(labels.NOMINATE_GATE)
         await asyncio.sleep(60)
         assert stage.done == [(1 + PATIENCE, f"refused {code}"), (2 + PATIENCE, "web-c")]
 
@@ -183,7 +183,7 @@ def test_a_refused_patch_has_the_pod_looked_at_anew(code: int) -> None:
 def test_an_api_server_that_is_away_for_long_is_asked_until_it_is_back() -> None:
     async def story(stage: Stage) -> None:
         stage.answers = [ApiError(None, "Unreachable", "nobody is there", "/")] * 50
-        stage.appears(marks.NOMINATE_GATE)
+        stage.appears(labels.NOMINATE_GATE)
         await asyncio.sleep(600)
         assert [name for _, name in stage.done] == ["web-c"]
 
@@ -192,9 +192,9 @@ def test_an_api_server_that_is_away_for_long_is_asked_until_it_is_back() -> None
 
 def test_a_pod_that_makes_no_sense_stops_no_other() -> None:
     async def story(stage: Stage) -> None:
-        stage.appears(marks.NOMINATE_GATE, name="odd")
+        stage.appears(labels.NOMINATE_GATE, name="odd")
         del stage.bodies["shop", "odd"]["spec"]
-        stage.appears(marks.NOMINATE_GATE)
+        stage.appears(labels.NOMINATE_GATE)
         await asyncio.sleep(60)
         assert [name for _, name in stage.done] == ["web-c"]
 
@@ -204,7 +204,7 @@ def test_a_pod_that_makes_no_sense_stops_no_other() -> None:
 def test_many_pods_are_each_let_through_once() -> None:
     async def story(stage: Stage) -> None:
         for number in range(200):
-            stage.appears(marks.NOMINATE_GATE, name=f"web-{number}")
+            stage.appears(labels.NOMINATE_GATE, name=f"web-{number}")
         await asyncio.sleep(600)
         assert sorted(name for _, name in stage.done) == sorted(f"web-{number}" for number in range(200))
         assert {moment for moment, _ in stage.done} == {1 + PATIENCE}

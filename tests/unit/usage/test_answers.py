@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.model.quantity import MAX
-from rescheduler.usage.answers import Question, complaint, vector
-from rescheduler.usage.errors import AnswerError
+from rescheduler.usage.prometheus import Question, complaint, vector
+from rescheduler.usage.source import AnswerError
 from tests.support.builders import NOW
 from tests.unit.usage.prometheus_answers import answered, refused, vector_of
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.objects import Usage
 from rescheduler.model.usage import UsageSettings
 from tests.support.builders import NOW, cluster, deployment, node, pod, statefulset
@@ -78,7 +78,7 @@ class TestWhoHasNoHistory:
     def test_the_copy_of_a_pod_uses_what_the_original_did(self) -> None:
         history = heard(of_node("a"), of_pod("lone", 77))
         history.measured(cluster(node("a"), pod("lone", on="a")))
-        copy = pod("rescheduled-lone-1", on="a", age=-30.0, annotations={marks.ORIGINAL_POD_NAME: "lone"})
+        copy = pod("rescheduled-lone-1", on="a", age=-30.0, annotations={labels.ORIGINAL_POD_NAME: "lone"})
         found = history.measured(replace(cluster(node("a"), copy), taken_at=NOW + 60))
         assert found.workloads[("Pod", "default", "rescheduled-lone-1")] == used(77, 2**20)
 
@@ -89,7 +89,7 @@ class TestWhoHasNoHistory:
     )
     def test_a_copy_that_was_not_handed_over_yet_uses_what_its_workload_does(self, on: str, rows: list[Usage]) -> None:
         name = "web-" + _hash("web") + "-0"
-        copy = pod("copy", on=on, annotations={marks.ORIGINAL_POD_NAME: name})
+        copy = pod("copy", on=on, annotations={labels.ORIGINAL_POD_NAME: name})
         history = heard(of_node("a"), of_node("b"), of_pod(name, 450), *rows)
         found = history.measured(cluster(node("a"), node("b"), deployment("web", on=["a"]), copy))
         assert found.workloads["Pod", "default", "copy"] == used(450, 2**20)

@@ -9,8 +9,8 @@ import pytest
 
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
-from rescheduler.model.instant import format_instant
 from rescheduler.model.objects import Usage
+from rescheduler.model.time import format_instant
 from rescheduler.usage.metrics_api import MetricsApi, MetricsMissingError
 from tests.support.api_server import Answer, ApiServer, api_server, list_answer, status_answer
 from tests.support.builders import NOW

@@ -13,8 +13,8 @@ import pytest
 from rescheduler.model.objects import Usage
 from rescheduler.model.usage import PrometheusAccess, Queries
 from rescheduler.usage import prometheus as module
-from rescheduler.usage.errors import FileError, UsageError
 from rescheduler.usage.prometheus import Prometheus
+from rescheduler.usage.source import FileError, UsageError
 from tests.support.api_server import Answer, ApiServer, Issued, api_server, authority
 from tests.support.builders import NOW
 from tests.support.tls import strict_by_default

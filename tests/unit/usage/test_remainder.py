@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rescheduler.model.objects import Pod, Usage
 from rescheduler.model.usage import Measured, UsageSettings
 from rescheduler.usage.history import History
-from rescheduler.usage.remainder import Remainder, Remainders
+from rescheduler.usage.overhead import Remainder, Remainders
 from tests.support.builders import NOW, cluster, node, pod
 from tests.unit.usage.rows import of_node, of_pod
 

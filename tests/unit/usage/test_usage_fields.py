@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from rescheduler.config.errors import path_of
-from rescheduler.config.translation import parse
-from rescheduler.config.usage_fields import UsageFields
+from rescheduler.config.sections import UsageFields
+from rescheduler.config.validate import parse
 from rescheduler.model.usage import PrometheusAccess, Queries, UsageSettings, UsageSource
 
 URL = "http://prometheus.monitoring:9090"

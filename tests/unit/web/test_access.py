@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict
 
 from rescheduler.kube.errors import ClusterError
-from rescheduler.web.access import Access, check_insecure_local
-from rescheduler.web.answers import Refusal
+from rescheduler.web.auth import Access, check_insecure_local
+from rescheduler.web.responses import Refusal
 
 LOCAL = Access(local=True)
 HOSTS = ("localhost", "localhost:8080", "LOCALHOST:8080", "127.0.0.1", "127.0.0.1:8080", "127.9.9.9", "[::1]:8080")

@@ -14,10 +14,8 @@ from multidict import CIMultiDict
 
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.reviews import Reviews
-from rescheduler.web.access import Access
-from rescheduler.web.actions import Actions, Key
-from rescheduler.web.demands import Migrate
-from rescheduler.web.identity import Identity
+from rescheduler.web.actions import Actions, Key, Migrate
+from rescheduler.web.auth import Access, Identity
 from rescheduler.web.metrics import Metrics
 from rescheduler.web.server import Pages, serving
 from tests.support.api_server import Answer, ApiServer, api_server

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from rescheduler.kube.pause_state import Pause
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.migration import Order, Outcome, OutcomeVerdict, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 from tests.support.showing import IDENTITY, NOW, Stage, asked, served
@@ -28,7 +28,7 @@ def stage(**more: Any) -> Stage:
     made = Stage(**more)
     made.node("a", labels={ZONE: "zone-a", "node.kubernetes.io/pool": "big"})
     made.node("b", labels={ZONE: "zone-b"}, taints=[{"key": "gpu", "value": "yes", "effect": "NoSchedule"}])
-    made.node("c", labels={marks.CONTROL_PLANE_ROLES[0]: ""}, unschedulable=True)
+    made.node("c", labels={labels.CONTROL_PLANE_ROLES[0]: ""}, unschedulable=True)
     made.put("Deployment", {"metadata": {"name": "web", "namespace": "shop", "uid": "d"}, "spec": {"replicas": 3}})
     owner = [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "d", "controller": True}]
     selector = {"matchLabels": {"app": "web", "pod-template-hash": "abc"}}

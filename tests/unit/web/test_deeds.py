@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.app.deeds import Deeds
+from rescheduler.app.actions import Deeds
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.events import Recorder
 from rescheduler.kube.pause_state import Pausing
 from rescheduler.model.migration import Migration, Order, Phase, Progress
-from rescheduler.runtime.board import Board
-from rescheduler.web.answers import Refusal
-from rescheduler.web.demands import Migrate
+from rescheduler.runtime.migration_cache import Board
+from rescheduler.web.actions import Migrate
+from rescheduler.web.responses import Refusal
 from tests.support.api_server import Answer, ApiServer, api_server, status_answer
 from tests.support.kubeconfigs import connection
 

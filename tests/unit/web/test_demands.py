@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.web import demands
-from rescheduler.web.answers import Refusal
-from rescheduler.web.demands import DEMANDS, Approve, Maintenance, Migrate, Pause, Which
+from rescheduler.web import actions
+from rescheduler.web.actions import DEMANDS, Approve, Maintenance, Migrate, Pause, Which
+from rescheduler.web.responses import Refusal
 
 STATE = ("ours", "kube-rescheduler-state")
 Anything = st.recursive(
@@ -22,7 +22,7 @@ Anything = st.recursive(
 
 def refusal(action: str, body: object) -> Refusal:
     with pytest.raises(Refusal) as caught:
-        demands.read(action, body if isinstance(body, bytes) else json.dumps(body).encode())
+        actions.read(action, body if isinstance(body, bytes) else json.dumps(body).encode())
     return caught.value
 
 
@@ -80,7 +80,7 @@ def test_whatever_is_sent_is_understood_or_refused(action: str, body: object) ->
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     found: object
     try:
-        found = demands.read(action, raw)
+        found = actions.read(action, raw)
     except Refusal as refused:
         found = refused
     assert isinstance(found, DEMANDS[action]) or (isinstance(found, Refusal) and found.status in (400, 422))
@@ -88,7 +88,7 @@ def test_whatever_is_sent_is_understood_or_refused(action: str, body: object) ->
 
 def test_each_demand_needs_its_own_right() -> None:
     def needed(*asked: object) -> list[str]:
-        return [str(each) for demand in asked for each in demands.needed(demand, STATE)]  # type: ignore[arg-type]
+        return [str(each) for demand in asked for each in actions.needed(demand, STATE)]  # type: ignore[arg-type]
 
     assert needed(Pause()) == ["patch configmaps kube-rescheduler-state in namespace ours"]
     assert needed(Migrate("shop", "web")) == ["create podmigrations.rescheduler.io in namespace shop"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import aiohttp
 
-from rescheduler.web.files import Files
+from rescheduler.web.api import Files
 from tests.support.showing import Stage, served
 
 

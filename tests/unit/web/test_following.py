@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from rescheduler.model.migration import Order, Phase, Progress
 from rescheduler.model.plan import Method
-from rescheduler.web.live import Hub, Reader
-from rescheduler.web.pulse import Pulse
-from rescheduler.web.views.migrations import migrations
+from rescheduler.web.push import Hub, Pulse, Reader
+from rescheduler.web.views.moves import migrations
 from rescheduler.web.views.nodes import columns
 from tests.support.examples import examples
 from tests.support.showing import Stage

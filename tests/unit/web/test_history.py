@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method, Spreading
-from rescheduler.runtime.board import Board
-from rescheduler.web.history import Sample, Samples
-from rescheduler.web.moves import Moves, Passed
-from rescheduler.web.standing import Spread
-from rescheduler.web.states import State
+from rescheduler.runtime.migration_cache import Board
+from rescheduler.web.node_snapshot import Spread, State
+from rescheduler.web.state import Moves, Passed, Sample, Samples
 
 FLAT = Spreading(0.0, 0.0, 0.0, 0.0)
 KEY = ("shop", "m")

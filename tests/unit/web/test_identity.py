@@ -15,8 +15,8 @@ import pytest
 
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.reviews import Person, Question, Reviews
-from rescheduler.web.answers import Refusal
-from rescheduler.web.identity import Identity, Remembered, WrongTokens
+from rescheduler.web.auth import Identity, Remembered, WrongTokens
+from rescheduler.web.responses import Refusal
 from tests.support.api_server import Answer, ApiServer, api_server, status_answer
 from tests.support.kubeconfigs import connection
 

@@ -17,10 +17,9 @@ from aiohttp import web
 
 from rescheduler.model.migration import Order, Phase, Progress
 from rescheduler.model.plan import Method, Picture, Plan, Spreading
-from rescheduler.web import live
+from rescheduler.web import push
 from rescheduler.web.api import Api
-from rescheduler.web.live import Hub
-from rescheduler.web.pulse import Pulse
+from rescheduler.web.push import Hub, Pulse
 from tests.support.showing import HERE, NOW, Stage, asked, served
 
 Event = tuple[str, Any]
@@ -155,7 +154,7 @@ async def test_the_overview_is_told_only_when_something_has_changed() -> None:
     pulse = Pulse(made.page.showing, hub)
     told: list[str] = []
     hub.publish = lambda event, data: told.append(event)  # type: ignore[method-assign] # to see what is told
-    hub._readers.add(live.Reader(lambda: None))  # somebody listens
+    hub._readers.add(push.Reader(lambda: None))  # somebody listens
     for _ in range(2):
         pulse.beat()
     assert told.count("overview") == 1
@@ -176,7 +175,7 @@ async def test_thousands_of_migrations_are_told_a_part_at_a_time() -> None:
     hub, told = Hub(), list[str]()
     pulse = Pulse(made.page.showing, hub)
     hub.publish = lambda event, data: told.append(event)  # type: ignore[method-assign] # to see what is told
-    hub._readers.add(live.Reader(lambda: None))
+    hub._readers.add(push.Reader(lambda: None))
     for number in range(1200):
         made.migration(f"m{number}", Order("web-1"))
     counts = []
@@ -242,7 +241,7 @@ async def test_whoever_comes_when_all_places_are_taken_is_told_to_come_again(mon
 
 
 async def test_a_reader_that_does_not_read_is_cut_off_and_the_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "_BEHIND", 2**20)
+    monkeypatch.setattr(push, "_BEHIND", 2**20)
     hub = Hub()
     big = {"text": "x" * 2**17}
 

@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescheduler.decode.cache import Cache
-from rescheduler.model import marks
+from rescheduler.model import labels
 from rescheduler.model.plan import NodeLoad, Picture
 from rescheduler.model.policy import Policy, Pool, ThresholdMode, Thresholds, Utilization
 from rescheduler.model.selector import parse_selector
 from rescheduler.model.usage import Measured
-from rescheduler.planning.picture import others_of, over_of
 from rescheduler.planning.planner import Planner
-from rescheduler.web.loads import Loads
-from rescheduler.web.standing import COUNT, CPU, MEMORY
+from rescheduler.planning.thresholds import others_of, over_of
+from rescheduler.web.node_snapshot import COUNT, CPU, MEMORY
+from rescheduler.web.node_stats import Loads
 from tests.support.examples import examples
 from tests.support.showing import NOW, node, pod
 
@@ -40,7 +40,7 @@ some_nodes = st.builds(
                 cpu=cpu,
                 memory=memory,
                 pods=pods,
-                labels={marks.CONTROL_PLANE_ROLES[0]: ""} if pool == "control" else {"pool": pool},
+                labels={labels.CONTROL_PLANE_ROLES[0]: ""} if pool == "control" else {"pool": pool},
                 ready=ready,
             ),
             gpu,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from rescheduler import app
-from rescheduler.config import ConfigError
-from rescheduler.runtime.mandate import Mandate
-from rescheduler.runtime.rereading import Reread
+from rescheduler.config.errors import ConfigError
+from rescheduler.config.live import Mandate
+from rescheduler.runtime.config_watcher import Reread
 from rescheduler.web.metrics import Metrics, Sources
 from tests.support.showing import NOW, Stage, asked, served
 from tests.unit.web.scraped import scraped, value

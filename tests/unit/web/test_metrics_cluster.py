@@ -12,9 +12,9 @@ from rescheduler.decode.cache import Cache
 from rescheduler.model.migration import Phase
 from rescheduler.model.plan import Method, Move, NodeLoad, Picture, Plan, Rejection, Spreading
 from rescheduler.model.policy import Policy, Thresholds
-from rescheduler.runtime.watching import Following
-from rescheduler.web.loads import Loads
+from rescheduler.runtime.informers import Following
 from rescheduler.web.metrics import Metrics, Sources
+from rescheduler.web.node_stats import Loads
 from tests.unit.web.scraped import names, scraped, total, value
 
 USE = "rescheduler_node_utilisation"

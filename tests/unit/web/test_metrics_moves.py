@@ -15,7 +15,7 @@ from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.migration.observation import Refused
 from rescheduler.model.migration import Migration, Order, OutcomeVerdict, Phase, Progress
 from rescheduler.model.plan import Method
-from rescheduler.recovery.case import OUTCOMES
+from rescheduler.recovery.model import OUTCOMES
 from rescheduler.strategies import discover
 from rescheduler.web.metrics import Metrics
 from tests.support.examples import examples

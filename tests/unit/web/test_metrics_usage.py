@@ -8,21 +8,20 @@ import msgspec
 import pytest
 
 from rescheduler import app
+from rescheduler.config.live import Mandate
 from rescheduler.decode.cache import Cache
 from rescheduler.model.objects import Usage
 from rescheduler.model.policy import Policy, Pool, Thresholds
 from rescheduler.model.selector import parse_selector
 from rescheduler.model.usage import UsageSettings
 from rescheduler.planning.planner import Planner
-from rescheduler.runtime.mandate import Mandate
-from rescheduler.runtime.metering import Metering
+from rescheduler.runtime.usage_poller import Metering
 from rescheduler.strategies import discover
-from rescheduler.usage.errors import UsageError
 from rescheduler.usage.history import History
-from rescheduler.usage.source import Take
-from rescheduler.web.loads import Loads
+from rescheduler.usage.source import Take, UsageError
 from rescheduler.web.metrics import Metrics, Sources
-from rescheduler.web.metrics.labels import strategies
+from rescheduler.web.metrics.catalogue import strategies
+from rescheduler.web.node_stats import Loads
 from tests.support.showing import NOW, node, pod
 from tests.unit.web.scraped import scraped, value
 

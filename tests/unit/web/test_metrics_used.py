@@ -12,7 +12,7 @@ import click
 import yaml
 
 from rescheduler.cli.main import root
-from rescheduler.config import defaults
+from rescheduler.config.loader import defaults
 from rescheduler.strategies import settings_by_name
 from rescheduler.web.metrics import Description, Metrics
 from tests.support.promql import Asked, asked, grouped

@@ -7,7 +7,7 @@ import pytest
 
 from rescheduler.decode.cache import Cache
 from rescheduler.planning.workloads import Workloads
-from rescheduler.web.owners import workload_of
+from rescheduler.web.node_stats import workload_of
 from tests.support.showing import NOW
 
 

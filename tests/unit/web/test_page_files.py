@@ -16,7 +16,7 @@ from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.model.migration import OutcomeVerdict, Phase
 from rescheduler.model.plan import Method
 from rescheduler.planning.explain import Outcome
-from rescheduler.web.states import WORDS
+from rescheduler.web.node_snapshot import WORDS
 from tests.support.page_sources import NODE, families, keys_said, messages, sources
 
 DOCS = Path(__file__).parents[3] / "docs"

@@ -13,12 +13,11 @@ import pytest
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.guards import Context
+from rescheduler.planning.guards.base import Context
 from rescheduler.planning.planner import Planner
 from rescheduler.web import plans as module
-from rescheduler.web.answers import Refusal
-from rescheduler.web.plans import Mind, Plans
-from rescheduler.web.thinking import Thinking
+from rescheduler.web.plans import Mind, Plans, Thinking
+from rescheduler.web.responses import Refusal
 from tests.support.builders import cluster, node, pod
 from tests.support.showing import Clock
 

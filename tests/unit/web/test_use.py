@@ -7,11 +7,10 @@ import pytest
 from rescheduler import app
 from rescheduler.model.objects import Usage
 from rescheduler.model.usage import UsageSettings
-from rescheduler.runtime.metering import Metering
-from rescheduler.usage.errors import UsageError
+from rescheduler.runtime.usage_poller import Metering
 from rescheduler.usage.history import History
-from rescheduler.usage.source import Take
-from rescheduler.web import measuring
+from rescheduler.usage.source import Take, UsageError
+from rescheduler.web import node_stats
 from rescheduler.web.views.nodes import rows
 from tests.support.showing import NOW, Clock, Stage, asked, node, pod, served
 
@@ -110,7 +109,7 @@ async def test_the_configuration_tells_pools_and_what_strategies_do_there() -> N
 async def test_measured_use_counts_from_when_it_is_measured_and_is_what_the_plan_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(measuring, "_LOOKS", 3600.0)  # it is looked when it is said here
+    monkeypatch.setattr(node_stats, "_LOOKS", 3600.0)  # it is looked when it is said here
     source, clock = Source(), Clock()
     made = metered(source, clock)
     fill(made)
@@ -182,19 +181,19 @@ async def test_nothing_is_taken_twice_and_nothing_where_nobody_measures(monkeypa
         taken.append(measured)
 
     monkeypatch.setattr(loads, "measure_by", measure_by)
-    measuring, metering = made.page.showing.measuring, made.metering
+    looking, metering = made.page.showing.measuring, made.metering
     assert metering is not None
     await metering.ask()
-    await measuring.look()
-    await measuring.look()
+    await looking.look()
+    await looking.look()
     assert len(taken) == 1
     clock.now += 30
     await metering.ask()
-    await measuring.look()
+    await looking.look()
     assert len(taken) == 2
     made.metering = None
-    await measuring.look()
-    await measuring.look()
+    await looking.look()
+    await looking.look()
     assert taken[2:] == [None]
 
 

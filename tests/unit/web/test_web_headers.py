@@ -6,8 +6,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from rescheduler.web.answers import Refusal
 from rescheduler.web.metrics import Metrics
+from rescheduler.web.responses import Refusal
 from rescheduler.web.server import Pages, serving
 
 HERE = "127.0.0.1"

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rescheduler.app.orders import Entry, Outcome
+from rescheduler.app.apply import Entry, Outcome
 from rescheduler.cli.output.migrations import RESOURCE
 from rescheduler.cli.output.terminal import plain
 from rescheduler.model.migration import Migration
-from rescheduler.model.plan_format import API_VERSION
+from rescheduler.model.plan import API_VERSION
 
 Ended = Mapping[tuple[str, str], Migration | None]
 """Migrations that were waited for; None is one that was deleted."""

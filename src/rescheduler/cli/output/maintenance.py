@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from rescheduler.app.maintaining import Cordon
+from rescheduler.app.maintenance import Cordon
 from rescheduler.cli.output.table import Table
 from rescheduler.cli.output.terminal import Terminal
-from rescheduler.planning.emptying import NodeOutlook, Remaining
+from rescheduler.planning.maintenance import NodeOutlook, Remaining
 
 _HEADERS = ("NODE", "CORDONED", "TO MOVE", "REFUSED", "STAYING")
 _NAMED = 5

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rescheduler.cli.output.ages import age
-from rescheduler.cli.output.table import Table
+from rescheduler.cli.output.table import Table, age
 from rescheduler.cli.output.terminal import Terminal, columns_of, plain
-from rescheduler.model.instant import InstantError, parse_instant
+from rescheduler.model.migration import Migration
+from rescheduler.model.time import InstantError, parse_instant
 
 Json = dict[str, Any]
 
@@ -107,3 +107,36 @@ def _instant(text: object) -> float | None:
         return parse_instant(str(text)) if text else None
     except InstantError:
         return None
+
+
+_APPROVAL_HEADERS = ("PLAN", "NAMESPACE", "NAME", "POD", "FROM", "TO", "STRATEGY", "AGE", "REASON")
+
+
+def waiting_lines(waiting: Sequence[Migration], now: float, terminal: Terminal, *, headers: bool) -> Iterator[str]:
+    """The table, in the order given."""
+    return Table(_APPROVAL_HEADERS, [_row(each, now) for each in waiting], flowing=1).lines(terminal, headers=headers)
+
+
+def waiting_document(waiting: Sequence[Migration], now: float) -> dict[str, object]:
+    """The same for programs."""
+    keys = ("plan", "namespace", "name", "pod", "source", "target", "strategy", "age", "reason")
+    items = [dict(zip(keys, _row(each, now), strict=True)) for each in waiting]
+    for item, each in zip(items, waiting, strict=True):
+        del item["age"]
+        item["belongsTo"] = each.order.proposal
+    return {"waiting": [{key: value for key, value in item.items() if value} for item in items]}
+
+
+def _row(migration: Migration, now: float) -> list[str]:
+    order, progress = migration.order, migration.progress
+    return [
+        order.plan,
+        migration.namespace,
+        migration.name,
+        order.pod,
+        progress.source,
+        progress.target or order.target,
+        order.strategy,
+        age(migration.created, now),
+        order.reason,
+    ]

@@ -13,9 +13,17 @@ from typing import NamedTuple
 import numpy as np
 
 from rescheduler.model.shape import PodTerm
-from rescheduler.planning.carriers import Carrier, CarrierCounts, carriers
 from rescheduler.planning.columns import Mask
-from rescheduler.planning.matching import DomainCounts, Matching, RuleIndex, Subjects, subjects_of
+from rescheduler.planning.matching import (
+    Carrier,
+    CarrierCounts,
+    DomainCounts,
+    Matching,
+    RuleIndex,
+    Subjects,
+    carriers,
+    subjects_of,
+)
 from rescheduler.planning.whatif import WhatIf
 
 

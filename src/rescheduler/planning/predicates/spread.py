@@ -16,9 +16,8 @@ import numpy as np
 
 from rescheduler.model.selector import Labels, Operator, Requirement, Selector
 from rescheduler.model.shape import Shape, Spread
-from rescheduler.planning.carriers import Carrier, Pair, carriers
 from rescheduler.planning.columns import Columns, Indexes, Mask
-from rescheduler.planning.matching import DomainCounts, Matching, RuleIndex, Subjects
+from rescheduler.planning.matching import Carrier, DomainCounts, Matching, Pair, RuleIndex, Subjects, carriers
 from rescheduler.planning.predicates.nodes import NodeMasks
 from rescheduler.planning.whatif import WhatIf
 

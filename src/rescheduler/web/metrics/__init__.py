@@ -5,7 +5,6 @@ them, and is made from `Metrics.described`.
 """
 
 from rescheduler.web.metrics.catalogue import CONTENT_TYPE, Description
-from rescheduler.web.metrics.metrics import Metrics
-from rescheduler.web.metrics.sources import Sources
+from rescheduler.web.metrics.metrics import Metrics, Sources
 
 __all__ = ["CONTENT_TYPE", "Description", "Metrics", "Sources"]

@@ -1,27 +1,252 @@
-"""All metrics of one controller, behind the few methods that others call."""
+"""Whom metrics ask at every scrape. `app` says who answers; what nobody answers is not shown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from urllib.parse import urlsplit
 
+from rescheduler import __version__
+from rescheduler.config.live import Mandate
 from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import Refused
-from rescheduler.model.migration import Migration
+from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.plan import Plan
-from rescheduler.recovery.case import OUTCOMES
-from rescheduler.runtime.rereading import Reread
-from rescheduler.web.metrics.catalogue import Catalogue, Description
-from rescheduler.web.metrics.configuration import Configurations
-from rescheduler.web.metrics.labels import Known
-from rescheduler.web.metrics.moves import Moves
-from rescheduler.web.metrics.nodes import Nodes, Utilisation
-from rescheduler.web.metrics.outcomes import Outcomes
-from rescheduler.web.metrics.plans import P, Phase, Plans, Result
-from rescheduler.web.metrics.replica import Replica
-from rescheduler.web.metrics.requests import Requests
-from rescheduler.web.metrics.sources import Sources
-from rescheduler.web.metrics.usage import Usage
+from rescheduler.recovery.model import OUTCOMES
+from rescheduler.runtime.config_watcher import Reread
+from rescheduler.runtime.informers import Following
+from rescheduler.runtime.usage_poller import Metering
+from rescheduler.web.metrics.catalogue import Catalogue, Description, Known, Labels
+from rescheduler.web.metrics.moves import Moves, Outcomes
+from rescheduler.web.metrics.plans import CyclePhase, Nodes, P, Plans, Result, Utilisation
+from rescheduler.web.node_snapshot import Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Who knows what is true at this moment. Nobody here may block: they are asked while others wait."""
+
+    lease: str = ""
+    """The name of the lease; empty until it is known who takes part in which election."""
+    leading: Callable[[], bool] = lambda: True
+    fresh: Callable[[], bool] = lambda: True
+    """Whether what is known of the cluster is up to date."""
+    kinds: Callable[[], Iterable[Following]] = lambda: ()
+    standing: Callable[[], Standing] | None = None
+    """How the nodes stand; without it, how they stood when the newest plan was made."""
+    migrations: Callable[[Phase], int] | None = None
+    awaiting: Callable[[], int] | None = None
+    """How many migrations wait for approval."""
+    resting: Callable[[], int] | None = None
+    """How many workloads rest because moving them did not pay."""
+    paused: Callable[[], bool | None] | None = None
+    """None while it is not known."""
+    window_open: Callable[[], bool] | None = None
+    """Whether moves by choice may begin, as far as time windows go."""
+    viewers: Callable[[], int] | None = None
+    """How many look at the page."""
+    metering: Callable[[], Metering | None] = lambda: None
+    """Who measures what is used; None where nobody does."""
+    mandate: Callable[[], Mandate] | None = None
+    """The configuration in force."""
+
+
+Values = Iterator[tuple[Labels, float]]
+
+
+class Configurations:
+    """What is counted when the file is re-read, and what the mandate tells at every scrape."""
+
+    def __init__(self, catalogue: Catalogue, sources: Callable[[], Sources]) -> None:
+        self._sources = sources
+        self._reloads = catalogue.counter(
+            "rescheduler_config_reloads_total",
+            "Times that the configuration's file had changed and was re-read, by what became of it.",
+            ("result",),
+        )
+        for result in Reread:
+            self._reloads.labels(result.value)
+        successful = "Whether the configuration's file as it is now is in force: 1, or 0 if it was refused."
+        catalogue.gauge("rescheduler_config_last_reload_successful", successful, (), self._successful)
+        since = "When the configuration was last read and found sound, in seconds since 1970."
+        catalogue.gauge("rescheduler_config_last_reload_success_timestamp_seconds", since, (), self._since)
+        info = "Always 1; which configuration is in force: replicas that go by the same have the same hash."
+        catalogue.gauge("rescheduler_config_info", info, ("hash",), self._info)
+        waiting = "Always 1; a field that has another value in the file, which waits for a restart."
+        catalogue.gauge("rescheduler_config_awaits_restart", waiting, ("field",), self._waiting)
+
+    def reread(self, result: Reread) -> None:
+        """Count a file that has changed."""
+        self._reloads.labels(result.value).inc()
+
+    def _successful(self) -> Values:
+        yield from (((), mandate.refusal is None) for mandate in self._mandate())
+
+    def _since(self) -> Values:
+        yield from (((), mandate.since) for mandate in self._mandate())
+
+    def _info(self) -> Values:
+        yield from (((mandate.digest,), 1) for mandate in self._mandate())
+
+    def _waiting(self) -> Values:
+        # Fields of a few sections, which are known: so there are never many.
+        yield from (((field,), 1) for mandate in self._mandate() for field in mandate.waiting)
+
+    def _mandate(self) -> Iterator[Mandate]:
+        if (mandate := self._sources().mandate) is not None:
+            yield mandate()
+
+
+_QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)  # seconds
+_NO_ANSWER = "<error>"  # as client-go says it
+
+
+class Requests:
+    """What was asked, and how it was answered."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._sent = catalogue.counter(
+            "rest_client_requests_total",
+            f"Requests to the API server, by HTTP status; `{_NO_ANSWER}` where no whole answer came. Each try counts.",
+            ("code", "method", "host"),
+        )
+        self._took = catalogue.histogram(
+            "rest_client_request_duration_seconds",
+            "How long the API server took for a whole answer; watches are left out.",
+            ("verb", "host"),
+        )
+        self._received = catalogue.counter(
+            "rescheduler_admission_requests_total",
+            "Requests of API servers and schedulers, by path and HTTP status.",
+            ("path", "code"),
+        )
+        self._answered = catalogue.histogram(
+            "rescheduler_admission_request_duration_seconds",
+            "How long an answer to them took, from the whole request to the whole answer.",
+            ("path",),
+            _QUICK,
+        )
+
+    def to(self, server: str) -> Callable[[str, int | str, float | None], None]:
+        """Whom a client of this server reports to."""
+        host = urlsplit(server).netloc.rpartition("@")[2]
+
+        def report(method: str, outcome: int | str, seconds: float | None) -> None:
+            code = str(outcome) if isinstance(outcome, int) else _NO_ANSWER
+            self._sent.labels(code, method, host).inc()
+            if seconds is not None:
+                self._took.labels(method, host).observe(seconds)
+
+        return report
+
+    def answered(self, path: str, code: int, seconds: float) -> None:
+        """Count a request to the webhook or the extender."""
+        self._received.labels(path, str(code)).inc()
+        self._answered.labels(path).observe(seconds)
+
+
+class Usage:
+    """The source of usage, as it stands at each scrape."""
+
+    def __init__(self, catalogue: Catalogue, sources: Callable[[], Sources]) -> None:
+        self._sources = sources
+        by = "Always 1; what the use of nodes is to be reckoned by: requests, usage or max."
+        catalogue.gauge("rescheduler_utilization_info", by, ("utilization",), self._by)
+        up = "Whether the source of usage answered when it was last asked: 1 or 0."
+        catalogue.gauge("rescheduler_usage_up", up, (), self._up)
+        last = "When the source of usage last answered (Unix time)."
+        catalogue.gauge("rescheduler_usage_last_success_timestamp_seconds", last, (), self._last)
+        samples = "Nodes and pods of which it is known what they use."
+        catalogue.gauge("rescheduler_usage_samples", samples, (), self._samples)
+        errors = "Times that the source of usage was asked in vain."
+        catalogue.tally("rescheduler_usage_errors_total", errors, self._errors)
+
+    def _by(self) -> Values:
+        if (mandate := self._sources().mandate) is not None:
+            yield (mandate().policy().utilization.value,), 1
+
+    def _up(self) -> Values:
+        yield from (((), not metering.failure) for metering in self._metering() if metering.heard.is_set())
+
+    def _last(self) -> Values:
+        yield from (((), metering.last) for metering in self._metering() if metering.last is not None)
+
+    def _samples(self) -> Values:
+        yield from (((), metering.known) for metering in self._metering())
+
+    def _errors(self) -> Values:
+        yield from (((), metering.failures) for metering in self._metering())
+
+    def _metering(self) -> Iterator[Metering]:
+        if (metering := self._sources().metering()) is not None:
+            yield metering
+
+
+class Replica:
+    """This replica, as its sources tell it."""
+
+    def __init__(self, catalogue: Catalogue, sources: Callable[[], Sources]) -> None:
+        self._sources = sources
+        self._in_force: bool | None = None
+        build = "Always 1; which version this is."
+        catalogue.gauge("rescheduler_build_info", build, ("version",), lambda: [((__version__,), 1)])
+        leads = "Whether this replica leads: 1 or 0."
+        catalogue.gauge("leader_election_master_status", leads, ("name",), self._leads)
+        catalogue.gauge("rescheduler_cache_objects", "Objects that are known, by kind.", ("kind",), self._objects)
+        lag = (
+            "Seconds since the last sign of a kind's watch; a server with nothing to tell gives one about every minute."
+        )
+        catalogue.gauge("rescheduler_cache_lag_seconds", lag, ("kind",), self._lags)
+        up = "Whether what is known of a kind is up to date: 1, or 0 while it is read for the first time or fails."
+        catalogue.gauge("rescheduler_cache_up", up, ("kind",), self._up)
+        viewers = "Pages that are open and told of changes."
+        catalogue.gauge("rescheduler_page_viewers", viewers, (), lambda: _number(sources().viewers))
+        paused = "Whether rescheduling is paused: 1 or 0."
+        catalogue.leaders_gauge("rescheduler_paused", paused, (), lambda: _number(sources().paused))
+        window = "Whether a time window (when.windows) is open: 1 or 0; 1 where there are none."
+        catalogue.leaders_gauge("rescheduler_window_open", window, (), lambda: _number(sources().window_open))
+        phases = "PodMigrations that exist, by phase."
+        catalogue.clusters_gauge("rescheduler_migrations", phases, ("phase",), self._phases)
+        awaiting = "Migrations that wait for approval."
+        catalogue.clusters_gauge(
+            "rescheduler_migrations_awaiting_approval", awaiting, (), lambda: _number(sources().awaiting)
+        )
+        resting = "Workloads that rest, because moving them did not pay."
+        catalogue.leaders_gauge("rescheduler_workloads_resting", resting, (), lambda: _number(sources().resting))
+        force = "Whether the API server asks our webhook, as the leader has tried it: 1 or 0."
+        catalogue.leaders_gauge("rescheduler_webhook_in_force", force, (), self._force)
+
+    def webhook_in_force(self, *, yes: bool) -> None:
+        """Tell whether the webhook is asked; of replicas that have not tried it nothing is told."""
+        self._in_force = yes
+
+    def _leads(self) -> Values:
+        sources = self._sources()
+        if sources.lease:
+            yield (sources.lease,), sources.leading()
+
+    def _objects(self) -> Values:
+        yield from (((each.kind,), each.objects) for each in self._sources().kinds())
+
+    def _lags(self) -> Values:
+        yield from (((each.kind,), each.lag) for each in self._sources().kinds() if each.lag is not None)
+
+    def _up(self) -> Values:
+        yield from (((each.kind,), each.lag is not None and not each.failure) for each in self._sources().kinds())
+
+    def _phases(self) -> Values:
+        if (count := self._sources().migrations) is not None:
+            yield from (((phase.value,), count(phase)) for phase in Phase)
+
+    def _force(self) -> Values:
+        if self._in_force is not None:
+            yield (), self._in_force
+
+
+def _number(read: Callable[[], int | None] | None) -> Values:
+    if read is not None and (found := read()) is not None:
+        yield (), found
 
 
 class Metrics:
@@ -57,11 +282,11 @@ class Metrics:
         """Count a plan that is to be carried out."""
         self._plans.planned(plan)
 
-    def phase(self, name: Phase) -> AbstractContextManager[None]:
+    def phase(self, name: CyclePhase) -> AbstractContextManager[None]:
         """Take the time of a part of a planning cycle: snapshot, plan or order."""
         return self._plans.phase(name)
 
-    def timed(self, phase: Phase, work: Callable[P, Result]) -> Callable[P, Result]:
+    def timed(self, phase: CyclePhase, work: Callable[P, Result]) -> Callable[P, Result]:
         """The same work, with its time taken as that part of a planning cycle."""
         return self._plans.timed(phase, work)
 

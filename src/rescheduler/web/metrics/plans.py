@@ -1,30 +1,123 @@
-"""What planning costs and gives: how long each part of a cycle took, what the newest plan holds, what guards refuse.
+"""How the nodes stand: the distribution of their utilisation, its spread, and how many are hot.
 
-Only a leader's plans are counted. What the newest plan holds is shown until the next one takes its place.
+Over all nodes but the control plane's, as shares of what is allocatable: 1 is full. The figures are those of the page
+(`web.standing`), where there is one, else those of the newest plan. Which resources and pools there are, the
+configuration says, so there are never many.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Literal, ParamSpec, TypeVar, get_args
 
-from rescheduler.model.plan import Plan
-from rescheduler.planning.guards import GUARDS
-from rescheduler.web.metrics.catalogue import Catalogue, Labels
-from rescheduler.web.metrics.labels import METHODS, Few, method_value, strategies
-from rescheduler.web.metrics.nodes import Utilisation
+import numpy as np
 
-Phase = Literal["snapshot", "plan", "order"]
+from rescheduler.model.plan import Picture, Plan
+from rescheduler.planning.columns import Floats
+from rescheduler.planning.guards.builtin import GUARDS
+from rescheduler.web.metrics.catalogue import METHODS, Catalogue, Few, Labels, method_value, strategies
+from rescheduler.web.node_snapshot import COUNT, Standing
+
+BOUNDS: Floats = np.array([*(share / 20 for share in range(1, 21)), 1.5, np.inf])
+Values = Iterator[tuple[Labels, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Utilisation:
+    """How much of each node is used, by resource; of what not every node has, those that have it."""
+
+    shares: Mapping[str, Floats]
+    nodes: int
+    hot: int
+    pools: tuple[tuple[str, int], ...] = ()
+    """Hot nodes of each pool."""
+
+    @classmethod
+    def of_picture(cls, picture: Picture) -> Utilisation:
+        """As a plan shows it, which tells how many pods a node can take only where that counts."""
+        percent = np.array([(load.cpu, load.memory) for load in picture.loads], np.float64).reshape(-1, 2)
+        shares = {"cpu": percent[:, 0] / 100, "memory": percent[:, 1] / 100}
+        for at, (name, _) in enumerate(picture.others):
+            found = [share for load in picture.loads if (share := load.others[at]) is not None]
+            shares[name] = np.array(found, np.float64) / 100
+        return cls(shares, len(picture.loads), picture.hot_nodes, picture.pools)
+
+    @classmethod
+    def of_standing(cls, standing: Standing) -> Utilisation:
+        """As the page shows it."""
+        frame, spread = standing.frame, standing.spread
+        shares = {
+            name: standing.percent[row, frame.workers & (frame.capacity[row] > 0) if row > COUNT else frame.workers]
+            / 100
+            for row, name in enumerate(frame.judging.resources)
+        }
+        return cls(shares, int(frame.workers.sum()), spread.hot_nodes, spread.pools)
+
+
+_STATISTICS: Mapping[str, tuple[str, Callable[[Floats], float]]] = {
+    "max": ("The utilisation of the most used node.", lambda of: float(of.max())),
+    "min": ("The utilisation of the least used node.", lambda of: float(of.min())),
+    "mean": ("The mean utilisation of nodes.", lambda of: float(of.mean())),
+    "stddev": ("The standard deviation of the utilisation of nodes.", lambda of: float(of.std())),
+    "spread": ("The gap between the most and the least used node.", lambda of: float(of.max() - of.min())),
+}
+
+
+class Nodes:
+    """The nodes, as they stand at each scrape."""
+
+    def __init__(self, catalogue: Catalogue, read: Callable[[], Utilisation | None]) -> None:
+        self._read = read
+        catalogue.clusters_distribution(
+            "rescheduler_node_utilisation_ratio",
+            "How many nodes are used up to which share of what they have.",
+            ("resource",),
+            self._distribution,
+        )
+        for name, (meaning, value) in _STATISTICS.items():
+            reading = self._statistic(value)
+            catalogue.clusters_gauge(f"rescheduler_node_utilisation_{name}_ratio", meaning, ("resource",), reading)
+        hot = "Nodes above a threshold of theirs."
+        catalogue.clusters_gauge("rescheduler_hot_nodes", hot, (), lambda: self._number(lambda now: now.hot))
+        of_pool = "The same of each node pool of the configuration."
+        catalogue.clusters_gauge("rescheduler_pool_hot_nodes", of_pool, ("pool",), self._hot_by_pool)
+        known = "Nodes that take part: all but the control plane's."
+        catalogue.clusters_gauge("rescheduler_nodes", known, (), lambda: self._number(lambda now: now.nodes))
+
+    def _distribution(self) -> Iterator[tuple[Labels, Mapping[float, int], float]]:
+        if (now := self._read()) is not None:
+            for resource, shares in now.shares.items():
+                counts = np.bincount(np.searchsorted(BOUNDS, shares), minlength=len(BOUNDS)).cumsum().tolist()
+                yield (resource,), dict(zip(BOUNDS.tolist(), counts, strict=True)), float(shares.sum())
+
+    def _statistic(self, value: Callable[[Floats], float]) -> Callable[[], Values]:
+        def read() -> Values:
+            if (now := self._read()) is not None and now.nodes:
+                known = ((resource, shares) for resource, shares in now.shares.items() if len(shares))
+                yield from (((resource,), value(shares)) for resource, shares in known)
+
+        return read
+
+    def _hot_by_pool(self) -> Values:
+        if (now := self._read()) is not None:
+            yield from (((pool,), hot) for pool, hot in now.pools)
+
+    def _number(self, value: Callable[[Utilisation], int]) -> Values:
+        if (now := self._read()) is not None:
+            yield (), value(now)
+
+
+CyclePhase = Literal["snapshot", "plan", "order"]
 """A part of a cycle."""
-PHASES: tuple[Phase, ...] = get_args(Phase)
+CYCLE_PHASES: tuple[CyclePhase, ...] = get_args(CyclePhase)
 _MOST_GUARDS = 60
 _LONG = (0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 P = ParamSpec("P")
 Result = TypeVar("Result")
-Values = Iterator[tuple[Labels, float]]
 
 
 class Plans:
@@ -48,7 +141,7 @@ class Plans:
         )
         self._seconds = catalogue.histogram(
             "rescheduler_cycle_duration_seconds",
-            f"How long each part of a planning cycle took: {', '.join(PHASES)}.",
+            f"How long each part of a planning cycle took: {', '.join(CYCLE_PHASES)}.",
             ("phase",),
             _LONG,
         )
@@ -66,7 +159,7 @@ class Plans:
                 self._moves.labels(strategy, method)
         for guard, _ in GUARDS:
             self._rejections.labels(self._guards.value(guard))
-        for phase in PHASES:
+        for phase in CYCLE_PHASES:
             self._seconds.labels(phase)
 
     def planned(self, plan: Plan) -> None:
@@ -79,12 +172,12 @@ class Plans:
             self._rejections.labels(self._guards.value(guard)).inc(count)
 
     @contextmanager
-    def phase(self, name: Phase) -> Iterator[None]:
+    def phase(self, name: CyclePhase) -> Iterator[None]:
         """Time a part of a cycle, also one that ends with an error."""
         with self._seconds.labels(name).time():
             yield
 
-    def timed(self, name: Phase, work: Callable[P, Result]) -> Callable[P, Result]:
+    def timed(self, name: CyclePhase, work: Callable[P, Result]) -> Callable[P, Result]:
         """The same work, whose time is taken; it may be done in any thread."""
 
         def working(*args: P.args, **kwargs: P.kwargs) -> Result:

@@ -1,20 +1,164 @@
-"""The overview: who leads, whether rescheduling is paused, how many of everything, the spread of the nodes, health."""
+"""The configuration in force, and every strategy: what it does, whether it is enabled, and how it is set.
+
+And what the file says now, where that is not in force: why it was refused, or which fields wait for a restart.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+import heapq
+import inspect
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from rescheduler import __version__
+from rescheduler.config.configuration import Configuration
+from rescheduler.config.live import Mandate, Refusal
+from rescheduler.decode.kinds import WORKLOADS
 from rescheduler.model.migration import Phase
 from rescheduler.model.plan import Spreading
-from rescheduler.runtime.mandate import Mandate
-from rescheduler.web.history import Sample
-from rescheduler.web.showing import Health, Showing
-from rescheduler.web.standing import Spread
+from rescheduler.model.policy import Policy
+from rescheduler.model.snapshot import WorkloadKey
+from rescheduler.planning.outcomes import rests
+from rescheduler.planning.settings import Settings
+from rescheduler.strategies import discover
+from rescheduler.web.node_snapshot import Spread
+from rescheduler.web.node_stats import PodKey
+from rescheduler.web.state import Health, Sample, Showing
 
 Json = dict[str, Any]
+_MOST = 50  # errors that are shown
+
+
+def configuration(mandate: Mandate) -> Json:
+    """As `/api/config` gives it."""
+    config = mandate.config
+    policy = mandate.policy()
+    return {
+        "since": mandate.since,
+        "waiting": list(mandate.waiting),
+        "refusal": _refusal(mandate.refusal),
+        "yaml": config.effective_yaml(),
+        "strategies": [
+            {
+                "name": name,
+                "enabled": name in policy.enabled_strategies,
+                "about": _first_paragraph(inspect.getdoc(strategy) or ""),
+                "settings": _settings(config.settings, name),
+                "pools": _in_pools(config, policy, name),
+            }
+            for name, strategy in discover().items()
+        ],
+        "pools": [
+            {
+                "name": pool.name,
+                "nodeSelector": fields.node_selector,
+                "thresholds": pool.thresholds.named(),
+                "mode": pool.thresholds.mode.value,
+                "enabled": list(pool.enabled_strategies),
+            }
+            for pool, fields in zip(policy.pools, config.fields.pools, strict=True)
+        ],
+    }
+
+
+def _settings(settings: Mapping[str, Settings], name: str) -> Json:
+    """Of one strategy; nothing where it is not enabled and lacks a setting that it cannot do without."""
+    found = settings.get(name)
+    return {} if found is None else found.model_dump(mode="json", by_alias=True)
+
+
+def _in_pools(config: Configuration, policy: Policy, name: str) -> Json:
+    """By pool, whether it runs there, and its settings as far as they are not those at the top."""
+    top = _settings(config.settings, name)
+    found = {}
+    for pool, settings in zip(policy.pools, config.pools, strict=True):
+        own = {key: value for key, value in _settings(settings, name).items() if top.get(key) != value}
+        found[pool.name] = {"enabled": name in pool.enabled_strategies, "settings": own}
+    return found
+
+
+def _refusal(refusal: Refusal | None) -> Json | None:
+    """When, and the errors: not in which file, because whoever looks need not know our paths."""
+    if refusal is None:
+        return None
+    told = [each.in_file for each in refusal.errors[:_MOST]]
+    return {"at": refusal.at, "errors": told, "more": len(refusal.errors) - len(told)}
+
+
+def _first_paragraph(text: str) -> str:
+    return " ".join(text.partition("\n\n")[0].split())
+
+
+MOST = 20
+_PIECE = 1_000  # pods that are looked at before others have a turn: about a millisecond
+_Rank = tuple[bool, str, str]
+
+
+async def search(showing: Showing, text: str) -> Json:
+    """As `/api/search` gives it: those that begin with the text first; `namespace/name` finds what it says."""
+    wanted = text.strip().lower()
+    if not wanted:
+        return {"nodes": [], "pods": [], "more": 0}
+    nodes = sorted((not name.startswith(wanted), name) for name in showing.loads.names() if wanted in name)
+    pods, total = await _pods(showing, wanted)
+    more = max(0, len(nodes) - MOST) + total - len(pods)
+    return {"nodes": [name for _, name in nodes[:MOST]], "pods": pods, "more": more}
+
+
+async def _pods(showing: Showing, wanted: str) -> tuple[list[Json], int]:
+    space, slash, part = wanted.rpartition("/")
+    best: list[_Rank] = []
+    total = looked = 0
+    for keys in showing.loads.by_place():
+        found = [
+            (not name.startswith(part), namespace, name)
+            for namespace, name in keys
+            if part in name and (not slash or (namespace.endswith(space) and name.startswith(part)))
+        ]
+        total += len(found)
+        best += found
+        looked += len(keys)
+        if looked >= _PIECE:
+            best, looked = heapq.nsmallest(MOST, best), 0
+            await asyncio.sleep(0)
+    best = heapq.nsmallest(MOST, best)
+    shown = [(namespace, name) for _, namespace, name in best]
+    return [{"namespace": key[0], "name": key[1], "node": _node(showing, key)} for key in shown], total
+
+
+def _node(showing: Showing, key: PodKey) -> str:
+    pod = showing.loads.pod(key)
+    return pod.node if pod is not None else ""  # it went while we looked
+
+
+async def outcomes(showing: Showing) -> Json:
+    """As `/api/outcomes` gives it: those that rest the longest first."""
+    migrations = list(showing.board.all())  # there may be very many that are kept: not reckoned in the event loop
+    reckoned = await asyncio.to_thread(rests, migrations, showing.mandate.policy())
+    now = showing.now()
+    found = {key: rest for key, rest in reckoned.items() if _is_there(showing, key)}
+    listed = sorted(found.items(), key=lambda item: (-item[1].until, item[0]))
+    return {
+        "workloads": [
+            {
+                "workload": f"{kind}/{name}",
+                "namespace": namespace,
+                "bad": rest.bad,
+                "restsUntil": rest.until if rest.until > now else None,
+                "why": rest.why,
+            }
+            for (kind, namespace, name), rest in listed
+        ]
+    }
+
+
+def _is_there(showing: Showing, key: WorkloadKey) -> bool:
+    kind, namespace, name = key
+    if kind == "Pod":
+        return showing.loads.pod((namespace, name)) is not None
+    return kind not in WORKLOADS or showing.cache.row(kind, key) is not None
 
 
 def overview(showing: Showing) -> Json:

@@ -1,0 +1,176 @@
+"""What is done for people on the page: pause and resume, approve, move a pod, maintenance of a node.
+
+`web.actions` calls it, after the API server has said that the person may do it. It is done with the controller's own
+client, on whichever replica the page is served by, and each deed carries the person's name: in the ConfigMap, in the
+annotation, in the migration's reason, in an Event of the node. Each answers what happens next, or refuses with a cure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+
+from rescheduler.app import maintenance, move
+from rescheduler.kube.approval import Answer, Outcome, approve, together
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ApiError, ClusterError
+from rescheduler.kube.events import Recorder
+from rescheduler.kube.migrations import StaleError
+from rescheduler.kube.objects import NotFoundError
+from rescheduler.kube.pause_state import Pausing
+from rescheduler.migration.events import News, Subject
+from rescheduler.model.plan import Method
+from rescheduler.runtime.migration_cache import Board, Key
+from rescheduler.web.actions import Migrate
+from rescheduler.web.responses import Refusal
+
+_log = structlog.stdlib.get_logger(__name__)
+_PATIENCE = 15.0  # seconds: for longer nobody looks at a button
+_PASSED_ON = frozenset({400, 404, 409, 413, 422, 429})
+_LANES = 8
+_SHOWN = 3  # refusals that are told one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Deeds:
+    """Does them. `client` may write on every replica; `empties` says whether nodes under maintenance are emptied."""
+
+    client: ApiClient
+    recorder: Recorder
+    pausing: Pausing
+    board: Board
+    heard: Callable[[], Awaitable[object]]
+    """Called when a pause has begun or ended, so that this replica goes by it at once."""
+    empties: Callable[[], bool] = lambda: True
+
+    @property
+    def state(self) -> tuple[str, str]:
+        """Namespace and name of the ConfigMap that says whether rescheduling is paused."""
+        return self.pausing.namespace, self.pausing.name
+
+    def together(self, keys: Sequence[Key]) -> list[Key]:
+        """These migrations and those that stand or fall with them."""
+        chosen = [found for key in keys if (found := self.board.get(key)) is not None]
+        all_of_them = together(chosen, self.board.active())
+        return list(dict.fromkeys([*keys, *((each.namespace, each.name) for each in all_of_them)]))
+
+    async def pause(self, by: str, reason: str) -> str:
+        """Let no more moves begin."""
+        async with _answering("pause"):
+            now = await self.pausing.pause(by, reason)
+            await self.heard()
+        if (now.by, now.reason) != (by, reason):
+            why = f" ({now.reason})" if now.reason else ""
+            return f"Rescheduling is paused already, by {now.by}{why}: nothing has changed."
+        return (
+            "Rescheduling is paused: what is under way is finished, and nothing new begins until somebody resumes it."
+        )
+
+    async def resume(self, by: str) -> str:
+        """Let moves begin again."""
+        async with _answering("resume"):
+            before = await self.pausing.resume(by)
+            await self.heard()
+        if before is None:
+            return "Rescheduling was not paused: nothing has changed."
+        return f"Rescheduling goes on after {before.by} had paused it: the next plan is made within seconds."
+
+    async def approve(self, by: str, migrations: Sequence[Key]) -> str:
+        """Let moves begin that wait for it."""
+        async with _answering("approve"):
+            answers = await self._approved(by, migrations)
+        refused = [each for each in answers if each.outcome is Outcome.REFUSED]
+        approved = sum(each.outcome is Outcome.APPROVED for each in answers)
+        before = len(answers) - approved - len(refused)
+        if refused and not approved:
+            raise Refusal(409, f"nothing was approved: {_reasons(refused)}")
+        told = [f"{_moves(approved)} approved: each begins as soon as the limits and the cluster let it."]
+        if before:
+            told.append(f"{_moves(before)} approved before.")
+        if refused:
+            told.append(f"{len(refused)} could not be: {_reasons(refused)}.")
+        return " ".join(told if approved else told[1:])
+
+    async def _approved(self, by: str, migrations: Sequence[Key]) -> list[Answer]:
+        """In a few lanes, because there may be many. Those that are under way end before an error is told."""
+        lanes = [migrations[number::_LANES] for number in range(_LANES)]
+        found = await asyncio.gather(*(approve(self.client, lane, by) for lane in lanes), return_exceptions=True)
+        answers: list[Answer] = []
+        for lane in found:
+            if isinstance(lane, BaseException):
+                raise lane
+            answers += lane
+        return sorted(answers, key=lambda each: (each.namespace, each.name))
+
+    async def migrate(self, by: str, demand: Migrate) -> str:
+        """Move one pod."""
+        method = None if demand.method in ("", "auto") else Method(demand.method)
+        reason = f"asked for by {by} on the page"
+        wish = move.Wish(demand.namespace, demand.pod, demand.target, method, reason)
+        async with _answering("migrate"):
+            made = await move.store(self.client, await move.check(self.client, wish))
+        where = f"to {demand.target}" if demand.target else "to the node that fits best"
+        return (
+            f"Migration {made.name} is ordered: pod {made.namespace}/{demand.pod} moves {where} as soon as its turn "
+            "comes, if nothing speaks against it then."
+        )
+
+    async def maintain(self, by: str, node: str, *, on: bool) -> str:
+        """Mark a node for maintenance, or take the mark off."""
+        async with _answering("maintenance"):
+            marked = await maintenance.mark_one(self.client, node, maintenance=on)
+            if not marked.changed:
+                return f"Node {node} is {'' if on else 'not '}under maintenance already: nothing has changed."
+            occasion = f"{asyncio.get_running_loop().time()} {by}"
+            note = f"{'Maintenance' if on else 'End of maintenance'} asked for by {by} on the page"
+            about = Subject("Node", "", node, marked.uid)
+            reason = "MaintenanceRequested" if on else "MaintenanceEnded"
+            await self.recorder.tell([News(about, about, reason, "Maintenance", note, occasion)])
+        if not on:
+            return f"Node {node} is no longer under maintenance: it is opened again, if it was we who cordoned it."
+        if not self.empties():
+            cure = f"add {maintenance.STRATEGY} to enabledStrategies"
+            return f"Node {node} is marked for maintenance, but nobody empties it: {cure}."
+        return f"Node {node} is under maintenance: it is cordoned now, and its pods are moved away with the next plans."
+
+
+@asynccontextmanager
+async def _answering(what: str) -> AsyncGenerator[None]:
+    """For what people ask of the cluster; what goes wrong is told to them."""
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            yield
+    except TimeoutError:
+        why = "the API server does not answer in time, so it is not known whether it was done: look, then try again"
+        raise Refusal(503, why) from None
+    except NotFoundError as error:
+        raise Refusal(404, str(error)) from None
+    except (move.RefusedError, StaleError) as error:
+        raise Refusal(409, str(error)) from None
+    except ClusterError as error:
+        _log.warning("a deed for the page failed", action=what, error=str(error))
+        raise _refusal(error) from None
+
+
+def _refusal(error: ClusterError) -> Refusal:
+    if not isinstance(error, ApiError):
+        return Refusal(503, str(error))
+    if error.status == 403:
+        return Refusal(503, f"you may do it, but the controller itself may not: {error.message}; see deploy/rbac.yaml")
+    if error.status in _PASSED_ON and error.status is not None:
+        return Refusal(error.status, error.message)
+    return Refusal(503, f"the API server could not do it: {error.message}; look, then try again")
+
+
+def _moves(count: int) -> str:
+    return f"{count} move{' was' if count == 1 else 's were'}"
+
+
+def _reasons(refused: Sequence[Answer]) -> str:
+    told = "; ".join(f"{each.namespace}/{each.name}: {each.reason}" for each in refused[:_SHOWN])
+    left = len(refused) - _SHOWN
+    return f"{told}; and {left} more" if left > 0 else told

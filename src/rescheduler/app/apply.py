@@ -1,0 +1,181 @@
+"""Ordering what a reviewed plan says: from its file to PodMigrations, for `apply`.
+
+The plan is held against the newest state first. What is refused comes back with its reason; what was ordered before is
+found again by its name, and not ordered twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+from rescheduler.app.planning import STDIN, InputError, Live
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.migrations import Journal, JournalError, decoded
+from rescheduler.kube.objects import Lookup
+from rescheduler.migration.naming import migration_name
+from rescheduler.model.migration import Migration, Order
+from rescheduler.model.plan import Move, Plan, PlanFormatError, decode_plan, plan_document
+from rescheduler.model.policy import Policy
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.cycle import as_settled
+from rescheduler.planning.revalidate import Checked, recheck
+
+_REFUSALS = frozenset({400, 403, 404, 409, 422})
+Key = tuple[str, str]
+
+
+class Outcome(StrEnum):
+    """What became of a plan's entry."""
+
+    CREATED = "created"
+    UNCHANGED = "unchanged"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One move of a plan, and what became of it; without a migration it was refused, for this reason."""
+
+    move: Move
+    outcome: Outcome
+    migration: Migration | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Of a plan, the moves of one namespace, or all; `dry` only says what would be ordered."""
+
+    namespace: str | None = None
+    dry: bool = False
+
+
+def read_plan(path: str) -> Plan:
+    """The plan in a file; `-` is standard input."""
+    try:
+        return decode_plan(_text(path))
+    except PlanFormatError as error:
+        name = "<stdin>" if path == STDIN else path
+        raise InputError(f"{name}: {error}\nA plan is what `rescheduler plan -o json` or `-o yaml` writes.") from None
+
+
+def _text(path: str) -> bytes:
+    if path == STDIN:
+        if sys.stdin is None:  # closed by the shell: `<&-`
+            raise InputError("<stdin>: cannot be read: standard input is closed")
+        return sys.stdin.buffer.read()
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def apply_plan(live: Live, plan: Plan, snapshot: ClusterSnapshot, policy: Policy, part: Part) -> list[Entry]:
+    """Order what of the plan still holds; an entry for each of its moves, in its order."""
+    return asyncio.run(_apply(live, plan, snapshot, policy, part))
+
+
+async def _apply(live: Live, plan: Plan, snapshot: ClusterSnapshot, policy: Policy, part: Part) -> list[Entry]:
+    async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
+        known = await _known(client)
+        orders = _orders(plan, snapshot)
+        moves = [move for move in plan.moves if part.namespace in (None, move.namespace)]
+        there = {_key(move): known[each] for move in moves if (each := _target(orders[_key(move)])) in known}
+        left = [move for move in moves if _key(move) not in there]
+        settled = as_settled(snapshot, known.values(), 0.0)
+        checked = _whole(plan, moves, recheck(settled, policy, left))
+        made = await _made(client, [one for one in checked if not one.refusal], orders, dry=part.dry)
+    refused = {_key(one.move): Entry(one.move, Outcome.REFUSED, None, one.refusal) for one in checked if one.refusal}
+    unchanged = {_key(move): Entry(move, Outcome.UNCHANGED, there[_key(move)]) for move in moves if _key(move) in there}
+    return [(made | refused | unchanged)[_key(move)] for move in moves]
+
+
+async def _known(client: ApiClient) -> dict[Key, Migration]:
+    """All migrations that make sense; the others are the controller's business."""
+    found: dict[Key, Migration] = {}
+    for body in await Lookup(client).migrations():
+        try:
+            migration = decoded(body)
+        except JournalError:
+            continue  # it moves nothing, so it is in nobody's way
+        found[migration.namespace, migration.name] = migration
+    return found
+
+
+def _orders(plan: Plan, snapshot: ClusterSnapshot) -> dict[Key, Migration]:
+    """A migration for each move. Its name comes from the plan alone, so that the same plan orders nothing twice."""
+    uids = {(pod.namespace, pod.name): pod.uid for pod in snapshot.pods}  # for plans of dumps that have none
+    document = json.dumps(plan_document(plan)["moves"], sort_keys=True)
+    digest = hashlib.sha256(document.encode()).hexdigest()[:8]
+    sizes: dict[int, int] = {}
+    for move in plan.moves:
+        sizes[move.proposal] = sizes.get(move.proposal, 0) + 1
+    return {
+        _key(move): Migration(
+            move.namespace,
+            migration_name(move.pod, move.uid, digest),
+            Order(
+                move.pod, move.uid or uids.get(_key(move), ""), move.target, move.method, move.strategy, move.reason,
+                proposal=f"plan-{digest}-{move.proposal}" if sizes[move.proposal] > 1 else "",
+                members=sizes[move.proposal],
+                expected_gain=move.gain,
+            ),
+        )
+        for move in plan.moves
+    }  # fmt: skip
+
+
+def _whole(plan: Plan, taken: Sequence[Move], checked: Iterable[Checked]) -> list[Checked]:
+    """Moves that belong to others which are left out are refused: they stand or fall together."""
+    kept = {_key(move) for move in taken}
+    torn = {move.proposal for move in plan.moves if _key(move) not in kept}
+    why = "it belongs to moves in other namespaces, which -n leaves out"
+    return [replace(one, refusal=why) if one.move.proposal in torn else one for one in checked]
+
+
+async def _made(
+    client: ApiClient, checked: Sequence[Checked], orders: Mapping[Key, Migration], *, dry: bool
+) -> dict[Key, Entry]:
+    """Store the orders. Where the server refuses one, those that belong to it are taken back or not made."""
+    journal = Journal(client)
+    entries: dict[Key, Entry] = {}
+    fallen: dict[int, str] = {}
+    for one in checked:
+        move, order = one.move, orders[_key(one.move)]
+        if dry:
+            entries[_key(move)] = Entry(move, Outcome.CREATED, order)
+        elif move.proposal in fallen:
+            entries[_key(move)] = Entry(move, Outcome.REFUSED, None, fallen[move.proposal])
+        else:
+            try:
+                entries[_key(move)] = Entry(move, Outcome.CREATED, await journal.add(order))
+            except ApiError as error:
+                if error.status not in _REFUSALS:
+                    raise
+                entries[_key(move)] = Entry(move, Outcome.REFUSED, None, str(error))
+                fallen[move.proposal] = f"{move.namespace}/{move.pod}, which belongs to it, is refused"
+                await _take_back(journal, entries, move.proposal, fallen[move.proposal])
+    return entries
+
+
+async def _take_back(journal: Journal, entries: dict[Key, Entry], proposal: int, why: str) -> None:
+    for key, entry in entries.items():
+        if entry.move.proposal == proposal and entry.migration is not None:
+            await journal.remove(entry.migration)
+            entries[key] = Entry(entry.move, Outcome.REFUSED, None, why)
+
+
+def _key(move: Move) -> Key:
+    return move.namespace, move.pod
+
+
+def _target(migration: Migration) -> Key:
+    return migration.namespace, migration.name

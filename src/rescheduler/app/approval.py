@@ -1,0 +1,124 @@
+"""What waits for approval, and approving of it: for `rescheduler approve`.
+
+People name plans and migrations; what belongs together is approved together, wherever it is. A person who may not list
+all namespaces sees the one he means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rescheduler.app.planning import InputError, Live
+from rescheduler.kube.approval import Answer, approve, reject, together
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.migrations import JournalError, decoded
+from rescheduler.kube.objects import Lookup
+from rescheduler.kube.reviews import own_name
+from rescheduler.model.migration import Migration
+
+NOBODY = "rescheduler approve"
+"""Who approves where nobody can say who it is."""
+
+
+class UnknownError(InputError):
+    """Nothing has the name that a user gave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where migrations are looked for."""
+
+    namespace: str | None = None
+    """The one that the user named."""
+    everywhere: bool = False
+
+    def home(self, live: Live) -> str:
+        """The namespace that is meant; empty for all of them."""
+        return "" if self.everywhere else self.namespace or live.connection().namespace
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The migrations of a cluster, as far as the user may see them."""
+
+    migrations: tuple[Migration, ...]
+    home: str
+    """The namespace that is meant where nothing else is said; empty for all of them."""
+    named: bool
+    """Whether the user said so."""
+
+    def waiting(self) -> list[Migration]:
+        """Those of the meant namespaces that wait for approval; the oldest plan first."""
+        found = [each for each in self.migrations if each.awaits_approval and self.home in ("", each.namespace)]
+        return sorted(found, key=lambda each: (each.created or 0.0, each.order.plan, each.namespace, each.name))
+
+    def chosen(self, names: Sequence[str]) -> list[Migration]:
+        """What the names mean, each once; UnknownError names the first that means nothing."""
+        found = {each.full_name: each for name in names for each in self._named(name)}
+        return list(found.values())
+
+    def with_members(self, chosen: Sequence[Migration]) -> list[Migration]:
+        """These, and what belongs to them."""
+        return together(chosen, self.migrations)
+
+    def _named(self, name: str) -> list[Migration]:
+        plan = [each for each in self.migrations if each.order.plan == name]
+        if self.named and self.home:
+            plan = [each for each in plan if each.namespace == self.home]
+        if plan:  # of one that nobody waits for any more, each is told why
+            return [each for each in plan if each.awaits_approval] or plan
+        full = name if "/" in name else f"{self.home}/{name}"
+        found = [each for each in self.migrations if full == each.full_name or (not self.home and name == each.name)]
+        if not found:
+            raise UnknownError(self._unknown(name))
+        return found
+
+    def _unknown(self, name: str) -> str:
+        waiting = [each for each in self.migrations if each.awaits_approval]
+        names = {text for each in waiting for text in (each.order.plan, each.name, each.full_name) if text}
+        near = difflib.get_close_matches(name, sorted(names))
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        where = f" in namespace {self.home}" if self.home else ""
+        return (
+            f"there is no plan and no migration {name}{where}{hint}\n`rescheduler approve --list -A` shows what waits."
+        )
+
+
+def known(live: Live, scope: Scope) -> Known:
+    """The migrations that the user may see."""
+    return asyncio.run(_known(live, scope))
+
+
+def decide(live: Live, chosen: Sequence[Migration], *, rejects: bool, dry: bool) -> list[Answer]:
+    """Approve of these, or reject them; an answer for each."""
+
+    async def write() -> list[Answer]:
+        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
+            who = await own_name(client) or live.user or NOBODY
+            act = reject if rejects else approve
+            return await act(client, [(each.namespace, each.name) for each in chosen], who, dry=dry)
+
+    return asyncio.run(write())
+
+
+async def _known(live: Live, scope: Scope) -> Known:
+    home = scope.home(live)
+    async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
+        lookup = Lookup(client)
+        try:
+            bodies = await lookup.migrations()
+        except ApiError as error:
+            if error.status != 403 or not home:
+                raise
+            bodies = await lookup.migrations(home)
+    found: list[Migration] = []
+    for body in bodies:
+        try:
+            found.append(decoded(body))
+        except JournalError:
+            continue  # it moves nothing, and the controller says so
+    return Known(tuple(found), home, scope.namespace is not None)

@@ -1,0 +1,266 @@
+"""Following what others do: objects of a live cluster as they change, for commands that wait or watch.
+
+A follower lists, then watches, and goes on after cut watches as the controller's own copies do; it tells of each change
+once. Waiting for migrations is on top of that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+import msgspec
+
+from rescheduler.app.planning import InputError, Live
+from rescheduler.decode.kinds import Resource
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.migrations import JournalError, decoded
+from rescheduler.kube.objects import Lookup, NotFoundError, path_of
+from rescheduler.kube.reflector import Reflector
+from rescheduler.migration.commands import Json
+from rescheduler.model.migration import Migration
+from rescheduler.model.time import InstantError, parse_instant
+
+Key = tuple[str, str]
+"""Namespace and name."""
+Bytes = bytes | memoryview | msgspec.Raw
+
+KIND = "PodMigration"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An object as it is now, or as it was last when it is gone."""
+
+    body: Json
+    gone: bool = False
+
+    @property
+    def key(self) -> Key:
+        """Which object."""
+        metadata = self.body["metadata"]
+        return metadata.get("namespace", ""), metadata["name"]
+
+
+Tell = Callable[[Change], None]
+Settled = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is followed: a kind, in one namespace or all, and of it what a label or field selector chooses."""
+
+    kind: str
+    namespace: str = ""
+    selection: tuple[tuple[str, str], ...] = ()
+
+    def resource(self) -> Resource:
+        """Where it is listed and watched."""
+        query = f"?{urlencode(self.selection)}" if self.selection else ""
+        return Resource(self.kind, "", path_of(self.kind, self.namespace) + query)
+
+
+class Follower:
+    """A sink for a reflector that tells of what is new; the first state is told when it is whole, in order."""
+
+    def __init__(self, tell: Tell, settled: Settled = lambda: None) -> None:
+        self._tell = tell
+        self._settled = settled
+        self._known: dict[Key, Json] = {}
+        self._listed: dict[Key, Json] | None = None
+
+    def begin(self) -> None:
+        """A whole new state follows."""
+        self._listed = {}
+
+    def put(self, raw: Bytes) -> str:
+        """An object is there, or has changed."""
+        change = Change(msgspec.json.decode(raw))
+        if self._listed is not None:
+            self._listed[change.key] = change.body
+        else:
+            self._take(change)
+        return _version(change.body)
+
+    def drop(self, raw: Bytes) -> str:
+        """An object is gone."""
+        change = Change(msgspec.json.decode(raw), gone=True)
+        if self._listed is not None:
+            self._listed.pop(change.key, None)
+        elif self._known.pop(change.key, None) is not None:
+            self._tell(change)
+        return _version(change.body)
+
+    def complete(self) -> None:
+        """The new state is whole: what it does not have is gone."""
+        listed, self._listed = self._listed or {}, None
+        for key in sorted(self._known.keys() - listed.keys()):
+            self._tell(Change(self._known.pop(key), gone=True))
+        for _, body in sorted(listed.items()):
+            self._take(Change(body))
+        self._settled()
+
+    def _take(self, change: Change) -> None:
+        known = self._known.get(change.key)
+        self._known[change.key] = change.body
+        if known is None or _version(known) != _version(change.body):
+            self._tell(change)
+
+
+async def follow(client: ApiClient, followed: Mapping[Part, Follower], enough: asyncio.Event) -> None:
+    """Follow until there is enough; what a follower raises comes out."""
+    tasks = [asyncio.create_task(Reflector(client, part.resource(), sink).run()) for part, sink in followed.items()]
+    end = asyncio.create_task(enough.wait())
+    try:
+        done, _ = await asyncio.wait([*tasks, end], return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            await task
+    finally:
+        for task in (*tasks, end):
+            task.cancel()
+        await asyncio.gather(*tasks, end, return_exceptions=True)
+
+
+def list_migrations(live: Live, part: Part, name: str | None = None) -> list[Json]:
+    """PodMigrations as they are, by namespace and name; one that is named must be there."""
+
+    async def listing() -> list[Json]:
+        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
+            return await _listed(client, part, name)
+
+    return asyncio.run(listing())
+
+
+def watch_migrations(live: Live, part: Part, follower: Follower, name: str | None = None) -> None:
+    """Tell of PodMigrations for ever; one that is named must be there to begin with."""
+
+    async def watching() -> None:
+        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
+            await _listed(client, part, name)  # what is not there is told of now, and not tried again and again
+            await follow(client, {part: follower}, asyncio.Event())
+
+    asyncio.run(watching())
+
+
+async def _listed(client: ApiClient, part: Part, name: str | None = None) -> list[Json]:
+    found = await Lookup(client).migrations(part.namespace, dict(part.selection))
+    if name is not None and not found:
+        others = await Lookup(client).names(KIND, part.namespace)
+        raise NotFoundError(KIND, part.namespace, name, [each for each in others if each != name])
+    return sorted(found, key=lambda body: Change(body).key)
+
+
+Noticed = Callable[[Migration], None]
+
+
+def await_migrations(
+    live: Live, keys: Sequence[Key], noticed: Noticed, timeout: float | None
+) -> dict[Key, Migration | None]:
+    """Wait until these are over, telling of each change; None is one that was deleted. TimeoutError when it is late."""
+    vigil = _Vigil(keys, noticed)
+
+    async def waiting() -> None:
+        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
+            async with asyncio.timeout(timeout):
+                await follow(client, {_part(keys): Follower(vigil.tell, vigil.listed)}, vigil.enough)
+
+    asyncio.run(waiting())
+    return vigil.ended
+
+
+class _Vigil:
+    """Waits for the end of some migrations."""
+
+    def __init__(self, keys: Sequence[Key], noticed: Noticed) -> None:
+        self._keys = frozenset(keys)
+        self._noticed = noticed
+        self._seen: set[Key] = set()
+        self.ended: dict[Key, Migration | None] = {}
+        self.enough = asyncio.Event()
+
+    def tell(self, change: Change) -> None:
+        """One of them has changed, or another one."""
+        if change.key not in self._keys:
+            return
+        self._seen.add(change.key)
+        if change.gone:
+            self.ended.setdefault(change.key, None)
+        else:
+            migration = _migration(change.body)
+            self._noticed(migration)
+            if migration.progress.over:
+                self.ended[change.key] = migration
+        self._look()
+
+    def listed(self) -> None:
+        """All that are there have been told: the others went before we looked."""
+        for key in self._keys - self._seen:
+            self.ended.setdefault(key, None)
+        self._look()
+
+    def _look(self) -> None:
+        if len(self.ended) == len(self._keys):
+            self.enough.set()
+
+
+def _part(keys: Sequence[Key]) -> Part:
+    """The least that has them all."""
+    namespaces = {namespace for namespace, _ in keys}
+    if len(keys) == 1:
+        return Part(KIND, keys[0][0], (("fieldSelector", f"metadata.name={keys[0][1]}"),))
+    return Part(KIND, namespaces.pop() if len(namespaces) == 1 else "")
+
+
+def _migration(body: Json) -> Migration:
+    try:
+        return decoded(body)
+    except JournalError as error:
+        raise InputError(str(error)) from error
+
+
+def _version(body: Json) -> str:
+    return str(body["metadata"].get("resourceVersion", ""))
+
+
+LEASE = "kube-rescheduler"
+_DURATION = 15.0  # of a lease that does not say how long it lasts
+_SKEW = 30.0  # what clocks may be apart before a lease counts as run out
+
+
+def absence(live: Live, lease: str = LEASE) -> str:
+    """Why nobody seems to carry out orders; empty when somebody does, or when that may not be looked at."""
+    return asyncio.run(_absence(live, lease))
+
+
+async def _absence(live: Live, lease: str) -> str:
+    async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
+        try:
+            # The lease is in the controller's namespace, wherever that is.
+            found = await Lookup(client).every("Lease", selection={"fieldSelector": f"metadata.name={lease}"})
+        except ApiError as error:
+            if error.status != 403:
+                raise
+            return ""
+    if not found:
+        return f"no controller seems to run: there is no Lease {lease} in any namespace"
+    late = [_late(each, time.time()) for each in found if (each.get("spec") or {}).get("holderIdentity")]
+    if not late:
+        return f"no controller seems to run: nobody holds the Lease {lease}"
+    if min(late) <= _SKEW:
+        return ""
+    return f"no controller seems to run: the Lease {lease} ran out {min(late):.0f} s ago"
+
+
+def _late(lease: Json, now: float) -> float:
+    """For how many seconds it should have been renewed already; negative while it lasts."""
+    spec = lease["spec"]
+    try:
+        renewed = parse_instant(spec.get("renewTime") or "")
+    except InstantError:
+        return -math.inf  # who holds it writes it as nobody else does: let us not guess
+    return now - renewed - float(spec.get("leaseDurationSeconds") or _DURATION)

@@ -1,0 +1,159 @@
+"""One move that a person orders, by `move` or on the page: what it is about is looked up first, then a PodMigration is
+made.
+
+Whether it may begin is the controller's to say when its turn comes; what can be known to be wrong now is refused now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from rescheduler.app.planning import InputError, Live
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.migrations import Journal, new_object
+from rescheduler.kube.objects import Lookup
+from rescheduler.migration.commands import Json
+from rescheduler.migration.naming import migration_name
+from rescheduler.migration.observation import condition, controller_of, has_ended, is_leaving, labels_of
+from rescheduler.model import labels
+from rescheduler.model.migration import Migration, Order
+from rescheduler.model.plan import Method
+from rescheduler.model.policy import Policy
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.model.time import format_instant
+from rescheduler.planning.revalidate import Ruling, Rulings, Wanted
+
+
+class RefusedError(InputError):
+    """The move makes no sense, or is not possible."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the person wants; an empty target is any node, no method the gentlest one."""
+
+    namespace: str
+    pod: str
+    target: str = ""
+    method: Method | None = None
+    reason: str = ""
+
+
+def checked(live: Live, wish: Wish) -> Migration:
+    """The migration that the wish comes to, not stored yet; RefusedError says why it makes no sense."""
+
+    async def look() -> Migration:
+        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
+            return await check(client, wish)
+
+    return asyncio.run(look())
+
+
+def order(live: Live, migration: Migration) -> Migration:
+    """Store it: from now on it is the controller's."""
+
+    async def add() -> Migration:
+        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
+            return await store(client, migration)
+
+    return asyncio.run(add())
+
+
+async def store(client: ApiClient, migration: Migration) -> Migration:
+    """The same with a client that is there."""
+    return await Journal(client).add(migration)
+
+
+def landing(live: Live, migration: Migration) -> str:
+    """The node that a completed migration's replacement is on; where that is gone again, where it was sent."""
+
+    async def look() -> str:
+        replacement = migration.progress.replacement
+        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
+            found = replacement and await Lookup(client).find("Pod", migration.namespace, replacement.name)
+        return str(found["spec"].get("nodeName", "")) if found else ""
+
+    return asyncio.run(look()) or migration.progress.target
+
+
+def ruling(snapshot: ClusterSnapshot, policy: Policy, migration: Migration) -> Ruling:
+    """What the controller would say to it now: method and node, or why not."""
+    order, pod = migration.order, (migration.namespace, migration.order.pod)
+    return Rulings(snapshot, policy).rule(Wanted(*pod, order.uid, order.target, order.method, by_hand=True))
+
+
+def draft(migration: Migration) -> Json:
+    """The object that would be made."""
+    return new_object(migration)
+
+
+def stored(live: Live, migration: Migration) -> Json:
+    """The object as it is now."""
+
+    async def look() -> Json:
+        async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
+            return await Lookup(client).get("PodMigration", migration.namespace, migration.name)
+
+    return asyncio.run(look())
+
+
+async def check(client: ApiClient, wish: Wish) -> Migration:
+    """As `checked`, with a client that is there."""
+    lookup = Lookup(client)
+    pod = await lookup.get("Pod", wish.namespace, wish.pod)
+    _check_pod(pod)
+    if wish.target:
+        _check_target(await lookup.get("Node", "", wish.target), pod)
+    _check_method(wish.method, pod)
+    for body in await lookup.migrations(wish.namespace):
+        _check_rival(body, wish)
+    uid = str(pod["metadata"]["uid"])
+    # By hand, the same move may well be ordered again: the moment tells one occasion from another.
+    name = migration_name(wish.pod, uid, format_instant(time.time()))
+    return Migration(wish.namespace, name, Order(wish.pod, uid, wish.target, wish.method, reason=wish.reason))
+
+
+def _check_pod(pod: Json) -> None:
+    title = f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']}"
+    if is_leaving(pod):
+        raise RefusedError(f"{title} is being deleted")
+    if has_ended(pod):
+        raise RefusedError(f"{title} has ended ({pod['status']['phase']}), so there is nothing to move")
+    if not pod["spec"].get("nodeName"):
+        raise RefusedError(f"{title} is not on a node yet, so there is nothing to move it from")
+
+
+def _check_target(node: Json, pod: Json) -> None:
+    name = node["metadata"]["name"]
+    if name == pod["spec"]["nodeName"]:
+        raise RefusedError(f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']} is on {name} already")
+    if condition(node, "Ready").get("status", "True") != "True":
+        raise RefusedError(f"node {name} is not Ready")
+    if labels_of(node).get(labels.MAINTENANCE) == "true":
+        raise RefusedError(f"node {name} is under maintenance; `rescheduler maintenance stop {name}` ends it")
+    if node["spec"].get("unschedulable"):
+        raise RefusedError(f"node {name} is cordoned; `kubectl uncordon {name}` opens it")
+
+
+def _check_method(method: Method | None, pod: Json) -> None:
+    owner = controller_of(pod)
+    if method is Method.REMOVE:
+        raise RefusedError("remove is the method for pods that have ended; a pod that runs is moved, or deleted by you")
+    if method is Method.COPY and owner is not None:
+        raise RefusedError(f"{owner['kind']} {owner['name']} manages the pod: the method copy would make one too many")
+    if method in (Method.HANDOFF, Method.EVICT) and owner is None:
+        raise RefusedError(f"nobody manages the pod, so the method {method} would lose it; copy can move it")
+
+
+def _check_rival(body: Json, wish: Wish) -> None:
+    phase = (body.get("status") or {}).get("phase", "Pending")
+    about = ((body.get("spec") or {}).get("pod") or {}).get("name")
+    if about == wish.pod and phase in ("Pending", "InProgress"):
+        name, namespace = body["metadata"]["name"], wish.namespace
+        raise RefusedError(
+            f"migration {name} of the pod is {phase} already; watch it with\n"
+            f"  rescheduler migrations {name} -n {namespace} -w\nor cancel it with\n"
+            f"  kubectl delete pmig {name} -n {namespace}"
+        )

@@ -1,0 +1,156 @@
+"""The plan loop, put together: plan, tell the page and the metrics, and order what may be ordered.
+
+`app.controller` runs its duties while we lead; `app.rehearsal` uses the cycle alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+
+import structlog
+
+from rescheduler.app.planning import planned
+from rescheduler.config.configuration import Configuration
+from rescheduler.config.live import Mandate
+from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.plan import Plan
+from rescheduler.model.policy import Policy
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.thresholds import Streaks
+from rescheduler.runtime.approval_revalidator import Reviewing
+from rescheduler.runtime.informers import Watching
+from rescheduler.runtime.migration_cache import Board, Key, Logbook
+from rescheduler.runtime.pause_watcher import Pauses
+from rescheduler.runtime.planning_loop import Cycle, Terms, order, settled
+from rescheduler.runtime.reconciler import Duty
+from rescheduler.runtime.starting.windows import Timetable
+from rescheduler.strategies.node_maintenance import NodeMaintenance
+from rescheduler.web.metrics import Metrics
+
+_log = structlog.stdlib.get_logger(__name__)
+_BY_PEOPLE = frozenset({NodeMaintenance.name})
+"""Strategies whose moves a person has asked for already, by a label."""
+
+
+async def _at_once() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Cycling:
+    """What planning needs, and whom it tells."""
+
+    mandate: Mandate
+    watching: Watching
+    logbook: Logbook
+    pauses: Pauses
+    metrics: Metrics
+    planned: Callable[[Plan, float, float], None]
+    """Told each plan, when it was made, and how many seconds that took."""
+    now: Callable[[], float]
+    hours: Timetable
+    streaks: Streaks
+    heard: Callable[[], Awaitable[object]] = _at_once
+    """Waits until what is used is known, where plans go by it: after a change somebody else may have begun to ask."""
+
+    def duties(self, outcome: Counter[Phase] | None, stop: asyncio.Event) -> list[Duty]:
+        """Planning, and second thoughts about what waits for approval.
+
+        With an `outcome` one plan is carried out, how its moves ended is counted there, and then `stop` is set.
+        """
+
+        async def plan_and_order() -> None:
+            if stop.is_set():
+                return  # with an outcome, its time may have come again before the loops have ended
+            await self.heard()
+            ordered = await self._once(self.mandate.config, self.mandate.policy())
+            if outcome is not None and ordered is not None:
+                outcome.update(await _until_over(self.watching.board, ordered))
+                stop.set()
+
+        def every() -> float:
+            return self.mandate.config.fields.rescheduling_interval
+
+        planning = Duty("plan", every, plan_and_order)
+        self.mandate.listen(planning.called.set)
+        return [planning, Duty("review what awaits approval", every, self._review())]
+
+    async def _once(self, config: Configuration, policy: Policy) -> list[Migration] | None:
+        """Plan and order, all of it by this one configuration; None where nothing may be ordered now."""
+        if stale := self.watching.stale():
+            _log.warning("nothing is planned on what may be out of date", why=stale)
+            return None
+        at, started = self.now(), time.monotonic()
+        made = await cycle_of(self.watching, policy, self.metrics, self.streaks).plan()
+        self.metrics.planned(made)
+        self.planned(made, at, time.monotonic() - started)
+        await self.pauses.refresh()
+        if (pause := self.pauses.paused()) is not None:
+            _log.info("nothing is ordered", why=str(pause))
+            return None
+        if config is not self.mandate.config:
+            _log.info("nothing is ordered", why="the configuration has changed while it was planned")
+            return None
+        waiting = sum(each.awaits_approval for each in self.watching.board.active())
+        room, why = self._room()
+        terms = Terms(
+            config.fields.approval,
+            _BY_PEOPLE,
+            most=policy.limits.total,
+            waiting=waiting,
+            hourly=room,
+            hindrance=why,
+            hourly_in=self.hours.room,
+            timed=policy.timing.limits,
+        )
+        with self.metrics.phase("order"):
+            return await order(made, self.logbook, self.now(), terms)
+
+    def _room(self) -> tuple[int | None, str]:
+        """How many moves by choice may be ordered now, and what hinders more."""
+        if closed := self.hours.closed():
+            return 0, closed
+        return self.hours.room(), self.hours.shortage()
+
+    def _review(self) -> Callable[[], Awaitable[None]]:
+        watching = self.watching
+
+        def held(migration: Migration) -> bool:
+            return self.hours.held(migration) is not None
+
+        reviewing = Reviewing(watching.copied, watching.board, self.logbook, self.mandate.policy, self.now, held)
+
+        async def review() -> None:
+            if not watching.stale():
+                await reviewing.review()
+
+        return review
+
+
+def cycle_of(watching: Watching, policy: Policy, metrics: Metrics, streaks: Streaks) -> Cycle:
+    """The plan loop's work; it counts how long nodes have been hot."""
+    copied = settled(watching.copied, watching.board, policy.cool_down)
+
+    def plan(snapshot: ClusterSnapshot) -> Plan:
+        planner, made = planned(snapshot, policy)
+        streaks.count(planner.over_before())
+        return made
+
+    return Cycle(lambda: metrics.timed("snapshot", copied()), metrics.timed("plan", plan))
+
+
+async def _until_over(board: Board, ordered: Iterable[Migration]) -> Counter[Phase]:
+    """Wait until these migrations are over; how they ended. One that is deleted meanwhile has failed."""
+    changed = asyncio.Event()
+    board.listen(lambda key, ours: changed.set())
+    keys: list[Key] = [(each.namespace, each.name) for each in ordered]
+    while True:
+        changed.clear()
+        found = [board.get(key) for key in keys]
+        if all(each is None or each.progress.over for each in found):
+            return Counter(Phase.FAILED if each is None else each.progress.phase for each in found)
+        await changed.wait()

@@ -1,0 +1,281 @@
+"""The page, put together: what `web` shows, from the parts of a running controller.
+
+`app.controller` makes it before anything is watched, so that it hears of everything, hands its `api` to the server, and
+each plan of the leader's cycle to `plans`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from rescheduler.app.actions import Deeds
+from rescheduler.app.planning import explained, planned
+from rescheduler.config.live import Mandate
+from rescheduler.kube.client import ApiClient
+from rescheduler.kube.events import Recorder
+from rescheduler.kube.lease import Election
+from rescheduler.kube.pause_state import Pause, Pausing
+from rescheduler.kube.reviews import Reviews
+from rescheduler.model.plan import Plan
+from rescheduler.model.policy import Policy
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.explain import explanation_document
+from rescheduler.planning.guards.base import Context
+from rescheduler.planning.outcomes import rests
+from rescheduler.planning.workloads import Methods, Workloads
+from rescheduler.runtime.informers import Watching
+from rescheduler.runtime.pause_watcher import Pauses
+from rescheduler.runtime.planning_loop import settled
+from rescheduler.runtime.usage_poller import Metering
+from rescheduler.strategies.node_maintenance import NodeMaintenance
+from rescheduler.web.actions import Actions
+from rescheduler.web.api import Api
+from rescheduler.web.auth import Access, Identity
+from rescheduler.web.metrics import Metrics, Sources
+from rescheduler.web.node_stats import Loads, Measuring
+from rescheduler.web.plans import Mind, Plans
+from rescheduler.web.server import Pages, serving
+from rescheduler.web.state import Health, Moves, Replica, Showing, Usage
+
+
+@dataclass(frozen=True, slots=True)
+class PageParts:
+    """What the page is made from."""
+
+    mandate: Mandate
+    watching: Watching
+    identity: str
+    cluster: str
+    """Where we are connected to, in words."""
+    now: Callable[[], float]
+    election: Election | None = None
+    """None where there is only one replica."""
+    paused: Callable[[], Pause | None] = lambda: None
+    local: bool = False
+    """Whether the server takes actions from this machine without a token."""
+    checks: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    """By name, what else must be fine, each with why it is not."""
+    metering: Callable[[], Metering | None] = lambda: None
+    """Who measures what is used; None where nobody does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What is served, and who is told of plans."""
+
+    api: Api
+    plans: Plans
+    showing: Showing
+
+
+def page_of(parts: PageParts) -> Page:
+    """The page of a controller."""
+    mandate, watching = parts.mandate, parts.watching
+    replica = _replica(parts)
+
+    def interval() -> float:
+        return mandate.config.fields.rescheduling_interval
+
+    plans = Plans(lambda: _mind(watching, mandate.policy()), parts.now, interval, replica.leading)
+    loads = Loads(watching.cache, mandate.policy())
+    measuring = Measuring(loads, lambda: watching.cache.copied(parts.now()), parts.metering)
+    mandate.listen(plans.think_anew)
+    mandate.listen(lambda: loads.judge_by(mandate.policy()))
+    mandate.listen(measuring.again)
+    showing = Showing(
+        cluster=parts.cluster.partition(" of ")[0],  # not in which file: whoever looks need not know our paths
+        mandate=mandate,
+        replica=replica,
+        cache=watching.cache,
+        board=watching.board,
+        loads=loads,
+        moves=Moves(watching.board, parts.now, loads.touch),
+        plans=plans,
+        now=parts.now,
+        paused=parts.paused,
+        health=lambda: _health(parts, replica),
+        measuring=measuring,
+        usage=lambda: _usage(parts.metering()),
+        local=parts.local,
+    )
+    return Page(Api(showing), plans, showing)
+
+
+def _replica(parts: PageParts) -> Replica:
+    election = parts.election
+    if election is None:
+        return Replica(parts.identity, lambda: True, lambda: parts.identity)
+    return Replica(parts.identity, election.leading.is_set, lambda: election.holder)
+
+
+def _mind(watching: Watching, policy: Policy) -> Mind:
+    return Mind(
+        copied=settled(watching.copied, watching.board, policy.cool_down),
+        plan=lambda snapshot: planned(snapshot, policy),
+        explain=lambda planner, plan, key: explanation_document(explained(planner, plan, key), plan),
+        context=lambda snapshot: _context(snapshot, policy),
+        lacking=watching.unknown,
+    )
+
+
+def _context(snapshot: ClusterSnapshot, policy: Policy) -> Context:
+    """What guards look things up in, without a planner around it."""
+    workloads = Workloads(snapshot)
+    methods = Methods(snapshot, workloads, policy.migration_method)
+    empty = frozenset(node.name for node in snapshot.nodes if node.maintenance)
+    return Context(policy, snapshot, workloads, methods, empty)
+
+
+def _usage(metering: Metering | None) -> Usage:
+    if metering is None:
+        return Usage()
+    return Usage(metering.last, metering.failure)
+
+
+def _health(parts: PageParts, replica: Replica) -> list[Health]:
+    leader = replica.leader()
+    found = [Health("leader", "" if leader else "nobody leads: nothing is planned or moved")]
+    found += [Health(name, check()) for name, check in parts.checks.items()]
+    if (metering := parts.metering()) is not None:
+        heard = metering.last
+        why = metering.failure or ("" if heard is not None else "asked for the first time")
+        lag = max(0.0, parts.now() - heard) if heard is not None else None
+        found.append(Health("usage", why, metering.known, lag))
+    for kind in parts.watching.kinds():
+        why = kind.failure or ("" if kind.lag is not None else "being read for the first time")
+        found.append(Health(kind.kind, why, kind.objects, kind.lag))
+    return found
+
+
+_RESTING_EVERY = 15.0  # seconds: it goes through all kept migrations, of which there may be very many
+
+
+@dataclass(frozen=True, slots=True)
+class Doorway:
+    """Where it is served, and to whom."""
+
+    address: str
+    port: int | None
+    """None serves nothing; 0 is a free port."""
+    page: bool = True
+    insecure_local: bool = False
+    """Whoever is on this machine may use the page's buttons without a token."""
+    opened: Callable[[str], None] = lambda address: None
+    """Told the page's address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Knowing:
+    """The parts of a controller that it shows."""
+
+    mandate: Mandate
+    own: ApiClient
+    """May always write: a replica that does not lead serves the page, too."""
+    source: str
+    identity: str
+    watching: Watching
+    election: Election | None
+    pausing: Pausing
+    pauses: Pauses
+    metrics: Metrics
+    checks: Mapping[str, Callable[[], str]]
+    metering: Callable[[], Metering | None] = lambda: None
+    """Who measures what is used; None where nobody does."""
+
+
+class Front:
+    """What is served."""
+
+    def __init__(self, knowing: Knowing, doorway: Doorway) -> None:
+        self._knowing = knowing
+        self._doorway = doorway
+        self._page = _page(knowing, doorway) if doorway.page and doorway.port is not None else None
+        knowing.metrics.read(_sources(knowing, self._page))
+
+    def planned(self, plan: Plan, at: float, seconds: float) -> None:
+        """Show the leader's newest plan."""
+        if self._page is not None:
+            self._page.plans.made(plan, at, seconds)
+
+    @asynccontextmanager
+    async def served(self) -> AsyncGenerator[None]:
+        """Serve in the block."""
+        doorway = self._doorway
+        if doorway.port is None:
+            yield
+            return
+        access = Access(local=doorway.insecure_local)
+        parts = (self._page.api, self._actions(access)) if self._page is not None else ()
+        pages = Pages(self._knowing.metrics, self._knowing.checks, parts, access)
+        async with serving(pages, doorway.address, doorway.port) as port:
+            host = f"[{doorway.address}]" if ":" in doorway.address else doorway.address
+            doorway.opened(f"http://{host}:{port}/")
+            yield
+
+    def _actions(self, access: Access) -> Actions:
+        knowing = self._knowing
+        deeds = Deeds(
+            knowing.own,
+            Recorder(knowing.own, knowing.identity, knowing.own.clock.now),
+            knowing.pausing,
+            knowing.watching.board,
+            knowing.pauses.refresh,
+            empties=lambda: NodeMaintenance.name in knowing.mandate.policy().strategies,
+        )
+        return Actions(access, Identity(Reviews(knowing.own)), deeds)
+
+
+def _every(seconds: float, count: Callable[[], int]) -> Callable[[], int]:
+    """The same, asked anew only so often."""
+    known: list[tuple[float, int]] = []
+
+    def asked() -> int:
+        if not known or time.monotonic() - known[0][0] >= seconds:
+            known[:] = [(time.monotonic(), count())]
+        return known[0][1]
+
+    return asked
+
+
+def _page(knowing: Knowing, doorway: Doorway) -> Page:
+    return page_of(
+        PageParts(
+            mandate=knowing.mandate,
+            watching=knowing.watching,
+            identity=knowing.identity,
+            cluster=knowing.source,
+            now=knowing.own.clock.now,
+            election=knowing.election,
+            paused=knowing.pauses.paused,
+            local=doorway.insecure_local,
+            checks=knowing.checks,
+            metering=knowing.metering,
+        )
+    )
+
+
+def _sources(knowing: Knowing, page: Page | None) -> Sources:
+    watching, election, mandate = knowing.watching, knowing.election, knowing.mandate
+    board, pauses, now = watching.board, knowing.pauses, knowing.own.clock.now
+
+    def resting() -> int:
+        return sum(rest.until > now() for rest in rests(board.all(), mandate.policy()).values())
+
+    return Sources(
+        lease=mandate.config.fields.leader_election.resource_name,
+        leading=election.leading.is_set if election is not None else lambda: True,
+        fresh=lambda: not watching.lacking(),
+        kinds=watching.kinds,
+        standing=page.showing.loads.standing if page is not None else None,
+        migrations=board.count,
+        awaiting=lambda: sum(each.awaits_approval for each in board.active()),
+        resting=_every(_RESTING_EVERY, resting),
+        paused=lambda: pauses.paused() is not None if pauses.known else None,
+        window_open=lambda: mandate.policy().timing.schedule.open_at(now()),
+        viewers=(lambda: page.api.readers) if page is not None else None,
+        metering=knowing.metering,
+        mandate=lambda: mandate,
+    )

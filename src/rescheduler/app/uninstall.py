@@ -1,0 +1,310 @@
+"""Leads for as long as one piece of work takes: for commands that must not run beside a controller.
+
+The work begins when we hold the lease, is stopped at once when that is lost, and the lease is given up after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import uuid
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeVar
+
+import msgspec
+
+from rescheduler.app.admission import webhook_settings
+from rescheduler.app.planning import Live
+from rescheduler.config.configuration import Configuration
+from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.connection import Connection
+from rescheduler.kube.errors import ApiError, ClusterError
+from rescheduler.kube.lease import Election, LeaseName, LeaseTimes
+from rescheduler.kube.objects import Lookup, path_of
+from rescheduler.kube.pause_state import Pausing, state_name
+from rescheduler.kube.secrets import Secrets
+from rescheduler.kube.webhook import WebhookConfiguration, WebhookSettings
+from rescheduler.kube.writer import Writer
+from rescheduler.migration.commands import delete
+from rescheduler.migration.crd import POD_MIGRATION
+from rescheduler.runtime.uninstall import Cleanup, Undone
+
+Result = TypeVar("Result")
+
+
+class HeldError(ClusterError):
+    """Somebody else leads."""
+
+    def __init__(self, election: Election) -> None:
+        name = f"{election.lease.namespace}/{election.lease.name}"
+        holder = election.holder or "somebody else"
+        super().__init__(f"a controller is running: Lease {name} is held by {holder}; stop it first (scale it to 0)")
+
+
+async def while_leading(elections: Sequence[Election], patience: float, work: Coroutine[Any, Any, Result]) -> Result:
+    """What the work gives; HeldError if one of the leases is not to be had within so many seconds."""
+    running = [asyncio.ensure_future(election.run()) for election in elections]
+    working: asyncio.Task[Result] | None = None
+    try:
+        await _all_lead(elections, patience)
+        working = asyncio.create_task(work)
+        done, _ = await asyncio.wait([working, *running], return_when=asyncio.FIRST_COMPLETED)
+        if working in done:
+            return working.result()
+        raise ClusterError("the lease was lost in the middle; run it again")
+    finally:
+        if working is None:
+            work.close()
+        ending: list[asyncio.Future[Any]] = [*running, *((working,) if working is not None else ())]
+        for each in ending:
+            each.cancel()
+        await asyncio.wait(ending)
+        for election in elections:
+            await election.release()
+
+
+async def _all_lead(elections: Sequence[Election], patience: float) -> None:
+    try:
+        async with asyncio.timeout(patience):
+            for election in elections:
+                await election.leading.wait()
+    except TimeoutError:
+        held = next(each for each in elections if not each.leading.is_set())
+        raise HeldError(held) from None
+
+
+_NAMESPACES = "/api/v1/namespaces"
+
+
+class _Place(Enum):
+    """What becomes of a Lease in a namespace."""
+
+    OPEN = "it can be made"
+    ENDING = "what is there goes, and nothing new can be made"
+    ABSENT = "nothing is there"
+
+
+class _Meta(msgspec.Struct):
+    deleted: str | None = msgspec.field(name="deletionTimestamp", default=None)
+
+
+class _Namespace(msgspec.Struct):
+    metadata: _Meta
+
+
+class _Namespaces(msgspec.Struct):
+    items: list[_Namespace]
+
+
+@dataclass
+class Claim(Election):
+    """Takes part in an election, and leads also where nobody can."""
+
+    _lasts: float = 0.0  # seconds for which its holder may act after a renewal
+    _refusal: str = ""  # what the last attempt ended with
+
+    def hindrance(self) -> str:
+        """What keeps the Lease from us, if it is not a controller that runs."""
+        title = f"Lease {self.lease.namespace}/{self.lease.name}"
+        if self._refusal:
+            return f"{title} cannot be taken: {self._refusal}"
+        silent = _clock() - self._seen[1]
+        if self.holder in ("", self.lease.identity) or silent < self.times.duration:
+            return ""
+        return (
+            f"{title} is held by {self.holder}, who has not renewed it for {silent:.0f} s; it lasts {self._lasts:g} s. "
+            f"If no controller runs, delete it: kubectl -n {self.lease.namespace} delete lease {self.lease.name}"
+        )
+
+    async def _attempt(self) -> bool:
+        try:
+            held = await super()._attempt()
+        except ApiError as error:
+            self._refusal = str(error)
+            place = await self._place() if error.status in (403, 404) else _Place.OPEN
+            if place is _Place.OPEN:
+                raise
+        else:
+            self._refusal = ""
+            return held
+        if not self._seen[0] and place is _Place.ENDING:  # a holder that we have never seen may have renewed just now
+            self._seen, self._lasts = ("gone", _clock()), self.times.duration
+        if self.holder != self.lease.identity and _clock() < self._seen[1] + self._lasts:
+            return False  # for so long it may act without its Lease
+        self._note(self.lease.identity)
+        return True
+
+    async def _read(self) -> Any:
+        found = await super()._read()
+        if found is not None:
+            self._lasts = float(found.spec.seconds or self.times.duration) if found.spec.holder else 0.0
+        return found
+
+    async def _place(self) -> _Place:
+        """Open for who may not look: it is tried again."""
+        selection = {"fieldSelector": f"metadata.name={self.lease.namespace}"}
+        try:
+            answer = await self.client.request("GET", _NAMESPACES, params=selection)
+            found = msgspec.json.decode(answer, type=_Namespaces).items
+        except (ApiError, msgspec.MsgspecError):
+            return _Place.OPEN
+        if not found:
+            return _Place.ABSENT
+        return _Place.ENDING if found[0].metadata.deleted else _Place.OPEN
+
+
+async def while_claiming(claims: Sequence[Claim], patience: float, work: Coroutine[Any, Any, Result]) -> Result:
+    """What the work gives; ClusterError says why one of the Leases is not to be had within so many seconds."""
+    try:
+        return await while_leading(claims, patience, work)
+    except HeldError:
+        for claim in claims:
+            if hindrance := claim.hindrance():
+                raise ClusterError(hindrance) from None
+        raise
+
+
+def _clock() -> float:
+    return asyncio.get_running_loop().time()
+
+
+_KIND: str = POD_MIGRATION["metadata"]["name"]
+_PATIENCE = 30.0  # seconds: a lease whose holder has died is free when it has run out, after 15 s by default
+
+
+async def preview(live: Live, config: Configuration, *, definition: bool) -> list[str]:
+    """What would be undone."""
+    async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
+        lines = await Cleanup(client, config.manner(), lambda _: None).preview()
+        claims, lookup = await _claims(config, live.connection(), client), Lookup(client)
+        for home in await _homes(config, claims, client):
+            for thing in _registered(client, webhook_settings(config, home)):
+                try:
+                    lines += [f"delete {thing}: nobody is asked any more"] if await thing.read() is not None else []
+                except ApiError:
+                    raise
+                except ClusterError as error:
+                    lines.append(str(error))
+            state = _state(client, config, home)
+            if (await state.look()).version:
+                lines.append(f"delete {state}: nothing is paused any more")
+        for lease in (each.lease for each in claims):
+            if await lookup.find("Lease", lease.namespace, lease.name) is not None:
+                lines.append(f"delete Lease {lease.namespace}/{lease.name}: nobody leads any more")
+        if definition and await lookup.find("CustomResourceDefinition", "", _KIND) is not None:
+            lines.append(f"delete CustomResourceDefinition {_KIND}: with it, the kind PodMigration")
+        return list(dict.fromkeys(lines))  # the webhook's configuration is the same from every home
+
+
+async def clean_up(live: Live, config: Configuration, tell: Callable[[str], None], *, definition: bool) -> Undone:
+    """Undo all that is ours; with `definition` the kind PodMigration goes, too, unless something could not be undone.
+
+    ClusterError says who holds the lease, or why else it is not ours within a while.
+    """
+    connection, timeout = live.connection(), live.request_timeout
+    async with ApiClient(connection, request_timeout=timeout) as own:
+        claims = await _claims(config, connection, own)
+        async with ApiClient(
+            connection, request_timeout=timeout, may_write=lambda: all(each.may_act() for each in claims)
+        ) as client:
+            homes = await _homes(config, claims, own)
+            work = _undo(client, config, tell, homes, definition=definition)
+            patience = max(_PATIENCE, 2 * config.fields.leader_election.lease_duration)
+            undone = await while_claiming(claims, patience, work)
+        if not undone.left:
+            await _drop_leases(own, claims)
+        return undone
+
+
+async def _undo(
+    client: ApiClient, config: Configuration, tell: Callable[[str], None], homes: list[str], *, definition: bool
+) -> Undone:
+    for home in homes:  # first of all: what is still asked about would be marked anew
+        await _unregister(client, webhook_settings(config, home), tell)
+    undone = await Cleanup(client, config.manner(), tell).run()
+    for home in homes if not undone.left else ():
+        await _forget_pause(_state(client, config, home), tell)
+    if definition and not undone.left:
+        path = path_of("CustomResourceDefinition", "", _KIND)
+        try:
+            await client.send(Request("DELETE", path, answers=frozenset({404})))
+            tell(f"delete CustomResourceDefinition {_KIND}")
+        except ApiError as error:
+            if error.status != 404:
+                raise
+    return undone
+
+
+async def _unregister(client: ApiClient, settings: WebhookSettings, tell: Callable[[str], None]) -> None:
+    """Have API servers ask us no more, and forget our certificates; what is not ours stays."""
+    for thing in _registered(client, settings):
+        try:
+            if await thing.remove():
+                tell(f"delete {thing}")
+        except ApiError:
+            raise
+        except ClusterError as error:
+            tell(str(error))
+
+
+def _state(client: ApiClient, config: Configuration, home: str) -> Pausing:
+    return Pausing(client, home, state_name(config.fields.leader_election.resource_name))
+
+
+async def _forget_pause(state: Pausing, tell: Callable[[str], None]) -> None:
+    """Nobody is left who could be paused."""
+    try:
+        if await state.remove():
+            tell(f"delete {state}")
+    except ApiError:
+        raise
+    except ClusterError as error:
+        tell(str(error))
+
+
+def _registered(client: ApiClient, settings: WebhookSettings) -> tuple[WebhookConfiguration | Secrets, ...]:
+    """What a webhook leaves in a cluster."""
+    return WebhookConfiguration(client, settings), Secrets(client, settings.namespace, settings.secret)
+
+
+async def _drop_leases(client: ApiClient, claims: list[Claim]) -> None:
+    """Delete the leases that nobody has taken since we gave them up."""
+    for lease in (each.lease for each in claims):
+        found = await Lookup(client).find("Lease", lease.namespace, lease.name)
+        if found is not None and not (found.get("spec") or {}).get("holderIdentity"):
+            await Writer(client).carry_out(delete(found, "nobody leads any more", as_seen=True))
+
+
+async def _claims(config: Configuration, connection: Connection, client: ApiClient) -> list[Claim]:
+    """One for each Lease of our controllers: whoever cleans up need not know in which namespace they run."""
+    wanted = config.fields.leader_election
+    times = LeaseTimes(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period)
+    identity = f"{platform.node()}_cleanup_{uuid.uuid4()}"
+    namespaces = {wanted.resource_namespace or connection.namespace}
+    if not wanted.resource_namespace:
+        namespaces = await _namespaces_with(client, "Lease", wanted.resource_name) or namespaces
+    names = (LeaseName(each, wanted.resource_name, identity) for each in sorted(namespaces))
+    return [Claim(client, name, times) for name in names]
+
+
+async def _homes(config: Configuration, claims: list[Claim], client: ApiClient) -> list[str]:
+    """Where our controllers keep their things: not only where there is a Lease, since somebody may have deleted it."""
+    election = config.fields.leader_election
+    homes = {each.lease.namespace for each in claims}
+    if not election.resource_namespace:
+        homes |= await _namespaces_with(client, "ConfigMap", state_name(election.resource_name))
+        homes |= await _namespaces_with(client, "Secret", webhook_settings(config, "").secret)
+    return sorted(homes)
+
+
+async def _namespaces_with(client: ApiClient, kind: str, name: str) -> set[str]:
+    """The namespaces in which there is an object of this name; none for who may not look."""
+    try:
+        found = await Lookup(client).every(kind, selection={"fieldSelector": f"metadata.name={name}"})
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        return set()
+    return {each["metadata"]["namespace"] for each in found}

@@ -1,0 +1,95 @@
+"""What the commands that look at a cluster have in common: configuration, reading, and errors as failures.
+
+`plan` and `explain` open a Session from their flags; `snapshot` only reads. What `app` and `config` raise for what a
+user can cause gets its exit code here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from rescheduler.cli import messages
+from rescheduler.cli.lazy import app, config_errors, dump
+from rescheduler.cli.options import STDIN, Access, Inputs, Wanted
+from rescheduler.cli.progress import reading
+from rescheduler.kube.errors import ClusterError
+from rescheduler.model.policy import Policy
+
+if TYPE_CHECKING:
+    from rescheduler.model.snapshot import ClusterSnapshot
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """Errors that a user can cause, as Failures."""
+    try:
+        yield
+    except config_errors.ConfigErrors as errors:
+        raise messages.Failure(*map(str, errors.errors), code=code_of(errors)) from None
+    except (app.InputError, dump.DumpError, ClusterError) as error:
+        raise messages.Failure(str(error)) from error
+    except RecursionError:
+        raise messages.Failure("the input is nested too deeply to be Kubernetes objects") from None
+
+
+def code_of(errors: config_errors.ConfigErrors) -> int:
+    """The exit code for a configuration that is not to be had: a file that cannot be read is not a wrong one."""
+    return messages.UNREADABLE if isinstance(errors.__cause__, OSError) else messages.USAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A cluster, and what is wanted of it."""
+
+    snapshot: ClusterSnapshot
+    policy: Policy
+
+
+def open_session(inputs: Inputs, wanted: Wanted, now: float | None) -> Session:
+    """Read the configuration, then the cluster; wrong flags are found before anything is read."""
+    inputs.check()
+    if wanted.config == STDIN and STDIN in inputs.files:
+        raise click.UsageError("--config - and -f - cannot both be standard input.")
+    with failures():
+        config = app.configuration(wanted.config, wanted.overrides())
+        source = source_of(inputs, config.fields.client_connection.kubeconfig)
+        started = time.monotonic()
+        with reading_from(source) as progress:
+            snapshot = app.read(source, now, progress)
+        live = isinstance(source, app.Live)
+        snapshot = app.measured_once(snapshot, config.fields.utilization, config.usage(), live=live)
+    took = time.monotonic() - started
+    messages.detail(f"read {len(snapshot.nodes)} nodes and {len(snapshot.pods)} pods in {took:.1f} s")
+    return Session(snapshot, config.policy())
+
+
+def source_of(inputs: Inputs, configured_kubeconfig: str = "") -> app.Files | app.Live:
+    """Files where any are named, else the live cluster; the configuration's kubeconfig counts where no flag does."""
+    if inputs.files:
+        return app.Files(inputs.files)
+    return live_of(inputs, configured_kubeconfig)
+
+
+def live_of(access: Access | Inputs, configured_kubeconfig: str = "") -> app.Live:
+    """The live cluster that the flags mean."""
+    return app.Live(
+        kubeconfig=access.kubeconfig or configured_kubeconfig or None,
+        context=access.context,
+        user=access.as_user or "",
+        groups=access.as_groups,
+        request_timeout=access.request_timeout or None,
+    )
+
+
+@contextmanager
+def reading_from(source: app.Files | app.Live) -> Iterator[app.Progress]:
+    """Show progress while the block reads."""
+    of_bytes = isinstance(source, app.Files)
+    with reading(source.size() if isinstance(source, app.Files) else None, of_bytes=of_bytes) as advance:
+        yield advance

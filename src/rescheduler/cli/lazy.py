@@ -1,0 +1,69 @@
+"""Imports the modules that commands work with when something of them is first used.
+
+Importing numpy, pydantic and the cluster client takes longer than completing a flag or showing `plan --help` should.
+So the commands' modules import from here whatever is not needed for their flags, as modules: `app.plan(…)`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rescheduler import app
+    from rescheduler.app import apply as app_apply
+    from rescheduler.app import approval as app_approval
+    from rescheduler.app import follow as app_follow
+    from rescheduler.app import maintenance as app_maintenance
+    from rescheduler.app import move as app_move
+    from rescheduler.app import pause as app_pause
+    from rescheduler.cli.output import entries as entries_output
+    from rescheduler.cli.output import explanation as explanation_output
+    from rescheduler.cli.output import maintenance as maintenance_output
+    from rescheduler.config import errors as config_errors
+    from rescheduler.config import loader as config_loader
+    from rescheduler.decode import dump
+    from rescheduler.kube import approval as kube_approval
+    from rescheduler.planning import explain as planning_explain
+else:
+
+    class _Lazy(ModuleType):
+        """Stands for the module of its name."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(import_module(self.__name__), name)
+
+    app = _Lazy("rescheduler.app")
+    app_apply = _Lazy("rescheduler.app.apply")
+    app_approval = _Lazy("rescheduler.app.approval")
+    app_follow = _Lazy("rescheduler.app.follow")
+    app_maintenance = _Lazy("rescheduler.app.maintenance")
+    app_move = _Lazy("rescheduler.app.move")
+    app_pause = _Lazy("rescheduler.app.pause")
+    config_loader = _Lazy("rescheduler.config.loader")
+    config_errors = _Lazy("rescheduler.config.errors")
+    dump = _Lazy("rescheduler.decode.dump")
+    entries_output = _Lazy("rescheduler.cli.output.entries")
+    explanation_output = _Lazy("rescheduler.cli.output.explanation")
+    kube_approval = _Lazy("rescheduler.kube.approval")
+    maintenance_output = _Lazy("rescheduler.cli.output.maintenance")
+    planning_explain = _Lazy("rescheduler.planning.explain")
+
+__all__ = [
+    "app",
+    "app_apply",
+    "app_approval",
+    "app_follow",
+    "app_maintenance",
+    "app_move",
+    "app_pause",
+    "config_errors",
+    "config_loader",
+    "dump",
+    "entries_output",
+    "explanation_output",
+    "kube_approval",
+    "maintenance_output",
+    "planning_explain",
+]

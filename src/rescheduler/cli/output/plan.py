@@ -1,0 +1,242 @@
+"""Before and after, for a terminal: how node utilisation is spread, as numbers, as a histogram, and node by node.
+
+From a plan's two Pictures to lines of text. The histogram has a row for each tenth and so is as small for 5,000 nodes
+as for three; up to 20 nodes are drawn one by one as well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rescheduler.cli.output.table import Table
+from rescheduler.cli.output.terminal import Terminal, columns_of, plain
+from rescheduler.model.plan import Method, Move, Picture, Plan, Rejection, Spreading
+from rescheduler.model.policy import Utilization
+
+DRAWN_SINGLY = 20
+_OVERFULL = 10
+_HEADERS = ("CPU BEFORE", "CPU AFTER", "MEMORY BEFORE", "MEMORY AFTER")
+_PIPE_BAR = 10
+_BARS = (4, 16)
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeAfter:
+    """What the picture is drawn from."""
+
+    before: Picture
+    after: Picture
+    utilization: Utilization = Utilization.REQUESTS
+
+    def lines(self, terminal: Terminal, *, headers: bool = True) -> Iterator[str]:
+        """Numbers, histogram and, for few nodes, each of them; a blank line between."""
+        yield from self._numbers(terminal).lines(terminal, headers=headers)
+        if not self.before.loads:
+            return
+        yield ""
+        yield from self._histogram(terminal).lines(terminal, headers=headers)
+        if len(self.before.loads) <= DRAWN_SINGLY:
+            yield ""
+            yield from self._nodes(terminal).lines(terminal, headers=headers)
+
+    def _numbers(self, terminal: Terminal) -> Table:
+        arrow = terminal.arrow
+
+        def row(name: str, before: Spreading, after: Spreading) -> list[str]:
+            return [
+                name,
+                f"{before.max:.1f}% {arrow} {after.max:.1f}%",
+                f"{before.min:.1f}% {arrow} {after.min:.1f}%",
+                f"{before.mean:.1f}% {arrow} {after.mean:.1f}%",
+                f"{before.stddev:.1f} {arrow} {after.stddev:.1f}",
+            ]
+
+        others = zip(self.before.others, self.after.others, strict=True)
+        rows = [
+            row("cpu", self.before.cpu, self.after.cpu),
+            row("memory", self.before.memory, self.after.memory),
+            *(row(name, before, after) for (name, before), (_, after) in others),
+        ]
+        pools = zip(self.before.pools, self.after.pools, strict=True)
+        hot = [
+            ("hot nodes", self.before.hot_nodes, self.after.hot_nodes),
+            *((f"hot in {name}", before, after) for (name, before), (_, after) in pools),
+        ]
+        tints = {
+            (len(rows) + at, 1): "red" if after else "green"
+            for at, (_, before, after) in enumerate(hot)
+            if before or after
+        }
+        rows += [[name, f"{before} {arrow} {after}", "", "", ""] for name, before, after in hot]
+        by = "" if self.utilization is Utilization.REQUESTS else f" ({self.utilization})"
+        return Table((f"UTILISATION{by}", "MAX", "MIN", "MEAN", "STDDEV"), rows, tints=tints)
+
+    def _histogram(self, terminal: Terminal) -> Table:
+        """How many nodes are in each tenth; rows from the lowest to the highest tenth that any node is in."""
+        counted = [
+            Counter(_tenth(load) for load in loads)
+            for loads in (
+                [load.cpu for load in self.before.loads],
+                [load.cpu for load in self.after.loads],
+                [load.memory for load in self.before.loads],
+                [load.memory for load in self.after.loads],
+            )
+        ]
+        tenths = [tenth for counts in counted for tenth in counts]
+        most = max(count for counts in counted for count in counts.values())
+        digits = len(str(most))
+        labels = {tenth: _label(tenth) for tenth in range(min(tenths), max(tenths) + 1)}
+        # Next to each bar stand a space and a number, and three spaces before the next column.
+        width = _bar_width(terminal, len("NODES AT"), digits + 4)
+        rows = [
+            [label, *(_counted_bar(counts[tenth], most, (width, digits), terminal) for counts in counted)]
+            for tenth, label in labels.items()
+        ]
+        return Table(("NODES AT", *_HEADERS), rows)
+
+    def _nodes(self, terminal: Terminal) -> Table:
+        arrow = terminal.arrow
+        after = {load.node: load for load in self.after.loads}
+        pairs = [(load, after.get(load.node, load)) for load in self.before.loads]
+        names = max(columns_of(load.node) for load in self.before.loads)
+        pooled = any(load.pool for load in self.before.loads)
+        others = [name for name, _ in self.before.others]
+        # PODS and HOT, and what else there is.
+        aside = (2 + len(others) + pooled) * (len("yes → yes") + 3) + len(others) * len("100.0%  ")
+        width = _bar_width(terminal, names, len(" 100.0%") + 3, aside=aside)
+        rows: list[Sequence[str]] = []
+        tints: dict[tuple[int, int], str] = {}
+        for index, (old, new) in enumerate(pairs):
+            values = (old.cpu, new.cpu, old.memory, new.memory)
+            bars = [f"{terminal.bar(value / 100, width):<{width}} {value:5.1f}%" for value in values]
+            pods = f"{old.pods} {arrow} {new.pods}" if old.pods != new.pods else str(old.pods)
+            heat = f"yes {arrow} {'yes' if new.over else 'no'}" if old.over else "yes" if new.over else ""
+            more = [_change(*shares, arrow) for shares in zip(old.others, new.others, strict=True)]
+            rows.append([old.node, *([old.pool or "-"] if pooled else []), *bars, pods, *more, heat])
+            over = ("cpu" in old.over, "cpu" in new.over, "memory" in old.over, "memory" in new.over)
+            tints |= {(index, 1 + pooled + at): "red" for at in range(4) if over[at]}
+            tints |= {
+                (index, 6 + pooled + at): "red" for at, name in enumerate(others) if name in (*old.over, *new.over)
+            }
+        headers = ("NODE", *(["POOL"] if pooled else []), *_HEADERS, "PODS", *map(_titled, others), "HOT")
+        return Table(headers, rows, tints=tints)
+
+
+def _change(before: float | None, after: float | None, arrow: str) -> str:
+    """`12.0% → 40.0%`; only one of them where nothing changes, and nothing where the node has none of it."""
+    if before is None or after is None:
+        return "-"
+    return f"{before:.1f}%" if before == after else f"{before:.1f}% {arrow} {after:.1f}%"
+
+
+def _titled(resource: str) -> str:
+    """What a column is called; the pods of a node have one already, which counts them."""
+    return "POD PLACES" if resource == "pods" else resource.upper()
+
+
+def _tenth(load: float) -> int:
+    """Which row of the histogram a node is in: full is still the last tenth, more than full is beyond it."""
+    if load > 100.0:
+        return _OVERFULL
+    return min(int(load // 10), _OVERFULL - 1)
+
+
+def _label(tenth: int) -> str:
+    return "over 100%" if tenth == _OVERFULL else f"{f'{tenth * 10}-{tenth * 10 + 10}%':>8}"
+
+
+def _bar_width(terminal: Terminal, label: int, beside: int, aside: int = 0) -> int:
+    """How long four bars may be with what stands beside them; a pipe gets a fixed length."""
+    if terminal.width is None:
+        return _PIPE_BAR
+    low, high = _BARS
+    return max(low, min(high, (terminal.width - label - aside) // 4 - beside))
+
+
+def _counted_bar(count: int, most: int, sizes: tuple[int, int], terminal: Terminal) -> str:
+    width, digits = sizes
+    if not count:
+        return ""
+    return f"{terminal.bar(count / most, width):<{width}} {count:>{digits}}"
+
+
+_EXAMPLES = 3
+_REASONS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the user wants it."""
+
+    wide: bool = False
+    headers: bool = True
+
+
+def plan_lines(shown: Plan, whole: Plan, layout: Layout, terminal: Terminal) -> Iterator[str]:
+    """The moves and rejections of `shown`, which may be part of the whole plan, and the whole plan's effect."""
+    if shown.moves:
+        yield from _moves(shown.moves, layout).lines(terminal, headers=layout.headers)
+        yield ""
+    if shown.rejections:
+        yield from _rejections(shown.rejections, layout, terminal)
+        yield ""
+    yield from BeforeAfter(whole.before, whole.after, whole.utilization).lines(terminal, headers=layout.headers)
+    yield ""
+    yield terminal.styled(summary(whole, terminal), "bold")
+
+
+def summary(plan: Plan, terminal: Terminal) -> str:
+    """`4 moves (3 handoff, 1 copy), 2 rejected; hot nodes 1 → 0`."""
+    count = len(plan.moves)
+    methods = Counter(move.method for move in plan.moves)
+    by = ", ".join(f"{methods[method]} {method}" for method in Method if methods[method])
+    moved = f"{count} {'move' if count == 1 else 'moves'}" + (f" ({by})" if by else "")
+    hot = f"hot nodes {plan.before.hot_nodes} {terminal.arrow} {plan.after.hot_nodes}"
+    return f"{moved}, {len(plan.rejections)} rejected; {hot}"
+
+
+def _moves(moves: Sequence[Move], layout: Layout) -> Table:
+    columns: dict[str, Callable[[Move], str]] = {
+        "NAMESPACE": lambda move: move.namespace,
+        "POD": lambda move: move.pod,
+        "FROM": lambda move: move.source,
+        "TO": lambda move: move.target,
+        "STRATEGY": lambda move: move.strategy,
+        "METHOD": lambda move: move.method,
+    }
+    if layout.wide:
+        columns["WORKLOAD"] = lambda move: move.workload
+        columns["PRIORITY"] = lambda move: str(move.priority)
+        columns["PROPOSAL"] = lambda move: str(move.proposal)
+        columns["GAIN"] = lambda move: "" if move.gain is None else f"{move.gain:.1f}"
+    columns["REASON"] = lambda move: move.reason
+    rows = [[cell(move) for cell in columns.values()] for move in moves]
+    numbers = frozenset(at for at, name in enumerate(columns) if name in ("PRIORITY", "PROPOSAL", "GAIN"))
+    return Table(list(columns), rows, flowing=1, right=numbers)
+
+
+def _rejections(rejections: Sequence[Rejection], layout: Layout, terminal: Terminal) -> Iterator[str]:
+    groups: dict[tuple[str, str], list[str]] = {}
+    for rejection in rejections:
+        groups.setdefault((rejection.guard, rejection.reason), []).append(f"{rejection.namespace}/{rejection.pod}")
+    ordered = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+    listed = ordered if layout.wide else ordered[:_REASONS]
+    rows = [
+        [guard, str(len(pods)), reason, listing(sorted(pods), None if layout.wide else _EXAMPLES)]
+        for (guard, reason), pods in listed
+    ]
+    table = Table(("REJECTED BY", "COUNT", "REASON", "PODS"), rows, flowing=2, right=frozenset({1}))
+    yield from table.lines(terminal, headers=layout.headers)
+    left = ordered[len(listed) :]
+    if left:
+        pods = sum(len(pods) for _, pods in left)
+        yield f"and {len(left)} more reasons, for {pods} pods (-o wide shows all)"
+
+
+def listing(names: Sequence[str], most: int | None) -> str:
+    """`a, b, c and 7 more`."""
+    if most is None or len(names) <= most:
+        return ", ".join(map(plain, names))
+    return f"{', '.join(map(plain, names[:most]))} and {len(names) - most} more"

@@ -1,0 +1,456 @@
+"""Whether strategies' settings fit the thresholds of the nodes that they are for: at the top, and in each pool.
+
+Strategies do not know the thresholds when their settings are read, so `checks` asks here once all of them are known.
+What does not fit, the settings themselves say (`Settings.misfits`); where it stands in the file is found here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar, get_args, get_origin
+
+import annotated_types
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from rescheduler.config.errors import FieldError, Finding, Loc, hint, not_an_integer, path_of, shown, wrong_type
+from rescheduler.config.schema import INHERITED, Fields, in_order
+from rescheduler.convert import descheduler_plugins, koordinator
+from rescheduler.convert.descheduler import TOP
+from rescheduler.convert.evictor import OPTIONS as GUARDING
+from rescheduler.convert.values import Option
+from rescheduler.model.policy import Thresholds
+from rescheduler.planning.settings import Misfit, Settings
+
+DECIDING = frozenset({"cpuThreshold", "memoryThreshold", "thresholds", "thresholdMode", "pools"})
+"""The fields that say which thresholds nodes have."""
+
+
+def thresholds_of(fields: Fields) -> Thresholds:
+    """The thresholds of nodes that belong to no pool."""
+    return Thresholds(fields.cpu_threshold, fields.memory_threshold, in_order(fields.thresholds), fields.threshold_mode)
+
+
+def unfit(
+    fields: Fields,
+    settings: Mapping[str, Settings],
+    pools: Sequence[Mapping[str, Settings]],
+    configured: Collection[object],
+) -> Iterator[Finding]:
+    """What does not fit, of strategies that are enabled or configured; `configured` has those of the top."""
+    top = thresholds_of(fields)
+    of_pools = [pool.within(top) for pool in fields.pools]
+    counted = [*dict.fromkeys(name for each in (top, *of_pools) for name in each.named())]
+    told: set[tuple[str, Misfit]] = set()
+    running = [
+        fields.enabled_strategies if own.enabled_strategies is None else own.enabled_strategies for own in fields.pools
+    ]
+    only_in_pools = {name for names in running for name in names} - {*fields.enabled_strategies}
+    for name, values in settings.items():
+        if name in fields.enabled_strategies or (name in configured and name not in only_in_pools):
+            for misfit in values.misfits(top, counted):
+                told.add((name, misfit))
+                yield Finding(("strategies", name, *misfit.path), misfit.why)
+    for index, (pool, thresholds, mine) in enumerate(zip(fields.pools, of_pools, pools, strict=True)):
+        own = pool.strategies or {}
+        for name, values in mine.items():
+            if name not in own and name not in running[index]:
+                continue
+            for misfit in values.misfits(thresholds, counted):
+                if (name, misfit) not in told:  # what is wrong at the top already is not wrong here once more
+                    at: Loc = ("strategies", name, *misfit.path)
+                    yield Finding(
+                        ("pools", index, *at), misfit.why + _explain_inheritance(misfit, own.get(name) or {}, at)
+                    )
+
+
+def _explain_inheritance(misfit: Misfit, own: Mapping[str, object], source: Loc) -> str:
+    """Where a value comes from that the pool does not have of its own."""
+    return "" if misfit.path[0] in own else f" (it comes from {path_of(source)}; give the pool one of its own)"
+
+
+_PLUGINS = (*descheduler_plugins.PLUGINS, *koordinator.PLUGINS)
+_BESIDES = {"LowNodeUtilization": ("LoadBalancing",)}
+
+OURS = {
+    plugin.name: (plugin.strategy, *_BESIDES.get(plugin.name, ()))
+    for plugin in _PLUGINS
+    if plugin.strategy and plugin.strategy != plugin.name
+}
+"""By the plugin's name; those of descheduler first, then koordinator's."""
+
+
+def _options() -> Iterator[Option]:
+    for plugin in _PLUGINS:
+        yield from plugin.options
+    yield from (*GUARDING, *TOP)
+
+
+def _fields() -> dict[str, tuple[str, ...]]:
+    found: dict[str, dict[str, None]] = {}
+    for option in _options():
+        for path in option.here:
+            field = path.rpartition(".")[2]
+            if field != option.name:
+                found.setdefault(option.name, {})[field] = None
+    return {name: tuple(fields) for name, fields in found.items()}
+
+
+FIELDS = {**_fields(), "resourceWeights": ("weights",)}
+"""Fields by the option's name; only those count that the place has where the option was given."""
+
+
+def field_here(name: str, fields: Collection[str]) -> str:
+    """`, here it is maxAge;`, or nothing if it is no such option, or the place has none of what it is called here."""
+    ours = [each for each in FIELDS.get(name, ()) if each in fields]
+    return f", here it is {' and '.join(ours)};" if ours else ""
+
+
+def translated(name: str, known: Collection[str]) -> str:
+    """`, here it is NodeTaints;`, or nothing if it is no such name, or what it is called here is not known."""
+    ours = [each for each in OURS.get(name, ()) if each in known]
+    return f", here it is {' and '.join(ours)};" if ours else ""
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_EXPECTED = {
+    "float_type": "a number",
+    "int_type": "an integer",
+    "int_from_float": "an integer",
+    "bool_type": "true or false",
+    "string_type": "a string",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "set_type": "a list",
+    "frozen_set_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+_BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
+
+
+def fields_by_name(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """A model's fields under the names that files use."""
+    return {info.alias or name: info for name, info in model.model_fields.items()}
+
+
+def nested_model(info: FieldInfo) -> type[BaseModel] | None:
+    """The model of a field that is a section itself."""
+    annotation = info.annotation
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+
+
+def item_model(info: FieldInfo) -> type[BaseModel] | None:
+    """The model of the items of a field that is a list of sections."""
+    items = get_args(info.annotation)
+    listed = get_origin(info.annotation) is tuple and len(items) == 2 and items[1] is ...
+    return items[0] if listed and isinstance(items[0], type) and issubclass(items[0], BaseModel) else None
+
+
+def known_part(
+    data: Mapping[str, object], model: type[BaseModel], findings: list[Finding], at: Loc
+) -> dict[str, object]:
+    """The data that the model knows, without nulls, which mean "not given"; other fields are found fault with."""
+    fields = fields_by_name(model)
+    kept: dict[str, object] = {}
+    for name, value in data.items():
+        loc = (*at, name)
+        if name not in fields:
+            allowed = f"allowed here: {', '.join(fields)}" if fields else "no fields are allowed here"
+            meant = field_here(name, fields) or hint(name, fields) or ";"
+            findings.append(Finding(loc, f"is not a known field{meant} {allowed}"))
+            continue
+        section = nested_model(fields[name])
+        if section is not None and isinstance(value, dict):
+            kept[name] = known_part(value, section, findings, loc)
+        elif (items := item_model(fields[name])) is not None and isinstance(value, list):
+            kept[name] = [
+                known_part(item, items, findings, (*loc, index)) if isinstance(item, dict) else item
+                for index, item in enumerate(value)
+            ]
+        elif value is not None:
+            kept[name] = value
+    return kept
+
+
+def _finite_part(data: Mapping[str, object], findings: list[Finding], at: Loc) -> dict[str, object]:
+    """The data without infinities and NaN, which JSON cannot carry and no field can mean."""
+    kept: dict[str, object] = {}
+    for name, value in data.items():
+        loc = (*at, name)
+        if isinstance(value, dict):
+            kept[name] = _finite_part(value, findings, loc)
+        elif endless := [*_not_finite(value, loc)]:
+            findings += endless
+        else:
+            kept[name] = value
+    return kept
+
+
+def _not_finite(value: object, loc: Loc) -> Iterator[Finding]:
+    if isinstance(value, float) and not math.isfinite(value):
+        yield Finding(loc, f"{value} is not a finite number")
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from _not_finite(item, (*loc, name))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _not_finite(item, (*loc, index))
+
+
+def parse(data: Mapping[str, object], model: type[Model], at: Loc) -> Model | list[Finding]:
+    """The model's instance, or what is wrong with the data."""
+    findings: list[Finding] = []
+    finite = _finite_part(data, findings, at)
+    try:
+        parsed = model.model_validate_json(json.dumps(finite), strict=True)
+    except ValidationError as error:
+        return [*findings, *(_finding(details, model, at) for details in error.errors())]
+    return findings or parsed
+
+
+def _finding(details: ErrorDetails, model: type[BaseModel], at: Loc) -> Finding:
+    loc = details["loc"]
+    cause = details.get("ctx", {}).get("error")
+    if isinstance(cause, FieldError):
+        loc = (*loc, *cause.field.split("."))
+    return Finding((*at, *loc), _sentence(details, model))
+
+
+def _sentence(details: ErrorDetails, model: type[BaseModel]) -> str:
+    kind, value, context = details["type"], details["input"], details.get("ctx", {})
+    if kind in _EXPECTED:
+        if isinstance(value, float) and kind.startswith("int"):
+            return not_an_integer(value)
+        return wrong_type(value, _EXPECTED[kind])
+    if kind in _BOUNDS:
+        return _out_of_bounds(value, _field_at(model, details["loc"]), details)
+    if kind in ("enum", "literal_error"):
+        allowed = re.findall(r"'([^']*)'", context["expected"]) or [context["expected"]]
+        near = hint(value, allowed) if isinstance(value, str) else ""
+        return f"{shown(value)} is not one of {', '.join(allowed)}{near}"
+    if kind == "extra_forbidden":
+        return "is not a known field"
+    if kind == "missing":
+        return "is required"
+    if kind in ("value_error", "assertion_error"):
+        return str(context["error"])
+    if kind == "json_invalid":
+        return "is not Unicode text"
+    return f"{shown(value)} is not accepted: {details['msg']}"
+
+
+def _out_of_bounds(value: object, info: FieldInfo | None, details: ErrorDetails) -> str:
+    low: list[tuple[object, bool]] = []
+    high: list[object] = []
+    for bound in info.metadata if info else ():
+        match bound:
+            case annotated_types.Gt(gt):
+                low.append((gt, True))
+            case annotated_types.Ge(ge):
+                low.append((ge, False))
+            case annotated_types.Lt(edge) | annotated_types.Le(edge):
+                high.append(edge)
+    if low and high:
+        least, excluded = low[0]
+        aside = f" ({least} itself excluded)" if excluded and value == least else ""
+        return f"{shown(value)} is not between {least} and {high[0]}{aside}"
+    ((name, edge),) = details.get("ctx", {}).items()
+    words = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
+    whole = int(edge) if isinstance(edge, float) and edge.is_integer() else edge
+    return f"{shown(value)} is not {words[name]} {whole}"
+
+
+def _field_at(model: type[BaseModel], loc: Loc) -> FieldInfo | None:
+    """The field that a path leads to; None within lists and mappings, which have bounds of their own."""
+    owner: type[BaseModel] | None = model
+    info: FieldInfo | None = None
+    for part in loc:
+        info = fields_by_name(owner).get(str(part)) if owner else None
+        owner = nested_model(info) if info else None
+    return info
+
+
+Known = Mapping[str, type[Settings]]
+
+
+class InvalidError(Exception):
+    """The data was refused; carries every reason."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__(f"{len(self.findings)} findings")
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Sound content: the fields, and the effective settings of each strategy."""
+
+    fields: Fields
+    settings: Mapping[str, Settings]
+    pools: tuple[Mapping[str, Settings], ...] = ()
+    """The same of each node pool."""
+
+
+def check(data: Mapping[str, object], known: Known) -> Checked:
+    """Check the native form's data (without apiVersion and kind)."""
+    checking = _Checking(known)
+    given = known_part(data, Fields, checking.findings, ())
+    own = checking.own_settings(given.pop("strategies", {}))
+    fields = checking.sound_fields(given)
+    enabled = given.get("enabledStrategies", list(fields.enabled_strategies))
+    names = enabled if isinstance(enabled, list) else []
+    checking.check_names(names, ("enabledStrategies",))
+    settings = checking.effective_settings(own, _inherited_settings(fields), [*own, *names])
+    checking.check_pools(fields)
+    pools = tuple(checking.of_pool(index, fields, own) for index in range(len(fields.pools)))
+    if not DECIDING & {finding.loc[0] for finding in checking.findings if finding.loc}:
+        checking.findings += unfit(fields, settings, pools, own)
+    if checking.findings:
+        raise InvalidError(checking.findings)
+    return Checked(fields.model_copy(update={"strategies": _written_out(settings, own)}), settings, pools)
+
+
+def _inherited_settings(fields: Fields) -> dict[str, object]:
+    dumped = fields.model_dump(mode="json", by_alias=True)
+    return {name: dumped[name] for name in INHERITED}
+
+
+def _written_out(settings: Mapping[str, Settings], own: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
+    """Every setting as files give it, but those inherited: written out, they would no longer follow their source."""
+    written: dict[str, object] = {}
+    for name, values in settings.items():
+        dumped = values.model_dump(mode="json", by_alias=True)
+        given = own.get(name, {})
+        written[name] = {key: value for key, value in dumped.items() if key not in INHERITED or key in given}
+    return written
+
+
+@dataclass(slots=True)
+class _Checking:
+    """What is found while one configuration is checked."""
+
+    known: Known
+    findings: list[Finding] = field(default_factory=list)
+
+    def sound_fields(self, given: Mapping[str, object]) -> Fields:
+        """The fields; where some are wrong, the others, so that what depends on those is checked all the same."""
+        parsed = parse(given, Fields, ())
+        if isinstance(parsed, Fields):
+            return parsed
+        self.findings += parsed
+        wrong = {finding.loc[0] for finding in parsed if finding.loc}
+        sound = parse({name: value for name, value in given.items() if name not in wrong}, Fields, ())
+        return sound if isinstance(sound, Fields) else Fields()
+
+    def check_names(self, names: Sequence[object], at: Loc) -> None:
+        """Strategies must exist, be named once and not undo each other; that they are text, the model checks."""
+        seen: dict[str, int] = {}
+        for index, name in enumerate(names):
+            if not isinstance(name, str):
+                continue
+            loc: Loc = (*at, index)
+            if name not in self.known:
+                self.findings.append(Finding(loc, self._unknown(name)))
+            elif name in seen:
+                first = path_of((*at, seen[name]))
+                self.findings.append(Finding(loc, f"{shown(name)} is listed already, at {first}"))
+            elif undone := sorted(self._undone_by(name) & seen.keys()):
+                cure = "leave one of them out, or give them node pools of their own (pools)"
+                self.findings.append(Finding(loc, f"{name} and {undone[0]} undo each other's moves: {cure}"))
+            seen.setdefault(name, index)
+
+    def _undone_by(self, name: str) -> set[str]:
+        """The strategies that this one cannot run beside, whichever of the two says so."""
+        return {other for other in self.known if other in self.known[name].undoes or name in self.known[other].undoes}
+
+    def check_pools(self, fields: Fields) -> None:
+        """Each must have a name of its own."""
+        names = [pool.name for pool in fields.pools]
+        for index, name in enumerate(names):
+            if (first := names.index(name)) < index:
+                other = path_of(("pools", first))
+                taken = f"two pools are called {name}, this one and {other}: give each a name of its own"
+                self.findings.append(Finding(("pools", index, "name"), taken))
+
+    def of_pool(self, index: int, fields: Fields, top: Mapping[str, Mapping[str, object]]) -> dict[str, Settings]:
+        """The effective settings of one pool's strategies: its own over those at the top."""
+        pool, at = fields.pools[index], ("pools", index)
+        names = fields.enabled_strategies if pool.enabled_strategies is None else pool.enabled_strategies
+        if pool.enabled_strategies is not None:
+            self.check_names(names, (*at, "enabledStrategies"))
+        mine = self.own_settings(pool.strategies or {}, (*at, "strategies"))
+        said = pool.said(INHERITED)  # a field of the pool is nearer than what a strategy is told at the top
+        above = {name: {key: value for key, value in values.items() if key not in said} for name, values in top.items()}
+        own = {name: {**above.get(name, {}), **mine.get(name, {})} for name in {*above, *mine}}
+        told = len(self.findings)
+        effective = self.effective_settings(own, {**_inherited_settings(fields), **said}, [*mine, *names], at)
+        fresh = [finding for finding in self.findings[told:] if not self._is_told(finding, mine, at)]
+        self.findings[told:] = fresh
+        return effective
+
+    def _is_told(self, finding: Finding, mine: Mapping[str, Mapping[str, object]], at: Loc) -> bool:
+        """Whether it is the top's mistake, which has been told there, and the pool itself says nothing of it."""
+        _, name, *field = above = finding.loc[len(at) :]
+        said = mine.get(str(name))
+        if said is not None and (not field or field[0] in said):
+            return False
+        return any(each.loc == above and each.message == finding.message for each in self.findings)
+
+    def own_settings(self, given: object, at: Loc = ("strategies",)) -> dict[str, dict[str, object]]:
+        """What the file says under `strategies`, as far as it can be checked further."""
+        if not isinstance(given, dict):
+            self.findings.append(Finding(at, wrong_type(given, "a mapping of strategies to settings")))
+            return {}
+        own: dict[str, dict[str, object]] = {}
+        for name, values in given.items():
+            loc = (*at, name)
+            if name not in self.known:
+                self.findings.append(Finding(loc, self._unknown(name)))
+            elif isinstance(values, dict):
+                own[name] = known_part(values, self.known[name], self.findings, loc)
+            elif values is not None:
+                self.findings.append(Finding(loc, wrong_type(values, "a mapping")))
+        return own
+
+    def effective_settings(
+        self,
+        own: Mapping[str, Mapping[str, object]],
+        inherited: Mapping[str, object],
+        needed: Sequence[object],
+        at: Loc = (),
+    ) -> dict[str, Settings]:
+        """Each strategy's settings: its own, else inherited, else its defaults.
+
+        A strategy that is neither enabled nor configured and cannot do with that (it has a setting without a default)
+        is left out, so that an unused strategy never stands in the way.
+        """
+        effective: dict[str, Settings] = {}
+        for name, model in sorted(self.known.items()):
+            names = fields_by_name(model)
+            data = {key: value for key, value in inherited.items() if key in names} | dict(own.get(name, {}))
+            parsed = parse(data, model, (*at, "strategies", name))
+            if not isinstance(parsed, list):
+                effective[name] = parsed
+            elif name in needed:
+                self.findings += parsed if at else [self._blamed(finding, own.get(name, {})) for finding in parsed]
+        return effective
+
+    def _blamed(self, finding: Finding, own: Mapping[str, object]) -> Finding:
+        """Put the blame for an inherited value on the field that it comes from."""
+        source = finding.loc[2:]
+        if len(source) != 1 or source[0] not in INHERITED or source[0] in own:
+            return finding
+        return Finding(source, f"{finding.message} (it is also the default of {path_of(finding.loc)})")
+
+    def _unknown(self, name: str) -> str:
+        listed = f"known: {', '.join(sorted(self.known))}" if self.known else "none are known"
+        meant = translated(name, self.known) or hint(name, self.known) or ";"
+        return f"{shown(name)} is not a known strategy{meant} {listed}"

@@ -1,0 +1,1 @@
+"""Converts the configurations of descheduler, koordinator and KubeSchedulerConfiguration to the native form."""

@@ -1,0 +1,153 @@
+"""What people are told when a migration goes from one state to the next: Kubernetes Events, as data.
+
+The runtime asks after each change that it has stored, and `cluster.events` tells. There is little of it: that a move
+begins, that it is rolled back, how it ends, and later if it was not worth it; the steps between are in the
+PodMigration's status. Whoever looks at the pod, its workload, one of the two nodes or the PodMigration finds it there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rescheduler.model.migration import Migration, OutcomeVerdict, Phase, Progress, Reference
+from rescheduler.model.outcome import by_choice, figures, is_bad
+from rescheduler.model.plan import Method
+from rescheduler.model.time import format_instant
+
+_API_VERSIONS = {
+    "Pod": "v1",
+    "Node": "v1",
+    "ConfigMap": "v1",
+    "Lease": "coordination.k8s.io/v1",
+    "Deployment": "apps/v1",
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "DaemonSet": "apps/v1",
+    "Job": "batch/v1",
+    "CronJob": "batch/v1",
+    "PodMigration": "rescheduler.io/v1alpha1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """An object that news are about; a node has no namespace."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+
+    @property
+    def api_version(self) -> str:
+        """Empty for a kind that we do not know."""
+        return _API_VERSIONS.get(self.kind, "")
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """One thing to tell of one object. The same reason on the same occasion is told once, however often it is said."""
+
+    regarding: Subject
+    related: Subject
+    reason: str
+    action: str
+    note: str
+    occasion: str
+    warning: bool = False
+
+
+def news(before: Migration, after: Migration) -> tuple[News, ...]:
+    """What is new in a migration; nothing if it only went on."""
+    if before.progress.outcome != after.progress.outcome:
+        return _not_worth_it(before.progress, after)
+    told = _told(before.progress, after)
+    if told is None:
+        return ()
+    reason, action, note, warning = told
+    pod, migration = _pod(after), Subject("PodMigration", after.namespace, after.name, after.uid)
+    occasion = f"{after.uid}/{after.progress.attempts}"
+    found = [News(pod, migration, reason, action, note, occasion, warning)]
+    found += [News(each, pod, reason, action, note, occasion, warning) for each in (migration, *_others(reason, after))]
+    return tuple(found)
+
+
+def _not_worth_it(before: Progress, after: Migration) -> tuple[News, ...]:
+    """That a move made by choice was bad: told of the migration and the workload, because the pod itself is gone."""
+    was, now = before.outcome, after.progress.outcome
+    if now is None or not is_bad(now.verdict) or not by_choice(after):
+        return ()
+    if was is not None and was.verdict is now.verdict:
+        return ()
+    back = now.verdict is OutcomeVerdict.CAME_BACK
+    reason, did = ("MigrationCameBack", "came back") if back else ("MigrationNotPaid", "did not pay")
+    way = f"Moving pod {after.namespace}/{after.order.pod}{_way(after.progress)}"
+    note = f"{way} {did}{figures(after.order.expected_gain, now.gain)}; its workload rests longer for it"
+    migration = Subject("PodMigration", after.namespace, after.name, after.uid)
+    told = [each for each in (migration, _object(after, after.progress.workload)) if each is not None]
+    return tuple(News(each, _pod(after), reason, "Assess", note, after.uid, warning=True) for each in told)
+
+
+def _told(before: Progress, after: Migration) -> tuple[str, str, str, bool] | None:
+    """Reason, action, note, and whether it is a warning."""
+    was, progress = before.phase, after.progress
+    way = f"Pod {after.namespace}/{after.order.pod}{_way(progress)}"
+    match progress.phase:
+        case phase if phase is was:
+            return None
+        case Phase.IN_PROGRESS if progress.attempts > 1:
+            return "MigrationRetried", "Migrate", f"{way}: attempt {progress.attempts}{_why(after)}", False
+        case Phase.IN_PROGRESS:
+            return "MigrationStarted", "Migrate", f"{way}{_why(after)}", False
+        case Phase.COMPLETED:
+            replacement = f"; it is {progress.replacement.name} now" if progress.replacement else ""
+            said = f"; {progress.message}" if progress.message else ""
+            return "MigrationCompleted", "Migrate", f"{way}: done{replacement}{said}", False
+        case Phase.FAILED:
+            undone = "given up, all is as it was" if progress.attempts else "not possible"
+            if progress.method is Method.REMOVE and progress.attempts:
+                undone = "given up"
+            return "MigrationFailed", "RollBack", f"{way}: {undone}: {progress.message}", True
+        case _:
+            return "MigrationRolledBack", "RollBack", f"{way}: rolled back: {progress.message}{_again(progress)}", True
+
+
+def _way(progress: Progress) -> str:
+    source = f" from {progress.source}" if progress.source else ""
+    target = f" to {progress.target}" if progress.target else ""
+    method = f" by {progress.method}" if progress.method else ""
+    return f"{source}{target}{method}"
+
+
+def _why(migration: Migration) -> str:
+    order = migration.order
+    return f" ({order.strategy}{f': {order.reason}' if order.reason else ''})"
+
+
+def _again(progress: Progress) -> str:
+    if progress.method in progress.tried:
+        return "; another method is tried"
+    return f"; tried again at {format_instant(progress.retry_at)}" if progress.retry_at is not None else ""
+
+
+def _pod(migration: Migration) -> Subject:
+    uid = migration.progress.uid or migration.order.uid
+    return Subject("Pod", migration.namespace, migration.order.pod, uid)
+
+
+def _others(reason: str, migration: Migration) -> list[Subject]:
+    """Who else is told; nodes only of how it ended."""
+    progress = migration.progress
+    found = [_object(migration, progress.workload)]
+    if reason == "MigrationCompleted":
+        found.append(_object(migration, progress.replacement))
+    if migration.progress.over:
+        # As kubelets do it: `kubectl describe node` looks for events with the node's name as its UID.
+        found += [Subject("Node", "", name, name) if name else None for name in (progress.source, progress.target)]
+    return list(dict.fromkeys(each for each in found if each is not None))
+
+
+def _object(migration: Migration, reference: Reference | None) -> Subject | None:
+    if reference is None:
+        return None
+    return Subject(reference.kind, migration.namespace, reference.name, reference.uid)

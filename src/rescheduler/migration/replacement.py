@@ -1,0 +1,189 @@
+"""The pod that shall take a pod's place: from its ReplicaSet's template, or, where nobody manages it, from itself.
+
+A copy waits behind a scheduling gate of ours until its place is reserved, belongs to its PodMigration until somebody
+else manages it (so deleting that leaves no copy behind), and carries the marks that tell where it came from.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+
+from rescheduler.migration import commands
+from rescheduler.migration.commands import Command, Json
+from rescheduler.migration.crd import API_VERSION, KIND
+from rescheduler.migration.observation import Scene, is_leaving, labels_of, notes_of
+from rescheduler.migration.steps.common import letting_through
+from rescheduler.model import labels as marks
+from rescheduler.model.migration import Migration
+from rescheduler.model.plan import Method
+from rescheduler.model.time import format_instant
+
+_LONGEST_NAME = 63  # a pod's name becomes its host name
+_MOVED_BEFORE = re.compile(r"rescheduled-(?P<pod>.+)-(?P<time>[0-9]{10})")
+_OUR_NOTES = "rescheduler.io/"
+_TOKEN_MOUNT = "kube-api-access-"  # noqa: S105  the start of a volume's name
+
+
+def replacement_name(pod: str, now: float) -> str:
+    """`rescheduled-<pod>-<unix time>`, cut to fit.
+
+    A pod that was moved before is called by the name it had first, and never by the same name twice. What is cut ends
+    in a digest: pods of one workload differ in their last letters, and may be moved in the same second.
+    """
+    first, second = pod, int(now)
+    if found := _MOVED_BEFORE.fullmatch(pod):
+        first, second = found["pod"], max(second, int(found["time"]) + 1)
+    ending = f"-{second}"
+    start, room = f"rescheduled-{first}", _LONGEST_NAME - len(ending)
+    if len(start) > room:
+        ending = f"-{hashlib.sha256(first.encode()).hexdigest()[:6]}{ending}"
+        start = start[: _LONGEST_NAME - len(ending)].rstrip("-.")
+    return start + ending
+
+
+def name_for(scene: Scene) -> str:
+    """What this attempt's copy is called; attempts that follow each other within a second take another name each."""
+    attempt = scene.migration.progress.attempts
+    return replacement_name(scene.migration.order.pod, scene.now + max(0, attempt - 1))
+
+
+def withheld_labels(scene: Scene) -> dict[str, str] | None:
+    """Which labels keep a copy from being adopted, and from nothing else; None if there are none such.
+
+    The ReplicaSet adopts whatever matches its selector. A label of the selector by which no Service and no budget
+    selects can be left out, and the copy gets traffic and counts as healthy all the same.
+    """
+    controller = scene.seen.controller
+    if controller is None:
+        return None
+    template = controller["spec"]["template"]["metadata"].get("labels") or {}
+    selector = controller["spec"].get("selector") or {}
+    keys = set(selector.get("matchLabels") or {}) | {
+        each["key"] for each in selector.get("matchExpressions") or () if each["operator"] in ("In", "Exists")
+    }
+    keys &= set(template)
+    if marks.TEMPLATE_HASH in keys:
+        return {marks.TEMPLATE_HASH: template[marks.TEMPLATE_HASH]}
+    free = keys - _selected_by((*scene.seen.services, *scene.seen.budgets))
+    return {key: template[key] for key in sorted(free)[:1]} or None
+
+
+def from_template(scene: Scene, withheld: dict[str, str]) -> Json:
+    """The copy that a ReplicaSet will adopt: made from its template, so that admission treats it as any other pod."""
+    if scene.seen.controller is None:
+        raise ValueError("there is no template to make a copy from")
+    template = scene.seen.controller["spec"]["template"]
+    kept = {key: value for key, value in (template["metadata"].get("labels") or {}).items() if key not in withheld}
+    notes = {**(template["metadata"].get("annotations") or {}), marks.WITHHELD: json.dumps(withheld)}
+    return _copy(scene, kept, notes, copy.deepcopy(template["spec"]))
+
+
+def from_pod(scene: Scene) -> Json:
+    """The copy of a pod that nobody manages."""
+    if scene.original is None:
+        raise ValueError("there is no pod to copy")
+    labels, notes, spec = own_parts(scene.original)
+    # Where it failed before goes with it: a move is no new beginning.
+    record = {key: text for key, text in notes_of(scene.original).items() if key == marks.FAILURES}
+    return _copy(scene, labels, notes | record, spec)
+
+
+def own_parts(original: Json) -> tuple[dict[str, str], dict[str, str], Json]:
+    """Labels, annotations and spec that make a pod what it is: less our marks, and what admission and binding added."""
+    spec = copy.deepcopy(original["spec"])
+    for key in ("nodeName", "ephemeralContainers", "priority", "preemptionPolicy"):
+        spec.pop(key, None)
+    tokens = {each["name"] for each in spec.get("volumes", ()) if each["name"].startswith(_TOKEN_MOUNT)}
+    spec["volumes"] = [each for each in spec.get("volumes", ()) if each["name"] not in tokens]
+    for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
+        container["volumeMounts"] = [each for each in container.get("volumeMounts", ()) if each["name"] not in tokens]
+    ours = {marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATION_REASON, marks.MIGRATED_FROM}
+    topology = {"topology.kubernetes.io/zone", "topology.kubernetes.io/region"}  # binding puts the node's on the pod
+    kept = {key: value for key, value in labels_of(original).items() if key not in ours | topology}
+    told = {marks.MIGRATION_TIME, marks.ORIGINAL_POD, marks.ORIGINAL_POD_NAME}
+    notes = {k: v for k, v in notes_of(original).items() if k not in told and not k.startswith(_OUR_NOTES)}
+    return kept, notes, spec
+
+
+def owner_reference(migration: Migration) -> Json:
+    """That a copy is the migration's own."""
+    return {"apiVersion": API_VERSION, "kind": KIND, "name": migration.name, "uid": migration.uid}
+
+
+def _copy(scene: Scene, kept: dict[str, str], notes: dict[str, str], spec: Json) -> Json:
+    migration, progress = scene.migration, scene.migration.progress
+    if progress.replacement is None:
+        raise ValueError("the replacement's name is recorded before it is made")
+    spec["schedulingGates"] = [*spec.get("schedulingGates", ()), {"name": marks.GATE}]
+    trace = {
+        marks.MIGRATION_ID: migration.name,
+        marks.MIGRATION_STATUS: "in-progress",
+        marks.MIGRATED_FROM: progress.source,
+        marks.MIGRATION_REASON: migration.order.strategy,
+    }
+    story = {
+        marks.MIGRATION_TIME: format_instant(scene.now),
+        marks.ORIGINAL_POD: progress.uid,
+        marks.ORIGINAL_POD_NAME: migration.order.pod,
+    }
+    metadata = {
+        "name": progress.replacement.name,
+        "namespace": migration.namespace,
+        "labels": kept | trace,
+        "annotations": notes | story,
+        "ownerReferences": [owner_reference(migration)],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _selected_by(selecting: Iterable[Json]) -> set[str]:
+    """The label keys by which Services and budgets select."""
+    keys: set[str] = set()
+    for each in selecting:
+        selector = each.get("spec", {}).get("selector") or {}
+        if each.get("kind") == "Service":
+            keys |= set(selector)
+        else:
+            keys |= set(selector.get("matchLabels") or {})
+            keys |= {expression["key"] for expression in selector.get("matchExpressions") or ()}
+    return keys
+
+
+_TRACE_LABELS = (marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATED_FROM, marks.MIGRATION_REASON)
+_TRACE_NOTES = (marks.MIGRATION_TIME, marks.ORIGINAL_POD, marks.ORIGINAL_POD_NAME)
+
+
+def disowning(scene: Scene) -> list[Command]:
+    """What takes our marks off pods that were made beside the replacement, as by a scaling up at the same moment.
+
+    The webhook marks and holds back whatever its controller makes until it has heard that the new pod is there.
+    """
+    progress, name = scene.migration.progress, scene.migration.name
+    if progress.method is not Method.EVICT:
+        return []
+    known = {progress.uid, progress.replacement.uid if progress.replacement is not None else ""}
+    known |= {scene.copy["metadata"]["uid"]} if scene.copy is not None else set()
+    others = (pod for pod in scene.seen.siblings if pod["metadata"]["uid"] not in known and not is_leaving(pod))
+    return [command for pod in others if _is_marked(pod, name) for command in disowned(pod)]
+
+
+def _is_marked(pod: Json, name: str) -> bool:
+    """Whether a pod carries the marks of this migration, and of its running: what has ended is a trace."""
+    labels = labels_of(pod)
+    is_running = labels.get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS
+    return (is_running and labels.get(marks.MIGRATION_ID) == name) or notes_of(pod).get(marks.GATED) == name
+
+
+def disowned(pod: Json) -> list[Command]:
+    """What makes a pod one that we have nothing to do with; nothing of ours was on it before."""
+    labels = dict.fromkeys(key for key in _TRACE_LABELS if key in labels_of(pod))
+    notes = dict.fromkeys(key for key in _TRACE_NOTES if key in notes_of(pod))
+    todo = letting_through(pod)
+    if labels or notes:
+        changes = {"metadata": {"labels": labels, "annotations": notes}}
+        todo.append(commands.patch(pod, changes, "it is not the pod that was expected"))
+    return todo

@@ -1,0 +1,367 @@
+"""Taking a scheduling gate of ours off a pod, and with it the note that tells whose it is.
+
+The steps of a move, rolling back, the janitor and every replica's ungater (`runtime`) do it by this one patch. It fails
+if the pod is another one by now, or somebody else has changed its gates: then the pod is to be looked at anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from rescheduler.migration import commands
+from rescheduler.migration.commands import Command, Json, Verb
+from rescheduler.migration.observation import (
+    NOTHING_MORE,
+    Part,
+    Scene,
+    condition,
+    contradicting,
+    controller_of,
+    forbidding,
+    has_ended,
+    is_leaving,
+    labels_of,
+    notes_of,
+    ready_for,
+    unfit_target,
+    unready,
+)
+from rescheduler.model import labels
+from rescheduler.model.migration import Phase, Progress, Reference
+from rescheduler.model.objects import Change
+
+
+def gates_of(pod: Json) -> list[str]:
+    """What keeps the scheduler from a pod."""
+    return [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
+
+
+def ungating(pod: Json, gate: str, note: str = "") -> list[Command]:
+    """What takes this gate off, and this annotation; nothing where neither is on it."""
+    if is_leaving(pod):
+        return []
+    metadata, gates = pod["metadata"], gates_of(pod)
+    changes: list[Json] = []
+    if gate in gates:
+        at = f"/spec/schedulingGates/{gates.index(gate)}"
+        changes += [{"op": "test", "path": f"{at}/name", "value": gate}, {"op": "remove", "path": at}]
+    if note and note in notes_of(pod):
+        at = "/metadata/annotations/" + note.replace("~", "~0").replace("/", "~1")
+        changes += [{"op": "test", "path": at, "value": notes_of(pod)[note]}, {"op": "remove", "path": at}]
+    if not changes:
+        return []
+    body = [{"op": "test", "path": "/metadata/uid", "value": metadata["uid"]}, *changes]
+    return [Command(Verb.PATCH, "Pod", metadata["namespace"], metadata["name"], body, why="take the gate off")]
+
+
+def letting_through(pod: Json) -> list[Command]:
+    """The same for the gate that the webhook put on a replacement."""
+    return ungating(pod, labels.NOMINATE_GATE, labels.GATED)
+
+
+ALL_STORED = 120.0  # seconds after which the moves of a proposal, which are stored in a row, must all be there
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The step's effect is there; or the move can do without it, and people are told why."""
+
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Do:
+    """These commands, in this order."""
+
+    commands: tuple[Command, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing can be done now; look again when something changes, or after some seconds."""
+
+    reason: str
+    seconds: float = 5.0
+    patient: bool = False
+    """Past the time-out, too: the move is made, and undoing it would be wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """The move cannot go on. It is rolled back; then tried again, by another method, or not at all."""
+
+    reason: str
+    retry: bool = True
+    other_method: bool = False
+
+
+Outlook = Done | Do | Wait | GiveUp
+
+
+class Step(Protocol):
+    """One step of a method."""
+
+    @property
+    def name(self) -> str:
+        """As status.step shows it."""
+
+    @property
+    def needs(self) -> frozenset[Part]:
+        """What a look must include for it; steps of an eviction are always shown everything."""
+
+    def enter(self, scene: Scene) -> Progress:
+        """What is recorded when the step is begun, before anything of it is done."""
+
+    def look(self, scene: Scene) -> Outlook:
+        """What there is to do."""
+
+
+class Plain:
+    """A step that records nothing of its own."""
+
+    needs: frozenset[Part] = NOTHING_MORE
+
+    def enter(self, scene: Scene) -> Progress:
+        """Only that it has begun."""
+        return scene.migration.progress
+
+
+class CreateCopy:
+    """Makes the replacement, behind its gate. Subclasses say what it is made from."""
+
+    name = "CreateCopy"
+    needs: frozenset[Part] = NOTHING_MORE
+
+    def enter(self, scene: Scene) -> Progress:
+        """Its name is recorded first, so that a second try makes no second copy."""
+        raise NotImplementedError
+
+    def body(self, scene: Scene) -> Json:
+        """The pod to make."""
+        raise NotImplementedError
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when the copy is there."""
+        if scene.copy is not None:
+            return GiveUp("the copy is being deleted by somebody else") if is_leaving(scene.copy) else Done()
+        if scene.original is None or is_leaving(scene.original):
+            return GiveUp("the pod is gone", retry=False)
+        if (other := scene.seen.namesake) is not None:
+            if labels_of(other).get(labels.MIGRATION_ID) == scene.migration.name:
+                return Wait("the copy is being made", 1.0)
+            return GiveUp(f"a pod that is not ours is called {other['metadata']['name']}")  # the next try: another name
+        if unfit := unfit_target(scene):
+            return GiveUp(unfit)
+        refused = scene.seen.refused
+        if refused is not None and refused.code in (400, 403, 422):
+            # Quota, a policy or a webhook does not let a second instance in beside the first.
+            return GiveUp(f"a copy is refused: {refused.message}", other_method=True)
+        return Do((commands.create(self.body(scene), f"make the copy for {scene.migration.progress.target}"),))
+
+
+class Nominate(Plain):
+    """Nominates the copy to its target, which reserves its room there while it is still gated."""
+
+    name = "Nominate"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when the nomination is in its status."""
+        copy, target = scene.copy, scene.migration.progress.target
+        if copy is None or is_leaving(copy):
+            return GiveUp("the copy is gone")
+        if copy.get("status", {}).get("nominatedNodeName") == target or copy["spec"].get("nodeName"):
+            return Done()
+        body = {"status": {"nominatedNodeName": target}}
+        return Do((commands.patch(copy, body, f"reserve room on {target}", subresource="status"),))
+
+
+class AwaitMembers(Plain):
+    """Waits until every migration of the proposal has its room, so that they stand or fall together."""
+
+    name = "AwaitMembers"
+
+    def __init__(self, reserved: frozenset[str]) -> None:
+        self._reserved = reserved
+        """The names of this step and of those after it, in any method."""
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when all others are here or further."""
+        order, members = scene.migration.order, scene.seen.members
+        if scene.original is None or is_leaving(scene.original):
+            return GiveUp("the pod is gone", retry=False)
+        if order.members <= 1:
+            return Done()
+        if lost := next((each for each in members if each.progress.phase is Phase.FAILED), None):
+            return GiveUp(f"{lost.full_name}, which belongs to it, failed: {lost.progress.message}", retry=False)
+        there = [m for m in members if m.progress.phase is Phase.COMPLETED or m.progress.step in self._reserved]
+        created = scene.migration.created
+        if len(members) < order.members - 1 and created is not None and scene.now - created > ALL_STORED:
+            return GiveUp("a move that belongs to it was never stored, or has been deleted", retry=False)
+        missing = order.members - 1 - len(there)
+        return Wait(f"waiting for {missing} of {order.members} moves that belong together") if missing > 0 else Done()
+
+
+class Ungate(Plain):
+    """Takes our gate off: the scheduler may have the copy now."""
+
+    name = "Ungate"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when the gate is off."""
+        copy = scene.copy
+        if copy is None or is_leaving(copy):
+            return GiveUp("the copy is gone")
+        if labels.GATE not in gates_of(copy):
+            return Done()
+        if scene.original is None or is_leaving(scene.original):
+            return GiveUp("the pod is gone", retry=False)  # from here on the copy would be the pod
+        if unfit := unfit_target(scene):
+            return GiveUp(unfit)
+        return Do(tuple(ungating(copy, labels.GATE)))
+
+
+class Land(Plain):
+    """Waits for the scheduler, and checks that it chose what was planned."""
+
+    name = "Land"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when the copy is bound to the target."""
+        copy, target = scene.copy, scene.migration.progress.target
+        if copy is None:
+            return GiveUp("the copy is gone")
+        node = copy["spec"].get("nodeName")
+        if node == target:
+            return Done()
+        if node:
+            return GiveUp(f"the scheduler put the copy on {node}, not on {target}")
+        said = condition(copy, "PodScheduled").get("message", "")
+        return Wait(f"the scheduler has not bound the copy yet{': ' + said if said else ''}")
+
+
+class AwaitReady(Plain):
+    """Waits until the copy has been Ready for as long as its workload asks (minReadySeconds)."""
+
+    name = "AwaitReady"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when the copy could take over."""
+        copy = scene.copy
+        if copy is None:
+            return GiveUp("the copy is gone")
+        if has_ended(copy) or is_leaving(copy):
+            status = copy.get("status", {})
+            return GiveUp(f"the copy ended on {scene.migration.progress.target}: {status.get('reason') or 'deleted'}")
+        wanted = min_ready_seconds(scene)
+        ready = ready_for(copy, scene.now)
+        if ready is None:
+            return Wait(unready(copy))
+        # Kubernetes writes whole seconds: one more, so that its controllers have seen the time pass, too.
+        left = wanted + 1 - ready if wanted else 0.0
+        if left <= 0:
+            return Done()
+        since = condition(copy, "Ready").get("lastTransitionTime", "now")
+        where = f"{copy['metadata']['name']} must be Ready on {scene.migration.progress.target}"
+        return Wait(f"{where} for {wanted} s, and is since {since}", left)
+
+
+def workload_of(scene: Scene) -> Json | None:
+    """What people think of as the pod's workload: the Deployment, else whoever manages the pod."""
+    return scene.seen.deployment or scene.seen.controller
+
+
+def min_ready_seconds(scene: Scene) -> int:
+    """How long a pod of this workload must be Ready before it counts as available."""
+    controller = scene.seen.controller
+    return int(controller["spec"].get("minReadySeconds") or 0) if controller is not None else 0
+
+
+def rollout(scene: Scene) -> str:
+    """How the workload is being changed by its owner; empty when it is not."""
+    controller, deployment = scene.seen.controller, scene.seen.deployment
+    if controller is None:
+        return "its controller is gone"
+    for each in (controller, deployment):
+        if each is not None and (change := str(_change(each))):
+            return f"{each['kind']} {each['metadata']['name']} {change}"
+    return ""
+
+
+def _change(workload: Json) -> Change:
+    spec, status = workload["spec"], workload.get("status", {})
+    strategy = spec.get("updateStrategy") or {}
+    return Change(
+        workload["kind"],
+        is_observed(workload),
+        wanted=spec.get("replicas", 1),
+        replicas=status.get("replicas"),
+        updated=status.get("updatedReplicas", 0),
+        kept=None if strategy.get("type") == "OnDelete" else (strategy.get("rollingUpdate") or {}).get("partition", 0),
+        revised=status.get("currentRevision") != status.get("updateRevision"),
+    )
+
+
+def is_observed(workload: Json) -> bool:
+    """Whether its controller has seen the newest of it; a Job's does not say."""
+    if workload["kind"] == "Job":
+        return True
+    return bool(workload.get("status", {}).get("observedGeneration") == workload["metadata"].get("generation"))
+
+
+def unrest(scene: Scene) -> str:
+    """What is going on with the workload that a handoff must not interfere with; empty when it is quiet."""
+    controller = scene.seen.controller
+    if controller is None or (changing := rollout(scene)):
+        return "its controller is gone" if controller is None else changing
+    mine = [pod for pod in scene.seen.siblings if not is_leaving(pod) and not has_ended(pod)]
+    wanted = controller["spec"].get("replicas", 1)
+    if len(mine) != wanted:
+        return f"{controller['kind']} {controller['metadata']['name']} has {len(mine)} pods and wants {wanted}"
+    waiting = sorted(pod["metadata"]["name"] for pod in mine if ready_for(pod, scene.now) is None)
+    if waiting:
+        return f"{waiting[0]} is not Ready, and would be deleted in the original's place"
+    others = (pod for pod in mine if pod["metadata"]["uid"] != scene.migration.progress.uid)
+    cheap = sorted(pod["metadata"]["name"] for pod in others if labels.COST_BEFORE in notes_of(pod))
+    if cheap:
+        return f"{cheap[0]} is being handed off, and would be deleted in the original's place"
+    return ""
+
+
+def ending(original: Json) -> Wait:
+    """The wait for an original that goes; only its finalizers or its kubelet can hurry it, and the move is made."""
+    held = ", ".join(original["metadata"].get("finalizers") or ())
+    by = f", held by its finalizers: {held}" if held else ""
+    return Wait(f"the move is made; the original is ending{by}", patient=True)
+
+
+def is_adopted(pod: Json, controller: Json | None) -> bool:
+    """Whether this controller manages the pod."""
+    owner = controller_of(pod)
+    return owner is not None and controller is not None and owner["uid"] == controller["metadata"]["uid"]
+
+
+def with_replacement(scene: Scene, name: str) -> Progress:
+    """The progress with the replacement's name recorded, unless one is."""
+    progress = scene.migration.progress
+    return progress if progress.replacement else replace(progress, replacement=Reference("Pod", name))
+
+
+class CheckBudgets(Plain):
+    """Waits, with nothing done yet, until the pod's disruption budget would let it go."""
+
+    name = "CheckBudgets"
+    needs = frozenset({Part.BUDGETS})
+
+    def __init__(self, spare: int) -> None:
+        self._spare = spare
+        """How many more healthy pods there will be by then: a copy counts for the budget, too."""
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when no budget stands in the way."""
+        if scene.original is None or is_leaving(scene.original):
+            return GiveUp("the pod is gone", retry=False)
+        if too_many := contradicting(scene):
+            return GiveUp(too_many, retry=False)
+        spent = forbidding(scene, scene.seen.budgets, self._spare)
+        return Wait(spent) if spent else Done()

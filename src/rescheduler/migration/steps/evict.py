@@ -1,0 +1,253 @@
+"""Evict and steer: the original is evicted, its controller makes another pod, and that one is led to the target.
+
+For pods of which two may not run side by side, and for StatefulSets and Jobs. Where our webhook is asked about new
+pods it leads them, and the workload is not touched. Otherwise the ReplicaSet's template carries a preference for the
+target and against the source for as long as the new pod takes to appear; its Deployment is paused meanwhile, so that
+there is no rollout and no new revision. What comes after the eviction is in `rebuilding` and `reserving`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+from rescheduler.migration import commands
+from rescheduler.migration.commands import Json
+from rescheduler.migration.observation import (
+    Scene,
+    Steered,
+    forbidding,
+    is_leaving,
+    notes_of,
+    unfit_target,
+    unready_fellow,
+)
+from rescheduler.migration.steps.common import (
+    Do,
+    Done,
+    GiveUp,
+    Outlook,
+    Plain,
+    Wait,
+    gates_of,
+    is_observed,
+    letting_through,
+)
+from rescheduler.migration.steps.placeholder import own_placeholder, placeholder_for, releasing
+from rescheduler.migration.steps.rebuild import AwaitRebuilt, replacement
+from rescheduler.migration.steps.steering import by_template, noted, steered
+from rescheduler.model import labels
+from rescheduler.model.migration import Migration, Progress
+from rescheduler.model.plan import Method
+
+
+class TakeTurn(Plain):
+    """Waits until no other migration of the controller waits for a new pod, and until the budget lets the pod go.
+
+    Two new pods of one controller look alike. While only one is expected, whoever is asked about it (every replica's
+    webhook) can tell whose it is. A StatefulSet's pods have their names.
+    """
+
+    name = "TakeTurn"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when it is this migration's turn: whoever began first goes first."""
+        if scene.original is None or is_leaving(scene.original):
+            return GiveUp("the pod is gone", retry=False)
+        for rival in _rivals(scene):
+            waits = rival.progress.step == self.name
+            if rival.progress.step in _TURN or (waits and _began(rival) < _began(scene.migration)):
+                return Wait(f"migration {rival.name} is evicting a pod of the same controller")
+        own = (scene.seen.temporary_budget,) if scene.seen.temporary_budget else ()
+        spent = forbidding(scene, (*scene.seen.budgets, *own)) or unready_fellow(scene)
+        return Wait(spent) if spent else Done()
+
+
+class Pause(Plain):
+    """Pauses the Deployment, so that it leaves its ReplicaSet's template alone."""
+
+    name = "Pause"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when its controller knows that it is paused, by us or by its owner."""
+        deployment = scene.seen.deployment
+        if not by_template(scene) or deployment is None:
+            return Done()
+        other = notes_of(deployment).get(labels.PAUSED_BY, scene.migration.name)
+        if other != scene.migration.name:
+            return Wait(f"migration {other} has paused the Deployment")
+        if deployment["spec"].get("paused"):
+            return Done() if is_observed(deployment) else Wait("its controller has not seen the pause yet", 1.0)
+        if unfit := unfit_target(scene):
+            return GiveUp(unfit)
+        changes = {"metadata": {"annotations": {labels.PAUSED_BY: scene.migration.name}}, "spec": {"paused": True}}
+        return Do((commands.patch(deployment, changes, "pause it while its ReplicaSet steers"),))
+
+
+class Prefer(Plain):
+    """Puts the preference for the target into the ReplicaSet's template."""
+
+    name = "Prefer"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when the template prefers the target."""
+        controller = scene.seen.controller
+        if not by_template(scene) or controller is None:
+            return Done()
+        if labels.AFFINITY_BEFORE in notes_of(controller):
+            by = noted(controller)["migration"]
+            return Done() if by == scene.migration.name else Wait(f"migration {by} is steering the ReplicaSet")
+        if scene.seen.deployment is not None and not scene.seen.deployment["spec"].get("paused"):
+            return GiveUp("the Deployment was resumed by somebody else")
+        before = controller["spec"]["template"]["spec"].get("affinity")
+        wanted = steered(before, scene.migration.progress)
+        note = {labels.AFFINITY_BEFORE: json.dumps({"migration": scene.migration.name, "affinity": before})}
+        changes = {
+            "metadata": {"annotations": note, "resourceVersion": controller["metadata"]["resourceVersion"]},
+            "spec": {"template": {"spec": {"affinity": wanted}}},
+        }
+        return Do((commands.patch(controller, changes, f"prefer {scene.migration.progress.target}"),))
+
+
+class Evict(Plain):
+    """Evicts the original, when its budget allows it."""
+
+    name = "Evict"
+
+    def __init__(self, grace: int) -> None:
+        self._grace = grace
+
+    def enter(self, scene: Scene) -> Progress:
+        """Record who is there already, so that the new pod can be told from them; a StatefulSet's has its name.
+
+        Times would not do: our clock and the server's may differ by more than an eviction takes.
+        """
+        progress, controller = scene.migration.progress, scene.seen.controller
+        if controller is not None and controller["kind"] == "StatefulSet":
+            return progress
+        return replace(progress, bystanders=tuple(sorted(pod["metadata"]["uid"] for pod in scene.seen.siblings)))
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when the original goes."""
+        original = scene.original
+        if original is None or is_leaving(original):
+            return Done()
+        refused = scene.seen.refused
+        if refused is not None and refused.code == 500:
+            return GiveUp(refused.message, retry=False)
+        if unfit := unfit_target(scene):
+            return GiveUp(unfit)
+        if ahead := _ahead(scene):
+            return Wait(f"migration {ahead} is evicting a pod of the same controller")
+        own = (scene.seen.temporary_budget,) if scene.seen.temporary_budget else ()
+        if spent := forbidding(scene, (*scene.seen.budgets, *own)) or unready_fellow(scene):
+            return Wait(spent)
+        return Do((commands.evict(original, self._grace, "have its controller make it anew"),))
+
+
+_TURN = frozenset({Pause.name, Prefer.name, Evict.name, AwaitRebuilt.name})
+"""The steps in which a migration has its turn."""
+
+
+def _rivals(scene: Scene) -> Iterator[Migration]:
+    """The other migrations that evict pods of the controller, and have no new pod yet."""
+    controller = scene.seen.controller
+    if controller is None or controller["kind"] == "StatefulSet":
+        return
+    for rival in scene.seen.rivals:
+        if rival.progress.method is Method.EVICT and rival.progress.replacement is None:
+            yield rival
+
+
+def _ahead(scene: Scene) -> str:
+    """Who has evicted a pod or goes first, where two have their turn, as after a change of leaders."""
+    there = {pod["metadata"]["uid"] for pod in scene.seen.siblings if not is_leaving(pod)}
+    for rival in _rivals(scene):
+        first = rival.progress.uid not in there or _began(rival) < _began(scene.migration)
+        if rival.progress.step == AwaitRebuilt.name or (rival.progress.step == Evict.name and first):
+            return rival.name
+    return ""
+
+
+def _began(migration: Migration) -> tuple[float, str]:
+    return migration.progress.started or 0.0, migration.name
+
+
+_PASSING = frozenset({409, 429})
+
+
+class HoldRoom(Plain):
+    """Makes the placeholder and nominates it to the target."""
+
+    name = "HoldRoom"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when the room is held; or when it cannot be, because the move can do without."""
+        original, target = scene.original, scene.migration.progress.target
+        if scene.seen.steered is not Steered.NOMINATE or not target:
+            return Done()
+        if original is None or is_leaving(original):
+            return GiveUp("the pod is gone", retry=False)
+        if unfit := unfit_target(scene):
+            return GiveUp(unfit)
+        held, refused = own_placeholder(scene), scene.seen.refused
+        if refused is not None and refused.code not in _PASSING:
+            return Done(f"no room is held on {target}: {refused.message}")
+        if held is None and scene.seen.placeholder is not None:
+            name = scene.seen.placeholder["metadata"]["name"]
+            return Done(f"no room is held on {target}: a pod that is not ours is called {name}")
+        if held is None:
+            return Do((commands.create(placeholder_for(scene, original), f"hold room on {target}"),))
+        if is_leaving(held):
+            return Wait("an earlier placeholder is ending", 1.0)
+        return _nominated(held, target)
+
+
+class NominateRebuilt(Plain):
+    """Nominates the new pod to the target while it is still behind the webhook's gate."""
+
+    name = "NominateRebuilt"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when the nomination is in its status, or when there is none to make."""
+        pod, target, refused = replacement(scene), scene.migration.progress.target, scene.seen.refused
+        if pod is None or is_leaving(pod) or labels.NOMINATE_GATE not in gates_of(pod):
+            return Done()
+        if not target or unfit_target(scene):
+            return Done()  # the scheduler finds a better place
+        if refused is not None and refused.code not in _PASSING:
+            return Done(f"it is not nominated to {target}: {refused.message}")
+        return _nominated(pod, target)
+
+
+class ReleaseRoom(Plain):
+    """Removes the placeholder."""
+
+    name = "ReleaseRoom"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when it goes, or must be left to the janitor: the new pod waits for nothing else."""
+        refused, todo = scene.seen.refused, releasing(scene)
+        if todo and refused is not None and refused.code not in _PASSING:
+            return Done(f"the placeholder could not be removed: {refused.message}")
+        return Do(tuple(todo)) if todo else Done()
+
+
+class UngateRebuilt(Plain):
+    """Takes the webhook's gate off: the scheduler may have the new pod now."""
+
+    name = "UngateRebuilt"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when the gate is off, whoever took it."""
+        pod = replacement(scene)
+        todo = letting_through(pod) if pod is not None else []
+        return Do(tuple(todo)) if todo else Done()
+
+
+def _nominated(pod: Json, target: str) -> Do | Done:
+    if pod.get("status", {}).get("nominatedNodeName") == target:
+        return Done()
+    changes = {"status": {"nominatedNodeName": target}}
+    return Do((commands.patch(pod, changes, f"reserve room on {target}", subresource="status"),))

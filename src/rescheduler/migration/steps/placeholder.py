@@ -1,0 +1,119 @@
+"""The placeholder: a gated pod that holds room at the target from before an eviction until the new pod is there.
+
+It asks for what the pod asks for, is nominated to the target, and is never let through its gate, so it runs nowhere.
+The scheduler keeps room for it against pods of the same priority or less. It belongs to its PodMigration, and nothing
+that selects pods by their labels can take it for its own.
+"""
+
+from __future__ import annotations
+
+from rescheduler.migration import commands
+from rescheduler.migration.commands import Command, Json
+from rescheduler.migration.observation import Scene, is_leaving, labels_of
+from rescheduler.migration.replacement import owner_reference
+from rescheduler.model import labels
+from rescheduler.model.quantity import amount
+
+_ENDING = "-room"
+_POD_LEVEL = ("cpu", "memory", "hugepages-")  # what a pod may ask for as a whole, whatever its containers ask for
+_KEPT = ("schedulerName", "priorityClassName", "tolerations", "serviceAccountName")
+"""What it has in common with the pod: only the pod's own scheduler keeps room for it, and only by its priority."""
+_HARMLESS = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+def placeholder_name(migration: str) -> str:
+    """What a migration's placeholder is called: always the same, so that there are never two."""
+    return migration[: 253 - len(_ENDING)].rstrip("-.") + _ENDING
+
+
+def placeholder_for(scene: Scene, pod: Json) -> Json:
+    """The placeholder to make for a pod; that it could run is never needed, that policies let it in is."""
+    migration, spec = scene.migration, pod["spec"]
+    asked = _asked_by(spec)
+    container = {
+        "name": "room",
+        "image": spec["containers"][0]["image"],
+        "resources": {"requests": asked, "limits": asked},
+        "securityContext": dict(_HARMLESS),
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": placeholder_name(migration.name),
+            "namespace": migration.namespace,
+            "labels": {labels.PLACEHOLDER: migration.name, labels.MANAGED_BY: labels.OURSELVES},
+            "ownerReferences": [owner_reference(migration)],
+        },
+        "spec": {
+            **{key: spec[key] for key in _KEPT if key in spec},
+            "containers": [container],
+            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+            "schedulingGates": [{"name": labels.GATE}],
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": 0,
+        },
+    }
+
+
+def is_placeholder(pod: Json) -> bool:
+    """Whether a pod only holds room."""
+    return labels.PLACEHOLDER in labels_of(pod) and labels_of(pod).get(labels.MANAGED_BY) == labels.OURSELVES
+
+
+def own_placeholder(scene: Scene) -> Json | None:
+    """This migration's placeholder, if it is there; a stranger of its name is not."""
+    found = scene.seen.placeholder
+    if found is None or not is_placeholder(found):
+        return None
+    return found if labels_of(found)[labels.PLACEHOLDER] == scene.migration.name else None
+
+
+def releasing(scene: Scene) -> list[Command]:
+    """What gives the room back."""
+    found = own_placeholder(scene)
+    return [] if found is None or is_leaving(found) else [commands.delete(found, "the room is not held any more")]
+
+
+def _asked_by(spec: Json) -> dict[str, str]:
+    """The scheduler's sum: containers and sidecars, or the peak of the init phase, or the pod's own; plus overhead."""
+    total: dict[str, int] = {}
+    for container in spec["containers"]:
+        _add(total, _requests(container))
+    peak: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
+    for container in spec.get("initContainers") or ():
+        asked = _requests(container)
+        if container.get("restartPolicy") == "Always":
+            _add(total, asked)
+            _add(sidecars, asked)
+            _raise_to(peak, sidecars)
+        else:
+            at_once = dict(sidecars)
+            _add(at_once, asked)
+            _raise_to(peak, at_once)
+    _raise_to(total, peak)
+    total |= {name: number for name, number in _requests(spec).items() if name.startswith(_POD_LEVEL)}
+    _add(total, {name: amount(name, text) for name, text in (spec.get("overhead") or {}).items()})
+    return {name: f"{number}m" if name == "cpu" else str(number) for name, number in sorted(total.items()) if number}
+
+
+def _requests(asking: Json) -> dict[str, int]:
+    asked = (asking.get("resources") or {}).get("requests") or {}
+    return {name: amount(name, text) for name, text in asked.items()}
+
+
+def _add(total: dict[str, int], more: dict[str, int]) -> None:
+    for name, number in more.items():
+        total[name] = total.get(name, 0) + number
+
+
+def _raise_to(total: dict[str, int], floor: dict[str, int]) -> None:
+    for name, number in floor.items():
+        total[name] = max(total.get(name, 0), number)

@@ -1,0 +1,104 @@
+"""The temporary disruption budget that protects a workload while a pod of it is evicted, where none selects the pod."""
+
+from __future__ import annotations
+
+from rescheduler.migration import commands
+from rescheduler.migration.commands import Json
+from rescheduler.migration.observation import Scene, contradicting, is_leaving, labels_of, unfit_target, unready_fellow
+from rescheduler.migration.replacement import owner_reference
+from rescheduler.migration.steps.common import (
+    Do,
+    Done,
+    GiveUp,
+    Outlook,
+    Plain,
+    Wait,
+    is_observed,
+    rollout,
+    workload_of,
+)
+from rescheduler.model import labels
+
+
+class Protect(Plain):
+    """Makes a temporary disruption budget where none selects the pod."""
+
+    name = "Protect"
+
+    def __init__(self, budget: Json) -> None:
+        self._budget = budget
+        """What it allows: `{"minAvailable": 1}` or `{"maxUnavailable": "25%"}`."""
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when exactly one budget selects the pod: two would forbid every eviction."""
+        if scene.original is None or is_leaving(scene.original):
+            return GiveUp("the pod is gone", retry=False)
+        if too_many := contradicting(scene):
+            return GiveUp(too_many, retry=False)
+        if unfit := unfit_target(scene):
+            return GiveUp(unfit)
+        workload, controller, ours = workload_of(scene), scene.seen.controller, scene.seen.temporary_budget
+        if controller is not None and (busy := rollout(scene) or unready_fellow(scene)):
+            return Wait(busy)
+        if ours is not None and not _is_own(ours, scene):
+            return Wait(f"migration {labels_of(ours)[labels.MIGRATION_ID]} is evicting a pod of the same workload")
+        if scene.seen.budgets or workload is None or controller is None:
+            return Done()
+        if ours is not None:
+            return Done() if is_observed(ours) else Wait("the budget is being reckoned", 1.0)
+        if not _spares_one(controller, self._budget):
+            return Done()  # with as few replicas it would forbid what it is to make safe
+        migration = scene.migration
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {
+                "name": temporary_budget_name(workload),
+                "namespace": migration.namespace,
+                "labels": {labels.MANAGED_BY: labels.OURSELVES, labels.MIGRATION_ID: migration.name},
+                "ownerReferences": [owner_reference(migration)],
+            },
+            # A pod that is not Ready is not what it protects: one that crashes may go, however few are healthy.
+            "spec": {
+                **self._budget,
+                "selector": controller["spec"]["selector"],
+                "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            },
+        }
+        return Do((commands.create(body, "protect the workload while a pod of it is evicted"),))
+
+
+class Unprotect(Plain):
+    """Removes the temporary budget."""
+
+    name = "Unprotect"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when it is gone."""
+        todo = unprotecting(scene)
+        return Do(tuple(todo)) if todo else Done()
+
+
+def temporary_budget_name(workload: Json) -> str:
+    """`<deployment>-rescheduler-pdb`, cut to fit."""
+    ending = "-rescheduler-pdb"
+    return str(workload["metadata"]["name"])[: 253 - len(ending)].rstrip("-.") + ending
+
+
+def unprotecting(scene: Scene) -> list[commands.Command]:
+    """What removes this migration's temporary budget."""
+    ours = scene.seen.temporary_budget
+    if ours is None or is_leaving(ours) or not _is_own(ours, scene):
+        return []
+    return [commands.delete(ours, "it was temporary")]
+
+
+def _is_own(budget: Json, scene: Scene) -> bool:
+    return labels_of(budget).get(labels.MIGRATION_ID) == scene.migration.name
+
+
+def _spares_one(controller: Json, budget: Json) -> bool:
+    """Whether a budget leaves room for one eviction, given how many pods there shall be."""
+    wanted = controller["spec"].get("replicas", 1)
+    least = budget.get("minAvailable")
+    return not isinstance(least, int) or wanted > least

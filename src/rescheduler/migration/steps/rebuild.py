@@ -1,0 +1,154 @@
+"""After the eviction: wait for the pod that the controller makes in the original's place, and mark it.
+
+`evict` has the steps before. Where nothing was led by a template, the new pod is known by its name (StatefulSets), by
+the label that the webhook gave it, or by being younger than the eviction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from rescheduler.migration import commands
+from rescheduler.migration.commands import Command, Json
+from rescheduler.migration.observation import Scene, has_ended, is_leaving, labels_of, ready_for, unready
+from rescheduler.migration.replacement import disowning
+from rescheduler.migration.steps.common import Do, Done, GiveUp, Outlook, Plain, Wait
+from rescheduler.migration.steps.placeholder import releasing
+from rescheduler.migration.steps.protection import unprotecting
+from rescheduler.migration.steps.steering import noted, prefers, restoring
+from rescheduler.model import labels as marks
+from rescheduler.model.migration import Progress, Reference
+from rescheduler.model.time import format_instant
+
+
+class AwaitRebuilt(Plain):
+    """Waits for the pod that the controller makes in the original's place."""
+
+    name = "AwaitRebuilt"
+
+    def __init__(self, restore_after: float) -> None:
+        self._restore_after = restore_after
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when it is there; if it does not come in time, what steered it is taken back while we go on waiting."""
+        if scene.seen.controller is None:
+            return GiveUp("its controller is gone", retry=False)
+        if rebuilt(scene) is not None:
+            return Done()
+        waiting = "its controller has not made another pod yet"
+        if scene.in_step >= self._restore_after:
+            restored = restoring(scene)
+            if not isinstance(restored, Done):
+                return restored
+            if todo := [*releasing(scene), *unprotecting(scene)]:
+                return Do(tuple(todo))
+            waiting += "; what steered it is taken back"
+        if scene.original is not None and is_leaving(scene.original):
+            return Wait(f"the original is ending, and {waiting}", patient=True)
+        return Wait(waiting)
+
+
+class Restore(Plain):
+    """Takes the preference out of the template and resumes the Deployment, in this order."""
+
+    name = "Restore"
+
+    def enter(self, scene: Scene) -> Progress:
+        """Record which pod was made."""
+        pod, progress = rebuilt(scene), scene.migration.progress
+        if pod is None:
+            return progress
+        return replace(progress, replacement=Reference("Pod", pod["metadata"]["name"], pod["metadata"]["uid"]))
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when both are as they were."""
+        return restoring(scene)
+
+
+class MarkRebuilt(Plain):
+    """Gives the new pod the marks that tell where it came from, if the webhook has not; other pods lose them."""
+
+    name = "MarkRebuilt"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when it alone carries them."""
+        if todo := disowning(scene):
+            return Do(tuple(todo))
+        todo = _telling(scene, replacement(scene))
+        return Do(tuple(todo)) if todo else Done()
+
+
+class AwaitRebuiltReady(Plain):
+    """Waits until the new pod is Ready, wherever the scheduler has put it."""
+
+    name = "AwaitRebuiltReady"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when it is Ready."""
+        pod = replacement(scene)
+        if pod is None or is_leaving(pod) or has_ended(pod):
+            if _keeps_names(scene):
+                return Wait("the pod that replaced it is gone, too, and its controller makes it once more")
+            return GiveUp("the pod that replaced it is gone, too", retry=False)
+        if todo := _telling(scene, pod):
+            return Do(tuple(todo))
+        return Done() if ready_for(pod, scene.now) is not None else Wait(unready(pod))
+
+
+def rebuilt(scene: Scene) -> Json | None:
+    """The pod that the controller made in the original's place."""
+    progress, seen = scene.migration.progress, scene.seen
+    if _keeps_names(scene):
+        again = seen.pod is not None and seen.pod["metadata"]["uid"] != progress.uid
+        return seen.pod if seen.pod and again and not is_leaving(seen.pod) and not has_ended(seen.pod) else None
+    led = seen.controller is not None and noted(seen.controller).get("migration") == scene.migration.name
+    known = {progress.uid, *progress.bystanders}
+    young = [
+        pod
+        for pod in seen.siblings
+        if pod["metadata"]["uid"] not in known
+        and not is_leaving(pod)
+        and labels_of(pod).get(marks.MIGRATION_ID, scene.migration.name) == scene.migration.name
+        and (not led or prefers(pod, progress.target))  # else the preference was taken back before a pod came
+    ]
+    ours = [pod for pod in young if marks.MIGRATION_ID in labels_of(pod)]  # the webhook knew whose it is
+    return max(ours or young, key=lambda pod: (_created(pod), pod["metadata"]["name"]), default=None)
+
+
+def replacement(scene: Scene) -> Json | None:
+    """The new pod, once it is recorded; a StatefulSet may have made it more than once since."""
+    if scene.migration.progress.replacement and _keeps_names(scene):
+        return rebuilt(scene)
+    known = scene.migration.progress.replacement
+    pods = (*scene.seen.siblings, *((scene.seen.pod,) if scene.seen.pod else ()))
+    return next((pod for pod in pods if known and pod["metadata"]["uid"] == known.uid), None)
+
+
+def _keeps_names(scene: Scene) -> bool:
+    """Whether the new pod has the name of the original."""
+    return scene.seen.controller is not None and bool(scene.seen.controller["kind"] == "StatefulSet")
+
+
+def _telling(scene: Scene, pod: Json | None) -> list[Command]:
+    """What gives the new pod its marks, unless it has them."""
+    migration = scene.migration
+    if pod is None or is_leaving(pod) or labels_of(pod).get(marks.MIGRATION_ID) == migration.name:
+        return []
+    trace = {
+        marks.MIGRATION_ID: migration.name,
+        marks.MIGRATION_STATUS: "in-progress",
+        marks.MIGRATED_FROM: migration.progress.source,
+        marks.MIGRATION_REASON: migration.order.strategy,
+    }
+    story = {
+        marks.MIGRATION_TIME: format_instant(scene.now),
+        marks.ORIGINAL_POD: migration.progress.uid,
+        marks.ORIGINAL_POD_NAME: migration.order.pod,
+    }
+    changes = {"metadata": {"labels": trace, "annotations": story}}
+    return [commands.patch(pod, changes, "tell where it came from")]
+
+
+def _created(pod: Json) -> float:
+    return datetime.fromisoformat(pod["metadata"]["creationTimestamp"]).timestamp()

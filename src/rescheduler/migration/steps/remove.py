@@ -1,0 +1,42 @@
+"""Removing a pod that has ended: it goes nowhere, so there is no copy, no target and nothing to disturb.
+
+The lifecycle walks these two steps for the method `remove`. The pod is deleted by its UID, so that a new pod of its
+name is never hit; then its finalizers have their time: a Job's controller counts its pods by one before it lets them
+go. Whatever is made in its place is its controller's business. Nothing is marked, so there is nothing to take back.
+"""
+
+from __future__ import annotations
+
+from rescheduler.migration import commands
+from rescheduler.migration.observation import Scene, has_ended, is_leaving
+from rescheduler.migration.steps.common import Do, Done, GiveUp, Outlook, Plain, Wait
+
+
+class Remove(Plain):
+    """Deletes the pod, as long as it has ended."""
+
+    name = "Remove"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when the pod is going, or gone."""
+        original = scene.original
+        if original is None or is_leaving(original):
+            return Done()
+        phase = original.get("status", {}).get("phase", "")
+        if not has_ended(original):
+            return GiveUp(f"it has not ended ({phase or 'no phase'}): only pods that have are removed", retry=False)
+        return Do((commands.delete(original, f"remove it: it has ended ({phase})"),))
+
+
+class AwaitRemoved(Plain):
+    """Waits until the pod is gone."""
+
+    name = "AwaitRemoved"
+
+    def look(self, scene: Scene) -> Outlook:
+        """Done when nobody, or another pod, has its name."""
+        original = scene.original
+        if original is None:
+            return Done()
+        held = ", ".join(original["metadata"].get("finalizers") or ())
+        return Wait(f"it is being deleted{f', held by its finalizers: {held}' if held else ''}")

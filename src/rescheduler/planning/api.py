@@ -1,0 +1,137 @@
+"""The extension point: what a strategy is, what it sees, what it says, and what it is answered.
+
+A strategy is one file in `strategies/`: a frozen `Settings` class (its reference), a class with a docstring (its
+documentation), and `propose`, a generator. It yields a Proposal; the planner answers each with a Decision, and has by
+then laid an accepted one into the view. So a strategy decides what is worth moving, and nothing else: whether a pod
+may be moved, where it fits, and how many moves are allowed is the planner's business.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Generic, NamedTuple, TypeVar
+
+from rescheduler.model.plan import Move, Rejection
+from rescheduler.planning.columns import Floats, Mask
+from rescheduler.planning.settings import Settings
+from rescheduler.planning.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """One pod that should move, and where it would be best.
+
+    `cost` [N] ranks targets, lower is better, infinite is never; without it the least used node is best. A target must
+    stay under the thresholds, and suit every strategy; with `insist` one that doesn't will do when there is no other.
+    """
+
+    pod: int
+    why: str
+    cost: Floats | None = None
+    insist: bool = False
+    removal: bool = False
+    """The pod has ended: it is to be removed, and goes nowhere."""
+    never: str = "no better for it"
+    """What nodes of infinite cost are, for people."""
+
+
+class Arrival(NamedTuple):
+    """A pending pod that must fit on a node once a proposal's moves are made."""
+
+    pod: int
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Moves that stand or fall together, and whom they make room for."""
+
+    wishes: tuple[Wish, ...]
+    arrivals: tuple[Arrival, ...] = ()
+    otherwise: str = ""
+    """What it means if this is refused, told before the reason; empty when the reason says it all."""
+
+    @classmethod
+    def one(cls, pod: int, why: str, cost: Floats | None = None, *, insist: bool = False) -> Proposal:
+        """The common case: a single pod."""
+        return cls((Wish(pod, why, cost, insist),))
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The planner's answer: moves when the proposal was taken, else what refused it."""
+
+    moves: tuple[Move, ...] = ()
+    rejection: Rejection | None = None
+    exhausted: bool = False
+    """No move whatever will be taken any more: the plan's limit is reached. Propose on until something is refused for
+    it, so that people see that there was more to do."""
+
+    @property
+    def taken(self) -> bool:
+        """Whether the proposal is now part of the plan."""
+        return bool(self.moves)
+
+
+Proposals = Generator[Proposal, Decision, None]
+Own_co = TypeVar("Own_co", bound=Settings, covariant=True)
+
+
+class Strategy(ABC, Generic[Own_co]):
+    """One reason to move pods."""
+
+    name: ClassVar[str]
+    order: ClassVar[int]
+    """Strategies run in this order: what must be done before what would be nice."""
+
+    settings_type: ClassVar[type[Settings]] = Settings
+    for_gain: ClassVar[bool] = False
+    """Whether its moves are made to make a node less busy, so that they are judged afterwards by whether it is."""
+
+    def __init__(self, settings: Own_co, pool: str | None = None) -> None:
+        self.settings = settings
+        self.pool = pool
+        """The node pool that it is responsible for; empty for nodes of no pool, None for all nodes."""
+
+    @abstractmethod
+    def propose(self, view: View) -> Proposals:
+        """Yield what should move; stop when nothing is left to put right."""
+
+    def idle(self, now: float | None) -> str:
+        """Why it moves nothing, whatever the cluster is like; empty if it may. `now` is None where nobody knows it."""
+        return ""
+
+    def waits(self, view: View) -> str:
+        """Why it moves nothing as the plan finds the cluster, though there is something to do; empty if it may."""
+        return ""
+
+    def suits(self, view: View, pod: int) -> Mask | None:
+        """[N]: where this strategy would leave the pod alone; None for anywhere.
+
+        No other strategy moves a pod to where this one would want it away again. It is asked of every pod that may
+        move, so it must be quick.
+        """
+        return None
+
+
+def each_by_itself(view: View, wishes: Iterable[Wish]) -> Proposals:
+    """Propose these one by one, until the plan is full.
+
+    Where two pods of one look find no target from two nodes, no node takes their like: the others are not asked for.
+    """
+    refused: defaultdict[tuple[int, int, str], set[int]] = defaultdict(set)
+    for wish in wishes:
+        pod, node = view.pods[wish.pod], int(view.at[wish.pod])
+        look = (id(pod.shape), id(pod.labels), pod.namespace)
+        if len(refused[look]) > 1:
+            continue
+        decision = yield Proposal((wish,))
+        if decision.taken:
+            refused.clear()  # it has left room behind
+        elif decision.exhausted:
+            return
+        elif decision.rejection is not None and decision.rejection.guard == "NoTarget":
+            refused[look].add(node)

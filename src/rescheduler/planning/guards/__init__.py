@@ -1,0 +1,1 @@
+"""Guards: what is never disturbed, whatever a strategy wants."""

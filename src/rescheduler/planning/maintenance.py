@@ -1,0 +1,96 @@
+"""What is left on nodes that are to become empty: which pods will go, which cannot and why, and which belong there.
+
+`maintenance status` and `maintenance start --wait` ask, on one snapshot. The plan that NodeMaintenance would make now
+tells what refuses a pod; of that, what only time or another move cures is told from what somebody must change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from rescheduler.model.objects import Pod
+from rescheduler.model.plan import Plan
+from rescheduler.model.policy import Limits, Policy
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.api import Strategy
+from rescheduler.planning.guards.base import Context
+from rescheduler.planning.guards.builtin import GUARDS, objections
+from rescheduler.planning.guards.stability import disruption_delay
+from rescheduler.planning.planner import Planner
+from rescheduler.planning.settings import Settings
+
+_AT_HOME = ("DaemonSet", "Node")
+_PASSING = frozenset(
+    {"NotRunning", "Deleting", "Migrating", "MinPodAge", "CoolDown", "Outcome", "RollingOut", "Scaling"}
+)
+_LASTING = frozenset(name for name, _ in GUARDS) - _PASSING
+
+
+@dataclass(frozen=True, slots=True)
+class Remaining:
+    """A pod that is still on the node; `reason` says what refuses to move it now, if anything does."""
+
+    namespace: str
+    pod: str
+    reason: str = ""
+    lasting: bool = False
+    """Whether it will stay until somebody changes something."""
+
+    @property
+    def full_name(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.pod}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOutlook:
+    """What is on one node."""
+
+    node: str
+    remaining: tuple[Remaining, ...]
+    staying: int
+    """Pods of DaemonSets and of the node itself."""
+
+    @property
+    def barred(self) -> tuple[Remaining, ...]:
+        """What will not go by itself."""
+        return tuple(pod for pod in self.remaining if pod.lasting)
+
+
+def at_home(pod: Pod) -> bool:
+    """Whether its place is its node: it stays when the others go."""
+    return pod.static or (pod.owner is not None and pod.owner.kind in _AT_HOME)
+
+
+def outlooks(
+    snapshot: ClusterSnapshot, policy: Policy, emptying: Strategy[Settings], nodes: Iterable[str]
+) -> list[NodeOutlook]:
+    """What is on these nodes, in their order; `emptying` is the strategy that moves pods away."""
+    planner = Planner(snapshot, replace(policy, limits=Limits(total=None)))
+    plan = planner.plan([emptying])
+    on: dict[str, list[Pod]] = {}
+    for pod in snapshot.pods:
+        if pod.deleting or not pod.finished:  # one that is ending may say that it has ended before it is gone
+            on.setdefault(pod.node, []).append(pod)
+    refused = _refusals(plan)
+    return [
+        NodeOutlook(
+            node,
+            tuple(_remaining(pod, planner.context, refused) for pod in on.get(node, ()) if not at_home(pod)),
+            sum(at_home(pod) for pod in on.get(node, ())),
+        )
+        for node in nodes
+    ]
+
+
+def _refusals(plan: Plan) -> dict[tuple[str, str], str]:
+    return {(each.namespace, each.pod): f"{each.reason} ({each.guard})" for each in plan.rejections}
+
+
+def _remaining(pod: Pod, context: Context, refused: dict[tuple[str, str], str]) -> Remaining:
+    for name, why in objections(pod, context):
+        for_a_while = name == "DoNotDisrupt" and disruption_delay(pod) is not None
+        if name in _LASTING and not for_a_while:
+            return Remaining(pod.namespace, pod.name, f"{why} ({name})", lasting=True)
+    return Remaining(pod.namespace, pod.name, refused.get((pod.namespace, pod.name), ""))

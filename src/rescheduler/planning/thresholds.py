@@ -1,0 +1,249 @@
+"""Thresholds, node by node: each node has those of its pool, and a deviation is from the mean of its pool.
+
+The mean is what the pool's nodes use together of what they have together: unlike the mean of their percentages it stays
+when a pod goes from a small node to a large one, so that plans do not chase a goal that they move themselves.
+`Levels` has them for a plan; the page (`web.standing`) goes by the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from rescheduler.model.plan import NodeLoad, Picture, Spreading
+from rescheduler.model.policy import Policy, Pool, ThresholdMode, Thresholds
+from rescheduler.model.selector import Labels
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.columns import PODS, Columns, Floats, Indexes, Ints, Mask
+from rescheduler.planning.load import Load
+
+_NEVER = 100.0  # per cent: a resource without a threshold in this pool
+
+
+def counted(policy: Policy) -> list[str]:
+    """The resources that count: CPU, memory, and whatever has a threshold somewhere."""
+    named = [name for each in _all(policy) for name, _ in each.others]
+    return ["cpu", "memory", *sorted(set(named) - {"cpu", "memory"})]
+
+
+def _all(policy: Policy) -> list[Thresholds]:
+    return [policy.thresholds, *(pool.thresholds for pool in policy.pools)]
+
+
+def pool_number(pools: Sequence[Pool], labels: Labels) -> int:
+    """The number of the pool that a node with these labels belongs to: the first that selects it; -1 for none."""
+    return next((number for number, pool in enumerate(pools) if pool.nodes.matches(labels)), -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What nodes have and what is used of it, resource by resource; and of which of them a mean is taken."""
+
+    names: Sequence[str]
+    capacity: Ints
+    used: Ints
+    counting: Mask
+
+
+def percent_by_pool(policy: Policy, pool: Indexes, use: Use) -> Floats:
+    """[R, 1 + pools]: per cent of allocatable above which nodes of no pool, then of each, are hot.
+
+    `pool` has the number of each node's pool.
+    """
+    found = [_of_pool(thresholds, pool == number, use) for number, thresholds in enumerate(_all(policy), start=-1)]
+    return np.array(found).T
+
+
+def percent_of(policy: Policy, pool: Indexes, use: Use) -> Floats:
+    """[R, N]: the same for each node."""
+    found: Floats = percent_by_pool(policy, pool, use)[:, pool + 1]
+    return found
+
+
+def _of_pool(thresholds: Thresholds, here: Mask, use: Use) -> Floats:
+    """[R]: the thresholds of one pool."""
+    named = thresholds.named()
+    found: Floats = np.array([named.get(name, _NEVER) for name in use.names])
+    if thresholds.mode is ThresholdMode.ABSOLUTE:
+        return found
+    for row, name in enumerate(use.names):
+        if name in named and (mean := _mean(use, row, here)) is not None:
+            found[row] = min(mean + named[name], 100.0)
+    return found
+
+
+def _mean(use: Use, row: int, here: Mask) -> float | None:
+    """What these nodes use of a resource, in per cent of all that they have of it; None where no node counts."""
+    counting = here & use.counting & (use.capacity[row] > 0)
+    if not counting.any():
+        return None
+    return float(use.used[row, counting].sum() * 100.0 / use.capacity[row, counting].sum())
+
+
+def limit_of(capacity: Ints, percent: Floats) -> Ints:
+    """[R, N]: the most that keeps a node from being hot."""
+    limit: Ints = np.floor(capacity * percent / 100.0).astype(np.int64)
+    return limit
+
+
+class Levels:
+    """Per cent and amounts that keep each node from being hot."""
+
+    def __init__(self, columns: Columns, policy: Policy, load: Load) -> None:
+        self._columns = columns
+        self._policy = policy
+        self._load = load
+
+    @cached_property
+    def pool(self) -> Indexes:
+        """[N]: the number of each node's pool; -1 for nodes of none."""
+        pools = self._policy.pools
+        return np.array([pool_number(pools, node.labels) for node in self._columns.nodes], np.int32)
+
+    @property
+    def pools(self) -> list[str]:
+        """What the pools are called, by their numbers."""
+        return [pool.name for pool in self._policy.pools]
+
+    @property
+    def names(self) -> list[str]:
+        """[R]: the resources that count."""
+        return self._load.names
+
+    @property
+    def capacity(self) -> Ints:
+        """[R, N]: what is allocatable of them."""
+        return self._load.capacity
+
+    def within(self, name: str | None) -> Mask:
+        """[N]: the nodes of a pool; of none for an empty name; all of them for None."""
+        if name is None:
+            return np.ones(len(self._columns.nodes), np.bool_)
+        numbers = {pool.name: number for number, pool in enumerate(self._policy.pools)}
+        found: Mask = self.pool == numbers.get(name, -1)
+        return found
+
+    @cached_property
+    def percent(self) -> Floats:
+        """[R, N]: per cent of allocatable above which a node is hot."""
+        return percent_of(self._policy, self.pool, self._use)
+
+    @cached_property
+    def _use(self) -> Use:
+        load, nodes = self._load, self._columns.nodes
+        workers = np.array([n.ready and not n.problem and not n.control_plane for n in nodes], np.bool_)
+        return Use(load.names, load.capacity, load.first, workers)
+
+    def low(self, pool: str | None, named: Mapping[str, float]) -> Ints:
+        """[R, N]: the most that leaves a node underused, by low thresholds that the strategy of a pool is told.
+
+        Where that pool's thresholds are a deviation, low ones are points below the mean of each node's own pool.
+        """
+        capacity = self._load.capacity
+        of_pool = next((each.thresholds for each in self._policy.pools if each.name == pool), self._policy.thresholds)
+        limit: Ints = np.full(capacity.shape, np.iinfo(np.int64).max)
+        for row, name in enumerate(self.names):
+            if name not in named:
+                continue
+            percent: Floats = np.full(len(self._columns.nodes), named[name])
+            if of_pool.mode is ThresholdMode.DEVIATION:
+                for number in np.unique(self.pool):
+                    here = self.pool == number
+                    percent[here] = max((_mean(self._use, row, here) or 0.0) - named[name], 0.0)
+            limit[row] = limit_of(capacity[row], percent)
+        return limit
+
+    @cached_property
+    def hot_after(self) -> Indexes:
+        """[N]: for how many cycles in a row a node must have been over its limit to count as hot."""
+        found = [self._policy.hot_after, *(pool.hot_after for pool in self._policy.pools)]
+        cycles: Indexes = np.array(found, np.int32)[self.pool + 1]
+        return cycles
+
+    @cached_property
+    def limit(self) -> Ints:
+        """[R, N]: the most that keeps a node from being hot."""
+        return limit_of(self._load.capacity, self.percent)
+
+
+class Streaks:
+    """The counts of one plan loop."""
+
+    def __init__(self) -> None:
+        self._cycles: Mapping[str, int] = {}
+
+    def laid_over(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
+        """The snapshot with the counts so far."""
+        return replace(snapshot, hot_for=self._cycles)
+
+    def count(self, hot: Iterable[str]) -> None:
+        """One more cycle, in which these nodes were hot; the others begin anew."""
+        self._cycles = {name: self._cycles.get(name, 0) + 1 for name in hot}
+
+
+_FIRST = 2  # CPU and memory: every node has them, and every picture
+
+
+def picture(columns: Columns, levels: Levels, used: Ints, held: Ints) -> Picture:
+    """The utilisation of the worker nodes under these amounts: of what counts, and of all that pods hold."""
+    workers = [i for i, node in enumerate(columns.nodes) if not node.control_plane]
+    capacity = levels.capacity[:, workers]
+    percent = used[:, workers] * 100.0 / np.maximum(capacity, 1)
+    over = used[:, workers] > levels.limit[:, workers]
+    hot: Mask = np.asarray(over.any(axis=0))
+    pool, names, pools = levels.pool[workers], levels.names, levels.pools
+    cpu, memory = ([round(share, 2) for share in row.tolist()] for row in percent[:_FIRST])
+    pods = held[columns.resource_index[PODS], workers].tolist()
+    return Picture(
+        cpu=spreading(percent[0]),
+        memory=spreading(percent[1]),
+        hot_nodes=int(hot.sum()),
+        loads=tuple(
+            NodeLoad(
+                columns.nodes[i].name,
+                cpu[at],
+                memory[at],
+                pods[at],
+                over_of(names, over[:, at]) if is_hot else (),
+                pools[number] if number >= 0 else "",
+                others_of(percent[:, at], capacity[:, at]),
+            )
+            for at, (i, is_hot, number) in enumerate(zip(workers, hot.tolist(), pool.tolist(), strict=True))
+        ),
+        others=spreadings(names, percent, capacity),
+        pools=hot_by_pool(pools, pool, hot),
+    )
+
+
+def spreading(percent: Floats) -> Spreading:
+    """The distribution of these nodes' utilisation."""
+    if not len(percent):
+        return Spreading(0.0, 0.0, 0.0, 0.0)
+    found = (percent.max(), percent.min(), percent.mean(), percent.std())
+    return Spreading(*(round(float(number), 2) for number in found))
+
+
+def spreadings(names: Sequence[str], percent: Floats, capacity: Ints) -> tuple[tuple[str, Spreading], ...]:
+    """The same of each resource but CPU and memory, over the nodes that have any of it."""
+    return tuple((name, spreading(percent[row, capacity[row] > 0])) for row, name in enumerate(names) if row >= _FIRST)
+
+
+def hot_by_pool(pools: Sequence[str], pool: Indexes, hot: Mask) -> tuple[tuple[str, int], ...]:
+    """How many nodes of each pool are hot."""
+    return tuple((name, int((hot & (pool == number)).sum())) for number, name in enumerate(pools))
+
+
+def over_of(names: Sequence[str], over: Mask) -> tuple[str, ...]:
+    """The resources of one node of which more is used than its threshold."""
+    return tuple(name for name, is_over in zip(names, over.tolist(), strict=True) if is_over)
+
+
+def others_of(percent: Floats, capacity: Ints) -> tuple[float | None, ...]:
+    """One node's use of each resource but CPU and memory; None where it has nothing of it."""
+    if len(percent) == _FIRST:
+        return ()
+    found = zip(percent[_FIRST:].tolist(), capacity[_FIRST:].tolist(), strict=True)
+    return tuple(round(share, 2) if room > 0 else None for share, room in found)

@@ -1,0 +1,104 @@
+"""What recovery decides about and what it answers: one workload with its failed pods, and what to do about them now.
+
+The recovery loop reads the objects anew (Kubernetes' own JSON, with `kind`), `decide.decide` answers, and the loop
+carries the answer out in the order in which `Decision` lists it. If one step is refused, the rest is left, and the
+next look decides anew: that costs nothing, because what was recorded is not counted again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from rescheduler.migration.commands import Json
+from rescheduler.migration.events import News
+from rescheduler.recovery.settings import Settings
+
+RESCHEDULED = "rescheduled"
+
+
+RESTARTED = "restarted"
+
+
+EXHAUSTED = "exhausted"
+
+
+NO_NODE_LEFT = "no_node_left"
+
+
+AT_FAULT = "at_fault"
+
+
+RECOVERED = "recovered"
+
+
+UNREADABLE = "unreadable"
+
+
+OUTCOMES = (RESCHEDULED, RESTARTED, EXHAUSTED, NO_NODE_LEFT, AT_FAULT, RECOVERED, UNREADABLE)
+"""What is counted of decisions; each is in `Decision.outcomes` once for each time that it happens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One workload with pods that fail, or with a record of pods that failed."""
+
+    holder: Json
+    """Who keeps the record: the top of the pods' owners, or a pod that nobody manages."""
+    controllers: tuple[Json, ...] = ()
+    """Who makes the pods: a Deployment's ReplicaSets, a CronJob's Jobs, else the holder; nobody for a bare pod."""
+    pods: tuple[Json, ...] = ()
+    """Every pod of these controllers; the bare pod itself."""
+    vanished: tuple[Json, ...] = ()
+    """Pods that had failed as a whole and were gone or leaving when they were to be read: StatefulSets and DaemonSets
+    delete such pods themselves, at once. What is known of them, as a pod (metadata with `ownerReferences`,
+    `spec.nodeName`, `status` with phase, reason and startTime). Each is given until it is decided about, and then no
+    more."""
+    nodes: Mapping[str, Json] = field(default_factory=lambda: MappingProxyType({}))
+    """The nodes of these pods, by name; one that does not exist any more is not in it."""
+    unready_share: float = 0.0
+    """How many of all nodes of the cluster are not ready, from 0 to 1."""
+    free_nodes: frozenset[str] = frozenset()
+    """Nodes that could take such a pod (selector, affinity, taints, ready, not cordoned), whatever failed there."""
+    free_for: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+    """The same for single pods, by UID, that can go to other nodes than the rest (a volume, an older template)."""
+    objections: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """By pod UID, why a guard leaves this pod alone: opted out, an excluded namespace."""
+    replacement: Json | None = None
+    """Whoever has the name that a bare pod's record gives to the pod that takes its place (`Entry.replacement`)."""
+    settings: Settings = field(default_factory=Settings)
+    now: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do, in this order; nothing, if it is empty."""
+
+    record: str | None = None
+    """The text of the holder's annotation `marks.FAILURES`; "" takes it off; None leaves it.
+
+    It is written under the condition that the holder has not changed (its resourceVersion).
+    """
+    news: tuple[News, ...] = ()
+    outcomes: tuple[str, ...] = ()
+    """For the metrics: one of OUTCOMES for each thing that happened."""
+    strays: tuple[Json, ...] = ()
+    """ReplicaSets that still carry the copy of a record that is gone: take their annotation `marks.FAILURES` off."""
+    creation: Json | None = None
+    """The pod that takes a bare pod's place."""
+    deletions: tuple[Json, ...] = ()
+    """Pods to delete, each under the condition that its UID and resourceVersion are as seen."""
+    undecided: frozenset[str] = frozenset()
+    """UIDs of failed pods that are decided about later: it is too early, or there are too many at once."""
+    wait: float | None = None
+    """After how many seconds to look again; None: when something changes."""
+    taken_over: str = ""
+    """The annotation of kse-rescheduler that is in the record now, and is taken off in the same write; of a Deployment
+    also, afterwards, off its ReplicaSets, to which it was copied."""
+
+
+def statuses(pod: Json) -> list[Json]:
+    """What is known of a pod's containers, init containers and sidecars first."""
+    status = pod.get("status") or {}
+    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]

@@ -1,0 +1,145 @@
+"""Re-reads the configuration's file while the controller runs, on every replica, whether it leads or not.
+
+The file is looked at every few seconds, and judged when it says something new twice in a row: what is half-written, or
+gone for a moment while somebody replaces it, is never judged. What is sound is taken over by the mandate, but for what
+needs a restart; anything else is refused with all its errors, once, and what was in force stays. Both are logged,
+counted, and told as Events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import structlog
+
+from rescheduler.config.configuration import Configuration
+from rescheduler.config.errors import ConfigError, ConfigErrors
+from rescheduler.config.live import Mandate, carried_over, changes
+from rescheduler.config.loader import ConfigFile
+from rescheduler.migration.events import News, Subject
+from rescheduler.model.time import format_instant
+
+EVERY = 2.0
+"""Seconds between two looks; kubelet itself needs up to a minute to bring a ConfigMap's change to its pods."""
+_STAYS = "what was in force stays in force"
+_log = structlog.stdlib.get_logger(__name__)
+
+
+class Reread(StrEnum):
+    """What became of a changed file."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+
+
+class Teller(Protocol):
+    """Who writes Events."""
+
+    def tell(self, news: Iterable[News]) -> Awaitable[None]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """Who hears of it; nobody, where nothing may be written."""
+
+    count: Callable[[Reread], None] = lambda _: None
+    teller: Teller | None = None
+    about: Callable[[], Awaitable[Subject]] | None = None
+    """What Events are about: an object by which people know this controller."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What the file says, or why nobody can tell."""
+
+    text: str = ""
+    unreadable: tuple[ConfigError, ...] = ()
+
+
+class Rereading:
+    """Follows one file; `text` is what it said when the mandate's configuration was read from it."""
+
+    def __init__(
+        self, file: ConfigFile, text: str, mandate: Mandate, audience: Audience, now: Callable[[], float]
+    ) -> None:
+        self._file = file
+        self._mandate = mandate
+        self._audience = audience
+        self._now = now
+        self._judged = self._last = _Said(text)
+
+    async def look(self) -> Reread | None:
+        """Look at the file once; what became of it, if it was judged."""
+        said = await asyncio.to_thread(self._said)
+        last, self._last = self._last, said
+        if said == self._judged or said != last:
+            return None  # known already, or perhaps still being written
+        self._judged = said
+        try:
+            wanted = await asyncio.to_thread(self._read, said)
+        except ConfigErrors as errors:
+            result = Reread.REFUSED
+            news = self._refused(errors.errors)
+        else:
+            result = Reread.ACCEPTED
+            news = self._accepted(wanted)
+        self._audience.count(result)
+        await self._tell(news)
+        return result
+
+    def _said(self) -> _Said:
+        try:
+            return _Said(self._file.text_again())
+        except ConfigErrors as errors:
+            return _Said(unreadable=errors.errors)
+
+    def _read(self, said: _Said) -> Configuration:
+        if said.unreadable:
+            raise ConfigErrors(said.unreadable)
+        return self._file.read(said.text)
+
+    def _accepted(self, wanted: Configuration) -> list[_Word]:
+        mandate, before = self._mandate, self._mandate.config
+        config, waiting = carried_over(mandate.started_with, wanted)
+        already = waiting == mandate.waiting
+        words: list[_Word] = []
+        if mandate.take_over(config, waiting, self._now()):
+            changed = ", ".join(changes(before, config))
+            _log.info("the configuration has changed, and is in force", file=self._file.path, changed=changed)
+            words.append(_Word("ConfigurationChanged", f"{self._file.path} was re-read, and is in force: {changed}"))
+        elif not waiting:
+            _log.info("the configuration's file has changed, but says what is in force", file=self._file.path)
+        if waiting and not already:
+            fields = ", ".join(waiting)
+            _log.warning("fields that cannot change while the controller runs wait for a restart", fields=fields)
+            note = f"cannot change while the controller runs, and waits for a restart: {fields}"
+            words.append(_Word("ConfigurationAwaitsRestart", note, warning=True))
+        return words
+
+    def _refused(self, errors: tuple[ConfigError, ...]) -> list[_Word]:
+        self._mandate.refuse(errors, self._now())
+        why = "; ".join(each.in_file for each in errors)
+        _log.error(f"the configuration is refused; {_STAYS}", file=self._file.path, errors=len(errors), why=why)
+        return [_Word("ConfigurationRefused", f"{self._file.path} is refused, {_STAYS}: {why}", warning=True)]
+
+    async def _tell(self, words: Iterable[_Word]) -> None:
+        audience = self._audience
+        if audience.teller is None or audience.about is None or not words:
+            return
+        about, occasion = await audience.about(), format_instant(self._now())
+        await audience.teller.tell(
+            [News(about, about, each.reason, "Reread", each.note, occasion, each.warning) for each in words]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """What people are told."""
+
+    reason: str
+    note: str
+    warning: bool = False

@@ -1,0 +1,203 @@
+"""All migrations as they are known now: from their watch, and from what we have just written ourselves.
+
+The loops ask it who moves what, so that no pod is moved twice and limits are kept. Our own writes are put here at once,
+because the watch tells of them a moment later, and a limit that is reckoned without them would be overrun.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any
+
+import msgspec
+
+from rescheduler.kube.migrations import Journal, JournalError, decoded
+from rescheduler.model.migration import Migration, Phase, Progress
+
+_log = logging.getLogger(__name__)
+
+Key = tuple[str, str]
+"""Namespace and name."""
+Bytes = bytes | memoryview | msgspec.Raw
+Changed = Callable[[Key, bool], None]
+"""Told which migration has changed or gone, and whether it was we who wrote it."""
+
+
+class Board:
+    """The migrations by key, by phase, by proposal, and by the pods that they are about."""
+
+    def __init__(self) -> None:
+        self._migrations: dict[Key, Migration] = {}
+        self._about: defaultdict[Key, set[Key]] = defaultdict(set)
+        self._proposals: defaultdict[str, set[Key]] = defaultdict(set)
+        self._owners: defaultdict[str, set[Key]] = defaultdict(set)
+        self._phases: defaultdict[Phase, set[Key]] = defaultdict(set)
+        self._listeners: list[Changed] = []
+
+    def listen(self, listener: Changed) -> None:
+        """Be told of migrations that change or go."""
+        self._listeners.append(listener)
+
+    def get(self, key: Key) -> Migration | None:
+        """One migration."""
+        return self._migrations.get(key)
+
+    def count(self, phase: Phase | None = None) -> int:
+        """How many migrations there are, in this phase or in any."""
+        return len(self._migrations) if phase is None else len(self._phases.get(phase, ()))
+
+    def all(self) -> Iterator[Migration]:
+        """Every migration, in no order; the board may change meanwhile."""
+        yield from list(self._migrations.values())
+
+    def active(self) -> Iterator[Migration]:
+        """Those that are not over; what is kept of those that are, however much, costs nothing here."""
+        yield from [*self._in(Phase.PENDING), *self._in(Phase.IN_PROGRESS)]
+
+    def under_way(self) -> Iterator[Migration]:
+        """Those that have begun and are not over."""
+        yield from self._in(Phase.IN_PROGRESS)
+
+    def about(self, pod: Key) -> frozenset[Key]:
+        """The migrations whose original or replacement has this namespace and name."""
+        return frozenset(self._about.get(pod, ()))
+
+    def of_owner(self, uid: str) -> frozenset[Key]:
+        """The migrations that are not over of pods that this controller or workload owns."""
+        return frozenset(self._owners.get(uid, ()))
+
+    def members(self, migration: Migration) -> tuple[Migration, ...]:
+        """The other migrations of its proposal."""
+        if migration.order.members <= 1:
+            return ()
+        mine = (migration.namespace, migration.name)
+        keys = self._proposals.get(migration.order.proposal, set())
+        return tuple(self._migrations[key] for key in sorted(keys) if key != mine)
+
+    def put(self, migration: Migration, *, ours: bool = False) -> None:
+        """Take a migration, unless a newer state of it is known; `ours` if we have just written it."""
+        key = (migration.namespace, migration.name)
+        known = self._migrations.get(key)
+        if known is not None and known.uid == migration.uid and _order(known.version) > _order(migration.version):
+            return
+        self._unlink(key)
+        self._migrations[key] = migration
+        for index, entry in self._entries(migration):
+            index[entry].add(key)
+        if known is None or known.version != migration.version:
+            self._tell(key, ours=ours)
+
+    def drop(self, key: Key) -> None:
+        """Forget a migration."""
+        self._unlink(key)
+        if self._migrations.pop(key, None) is not None:
+            self._tell(key, ours=False)
+
+    def _in(self, phase: Phase) -> list[Migration]:
+        return [self._migrations[key] for key in self._phases.get(phase, ())]
+
+    def _unlink(self, key: Key) -> None:
+        known = self._migrations.get(key)
+        if known is None:
+            return
+        for index, entry in self._entries(known):
+            index[entry].discard(key)
+            if not index[entry]:
+                del index[entry]
+
+    def _entries(self, migration: Migration) -> Iterator[tuple[defaultdict[Any, set[Key]], Hashable]]:
+        """Where a migration can be found."""
+        progress, order = migration.progress, migration.order
+        yield self._phases, progress.phase
+        yield self._about, (migration.namespace, order.pod)
+        if progress.replacement is not None and progress.replacement.name != order.pod:
+            yield self._about, (migration.namespace, progress.replacement.name)
+        if order.members > 1:
+            yield self._proposals, order.proposal
+        owners = () if progress.over else (progress.controller, progress.workload)
+        for uid in {owner.uid for owner in owners if owner is not None}:
+            yield self._owners, uid
+
+    def _tell(self, key: Key, *, ours: bool) -> None:
+        for listener in self._listeners:
+            listener(key, ours)
+
+
+class BoardSink:
+    """The way of watched PodMigrations onto the board, as `reflector.Sink` wants it."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._listed: set[Key] | None = None
+
+    def begin(self) -> None:
+        """A whole new state follows."""
+        self._listed = set()
+
+    def put(self, raw: Bytes) -> str:
+        """A migration is there, or has changed; one that makes no sense is told of and left out."""
+        body = msgspec.json.decode(raw)
+        metadata = body["metadata"]
+        key = (str(metadata["namespace"]), str(metadata["name"]))
+        if self._listed is not None:
+            self._listed.add(key)
+        try:
+            self._board.put(decoded(body))
+        except JournalError as error:
+            _log.warning("%s; it is left alone", error)
+            self._board.drop(key)
+        return str(metadata.get("resourceVersion", ""))
+
+    def drop(self, raw: Bytes) -> str:
+        """A migration is gone."""
+        metadata = msgspec.json.decode(raw)["metadata"]
+        self._board.drop((metadata["namespace"], metadata["name"]))
+        return str(metadata.get("resourceVersion", ""))
+
+    def complete(self) -> None:
+        """The new state is whole: what it does not have is gone."""
+        if self._listed is not None:
+            for each in self._board.all():
+                if (each.namespace, each.name) not in self._listed:
+                    self._board.drop((each.namespace, each.name))
+            self._listed = None
+
+
+def _order(version: str) -> int:
+    """Versions of one object are numbers that grow, as Kubernetes promises since v1.35 and always kept."""
+    return int(version) if version.isdecimal() else 0
+
+
+Tell = Callable[[Migration, Migration], None]
+"""Told a migration as it was and as it is."""
+
+
+class Logbook:
+    """A journal that tells."""
+
+    def __init__(self, journal: Journal, board: Board, tell: Tell) -> None:
+        self._journal = journal
+        self._board = board
+        self._tell = tell
+
+    async def add(self, migration: Migration) -> Migration:
+        """Store a new migration."""
+        added = await self._journal.add(migration)
+        self._board.put(added)  # whoever carries migrations out hears of it here
+        return added
+
+    async def read(self, namespace: str, name: str) -> Migration | None:
+        """A migration as it is now."""
+        found = await self._journal.read(namespace, name)
+        if found is None:
+            self._board.drop((namespace, name))
+        return found
+
+    async def store(self, migration: Migration, progress: Progress) -> Migration:
+        """Record progress, then tell of it."""
+        stored = await self._journal.store(migration, progress)
+        self._board.put(stored, ours=True)
+        self._tell(migration, stored)
+        return stored

@@ -1,0 +1,91 @@
+"""Which versions of pods have been seen by a look: what the watch tells of them afterwards is no news.
+
+Every write of ours comes back as a watch event a moment later. Without this, each would have its migration looked at
+once more, for nothing. The migrator looks through it, the carrier asks it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from rescheduler.decode.cache import Cache, Changed
+from rescheduler.migration.observation import Observation, Part, Steered
+from rescheduler.model.migration import Migration, Phase
+from rescheduler.runtime.migration_cache import Board, Key
+
+_MOST = 10_000  # pods; of one that is forgotten too early an event is looked at in vain
+
+
+class Observer(Protocol):
+    """Who looks at the cluster."""
+
+    async def look(self, migration: Migration, parts: frozenset[Part]) -> Observation: ...
+
+
+class Sightings:
+    """An observer that remembers, and the changes that it has not seen."""
+
+    def __init__(self, observer: Observer, cache: Cache) -> None:
+        self._observer = observer
+        self._cache = cache
+        self._seen: OrderedDict[Key, int] = OrderedDict()
+
+    async def look(self, migration: Migration, parts: frozenset[Part]) -> Observation:
+        """Look, and remember which versions were there."""
+        seen = await self._observer.look(migration, parts)
+        for pod in (seen.pod, *seen.marked):
+            if pod is not None:
+                metadata = pod["metadata"]
+                self._note((metadata["namespace"], metadata["name"]), metadata["resourceVersion"])
+        return seen
+
+    def is_old(self, pod: Key, version: str) -> bool:
+        """Whether a look has seen the pod as it is in this version, or later."""
+        return version.isdecimal() and int(version) <= self._seen.get(pod, -1)
+
+    def listen(self, listener: Changed) -> None:
+        """Be told of all changes, as the cache tells them."""
+        self._cache.listen(listener)
+
+    def row(self, kind: str, key: Any) -> Any:
+        """What the cache knows of one object."""
+        return self._cache.row(kind, key)
+
+    def _note(self, pod: Key, version: str) -> None:
+        if version.isdecimal():
+            self._seen[pod] = max(int(version), self._seen.pop(pod, -1))
+            if len(self._seen) > _MOST:
+                self._seen.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """An observer that adds what the runtime knows."""
+
+    observer: Observer
+    board: Board
+    steered: Callable[[str], Steered]
+    """How it is done in a namespace: the API server does not ask about all of them."""
+
+    async def look(self, migration: Migration, parts: frozenset[Part]) -> Observation:
+        """Look, and add what is known as of after it."""
+        seen = await self.observer.look(migration, parts)
+        return replace(seen, steered=self.steered(migration.namespace), rivals=self._rivals(migration))
+
+    def _rivals(self, migration: Migration) -> tuple[Migration, ...]:
+        controller = migration.progress.controller
+        if controller is None:
+            return ()
+        mine = (migration.namespace, migration.name)
+        found = (self.board.get(key) for key in sorted(self.board.of_owner(controller.uid)) if key != mine)
+        return tuple(
+            each
+            for each in found
+            if each is not None
+            and each.progress.phase is Phase.IN_PROGRESS
+            and each.progress.controller is not None
+            and each.progress.controller.uid == controller.uid
+        )

@@ -1,0 +1,227 @@
+"""May a pending migration begin now, by which method and to which node? Asked by the migrator just before it begins.
+
+A plan is seconds old by then, or a person has ordered the move: so the pod, its workload and its node are judged on the
+newest state, by the same rules as a plan. What may pass (a spent budget, a rollout, a full node, a limit) makes it
+wait, for as long as its time-out says; what will not pass ends it, with the reason. People come first: without their
+approval, where it is needed, or while they have paused rescheduling, nothing is judged at all (`consent`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from rescheduler.migration.commands import Json
+from rescheduler.migration.observation import Scene, controller_of, has_ended, is_leaving
+from rescheduler.migration.steps.common import rollout
+from rescheduler.model.migration import Migration, Phase, Progress, Reference
+from rescheduler.model.plan import Method
+from rescheduler.model.policy import Policy
+from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.cycle import as_settled
+from rescheduler.planning.revalidate import Ruling, Rulings, Wanted
+from rescheduler.runtime.executor import Admitted
+from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.starting.holds import Consent, Withheld
+from rescheduler.runtime.starting.limits import Slots
+
+MANUAL = "Manual"
+_SOON = 1.0
+_LATER = 5.0
+_FRESH = 1.0  # seconds that a judgement's picture of the cluster may be old
+_SHARE = 5.0  # … and it may be older where drawing it takes long: at most a fifth of the time goes into that
+
+Copied = Callable[[], Callable[[], ClusterSnapshot]]
+"""Copies what is known of the cluster; the snapshot can then be made of it in a thread."""
+
+
+class Judge:
+    """Keeps a picture of the cluster to rule on, drawn anew when it is too old."""
+
+    def __init__(self, copied: Copied, board: Board, policy: Callable[[], Policy]) -> None:
+        self._copied = copied
+        self._board = board
+        self._policy = policy
+        self._rulings: Rulings | None = None
+        self._by: Policy | None = None
+        """What the picture was drawn for."""
+        self._drawn = 0.0
+        self._took = 0.0
+        self._drawing = asyncio.Lock()
+
+    async def rule(self, wanted: Wanted) -> Ruling:
+        """Judge one order."""
+        async with self._drawing:
+            clock = asyncio.get_running_loop().time
+            policy, fresh = self._policy(), max(_FRESH, _SHARE * self._took)
+            if self._rulings is None or policy != self._by or clock() - self._drawn > fresh:
+                started = clock()
+                # What is measured, and the columns, take long in a large cluster: not in the event loop.
+                drawn = self._draw(policy)
+                self._rulings, self._by = await asyncio.to_thread(drawn), policy
+                ruling = await asyncio.to_thread(self._rulings.rule, wanted)
+                self._drawn, self._took = clock(), clock() - started
+                return ruling
+            return await asyncio.to_thread(self._rulings.rule, wanted)
+
+    def _draw(self, policy: Policy) -> Callable[[], Rulings]:
+        """Draws the picture of now, in a thread."""
+        copy, under_way = self._copied(), list(self._board.under_way())
+        return lambda: Rulings(as_settled(copy(), under_way, 0.0), policy)
+
+
+class Gatekeeper:
+    """Admits pending migrations, one decision at a time."""
+
+    def __init__(
+        self, board: Board, judge: Judge, slots: Slots, timeout: Callable[[], float], consent: Consent | None = None
+    ) -> None:
+        self._board = board
+        self._judge = judge
+        self._slots = slots
+        self._timeout = timeout
+        self._consent = consent or Consent(board)
+        self.open = True
+        """Whether new migrations begin at all; not while the process is ending."""
+
+    async def admit(self, scene: Scene) -> Admitted:
+        """The answer for one pending migration."""
+        migration, pod = scene.migration, scene.seen.pod
+        if not self.open:
+            return Admitted(None, "the controller is ending; the next one goes on", _LATER)
+        if pod is None:
+            return Admitted(None, "the pod is gone", never=True)
+        if scene.original is None:
+            return Admitted(None, "another pod has its name by now", never=True)
+        if is_leaving(pod):
+            return Admitted(None, "the pod is being deleted", never=True)
+        progress = _told(scene, pod)
+        if withheld := self._consent.withheld(migration, scene.now):
+            return self._withheld(scene, progress, withheld)
+        if rival := self._rival(migration):
+            return self._later(scene, progress, f"migration {rival} is moving the pod")
+        if objection := self._slots.objection(migration, progress):
+            return self._queued(scene, progress, objection)
+        removed = migration.order.method is Method.REMOVE
+        if removed and not has_ended(pod):
+            return Admitted(None, "it has not ended: only pods that have are removed", never=True)
+        if not removed and scene.seen.controller is not None and (changing := rollout(scene)):
+            return self._later(scene, progress, changing)
+        wanted = _wanted(migration)
+        if wanted.target and scene.seen.target is None:
+            return Admitted(None, f"there is no node {wanted.target}", never=True)
+        return self._ruled(scene, progress, await self._judge.rule(wanted))
+
+    def _ruled(self, scene: Scene, progress: Progress, ruling: Ruling) -> Admitted:
+        migration = scene.migration
+        if ruling.method is None:
+            if ruling.passing:
+                return self._later(scene, progress, ruling.reason)
+            return Admitted(None, ruling.reason, never=True)
+        if not self.open:
+            return Admitted(None, "the controller is ending; the next one goes on", _LATER)
+        if withheld := self._consent.withheld(migration, scene.now):  # somebody has paused while it was judged
+            return self._withheld(scene, progress, withheld)
+        progress = replace(progress, method=ruling.method, target=ruling.target)
+        if rival := self._rival(migration):  # two orders of the same move get the same ruling, and only one begins
+            return self._later(scene, progress, f"migration {rival} is moving the pod")
+        if objection := self._slots.objection(migration, progress):  # now that the target is known, and time has passed
+            return self._queued(scene, progress, objection)
+        self._slots.grant(migration, progress)
+        self._consent.begins(migration)
+        return Admitted(progress)
+
+    def _withheld(self, scene: Scene, progress: Progress, withheld: Withheld) -> Admitted:
+        """People keep it from beginning; one that has nowhere to go any more does not wait for them."""
+        known = _known(scene, progress)
+        target = scene.migration.order.target
+        if not withheld.never and target and scene.seen.target is None:
+            return Admitted(None, f"there is no node {target} any more", never=True, known=known)
+        return Admitted(None, withheld.reason, _LATER, withheld.never, known)
+
+    def _rival(self, migration: Migration) -> str:
+        """Another migration that has begun to move the same pod, or is about to."""
+        for key in sorted(self._board.about((migration.namespace, migration.order.pod))):
+            other = self._board.get(key)
+            if other is None or other.name == migration.name:
+                continue
+            if other.progress.phase is Phase.IN_PROGRESS or self._slots.has_granted(key):
+                return other.name
+        return ""
+
+    def still_waits(self, migration: Migration, now: float) -> bool:
+        """Whether a pending migration would only be told again what it has been told, or is the next leader's."""
+        if not self.open:
+            return migration.progress.phase is Phase.PENDING
+        if self._consent.keeps(migration):
+            return self._consent.has_told(migration, now)
+        grows_stale = migration.order.strategy != MANUAL
+        return self._slots.still_waits(migration) and not (grows_stale and self._is_late(migration, now))
+
+    @contextmanager
+    def considering(self, migration: Migration) -> Iterator[None]:
+        """Hold a slot while it is looked at, so that of many who wait for the same one only one is looked at."""
+        if migration.progress.phase is not Phase.PENDING or self._consent.keeps(migration):
+            yield
+            return
+        self._slots.hold(migration, replace(migration.progress, target=migration.order.target))
+        try:
+            yield
+        finally:
+            known = self._board.get((migration.namespace, migration.name))
+            if known is None or known.progress.phase is Phase.PENDING:
+                self._slots.release((migration.namespace, migration.name))
+
+    def _queued(self, scene: Scene, progress: Progress, reason: str) -> Admitted:
+        """It waits in line: a plan grows stale meanwhile, an order of a person does not."""
+        if scene.migration.order.strategy == MANUAL:
+            return Admitted(None, reason, _SOON, known=_known(scene, progress))
+        return self._later(scene, progress, reason, _SOON)
+
+    def _later(self, scene: Scene, progress: Progress, reason: str, wait: float = _LATER) -> Admitted:
+        if self._is_late(scene.migration, scene.now):
+            return Admitted(None, f"it could not begin in time: {reason}", never=True)
+        return Admitted(None, reason, wait, known=_known(scene, progress))
+
+    def _is_late(self, migration: Migration, now: float) -> bool:
+        timeout = migration.order.timeout or self._timeout()
+        began_to_wait = (migration.created or now, migration.progress.retry_at or 0.0, self._consent.since(migration))
+        return now - max(began_to_wait) > timeout
+
+
+def _wanted(migration: Migration) -> Wanted:
+    order, progress = migration.order, migration.progress
+    return Wanted(
+        migration.namespace,
+        order.pod,
+        progress.uid or order.uid,
+        order.target,
+        order.method,
+        progress.tried,
+        by_hand=order.strategy == MANUAL,
+    )
+
+
+def _told(scene: Scene, pod: Json) -> Progress:
+    """What the pod itself tells: which one it is, where it is and whose."""
+    controller = controller_of(pod)
+    workload = scene.seen.deployment or scene.seen.controller
+    return replace(
+        scene.migration.progress,
+        uid=pod["metadata"]["uid"],
+        source=pod["spec"].get("nodeName", ""),
+        target=scene.migration.order.target,
+        controller=Reference(controller["kind"], controller["name"], controller["uid"]) if controller else None,
+        workload=_reference(workload) if workload is not None else None,
+    )
+
+
+def _known(scene: Scene, progress: Progress) -> Progress:
+    """What is told of one that waits: not which pod it is, because only when it begins that is settled."""
+    return replace(scene.migration.progress, source=progress.source, target=progress.target, workload=progress.workload)
+
+
+def _reference(body: Json) -> Reference:
+    return Reference(body["kind"], body["metadata"]["name"], body["metadata"]["uid"])

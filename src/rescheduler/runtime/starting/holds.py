@@ -1,0 +1,155 @@
+"""Do people let a pending migration begin? Approval, where it is needed, the pause of all, and the time windows.
+
+The gatekeeper asks it before everything else, and again whenever it wonders whether one that waits would only be told
+what it has been told. While people keep a migration waiting, it takes no slot, and the time within which it must begin
+does not run. What nobody has approved of does not wait for a window for longer than that time: it is given up, and
+planned anew when the window opens. Moves of which one has begun are not torn apart: the others may follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+from typing import Protocol
+
+from rescheduler.kube.pause_state import Pause
+from rescheduler.migration.lifecycle import hopeless, wanting
+from rescheduler.model.migration import PLANNED_ANEW, Migration, Phase
+from rescheduler.runtime.migration_cache import Board, Key
+from rescheduler.runtime.starting.windows import Held
+
+APPROVAL_TIMEOUT = 3600.0
+_PATIENCE = 600.0
+_LOOKED_AT = 30.0  # seconds after which one that waits is looked at again: its pod may be another by now
+_MOST = 10_000
+
+
+class PauseKnown(Protocol):
+    """Who knows whether rescheduling is paused."""
+
+    @property
+    def resumed(self) -> float: ...
+    def paused(self) -> Pause | None: ...
+
+
+class HoursKnown(Protocol):
+    """Who knows when moves may begin."""
+
+    def held(self, migration: Migration) -> Held | None: ...
+    def let_begin(self, migration: Migration) -> None: ...
+
+
+class _AtAnyTime:
+    def held(self, migration: Migration) -> Held | None:
+        return None
+
+    def let_begin(self, migration: Migration) -> None:
+        return None
+
+
+class _NeverPaused:
+    resumed = 0.0
+
+    def paused(self) -> Pause | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """Why a migration may not begin: not yet, or never."""
+
+    reason: str
+    never: bool = False
+
+
+@dataclass
+class Consent:
+    """What people have said, as far as it concerns the beginning of migrations."""
+
+    board: Board
+    timeout: Callable[[], float] = lambda: APPROVAL_TIMEOUT
+    """Seconds after which a move that nobody approves of is given up."""
+    pauses: PauseKnown = field(default_factory=_NeverPaused)
+    hours: HoursKnown = field(default_factory=_AtAnyTime)
+    patience: Callable[[], float] = lambda: _PATIENCE
+    """Seconds within which a move has to begin."""
+    _given: dict[Key, float] = field(default_factory=dict)
+    """When each was first seen to be approved; a new leader has the patience of one who has just heard of it."""
+    _looked: dict[Key, float] = field(default_factory=dict)
+    _held: dict[Key, float] = field(default_factory=dict)
+    """When each was last told that its hour has not come."""
+
+    def withheld(self, migration: Migration, now: float) -> Withheld | None:
+        """Why people keep it from beginning; None when they do not."""
+        key, members = (migration.namespace, migration.name), self.board.members(migration)
+        if reason := hopeless(migration, members, now, self.timeout()):
+            return Withheld(reason, never=True)
+        _remember(self._looked, key, now)
+        if reason := wanting(migration, members):
+            self._given.pop(key, None)
+            return Withheld(reason)
+        if migration.order.needs_approval and key not in self._given:
+            _remember(self._given, key, now)
+        if _has_begun(members):
+            return None
+        if (pause := self.pauses.paused()) is not None:
+            return Withheld(_told(pause))
+        if (held := self.hours.held(migration)) is None:
+            return None
+        _remember(self._held, key, now)
+        if held.until == inf:
+            return Withheld(f"{held.reason}; it is given up", never=True)
+        patience = migration.order.timeout or self.patience()
+        if held.until - now > patience and not migration.order.needs_approval:
+            return Withheld(f"{held.reason}; {PLANNED_ANEW}", never=True)
+        return Withheld(held.reason)
+
+    def begins(self, migration: Migration) -> None:
+        """Take note that it was let begin."""
+        self.hours.let_begin(migration)
+
+    def keeps(self, migration: Migration) -> bool:
+        """Whether people keep it waiting now, be it told or not."""
+        if migration.progress.phase is not Phase.PENDING:
+            return False
+        members = self.board.members(migration)
+        if wanting(migration, members):
+            return True
+        if _has_begun(members):
+            return False
+        return self.pauses.paused() is not None or self.hours.held(migration) is not None
+
+    def has_told(self, migration: Migration, now: float) -> bool:
+        """Whether one that is kept waiting would only be told again what it was told a short while ago."""
+        members, said = self.board.members(migration), migration.progress.message
+        if hopeless(migration, members, now, self.timeout()):
+            return False
+        expected = wanting(migration, members)
+        if not expected and (pause := self.pauses.paused()) is not None:
+            expected = _told(pause)
+        elif not expected and (held := self.hours.held(migration)) is not None:
+            expected = held.reason
+        looked = self._looked.get((migration.namespace, migration.name), 0.0)
+        return said == expected and 0.0 <= now - looked < _LOOKED_AT
+
+    def since(self, migration: Migration) -> float:
+        """From when on it can have begun, as far as people go: before that, no time is counted against it."""
+        key = (migration.namespace, migration.name)
+        return max(self._given.get(key, 0.0), self._held.get(key, 0.0), self.pauses.resumed)
+
+
+def _told(pause: Pause) -> str:
+    return f"{pause}; `rescheduler resume` goes on"
+
+
+def _has_begun(members: tuple[Migration, ...]) -> bool:
+    """Whether a move that belongs to it is under way, and waits for it."""
+    return any(each.progress.phase is Phase.IN_PROGRESS for each in members)
+
+
+def _remember(times: dict[Key, float], key: Key, now: float) -> None:
+    times.pop(key, None)
+    times[key] = now
+    if len(times) > _MOST:
+        del times[next(iter(times))]

@@ -1,0 +1,254 @@
+"""Takes the trace of finished moves off pods, before an uninstall: `cleanup` calls it with a listed cluster.
+
+While the product is there the trace tells people and cool-downs how a pod came to be where it is; without it, it means
+nothing to anybody. Pods that carry marks of a running move are for `sweeping` first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from rescheduler.decode.cache import Cache
+from rescheduler.decode.kinds import RESOURCES, WORKLOADS, Resource
+from rescheduler.decode.split import split
+from rescheduler.kube.client import ApiClient, Page
+from rescheduler.kube.errors import ApiError
+from rescheduler.kube.lister import list_everything
+from rescheduler.kube.migrations import Journal, StaleError
+from rescheduler.kube.objects import Lookup
+from rescheduler.kube.observer import Observer
+from rescheduler.kube.writer import Writer
+from rescheduler.migration import rollback
+from rescheduler.migration.commands import Command, Json, delete, patch
+from rescheduler.migration.lifecycle import Lifecycle, Manner
+from rescheduler.migration.observation import Scene, labels_of, notes_of
+from rescheduler.model import labels
+from rescheduler.model import labels as marks
+from rescheduler.model.migration import Migration, Phase
+from rescheduler.runtime.executor import Admitted, Migrator
+from rescheduler.runtime.informers import CRON_JOBS
+from rescheduler.runtime.maintenance import Cordons
+from rescheduler.runtime.orphans import WATCHED, Marked, Sweeper
+
+_LABELS = (marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATED_FROM, marks.MIGRATION_REASON)
+_NOTES = (marks.MIGRATION_TIME, marks.ORIGINAL_POD, marks.ORIGINAL_POD_NAME)
+
+
+def traced(cache: Cache) -> Iterator[Marked]:
+    """Every pod that carries a trace, and no mark of a running move."""
+    for row in cache.rows("Pod"):
+        has_trace = any(key in row.labels for key in _LABELS) or any(key in row.annotations for key in _NOTES)
+        if has_trace and not rollback.names_on_pod(row.labels, row.annotations):
+            yield Marked("Pod", row.namespace, row.name)
+
+
+async def wipe(cache: Cache, observer: Observer, writer: Writer, tell: Callable[[Command], None]) -> None:
+    """Take every trace off; what is refused, the next look finds again."""
+    for each in list(traced(cache)):
+        body = await observer.find(each.kind, each.namespace, each.name)
+        if body is None or rollback.names_on(body) or not (changes := _without_trace(body)):
+            continue
+        command = patch(body, {"metadata": changes}, "take the trace of its move off")
+        if await writer.carry_out(command) is None:
+            tell(command)
+
+
+def _without_trace(pod: Json) -> Json:
+    labels = {key: None for key in _LABELS if key in labels_of(pod)}
+    notes = {key: None for key in _NOTES if key in notes_of(pod)}
+    return ({"labels": labels} if labels else {}) | ({"annotations": notes} if notes else {})
+
+
+# Deployments first: their controller copies what it finds on them to their ReplicaSets.
+KINDS = ("Deployment", *sorted(WORKLOADS - {"Deployment"}), "Pod")
+
+
+def recorded(cache: Cache) -> Iterator[Marked]:
+    """Everything that carries a record."""
+    for kind in KINDS:
+        for row in cache.rows(kind):
+            if row.annotations and labels.FAILURES in row.annotations:
+                yield Marked(kind, row.namespace, row.name)
+
+
+async def erase(cache: Cache, observer: Observer, writer: Writer, tell: Callable[[Command], None]) -> None:
+    """Take every record off; what is refused, the next look finds again."""
+    for each in list(recorded(cache)):
+        body = await observer.find(each.kind, each.namespace, each.name)
+        if body is None or labels.FAILURES not in notes_of(body):
+            continue
+        command = patch(body, {"metadata": {"annotations": {labels.FAILURES: None}}}, "forget where its pods failed")
+        if await writer.carry_out(command) is None:
+            tell(command)
+
+
+_REASON = "undone by rescheduler cleanup"
+_PATIENCE = 120.0  # seconds for one migration to be rolled back: a copy that ends has its grace period
+_ROUNDS = 5  # each lists the cluster anew: controllers may copy notes late
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What was undone, and what could not be."""
+
+    migrations: int = 0
+    things: int = 0
+    left: tuple[str, ...] = ()
+
+
+class Cleanup:
+    """One cleanup; `tell` hears of each thing that is undone, in the words of a line for people."""
+
+    def __init__(self, client: ApiClient, manner: Manner, tell: Tell) -> None:
+        self._client = client
+        self._tell = tell
+        self._journal, self._observer, self._writer = Journal(client), Observer(client), Writer(client)
+        self._lifecycle = Lifecycle(manner)
+        self._migrator = Migrator(self._journal, self._observer, self._writer, lambda: self._lifecycle, _never)
+        self._ended: dict[tuple[str, str], Phase] = {}
+        self._things = 0
+
+    async def run(self) -> Undone:
+        """Undo everything."""
+        migrations, left = await self._migrations()
+        for migration in migrations:
+            if not await self._is_over(migration):
+                left.append(f"migration {migration.full_name} is still being rolled back")
+        left += await self._sweep()
+        removed = 0 if left else await self._forget()
+        return Undone(removed, self._things, tuple(left))
+
+    async def preview(self) -> list[str]:
+        """What `run` would do, as far as that can be told beforehand."""
+        migrations, _ = await self._migrations()
+        lines = [f"roll back migration {each.full_name}" for each in migrations if not each.progress.over]
+        cache = await self._listed()
+        todo, _ = await self._sweeper(cache).preview(self._fate)
+        lines += [str(command) for command in todo]
+        lines += [f"patch Node {row.name}: take our cordon down" for row in cache.rows("Node") if row.cordoned]
+        lines += [f"patch {_title(each)}: forget where its pods failed" for each in recorded(cache)]
+        lines += [f"patch {_title(each)}: take the trace of its move off" for each in traced(cache)]
+        bodies = await self._bodies()
+        return lines + [f"delete PodMigration {_full_name(body)}: nothing is left of it" for body in bodies]
+
+    async def _migrations(self) -> tuple[list[Migration], list[str]]:
+        """All of them, and what is to be said of those that make no sense; none where the kind is not installed."""
+        try:
+            migrations, complaints = await self._journal.all()
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return [], []
+        for complaint in complaints:
+            self._tell(f"{complaint}; whatever is marked with its name is undone")
+        return migrations, []
+
+    async def _is_over(self, migration: Migration) -> bool:
+        """Have a migration rolled back; False if it takes too long."""
+        key = (migration.namespace, migration.name)
+        found: Migration | None = migration
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                while found is not None and not found.progress.over:
+                    await self._cancel(found)
+                    wait = await self._migrator.work_on(key, time.time, lambda _: ())
+                    found = await self._journal.read(*key)
+                    if found is not None and not found.progress.over:
+                        await asyncio.sleep(wait or 0.0)
+        except TimeoutError:
+            return False
+        if found is not None:
+            self._ended[key] = found.progress.phase
+            if not migration.progress.over:
+                how = "finished" if found.progress.phase is Phase.COMPLETED else "rolled back"
+                self._tell(f"{how} migration {migration.full_name}")
+        return True
+
+    async def _cancel(self, migration: Migration) -> None:
+        scene = Scene(migration, await self._observer.look(migration), time.time())
+        progress = self._lifecycle.cancel(scene, _REASON).progress
+        if progress != migration.progress:
+            try:
+                await self._journal.store(migration, progress)
+            except StaleError:
+                return  # somebody has written to it: it is read anew
+
+    async def _sweep(self) -> list[str]:
+        """Put everything right, until a new look at the cluster finds nothing; what it finds to the last otherwise."""
+        left: list[str] = []
+        for _ in range(_ROUNDS):
+            cache = await self._listed()
+            sweeper = self._sweeper(cache)
+            todo, stuck = await sweeper.preview(self._fate)
+            left = [*map(str, todo), *stuck, *(f"Node {r.name} is cordoned" for r in cache.rows("Node") if r.cordoned)]
+            left += [f"{_title(each)} has a record of failures" for each in recorded(cache)]
+            left += [f"{_title(each)} has the trace of a move" for each in traced(cache)]
+            if not left:
+                break
+            await sweeper.sweep(self._fate)
+            await erase(cache, self._observer, self._writer, self._told)
+            await wipe(cache, self._observer, self._writer, self._told)
+            await Cordons(cache, self._observer, self._writer, cordoned=lambda labels: False, tell=self._told).release()
+        return left
+
+    async def _forget(self) -> int:
+        """Delete all migrations, also those that make no sense."""
+        bodies = await self._bodies()
+        for body in bodies:
+            await self._writer.carry_out(delete(body, "nothing is left of it"))
+        return len(bodies)
+
+    async def _bodies(self) -> list[Json]:
+        try:
+            return await Lookup(self._client).every("PodMigration")
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return []
+
+    async def _listed(self) -> Cache:
+        """The cluster as it is now."""
+        cache = Cache("the cluster")
+        kinds = [resource for resource in (*RESOURCES, CRON_JOBS) if resource.kind in (*WATCHED, *KINDS)]
+        sinks = {resource.kind: cache.sink(resource.kind) for resource in kinds}
+
+        def take(resource: Resource, page: Page) -> None:
+            if page.first:
+                sinks[resource.kind].begin()
+            for part in split(io.BytesIO(page.body)):
+                if isinstance(part, memoryview):
+                    sinks[resource.kind].put(part)
+
+        await list_everything(self._client, take, kinds)
+        for sink in sinks.values():
+            sink.complete()
+        return cache
+
+    def _sweeper(self, cache: Cache) -> Sweeper:
+        return Sweeper(cache, self._observer, self._writer, self._told)
+
+    def _told(self, command: Command) -> None:
+        self._things += 1
+        self._tell(str(command))
+
+    async def _fate(self, marked: Marked, name: str) -> Phase | None:
+        """Every migration is dead."""
+        return self._ended.get((marked.namespace, name), Phase.FAILED)
+
+
+def _title(marked: Marked) -> str:
+    return f"{marked.kind} {marked.namespace}/{marked.name}"
+
+
+def _full_name(body: Json) -> str:
+    return f"{body['metadata']['namespace']}/{body['metadata']['name']}"
+
+
+async def _never(_: Scene) -> Admitted:
+    """Nothing is begun any more."""
+    return Admitted(None, _REASON, never=True)

@@ -1,0 +1,327 @@
+"""What a pending pod lacks on each node, and which pods there could make up for it by leaving.
+
+`planning.room` asks for sets of pods of a given number. Whether the pods of a set have somewhere to go is its business;
+here it is only reckoned whether their leaving would be enough. Resources are weighed for all nodes at once; where other
+rules (host ports, anti-affinity, volumes) keep the pod away, the node is cleared in the what-if to see who breaks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rescheduler.model.plan import Method
+from rescheduler.planning.columns import Floats, Ints, Mask
+from rescheduler.planning.view import View
+
+# How many nodes with other obstacles than room are looked at for one pending pod: each of their pods takes a look.
+_OBSTRUCTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Clearing:
+    """A node, who must leave it in any case, who else could, and what must come free."""
+
+    node: int
+    must: tuple[int, ...]
+    others: tuple[int, ...]
+    need: tuple[tuple[Ints, int], ...]
+    """For each resource that lacks: what every pod holds of it, and how much must come free."""
+
+    def sets(self, number: int) -> Iterator[tuple[int, ...] | None]:
+        """The sets of so many pods whose leaving would be enough, and None for each that would not be."""
+        choice = number - len(self.must)
+        if choice < 0:
+            return
+        others = list(self.others) if choice else []
+        lacks: list[tuple[dict[int, int], int]] = []
+        for held, amount in self.need:
+            of_pods = dict(zip(others, held[others].tolist(), strict=True))
+            lacking = amount - int(held[list(self.must)].sum())
+            most = max(of_pods.values(), default=0)
+            # Whoever is so small that the largest could not make up for it helps nobody.
+            others = [pod for pod in others if of_pods[pod] + (choice - 1) * most >= lacking]
+            lacks.append((of_pods, lacking))
+        for pods in combinations(others, choice):
+            enough = all(sum([of_pods[pod] for pod in pods]) >= lacking for of_pods, lacking in lacks)
+            yield (*self.must, *pods) if enough else None
+
+
+class Clearings:
+    """Looks at nodes on behalf of pending pods, in the what-if as it is now."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._columns = view.columns
+        self._priority: Ints = np.fromiter((pod.priority for pod in view.pods), np.int64, len(view.pods))
+        standing = np.fromiter((bool(pod.node) for pod in view.pods), np.bool_, len(view.pods))
+        self._standing: Mask = standing & view.residents.placed
+        self._held: dict[int, Ints] = {}
+        self.taken: set[int] = set()
+        """Pods that have been moved out of the way already."""
+
+    def singles(self, pending: int) -> Iterator[tuple[int, int]]:
+        """Node and pod wherever the leaving of one pod is enough: the lower rank first, then the smaller."""
+        pods = self._movable(pending, self._lacks_only_room(pending))
+        at = self._view.at[pods]
+        for resource, amount in self._view.feasibility.fit.asked(pending):
+            lacking = amount - self._view.whatif.free[resource]
+            enough = self._held_of(resource)[pods] >= lacking[at]
+            pods, at = pods[enough], at[enough]
+        order = np.lexsort((pods, self.sizes[pods], self._ranks[pods]))
+        yield from zip(at[order].tolist(), pods[order].tolist(), strict=True)
+
+    def several(self, pending: int, number: int) -> Iterator[Clearing]:
+        """The nodes that lack only room and where so many pods could be enough; those that lack least first."""
+        nodes = self._lacks_only_room(pending)
+        pods = self._movable(pending, nodes)
+        at = self._view.at[pods]
+        lacks = np.zeros(len(nodes))
+        for resource, amount in self._view.feasibility.fit.asked(pending):
+            lacking = amount - self._view.whatif.free[resource]
+            largest = np.zeros(len(nodes), np.int64)
+            np.maximum.at(largest, at, self._held_of(resource)[pods])
+            nodes = nodes & (number * largest >= lacking)
+            lacks = np.maximum(lacks, lacking / np.maximum(self._columns.allocatable[resource], 1))
+        found = np.flatnonzero(nodes)
+        by_node = np.argsort(at, kind="stable")
+        first, last = (np.searchsorted(at[by_node], found, side) for side in ("left", "right"))
+        for number_of_node in np.argsort(lacks[found], kind="stable").tolist():
+            here = pods[by_node[first[number_of_node] : last[number_of_node]]]
+            node = int(found[number_of_node])
+            yield Clearing(node, (), tuple(here.tolist()), self._need(pending, node))
+
+    def obstructed(self, pending: int) -> list[Clearing]:
+        """Nodes that would have the room, or might, but for other rules that pods there break by being there."""
+        view, feasibility = self._view, self._view.feasibility
+        roomy = feasibility.fit.fits(pending, self._columns.allocatable) & feasibility.reach(pending) & view.open
+        nodes = np.flatnonzero(roomy & ~self._lacks_only_room(pending))
+        fewest_first = nodes[np.argsort(view.residents.counts[nodes], kind="stable")]
+        found = (self._cleared(pending, node) for node in fewest_first[:_OBSTRUCTED].tolist())
+        return [clearing for clearing in found if clearing is not None]
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """[P]: what each pod takes of its node, of what it takes most of; CPU or memory, which every node has."""
+        at = self._columns.pod_at
+        whole = np.maximum(self._columns.allocatable[:2, at], 1)
+        found: Floats = np.maximum(self._held_of(0) / whole[0], self._held_of(1) / whole[1])
+        return found
+
+    @cached_property
+    def _ranks(self) -> Ints:
+        """[P]: by priority, then by eviction cost."""
+        return np.fromiter((pod.rank for pod in self._view.pods), np.int64, len(self._view.pods))
+
+    def _cleared(self, pending: int, node: int) -> Clearing | None:
+        """Let all leave who may, then let them back one by one to see who keeps the pending pod away."""
+        view, whatif = self._view, self._view.whatif
+        only = np.zeros(len(view.nodes), np.bool_)
+        only[node] = True
+        pods = self._movable(pending, only).tolist()
+        for pod in pods:
+            whatif.remove(pod, node)
+        must: list[int] = []
+        fits = bool(view.feasibility.mask(pending)[node])
+        for pod in pods:
+            whatif.place(pod, node)
+            if fits and not view.feasibility.mask(pending, self._columns.allocatable)[node]:
+                must.append(pod)
+            whatif.remove(pod, node)
+        for pod in pods:
+            whatif.place(pod, node)
+        others = tuple(pod for pod in pods if pod not in must)
+        return Clearing(node, tuple(must), others, self._need(pending, node)) if fits else None
+
+    def _need(self, pending: int, node: int) -> tuple[tuple[Ints, int], ...]:
+        free = self._view.whatif.free[:, node]
+        asked = self._view.feasibility.fit.asked(pending)
+        return tuple((self._held_of(r), int(amount - free[r])) for r, amount in asked if amount > free[r])
+
+    def _lacks_only_room(self, pending: int) -> Mask:
+        """[N]: where the pod would fit if the node were empty, and nothing else speaks against it."""
+        found: Mask = self._view.open & self._view.feasibility.mask(pending, self._columns.allocatable)
+        return found
+
+    def _movable(self, pending: int, nodes: Mask) -> NDArray[np.int64]:
+        """The pods on these nodes that may have to make room for the pending one: none of higher priority."""
+        view, at = self._view, self._view.at
+        allowed = self._standing & (at >= 0) & nodes[at] & (self._priority <= view.pods[pending].priority)
+        unavailable = [*self.taken, *view.moved]
+        allowed[unavailable] = False
+        return np.flatnonzero(allowed)
+
+    def _held_of(self, resource: int) -> Ints:
+        """[P]: what each pod holds of a resource."""
+        if resource not in self._held:
+            held: Ints = self._columns.shape_requests[self._columns.pod_shape, resource]
+            for pod, amounts in self._columns.resized.items():
+                held[pod] = amounts[resource]
+            self._held[resource] = held
+        return self._held[resource]
+
+
+_STEPS = 1_000
+"""How often, for one pending pod, it is looked at where a pod could go, or tried whether the rules survive it."""
+_STEPS_IN_ALL = 20_000
+"""The same, for all pending pods of one plan."""
+_SETS = 20_000
+"""How many sets of pods of one size are weighed for one pending pod."""
+_SETS_IN_ALL = 400_000
+"""The same, for all pending pods of one plan."""
+_ENOUGH = 1_000
+"""So many of them whose leaving would be enough are a sufficient choice."""
+
+Moves = tuple[tuple[int, int], ...]
+"""Pods and their targets."""
+Refused = set[tuple[int, ...]]
+"""Sets of pods, each in order, that the planner did not let go."""
+
+
+class Room(NamedTuple):
+    """Where a pending pod is to be, and which pods go where for it."""
+
+    node: int
+    moves: Moves = ()
+
+
+class _Leaving(NamedTuple):
+    """Pods whose leaving would let the pending pod in; what sorts first is preferred."""
+
+    rank: int
+    size: float
+    node: int
+    pods: tuple[int, ...]
+
+
+class RoomSearch:
+    """Finds room for pending pods."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._clearings = Clearings(view)
+        self._most_moves = 0
+        self._refused: Refused = set()
+        self._objecting: dict[int, bool] = {}
+        """What is known of pods; a limit that is reached in the meantime, the planner tells."""
+        self._steps = 0
+        self._steps_left = _STEPS_IN_ALL
+        self._sets_left = _SETS_IN_ALL
+        self._nowhere: dict[tuple[int, int, str], set[int]] = {}
+        """For pods of one look that no node takes, as things are: the nodes from which that was seen."""
+
+    def find(self, pending: Iterable[int], most_moves: int, refused: Refused) -> list[Room] | None:
+        """Room for all of these, or none."""
+        self._most_moves, self._refused = most_moves, refused
+        rooms: list[Room] = []
+        with self._view.whatif.trial():
+            for pod in pending:
+                room = self._room(pod)
+                if room is None:
+                    break
+                self._view.whatif.place(pod, room.node)
+                rooms.append(room)
+                self._clearings.taken.update(each for each, _ in room.moves)
+                self._nowhere.clear()  # things have changed
+        if rooms:
+            # The trial is over, and the planner may do as it was told.
+            self._clearings.taken.clear()
+            self._nowhere.clear()
+        return rooms if room is not None else None
+
+    def _room(self, pending: int) -> Room | None:
+        fits = self._view.feasibility.mask(pending)
+        if fits.any():
+            return Room(int(np.where(fits, self._view.cost(pending), np.inf).argmin()))
+        if not self._most_moves:
+            return None
+        self._steps = allowed = min(_STEPS, self._steps_left)
+        room = self._cleared(pending)
+        self._steps_left -= allowed - max(self._steps, 0)
+        return room
+
+    def _cleared(self, pending: int) -> Room | None:
+        """Room for a pod that fits nowhere, with the moves laid in."""
+        obstructed = self._clearings.obstructed(pending)
+        for number in range(1, self._most_moves + 1):
+            for leaving in self._leavings(pending, number, obstructed):
+                moves = self._gone(leaving.pods, pending, leaving.node)
+                if moves is not None:
+                    return Room(leaving.node, moves)
+                if self._steps <= 0:
+                    return None
+        return None
+
+    def _leavings(self, pending: int, number: int, obstructed: list[Clearing]) -> Iterator[_Leaving]:
+        """The sets of so many pods of a node whose leaving could be enough, the preferred first."""
+        clearings: Iterable[Clearing] = obstructed
+        if number == 1:
+            for node, pod in self._clearings.singles(pending):
+                if (pod,) not in self._refused and self._may_go(pod):
+                    yield self._leaving(node, (pod,))
+        else:
+            clearings = (*self._clearings.several(pending, number), *obstructed)
+        yield from sorted(self._sets(clearings, number))
+
+    def _sets(self, clearings: Iterable[Clearing], number: int) -> Iterator[_Leaving]:
+        weighed = found = 0
+        for clearing in clearings:
+            for pods in clearing.sets(number):
+                weighed += 1
+                self._sets_left -= 1
+                if weighed > _SETS or self._sets_left < 0 or found > _ENOUGH:
+                    return
+                if pods is not None and tuple(sorted(pods)) not in self._refused and all(map(self._may_go, pods)):
+                    found += 1
+                    yield self._leaving(clearing.node, pods)
+
+    def _leaving(self, node: int, pods: tuple[int, ...]) -> _Leaving:
+        size = float(self._clearings.sizes[list(pods)].sum())
+        return _Leaving(max(self._view.pods[pod].rank for pod in pods), size, node, tuple(sorted(pods)))
+
+    def _may_go(self, pod: int) -> bool:
+        """Whether nobody objects to moving it, and it might find a place; of a pod group all would have to come."""
+        if pod not in self._objecting:
+            grouped = len(self._view.groups.members(pod)) > 1
+            self._objecting[pod] = grouped or self._view.objection(pod) is not None
+        return not self._objecting[pod] and len(self._nowhere.get(self._look(pod), ())) < 2
+
+    def _look(self, pod: int) -> tuple[int, int, str]:
+        row = self._view.pods[pod]
+        return id(row.shape), id(row.labels), row.namespace
+
+    def _gone(self, pods: tuple[int, ...], pending: int, node: int, done: Moves = ()) -> Moves | None:
+        """Lay in moves of all these pods to elsewhere, the largest first, so that the pending pod fits; or nothing."""
+        view = self._view
+        if not pods:
+            return done if view.feasibility.mask(pending)[node] else None
+        pod = max(pods, key=lambda one: (self._clearings.sizes[one], -one))
+        for target in self._targets(pod, node, first=not done):
+            if self._steps <= 0:
+                return None
+            self._steps -= 1
+            if not view.feasibility.try_move(pod, target, side_by_side=view.method(pod) is not Method.EVICT):
+                rest = tuple(one for one in pods if one != pod)
+                moves = self._gone(rest, pending, node, (*done, (pod, target)))
+                if moves is not None:
+                    return moves
+            view.whatif.remove(pod, target)
+            view.whatif.place(pod, node)
+        return None
+
+    def _targets(self, pod: int, node: int, *, first: bool) -> list[int]:
+        """Where a pod could go, the best first."""
+        if not self._may_go(pod):
+            return []
+        self._steps -= 1
+        targets = np.flatnonzero(self._view.could_be(pod))
+        if not len(targets) and first:
+            self._nowhere.setdefault(self._look(pod), set()).add(node)  # its own node was not asked: that takes two
+        found: list[int] = targets[np.argsort(self._view.cost(pod)[targets], kind="stable")].tolist()
+        return found

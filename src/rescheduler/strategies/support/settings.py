@@ -1,0 +1,126 @@
+"""Which pods a strategy is about: filters that several strategies have in common, and whether a pod meets them.
+
+A strategy whose settings are PodFilters asks Choice of each pod before it proposes it. What is excluded for all
+strategies (namespaces, selectors, labels) is the guards' business, not theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Annotated, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from rescheduler.model import labels
+from rescheduler.model.objects import Pod
+from rescheduler.model.selector import Selector, parse_selector
+from rescheduler.planning.columns import Floats
+from rescheduler.planning.settings import LabelSelector, Misfit, Settings
+from rescheduler.planning.view import View
+
+_RETRIES = (labels.SCHEDULING_RETRIES, labels.MISSPELT_RETRIES)
+
+
+class PodFilters(Settings):
+    """Which pods a strategy is about."""
+
+    namespaces: tuple[str, ...] = Field((), description="Only pods in these namespaces; empty means all.")
+    excluded_namespaces: tuple[str, ...] = Field(
+        (), description="No pods in these namespaces, besides those that are excluded for all strategies."
+    )
+    pod_selector: LabelSelector = Field("", description="Only pods with these labels, such as `app=web,tier!=db`.")
+    owner_kinds: tuple[str, ...] = Field(
+        (),
+        description="Only pods whose controller, or the workload above it, is of one of these kinds: `ReplicaSet`, "
+        "`Deployment`, `StatefulSet`, `Job`; `Pod` means pods that nobody manages.",
+    )
+    excluded_owner_kinds: tuple[str, ...] = Field((), description="No pods whose owner is of one of these kinds.")
+
+    @property
+    def mean_all(self) -> bool:
+        """Whether no pod is left out."""
+        return not (
+            self.namespaces
+            or self.excluded_namespaces
+            or self.pod_selector
+            or self.owner_kinds
+            or self.excluded_owner_kinds
+        )
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        for one, other in (("namespaces", "excluded_namespaces"), ("owner_kinds", "excluded_owner_kinds")):
+            if getattr(self, one) and getattr(self, other):
+                names = [type(self).model_fields[name].alias for name in (one, other)]
+                raise ValueError(f"{names[0]} and {names[1]} exclude each other: give one of the two")
+        return self
+
+
+class Choice:
+    """Says of pods whether a strategy with these filters is about them."""
+
+    def __init__(self, filters: PodFilters, view: View) -> None:
+        self._filters = filters
+        self._view = view
+        self._workloads = view.workloads
+        self._selector: Selector | None = parse_selector(filters.pod_selector) if filters.pod_selector else None
+
+    def takes(self, pod: Pod) -> bool:
+        """Whether the filters mean it, and its workload does not have recovery look after it (`scheduling-retries`)."""
+        return self.meets(pod) and all(self._workloads.annotation(pod, mark) is None for mark in _RETRIES)
+
+    def meets(self, pod: Pod) -> bool:
+        """Whether the filters mean it, entrusted to recovery or not."""
+        filters = self._filters
+        if filters.namespaces and pod.namespace not in filters.namespaces:
+            return False
+        if pod.namespace in filters.excluded_namespaces:
+            return False
+        if self._selector is not None and not self._selector.matches(pod.labels):
+            return False
+        if filters.owner_kinds or filters.excluded_owner_kinds:
+            kinds = self.owner_kinds(pod)
+            if filters.owner_kinds and kinds.isdisjoint(filters.owner_kinds):
+                return False
+            if not kinds.isdisjoint(filters.excluded_owner_kinds):
+                return False
+        return True
+
+    def among(self, pods: list[int]) -> list[int]:
+        """Those of these pods that the filters mean, entrusted to recovery or not."""
+        return pods if self._filters.mean_all else [pod for pod in pods if self.meets(self._view.pods[pod])]
+
+    def owner_kinds(self, pod: Pod) -> frozenset[str]:
+        """The kind of the pod's controller, and of the workload above that."""
+        above = self._workloads.key(pod)[0]
+        return frozenset({above} if pod.owner is None else {above, pod.owner.kind})
+
+    def managed(self, pod: Pod) -> bool:
+        """Whether it has a controller that is still there, as far as the input can tell."""
+        if pod.owner is None:
+            return False
+        controller = self._workloads.controller(pod)
+        if controller is None:
+            return pod.owner.kind not in self._view.snapshot.kinds
+        return not pod.owner.uid or not controller.uid or pod.owner.uid == controller.uid
+
+
+Percents = dict[str, Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]]
+"""Per cent by the name of a resource."""
+
+Weights = dict[str, Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]]
+"""How much resources count, by their names."""
+
+
+def uncounted(field: str, given: Mapping[str, float], counted: Collection[str]) -> Iterator[Misfit]:
+    """A word about each name in a field that is no resource which counts."""
+    for name in given:
+        if name not in counted:
+            known = ", ".join(counted)
+            yield Misfit((field, name), f"does not count: give it one of the thresholds; those that count are {known}")
+
+
+def in_rows(view: View, given: Mapping[str, float], default: float) -> Floats:
+    """[R]: the number of each resource that counts."""
+    return np.array([given.get(name, default) for name in view.names], np.float64)
