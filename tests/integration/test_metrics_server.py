@@ -10,8 +10,8 @@ from functools import partial
 
 import pytest
 
-from rescheduler.app.planning import Live, read
-from rescheduler.app.usage import measured_once, metering_of
+from rescheduler.app.planning import Live, measured_once, read
+from rescheduler.app.usage import metering_of
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.model.policy import Utilization

@@ -18,7 +18,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from rescheduler.app.usage import measured_once
+from rescheduler.app.planning import measured_once
 from rescheduler.model.policy import Utilization
 from rescheduler.model.shape import Requests
 from rescheduler.model.snapshot import ClusterSnapshot

@@ -15,12 +15,12 @@ from rescheduler.app.planning import (
     Progress,
     configuration,
     explanation,
+    measured_once,
     plan,
     read,
     record,
     strategies,
 )
-from rescheduler.app.usage import measured_once
 
 __all__ = [
     "KUBECTL_DUMP",

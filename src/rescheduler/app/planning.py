@@ -22,8 +22,9 @@ from rescheduler.decode.record import Recorder
 from rescheduler.decode.split import split
 from rescheduler.model.migration import Migration
 from rescheduler.model.plan import Plan
-from rescheduler.model.policy import Policy
+from rescheduler.model.policy import Policy, Utilization
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.model.usage import UsageSettings, UsageSource
 from rescheduler.planning.api import Strategy
 from rescheduler.planning.cycle import plan_cycle
 from rescheduler.planning.explain import Explanation, explain
@@ -35,6 +36,7 @@ from rescheduler.strategies.node_maintenance import NodeMaintenance
 
 if TYPE_CHECKING:
     from rescheduler.kube.connection import Connection
+    from rescheduler.usage.history import History
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ KUBECTL_DUMP = f"kubectl get {','.join(resource.plural for resource in _DUMPED)}
 """What records everything that planning reads; metrics are left out, because kubectl fails where they aren't served."""
 
 _LISTINGS = 3
+_NO_FILE = "usage: a file has nothing of Prometheus; what it has of metrics.k8s.io counts"
 
 
 class InputError(Exception):
@@ -122,6 +125,48 @@ def read(source: Files | Live, now: float | None, progress: Progress) -> Cluster
     if not snapshot.nodes:
         raise InputError(_without_nodes(source))
     return snapshot
+
+
+def measured_once(
+    snapshot: ClusterSnapshot, utilization: Utilization, settings: UsageSettings, *, live: bool
+) -> ClusterSnapshot:
+    """The snapshot of a plan that is made once, with what is used now. Samples are single ones: nothing is smoothed."""
+    if utilization is Utilization.REQUESTS:
+        return snapshot
+    from rescheduler.usage.history import History  # noqa: PLC0415 - most plans go by requests, and need none of it
+
+    history = History(settings)
+    if settings.source is UsageSource.PROMETHEUS and live:
+        asyncio.run(_ask(history, settings, snapshot))  # as of when the snapshot was taken, however long that took
+    else:
+        _take(history, settings, snapshot)
+    return replace(snapshot, measured=history.measured(snapshot))
+
+
+def _take(history: History, settings: UsageSettings, snapshot: ClusterSnapshot) -> None:
+    from rescheduler.usage.overhead import Remainder  # noqa: PLC0415 - as above
+
+    times = [row.timestamp for row in snapshot.usage if row.timestamp is not None]
+    asked = snapshot.taken_at if snapshot.taken_at is not None else max(times, default=0.0)
+    history.begin(asked, Remainder(snapshot.pods))
+    history.take(snapshot.usage)
+    if not snapshot.usage:
+        history.failed("there is nothing of metrics.k8s.io: install metrics-server, or set usage.source: prometheus")
+    else:
+        history.end((_NO_FILE,) if settings.source is UsageSource.PROMETHEUS else ())
+
+
+async def _ask(history: History, settings: UsageSettings, snapshot: ClusterSnapshot) -> None:
+    from rescheduler.usage.overhead import Remainder  # noqa: PLC0415 - as above
+    from rescheduler.usage.prometheus import Prometheus  # noqa: PLC0415 - aiohttp takes long, and files need none of it
+    from rescheduler.usage.source import UsageError  # noqa: PLC0415 - the same
+
+    history.begin(snapshot.taken_at or 0.0, Remainder(snapshot.pods))
+    try:
+        async with Prometheus(settings.prometheus, snapshot.taken_at) as prometheus:
+            history.end(await prometheus.read(history.take))
+    except UsageError as error:
+        history.failed(str(error))
 
 
 def record(source: Files | Live, out: BinaryIO, now: float | None, progress: Progress) -> Recorder:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rescheduler.app.usage import measured_once
+from rescheduler.app.planning import measured_once
 from rescheduler.model.objects import Usage
 from rescheduler.model.policy import Utilization
 from rescheduler.model.snapshot import ClusterSnapshot
