@@ -23,7 +23,7 @@ from rescheduler.model.plan import Picture
 from rescheduler.model.policy import Policy
 from rescheduler.planning.columns import Columns
 from rescheduler.planning.load import Load
-from rescheduler.planning.thresholds import Levels, counted, picture
+from rescheduler.planning.thresholds import NodeThresholds, counted_resources, make_picture
 from rescheduler.planning.whatif import WhatIf
 
 _MIGRATIONS = "podmigrations.rescheduler.io"
@@ -92,8 +92,8 @@ class ClusterState:
     def picture(self) -> Picture:
         """How nodes are used now, as planning computes it."""
         columns = Columns(self._cache.snapshot(time.time()))
-        load = Load(WhatIf(columns), self.policy.utilization, counted(self.policy))
-        found = picture(columns, Levels(columns, self.policy, load), load.first, columns.used)
+        load = Load(WhatIf(columns), self.policy.utilization, counted_resources(self.policy))
+        found = make_picture(columns, NodeThresholds(columns, self.policy, load), load.first, columns.used)
         return replace(found, loads=tuple(sorted(found.loads, key=lambda load: by_number(load.node))))
 
     def gap(self) -> float:

@@ -61,7 +61,7 @@ def main() -> None:
 
 def compare(snapshot: ClusterSnapshot, policy: Policy, rounds: int) -> None:
     """The first three beside all, in turn, and then each strategy alone."""
-    together = [name for name in discover() if "LoadBalancing" not in discover()[name].settings_type.undoes]
+    together = [name for name in discover() if "LoadBalancing" not in discover()[name].settings_type.conflicts_with]
     seconds: dict[tuple[str, ...], list[float]] = {FIRST: [], tuple(together): []}
     for _ in range(rounds):
         for names, taken in seconds.items():

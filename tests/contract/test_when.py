@@ -16,7 +16,7 @@ from rescheduler.model.plan import Method
 from rescheduler.model.policy import Concurrency, Timing
 from rescheduler.model.time import format_instant
 from rescheduler.model.windows import Schedule, parse_window
-from rescheduler.planning.cycle import as_settled
+from rescheduler.planning.cycle import with_inflight_moves
 from rescheduler.planning.guards.builtin import objections
 from rescheduler.planning.planner import Planner
 from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of
@@ -295,7 +295,7 @@ async def test_a_workload_rests_after_each_move_by_whatever_method_also_when_the
 
 def resting(leader: Leader, space: Space) -> dict[str, int]:
     """How many pods of each app a plan would leave alone because their workload was moved."""
-    snapshot = as_settled(leader.watching.snapshot(), leader.watching.board.all(), 0.0)
+    snapshot = with_inflight_moves(leader.watching.snapshot(), leader.watching.board.all(), 0.0)
     planner = Planner(snapshot, replace(LENIENT, cool_down=600.0))
     ours = [each for each in snapshot.pods if each.namespace == space.name and each.node]
     held = [each for each in ours if "CoolDown" in dict(objections(each, planner.context))]

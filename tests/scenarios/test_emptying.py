@@ -6,7 +6,7 @@ import msgspec
 
 from rescheduler.model import labels
 from rescheduler.model.policy import Policy
-from rescheduler.planning.maintenance import NodeOutlook, outlooks
+from rescheduler.planning.maintenance import DrainStatus, drain_statuses
 from rescheduler.planning.settings import Settings
 from rescheduler.strategies.node_maintenance import NodeMaintenance
 from tests.support.builders import NOW, Row, cluster, daemonset, deployment, node, pdb, pod, statefulset
@@ -14,8 +14,8 @@ from tests.support.builders import NOW, Row, cluster, daemonset, deployment, nod
 STAGE = [node("a", maintenance=True), node("b")]
 
 
-def outlook(*rows: Row | list[Row]) -> NodeOutlook:
-    (found,) = outlooks(cluster(STAGE, *rows), Policy(), NodeMaintenance(Settings()), ["a"])
+def outlook(*rows: Row | list[Row]) -> DrainStatus:
+    (found,) = drain_statuses(cluster(STAGE, *rows), Policy(), NodeMaintenance(Settings()), ["a"])
     return found
 
 
@@ -27,7 +27,7 @@ def test_pods_of_daemonsets_and_of_the_node_itself_stay() -> None:
 def test_pods_that_can_go_are_still_to_move_and_nothing_holds_them() -> None:
     found = outlook(deployment("web", on=["a", "a", "b"]))
     assert [pod.reason for pod in found.remaining] == ["", ""]
-    assert found.barred == ()
+    assert found.stuck == ()
 
 
 def test_pods_that_have_ended_are_in_nobodys_way() -> None:
@@ -41,7 +41,7 @@ def test_a_pod_that_is_ending_is_there_until_it_is_gone() -> None:
 
 def test_a_guard_that_nobody_lifts_bars_a_pod_and_is_named() -> None:
     found = outlook(pod("dns", on="a", namespace="kube-system"))
-    (barred,) = found.barred
+    (barred,) = found.stuck
     assert barred.full_name == "kube-system/dns"
     assert barred.reason == "namespace kube-system is in excludedNamespaces (ExcludedNamespace)"
 

@@ -16,7 +16,7 @@ from rescheduler.model.policy import Limits, MigrationMethod, Policy, Pool, Thre
 from rescheduler.model.selector import parse_selector
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.usage import Measured
-from rescheduler.planning.explain import Explanation, Outcome, explanation_document
+from rescheduler.planning.explain import Explanation, PodOutcome, explanation_document
 from tests.support import dumps
 from tests.support.builders import (
     Row,
@@ -78,7 +78,7 @@ def test_the_pool_of_its_node_and_what_was_measured_of_it_are_named() -> None:
 def test_a_pod_that_is_moved_is_said_to_be_with_where_and_why() -> None:
     snapshot = cluster(node("a"), node("b"), pod("big", on="a", cpu="2500m"), pod("small", on="a", cpu="1"))
     found = explained(snapshot, "small")
-    assert found.outcome is Outcome.MOVED
+    assert found.outcome is PodOutcome.MOVED
     assert found.move is not None
     assert (found.move.target, found.method) == ("b", Method.COPY)
     assert found.move.uid == uid_of("Pod", "default", "small")
@@ -89,17 +89,17 @@ def test_a_pod_that_is_moved_is_said_to_be_with_where_and_why() -> None:
 
 def test_a_pod_that_fits_nowhere_is_rejected_and_every_node_says_why() -> None:
     found = explained(cluster(node("a"), node("b"), pod("big", on="a", cpu="3500m")), "big")
-    assert found.outcome is Outcome.REJECTED
+    assert found.outcome is PodOutcome.REJECTED
     assert found.rejection is not None
     assert found.rejection.guard == "NoTarget"
     assert refusals(found) == {"SameNode": ("a",), "Threshold": ("b",)}
-    assert found.outlooks[1].cpu == 87.5
+    assert found.node_fits[1].cpu == 87.5
 
 
 def test_every_objection_is_listed_and_not_only_the_first() -> None:
     daemons = daemonset("agent", on=["a"], cpu="3900m", namespace="kube-system", priority=2_000_001_000)
     found = explained(cluster(node("a"), node("b"), daemons), "agent-0", namespace="kube-system")
-    assert found.outcome is Outcome.REJECTED
+    assert found.outcome is PodOutcome.REJECTED
     assert found.rejection is not None
     assert found.rejection.guard == "DaemonSet"
     assert [guard for guard, _ in found.objections][:3] == ["DaemonSet", "ExcludedNamespace", "SystemCritical"]
@@ -128,7 +128,7 @@ def test_objections_count_what_the_plans_other_moves_spend() -> None:
 def test_a_pod_that_nothing_asks_for_is_told_so_with_the_strategies_that_ran() -> None:
     snapshot = cluster(node("a"), node("b"), pod("calm", on="a", cpu="400m"))
     found = explained(snapshot, "calm")
-    assert found.outcome is Outcome.NOT_PROPOSED
+    assert found.outcome is PodOutcome.NOT_PROPOSED
     assert found.why.startswith("No strategy asks for it; the strategies that ran are ResourceOptimization.")
     assert "a is at 10.0% CPU and 0.0% memory, so it is not hot (thresholds 80% CPU, 80% memory)." in found.why
     assert "It is not under maintenance." in found.why
@@ -141,7 +141,7 @@ def test_a_pod_that_nothing_asks_for_is_told_so_with_the_strategies_that_ran() -
 def test_a_pod_on_a_node_that_others_cool_down_is_told_so() -> None:
     snapshot = cluster(node("a"), node("b"), pod("big", on="a", cpu="2500m"), pod("small", on="a", cpu="1"))
     found = explained(snapshot, "big")
-    assert found.outcome is Outcome.NOT_PROPOSED
+    assert found.outcome is PodOutcome.NOT_PROPOSED
     assert "and moving other pods brings it to 62.5% and 0.0%, under its thresholds." in found.why
 
 
@@ -221,7 +221,7 @@ def test_nodes_with_different_room_are_one_group_but_keep_their_own_reason() -> 
     found = explained(snapshot, "p", Policy(enabled_strategies=()))
     fit = next(refusal for refusal in found.refusals if refusal.predicate == "NodeResourcesFit")
     assert (fit.reason, fit.nodes) == ("insufficient cpu (asks 2000m)", ("b", "c"))
-    assert {outlook.reason for outlook in found.outlooks if outlook.predicate == "NodeResourcesFit"} == {
+    assert {outlook.reason for outlook in found.node_fits if outlook.predicate == "NodeResourcesFit"} == {
         "insufficient cpu (asks 2000m, 1000m free)",
         "insufficient cpu (asks 2000m, 500m free)",
     }
@@ -290,7 +290,7 @@ def test_few_nodes_are_named_and_many_are_counted_unless_wide() -> None:
 
 def test_jobs_show_the_allowance_that_would_let_them() -> None:
     found = explained(cluster(node("a"), node("b"), job("once", on=["a"], cpu="3900m")), "once-0")
-    assert found.outcome is Outcome.REJECTED
+    assert found.outcome is PodOutcome.REJECTED
     assert "allow.jobs lets it" in found.why
 
 

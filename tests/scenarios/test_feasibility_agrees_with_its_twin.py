@@ -58,7 +58,7 @@ def test_after_any_moves_the_counts_are_those_of_a_fresh_look(snapshot: ClusterS
     )  # counts that exist before the moves must follow them, later ones must start right
     if asked_early:
         for index in range(len(snapshot.pods)):
-            feasible.tally(index, -1)
+            feasible.count_refusals(index, -1)
     for index in movers:
         target = data.draw(st.integers(0, len(snapshot.nodes) - 1))
         if target == feasible.whatif.at[index]:
@@ -96,12 +96,12 @@ def test_an_undone_trial_leaves_everything_as_it_was() -> None:
     for seed in seeds(few=5, many=20):
         snapshot = random_cluster(seed, nodes=12, pods=60)
         feasible = feasibility_of(snapshot)
-        before = [feasible.tally(pod, -1) for pod in range(len(snapshot.pods))]
+        before = [feasible.count_refusals(pod, -1) for pod in range(len(snapshot.pods))]
         with feasible.whatif.trial():
             for pod in range(len(snapshot.pods)):
                 source = int(feasible.whatif.at[pod])
                 if source >= 0:
                     feasible.try_move(pod, (source + 1) % len(snapshot.nodes), side_by_side=bool(pod % 2))
-        assert before == [feasible.tally(pod, -1) for pod in range(len(snapshot.pods))]
+        assert before == [feasible.count_refusals(pod, -1) for pod in range(len(snapshot.pods))]
         assert (feasible.whatif.used == feasible.whatif.columns.used).all()
         assert (feasible.whatif.at == feasible.whatif.columns.pod_at).all()

@@ -53,7 +53,7 @@ class Leaving(Strategy[Settings]):
 
     def propose(self, view: View) -> Proposals:
         for position in view.pods_on(0):
-            yield Proposal.one(position, "it is to leave", insist=True)
+            yield Proposal.one(position, "it is to leave", force=True)
 
 
 def leaving(snapshot: ClusterSnapshot, options: PolicyOptions) -> Plan:

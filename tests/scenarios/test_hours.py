@@ -14,8 +14,8 @@ from rescheduler.model.plan import Plan
 from rescheduler.model.policy import POD_GROUP, Policy, Thresholds, Timing
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.windows import Schedule, parse_window
-from rescheduler.planning.cycle import as_settled
-from rescheduler.planning.revalidate import Rulings, Wanted
+from rescheduler.planning.cycle import with_inflight_moves
+from rescheduler.planning.revalidate import MoveRequest, Revalidator
 from tests.support.builders import NOW, cluster, node, pod
 from tests.support.planning import MAINTENANCE, OPTIMIZATION, planned, rejection_of, without_clock
 
@@ -70,7 +70,7 @@ class TestOneNamespacesHour:
     def plan(self, most: int, *begun: Migration, emptied: bool = False) -> Plan:
         nodes = (node("a", cpu=10, maintenance=emptied), self.NODES[1])
         timing = Timing(moves_per_hour_per_namespace=most)
-        snapshot = as_settled(cluster(nodes, self.ROWS), begun, 0.0)
+        snapshot = with_inflight_moves(cluster(nodes, self.ROWS), begun, 0.0)
         wanted = Policy(enabled_strategies=(OPTIMIZATION, MAINTENANCE), timing=timing, thresholds=Thresholds(cpu=50.0))
         return app.plan(snapshot, wanted)
 
@@ -112,8 +112,8 @@ class TestOneNamespacesHour:
         """Whether it may begin, its hour says; what a person has ordered waits for none."""
         wanted = replace(policy(), timing=Timing(moves_per_hour_per_namespace=1))
         for by_hand in (True, False):
-            rulings = Rulings(replace(HOT, hourly={"default": 5}), wanted)
-            assert rulings.rule(Wanted("default", "p0", by_hand=by_hand)).method is not None
+            rulings = Revalidator(replace(HOT, hourly={"default": 5}), wanted)
+            assert rulings.check(MoveRequest("default", "p0", by_hand=by_hand)).method is not None
 
 
 def test_pods_that_go_together_or_not_at_all_stay_if_their_namespace_has_no_hour_for_them() -> None:

@@ -14,7 +14,7 @@ from rescheduler.model import labels
 from rescheduler.model.migration import PLANNED_ANEW, Migration, Order, Phase, Progress, Reference
 from rescheduler.model.objects import Pod
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.cycle import as_settled
+from rescheduler.planning.cycle import with_inflight_moves
 from tests.support.builders import NOW, cluster, node, pod, uid_of
 from tests.support.planning import OPTIMIZATION, planned, rejection_of
 
@@ -43,12 +43,12 @@ def of(*pods: Pod) -> ClusterSnapshot:
 
 def test_without_migrations_the_snapshot_is_the_same() -> None:
     snapshot = of(pod("web", "a"))
-    assert as_settled(snapshot, [], REST) is snapshot
+    assert with_inflight_moves(snapshot, [], REST) is snapshot
 
 
 @pytest.mark.parametrize("phase", [Phase.PENDING, Phase.IN_PROGRESS])
 def test_a_pod_whose_move_is_ordered_or_begun_counts_on_its_target(phase: Phase) -> None:
-    settled = as_settled(of(pod("web", "a"), pod("other", "a")), [migration(phase=phase, target="")], REST)
+    settled = with_inflight_moves(of(pod("web", "a"), pod("other", "a")), [migration(phase=phase, target="")], REST)
     assert at(settled) == {"default/web": "b", "default/other": "a"}
     assert settled.spoken_for == {("default", "web"): f"migration m is {phase}"}
 
@@ -56,7 +56,7 @@ def test_a_pod_whose_move_is_ordered_or_begun_counts_on_its_target(phase: Phase)
 def test_a_copy_that_has_its_room_stands_for_the_original() -> None:
     moving = migration(replacement=copy_of())
     for copy in (pod("copy", "b"), pod("copy", nominated="b")):
-        assert at(as_settled(of(pod("web", "a"), copy), [moving], REST)) == {"default/copy": "b"}
+        assert at(with_inflight_moves(of(pod("web", "a"), copy), [moving], REST)) == {"default/copy": "b"}
 
 
 @pytest.mark.parametrize(
@@ -68,47 +68,47 @@ def test_a_copy_that_has_its_room_stands_for_the_original() -> None:
     ],
 )
 def test_a_copy_that_weighs_nothing_or_will_not_stay_does_not_stand_for_the_original(copy: Pod) -> None:
-    settled = as_settled(of(pod("web", "a"), copy), [migration(replacement=copy_of())], REST)
+    settled = with_inflight_moves(of(pod("web", "a"), copy), [migration(replacement=copy_of())], REST)
     assert at(settled)["default/web"] == "b"
 
 
 def test_room_that_is_held_for_a_pod_counts_once() -> None:
     moving = migration()
     held = pod("room", nominated="b", labels={labels.PLACEHOLDER: "m"})
-    assert at(as_settled(of(pod("web", "a"), held), [moving], REST)) == {"default/web": "b"}
-    assert at(as_settled(of(held), [moving], REST)) == {"default/room": "b"}, "the original has gone"
+    assert at(with_inflight_moves(of(pod("web", "a"), held), [moving], REST)) == {"default/web": "b"}
+    assert at(with_inflight_moves(of(held), [moving], REST)) == {"default/room": "b"}, "the original has gone"
     led = migration(replacement=copy_of())
-    assert at(as_settled(of(pod("copy", nominated="b"), held), [led], REST)) == {"default/copy": "b"}
-    assert at(as_settled(of(held), [], REST)) == {"default/room": "b"}
+    assert at(with_inflight_moves(of(pod("copy", nominated="b"), held), [led], REST)) == {"default/copy": "b"}
+    assert at(with_inflight_moves(of(held), [], REST)) == {"default/room": "b"}
 
 
 def test_copies_of_the_same_name_in_two_namespaces_are_two() -> None:
     both = ("bank", "shop")
     snapshot = of(*(pod(name, on, namespace=where) for where in both for name, on in (("web", "a"), ("copy", "b"))))
     moving = [migration(namespace=where, replacement=copy_of()) for where in both]
-    assert at(as_settled(snapshot, moving, REST)) == {"bank/copy": "b", "shop/copy": "b"}
+    assert at(with_inflight_moves(snapshot, moving, REST)) == {"bank/copy": "b", "shop/copy": "b"}
 
 
 def test_a_namesake_of_a_copy_in_another_namespace_is_left_alone() -> None:
     snapshot = of(pod("web", "a"), pod("copy", "c", namespace="shop"))
-    settled = as_settled(snapshot, [migration(replacement=copy_of())], REST)
+    settled = with_inflight_moves(snapshot, [migration(replacement=copy_of())], REST)
     assert at(settled) == {"default/web": "b", "shop/copy": "c"}
 
 
 def test_a_pod_that_was_made_again_under_its_name_is_where_it_is() -> None:
     moving = migration(uid="the one before", replacement=copy_of("web"))
-    assert at(as_settled(of(pod("web", "c")), [moving], REST)) == {"default/web": "c"}
+    assert at(with_inflight_moves(of(pod("web", "c")), [moving], REST)) == {"default/web": "c"}
 
 
 def test_a_pod_whose_target_is_gone_still_counts_where_it_is() -> None:
-    assert at(as_settled(of(pod("web", "a")), [migration(target="gone")], REST)) == {"default/web": "a"}
+    assert at(with_inflight_moves(of(pod("web", "a")), [migration(target="gone")], REST)) == {"default/web": "a"}
 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_of_two_orders_for_one_pod_the_one_that_has_begun_counts(order: int) -> None:
     begun = migration(replacement=copy_of())
     waiting = migration(name="second", phase=Phase.PENDING, target="c")
-    settled = as_settled(of(pod("web", "a"), pod("copy", "b")), [begun, waiting][::order], REST)
+    settled = with_inflight_moves(of(pod("web", "a"), pod("copy", "b")), [begun, waiting][::order], REST)
     assert at(settled) == {"default/copy": "b"}
     assert settled.spoken_for[("default", "web")] == "migration m is InProgress"
 
@@ -116,30 +116,34 @@ def test_of_two_orders_for_one_pod_the_one_that_has_begun_counts(order: int) -> 
 def test_a_pod_whose_move_failed_rests_for_a_while_where_it_is() -> None:
     snapshot = of(pod("web", "a"))
     failed = migration(phase=Phase.FAILED, message="no room", finished=NOW - REST + 1)
-    settled = as_settled(snapshot, [failed], REST)
+    settled = with_inflight_moves(snapshot, [failed], REST)
     assert (at(settled), settled.spoken_for) == (
         {"default/web": "a"},
         {("default", "web"): "migration m failed: no room"},
     )
     long_ago = replace(failed, progress=replace(failed.progress, finished=NOW - REST))
-    assert as_settled(snapshot, [long_ago], REST) is snapshot
-    done = as_settled(snapshot, [migration(phase=Phase.COMPLETED, finished=NOW)], REST)
+    assert with_inflight_moves(snapshot, [long_ago], REST) is snapshot
+    done = with_inflight_moves(snapshot, [migration(phase=Phase.COMPLETED, finished=NOW)], REST)
     assert (done.spoken_for, at(done)) == ({}, at(snapshot)), "it is only remembered"
 
 
 def test_a_pod_whose_move_only_waited_for_its_hour_does_not_rest() -> None:
     snapshot = of(pod("web", "a"))
     given_up = migration(phase=Phase.FAILED, message=f"no time window is open; {PLANNED_ANEW}", finished=NOW)
-    assert as_settled(snapshot, [given_up], REST) is snapshot
+    assert with_inflight_moves(snapshot, [given_up], REST) is snapshot
     tried = replace(given_up, progress=replace(given_up.progress, attempts=1))
-    assert as_settled(snapshot, [tried], REST).spoken_for
+    assert with_inflight_moves(snapshot, [tried], REST).spoken_for
 
 
 def test_a_new_order_after_a_failure_is_what_is_told() -> None:
     failed = migration(phase=Phase.FAILED, message="no room", finished=NOW)
     again = migration(name="again", phase=Phase.PENDING)
     for both in ([failed, again], [again, failed]):
-        assert as_settled(of(pod("web", "a")), both, REST).spoken_for[("default", "web")].startswith("migration again")
+        assert (
+            with_inflight_moves(of(pod("web", "a")), both, REST)
+            .spoken_for[("default", "web")]
+            .startswith("migration again")
+        )
 
 
 def test_the_same_load_is_not_moved_twice() -> None:
@@ -148,7 +152,7 @@ def test_the_same_load_is_not_moved_twice() -> None:
     first = planned(snapshot, OPTIMIZATION)
     (move,) = first.moves
     moving = Migration(move.namespace, "m", Order(move.pod, move.uid, move.target))
-    second = planned(as_settled(snapshot, [moving], REST), OPTIMIZATION)
+    second = planned(with_inflight_moves(snapshot, [moving], REST), OPTIMIZATION)
     assert second.moves == ()
     assert second.before == first.after
 
@@ -156,7 +160,7 @@ def test_the_same_load_is_not_moved_twice() -> None:
 def test_a_pod_that_is_spoken_for_is_not_planned_and_the_plan_says_why() -> None:
     snapshot = of(pod("web", "a", cpu="3900m"))
     failed = migration(phase=Phase.FAILED, message="it did not start", finished=NOW)
-    plan = planned(as_settled(snapshot, [failed], REST), OPTIMIZATION)
+    plan = planned(with_inflight_moves(snapshot, [failed], REST), OPTIMIZATION)
     assert plan.moves == ()
     assert rejection_of(plan, "web").reason == "migration m failed: it did not start"
 
@@ -200,7 +204,7 @@ def _begun(migrations: list[Migration], key: tuple[str, str]) -> list[Migration]
 def test_no_pods_weight_is_lost_or_doubled(world: tuple[ClusterSnapshot, list[Migration]]) -> None:
     """Each original counts on a node, or a copy of it that stays does; never both, never neither."""
     snapshot, migrations = world
-    settled = as_settled(snapshot, migrations, REST)
+    settled = with_inflight_moves(snapshot, migrations, REST)
     before, after = at(snapshot), at(settled)
     staying = {p.full_name for p in snapshot.pods if before[p.full_name] and not p.finished and not p.deleting}
     assert set(after) <= set(before)

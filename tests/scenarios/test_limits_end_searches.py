@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rescheduler.planning.api import Decision, Proposal
+from rescheduler.planning.api import Proposal, ProposalResult
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.whatif import WhatIf
 from tests.support.builders import away, cluster, deployment, node, pod
@@ -22,7 +22,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     found: Counter[str] = Counter()
     decide, trial = Planner.decide, WhatIf.trial
 
-    def deciding(planner: Planner, strategy: str, proposal: Proposal) -> Decision:
+    def deciding(planner: Planner, strategy: str, proposal: Proposal) -> ProposalResult:
         found["decided"] += 1
         return decide(planner, strategy, proposal)
 

@@ -14,7 +14,7 @@ from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy, Utilization
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.usage import Measured
-from rescheduler.planning.gain import Realised
+from rescheduler.planning.gain import RealisedGains
 from rescheduler.planning.planner import Planner
 from tests.support.builders import cluster, deployment, node, pod
 from tests.support.examples import examples
@@ -191,7 +191,7 @@ def test_a_gain_that_is_predicted_by_use_comes_true_by_use(snapshot: ClusterSnap
     (move,) = plan.moves
     then = carried_out(used, plan)
     moved = next(each for each in then.pods if (each.namespace, each.name) == (move.namespace, move.pod))
-    realised = Realised(then, planner.policy, {move.source, move.target}).gain(moved, move.source)
+    realised = RealisedGains(then, planner.policy, {move.source, move.target}).gain(moved, move.source)
     assert realised == pytest.approx(move.gain, abs=0.011)
 
 

@@ -17,9 +17,9 @@ from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.time import format_instant, parse_instant
-from rescheduler.planning.cycle import as_settled
+from rescheduler.planning.cycle import with_inflight_moves
 from rescheduler.planning.explain import explanation_document
-from rescheduler.planning.revalidate import Rulings, Wanted
+from rescheduler.planning.revalidate import MoveRequest, Revalidator
 from tests.support import dumps
 from tests.support.api_server import ApiServer, api_server, list_answer, status_answer
 from tests.support.builders import NOW, cluster, deployment, node
@@ -44,7 +44,7 @@ def done(name: str, ended: float, verdict: Any, **more: Any) -> Migration:
 
 def test_a_plan_leaves_a_workload_alone_whose_last_moves_did_not_pay() -> None:
     past = [done("m1", NOW - 3000, NOT_PAID), done("m2", NOW - 1000, NOT_PAID)]
-    plan = planned(as_settled(hot(), past, 600.0), OPTIMIZATION)
+    plan = planned(with_inflight_moves(hot(), past, 600.0), OPTIMIZATION)
     assert (plan.moves, set(rejected(plan).values())) == ((), {"Outcome"})
     assert plan.rejections[0].reason == (
         "its last 2 moves did not pay (12.0 points predicted, 0.3 came true): "
@@ -54,38 +54,38 @@ def test_a_plan_leaves_a_workload_alone_whose_last_moves_did_not_pay() -> None:
 
 def test_it_is_moved_again_when_it_has_rested_or_a_move_has_paid_since() -> None:
     rested = [done("m1", NOW - 1200, NOT_PAID)]
-    assert moves_of(planned(as_settled(hot(), rested, 600.0), OPTIMIZATION))
+    assert moves_of(planned(with_inflight_moves(hot(), rested, 600.0), OPTIMIZATION))
     forgiven = [done("m1", NOW - 900, CAME_BACK), done("m2", NOW - 700, PAID)]
-    assert moves_of(planned(as_settled(hot(), forgiven, 600.0), OPTIMIZATION))
+    assert moves_of(planned(with_inflight_moves(hot(), forgiven, 600.0), OPTIMIZATION))
 
 
 def test_other_workloads_go_on() -> None:
     past = [done("m1", NOW - 700, CAME_BACK, workload=Reference("Deployment", "api"))]
-    assert moves_of(planned(as_settled(hot(), past, 600.0), OPTIMIZATION))
+    assert moves_of(planned(with_inflight_moves(hot(), past, 600.0), OPTIMIZATION))
 
 
 def test_a_node_is_emptied_all_the_same() -> None:
     past = [done("m1", NOW - 700, CAME_BACK)]
-    plan = planned(as_settled(hot(maintenance=True), past, 600.0), MAINTENANCE)
+    plan = planned(with_inflight_moves(hot(maintenance=True), past, 600.0), MAINTENANCE)
     assert len(plan.moves) == 9
 
 
 def test_an_order_begins_all_the_same_by_hand_or_from_a_plan() -> None:
-    snapshot = as_settled(hot(), [done("m1", NOW - 700, CAME_BACK)], 600.0)
+    snapshot = with_inflight_moves(hot(), [done("m1", NOW - 700, CAME_BACK)], 600.0)
     name = snapshot.pods[0].name
     for by_hand in (True, False):
-        ruling = Rulings(snapshot, Policy()).rule(Wanted("shop", name, target="b", by_hand=by_hand))
+        ruling = Revalidator(snapshot, Policy()).check(MoveRequest("shop", name, target="b", by_hand=by_hand))
         assert ruling.method is Method.HANDOFF, ruling
 
 
 def test_a_workload_that_was_made_anew_begins_anew() -> None:
     past = [done("m1", NOW - 700, CAME_BACK, workload=Reference("Deployment", "web", "the one before"))]
-    assert moves_of(planned(as_settled(hot(), past, 600.0), OPTIMIZATION))
+    assert moves_of(planned(with_inflight_moves(hot(), past, 600.0), OPTIMIZATION))
 
 
 class TestExplain:
     def explained(self, *past: Migration) -> tuple[str, dict[str, Any]]:
-        snapshot = as_settled(hot(), past, 600.0)
+        snapshot = with_inflight_moves(hot(), past, 600.0)
         found, plan = app.explanation(snapshot, HEAT, ("shop", snapshot.pods[0].name))
         lines = explanation_lines(found, plan, Terminal(), wide=False)
         return "\n".join(lines), explanation_document(found, plan)
@@ -203,6 +203,6 @@ class TestLiveClusters:
 
 
 def test_what_is_proposed_and_rests_is_a_rejection_with_its_strategy() -> None:
-    plan = planned(as_settled(hot(), [done("m1", NOW - 700, CAME_BACK)], 600.0), OPTIMIZATION)
+    plan = planned(with_inflight_moves(hot(), [done("m1", NOW - 700, CAME_BACK)], 600.0), OPTIMIZATION)
     found = rejection_of(plan, plan.rejections[0].pod)
     assert (found.guard, found.strategy, found.node) == ("Outcome", OPTIMIZATION, "a")

@@ -16,7 +16,7 @@ from rescheduler.model import labels as marks
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import POD_GROUP, Limits, Policy, Thresholds, Timing
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.api import Proposal, Wish
+from rescheduler.planning.api import PodMove, Proposal
 from rescheduler.planning.cycle import make_plan
 from rescheduler.planning.planner import Planner
 from rescheduler.strategies import discover
@@ -180,7 +180,9 @@ def fingerprint(planner: Planner) -> list[object]:
     """All that a proposal could leave behind."""
     whatif = planner.whatif
     budgets = [planner.objection(index) for index in range(len(planner.columns.pods))]
-    places = [planner.could_be(index).tobytes() for index in range(len(planner.columns.pods)) if whatif.at[index] >= 0]
+    places = [
+        planner.feasible_targets(index).tobytes() for index in range(len(planner.columns.pods)) if whatif.at[index] >= 0
+    ]
     return [
         whatif.used.tobytes(),
         whatif.free.tobytes(),
@@ -203,6 +205,6 @@ def test_a_group_that_is_refused_leaves_no_trace(seed: int, data: st.DataObject)
     for _ in range(3):
         wanted = data.draw(st.lists(st.sampled_from(standing), min_size=1, max_size=3, unique=True))
         before = fingerprint(planner)
-        decision = planner.decide("any", Proposal(tuple(Wish(each, "because", insist=True) for each in wanted)))
-        if not decision.taken:
+        decision = planner.decide("any", Proposal(tuple(PodMove(each, "because", force=True) for each in wanted)))
+        if not decision.accepted:
             assert fingerprint(planner) == before

@@ -8,7 +8,7 @@ import pytest
 
 from rescheduler.app.planning import explanation
 from rescheduler.config.errors import ConfigErrors
-from rescheduler.planning.thresholds import Streaks
+from rescheduler.planning.thresholds import HotStreaks
 from tests.support.builders import Row, cluster, node, pod
 from tests.support.planning import carried_out, moves_of
 from tests.support.policies import planned_by, policy
@@ -78,9 +78,9 @@ pools:
     def test_each_pool_waits_for_its_own_cycles_and_who_says_nothing_for_those_at_the_top(self) -> None:
         names = ("web", "batch", "spot", "other")
         snapshot = cluster([row for name in names for row in (*pool(name, 2), *busy(f"{name}0", 9))])
-        streaks, found = Streaks(), []
+        streaks, found = HotStreaks(), []
         for _ in range(3):
-            laid_over = streaks.laid_over(snapshot)
+            laid_over = streaks.with_streaks(snapshot)
             found.append({move.source for move in planned_by(laid_over, self.CONFIG).moves})
             streaks.count(f"{name}0" for name in names)
         assert found == [{"batch0"}, {"batch0", "spot0", "other0"}, {"batch0", "spot0", "other0", "web0"}]

@@ -11,7 +11,7 @@ from rescheduler.model import labels
 from rescheduler.model.plan import Method, Move
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.revalidate import recheck
+from rescheduler.planning.revalidate import revalidate_moves
 from tests.support.builders import Row, cluster, deployment, node, pdb, pod, statefulset
 
 NODES = [node("a"), node("b"), node("c")]
@@ -41,7 +41,7 @@ def changed(snapshot: ClusterSnapshot, name: str, **fields: object) -> ClusterSn
 
 
 def refusals(snapshot: ClusterSnapshot, *moves: Move, policy: Policy | None = None) -> list[str]:
-    checked = recheck(snapshot, policy or Policy(), moves)
+    checked = revalidate_moves(snapshot, policy or Policy(), moves)
     assert [each.move for each in checked] == list(moves)
     return [each.refusal for each in checked]
 

@@ -21,9 +21,9 @@ from rescheduler.model.plan import Method, Plan, PlanFormatError, decode_plan, p
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning import outcomes
-from rescheduler.planning.cycle import as_settled, plan_cycle
-from rescheduler.planning.explain import Outcome, explain
-from rescheduler.planning.revalidate import Ruling, Rulings, Wanted, recheck
+from rescheduler.planning.cycle import plan_cycle, with_inflight_moves
+from rescheduler.planning.explain import PodOutcome, explain
+from rescheduler.planning.revalidate import MoveRequest, MoveVerdict, Revalidator, revalidate_moves
 from rescheduler.runtime.planning_loop import migration_of
 from rescheduler.strategies.failed_pods import FailedPods, FailedPodsSettings
 from rescheduler_demo.plain import format_move
@@ -35,7 +35,7 @@ FAILED = "FailedPods"
 NODES = (b.node("a"), b.node("b"))
 POD = "job-0"
 UID = b.uid_of("Pod", "default", POD)
-REMOVE = Wanted("default", POD, UID, method=Method.REMOVE)
+REMOVE = MoveRequest("default", POD, UID, method=Method.REMOVE)
 
 
 def world(**options: Any) -> ClusterSnapshot:
@@ -54,17 +54,17 @@ def under_way(phase: Phase = Phase.IN_PROGRESS, **progress: Any) -> Migration:
 
 
 def test_an_order_to_remove_is_judged_by_the_guards_that_matter() -> None:
-    assert Rulings(world(), Policy()).rule(REMOVE) == Ruling(Method.REMOVE)
-    never = Rulings(world(labels={labels.RESCHEDULING: "disabled"}), Policy()).rule(REMOVE)
-    assert (never.method, never.passing) == (None, False)
+    assert Revalidator(world(), Policy()).check(REMOVE) == MoveVerdict(Method.REMOVE)
+    never = Revalidator(world(labels={labels.RESCHEDULING: "disabled"}), Policy()).check(REMOVE)
+    assert (never.method, never.temporary) == (None, False)
     assert never.reason == "ReschedulingDisabled: label scheduler.alpha.kubernetes.io/rescheduling is disabled"
 
 
 def test_an_order_to_remove_by_hand_may_be_in_an_excluded_namespace() -> None:
     snapshot = world(namespace="kube-system")
     wanted = replace(REMOVE, namespace="kube-system", uid="")
-    assert Rulings(snapshot, Policy()).rule(wanted).reason.startswith("ExcludedNamespace: ")
-    assert Rulings(snapshot, Policy()).rule(replace(wanted, by_hand=True)).method is Method.REMOVE
+    assert Revalidator(snapshot, Policy()).check(wanted).reason.startswith("ExcludedNamespace: ")
+    assert Revalidator(snapshot, Policy()).check(replace(wanted, by_hand=True)).method is Method.REMOVE
 
 
 @pytest.mark.parametrize(
@@ -79,25 +79,25 @@ def test_an_order_to_remove_by_hand_may_be_in_an_excluded_namespace() -> None:
     ],
 )
 def test_what_is_not_to_be_removed_is_refused(
-    wanted: Wanted, options: dict[str, Any], reason: str, *, passing: bool
+    wanted: MoveRequest, options: dict[str, Any], reason: str, *, passing: bool
 ) -> None:
-    ruling = Rulings(world(**options), Policy()).rule(wanted)
-    assert (ruling.method, ruling.passing, ruling.reason) == (None, passing, reason)
+    ruling = Revalidator(world(**options), Policy()).check(wanted)
+    assert (ruling.method, ruling.temporary, ruling.reason) == (None, passing, reason)
 
 
 def test_a_removal_and_moves_are_judged_together_in_any_order() -> None:
     snapshot = b.cluster(NODES, b.job("job", on=["a"], phase="Failed"), b.pod("p", "a"), b.pod("q", "a"))
-    rulings = Rulings(snapshot, Policy())
-    assert rulings.rule(Wanted("default", "p")).target == "b"
-    assert rulings.rule(REMOVE).method is Method.REMOVE
-    assert rulings.rule(Wanted("default", "q", method=Method.COPY, by_hand=True)).target == "b"
-    assert rulings.rule(REMOVE).method is Method.REMOVE
+    rulings = Revalidator(snapshot, Policy())
+    assert rulings.check(MoveRequest("default", "p")).target == "b"
+    assert rulings.check(REMOVE).method is Method.REMOVE
+    assert rulings.check(MoveRequest("default", "q", method=Method.COPY, by_hand=True)).target == "b"
+    assert rulings.check(REMOVE).method is Method.REMOVE
 
 
 def test_a_plan_with_a_removal_is_rechecked() -> None:
     before = world()
     (move,) = plan_of(before).moves
-    assert [each.refusal for each in recheck(before, Policy(), [move])] == [""]
+    assert [each.refusal for each in revalidate_moves(before, Policy(), [move])] == [""]
     gone = b.cluster(NODES)
     other = replace(before, pods=tuple(msgspec.structs.replace(pod, uid="x") for pod in before.pods))
     for now, why in (
@@ -106,12 +106,12 @@ def test_a_plan_with_a_removal_is_rechecked() -> None:
         (world(phase="Running"), "it has not ended (Running)"),
         (world(deleting=True), "Deleting: it is being deleted"),
     ):
-        assert [each.refusal for each in recheck(now, Policy(), [move])] == [why]
+        assert [each.refusal for each in revalidate_moves(now, Policy(), [move])] == [why]
 
 
 @pytest.mark.parametrize("phase", [Phase.PENDING, Phase.IN_PROGRESS])
 def test_what_is_being_removed_is_not_planned_again(phase: Phase) -> None:
-    settled = as_settled(world(), [under_way(phase)], 600.0)
+    settled = with_inflight_moves(world(), [under_way(phase)], 600.0)
     (pod,) = settled.pods
     assert (pod.deleting, pod.node) == (True, "a")
     plan = plan_of(settled)
@@ -119,7 +119,7 @@ def test_what_is_being_removed_is_not_planned_again(phase: Phase) -> None:
 
 
 def test_a_pod_of_the_same_name_that_came_after_it_is_another_matter() -> None:
-    settled = as_settled(world(), [under_way(uid="before")], 600.0)
+    settled = with_inflight_moves(world(), [under_way(uid="before")], 600.0)
     assert not settled.pods[0].deleting
 
 
@@ -127,9 +127,9 @@ def test_there_is_no_gain_to_judge_and_nobody_rests_for_it() -> None:
     owner = Reference("Job", "job", "u")
     done = under_way(Phase.COMPLETED, finished=b.NOW - 100, workload=owner, controller=owner)
     assert not outcomes.is_due(done, 10.0, b.NOW)
-    assert outcomes.memories([done]) == {}
-    assert outcomes.needed([done], Policy(), 60.0, b.NOW) == set()
-    assert outcomes.brought_back([done, done], Policy()) == set()
+    assert outcomes.move_histories([done]) == {}
+    assert outcomes.find_needed([done], Policy(), 60.0, b.NOW) == set()
+    assert outcomes.find_undone([done, done], Policy()) == set()
 
 
 def test_its_order_says_that_it_is_a_removal_and_a_move_leaves_the_method_open() -> None:
@@ -187,8 +187,8 @@ def test_it_is_explained_without_a_word_about_nodes() -> None:
     snapshot = world()
     planner, plan = plan_cycle(snapshot, Policy(), [FailedPods(FailedPodsSettings())])
     explained = explain(planner, plan, ("default", POD), [FAILED])
-    assert (explained.outcome, explained.method) == (Outcome.REMOVED, Method.REMOVE)
-    assert (explained.objections, explained.outlooks, explained.not_handoff) == ((), (), "")
+    assert (explained.outcome, explained.method) == (PodOutcome.REMOVED, Method.REMOVE)
+    assert (explained.objections, explained.node_fits, explained.not_handoff) == ((), (), "")
     text = "\n".join(explanation_lines(explained, plan, Terminal(), wide=False))
     assert "removed, as FailedPods wants" in text
     assert "it has failed (Evicted)" in text
@@ -197,7 +197,7 @@ def test_it_is_explained_without_a_word_about_nodes() -> None:
 def test_other_pods_are_explained_beside_a_removal() -> None:
     snapshot = b.cluster(NODES, b.job("job", on=["a"], phase="Failed"), b.pod("p", "a"))
     planner, plan = plan_cycle(snapshot, Policy(), [FailedPods(FailedPodsSettings())])
-    assert explain(planner, plan, ("default", "p"), [FAILED]).outcome is Outcome.NOT_PROPOSED
+    assert explain(planner, plan, ("default", "p"), [FAILED]).outcome is PodOutcome.NOT_PROPOSED
 
 
 def test_the_demo_has_words_for_it() -> None:

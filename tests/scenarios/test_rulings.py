@@ -13,7 +13,7 @@ from rescheduler.model.plan import Method
 from rescheduler.model.policy import Limits, Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.time import format_instant
-from rescheduler.planning.revalidate import Ruling, Rulings, Wanted
+from rescheduler.planning.revalidate import MoveRequest, MoveVerdict, Revalidator
 from tests.support.builders import (
     NOW,
     Row,
@@ -37,12 +37,12 @@ WEB = f"web-{hash_of('web')}"
 HOW = labels.MIGRATION_METHOD
 
 
-def wanted(name: str, target: str = "", *, by_hand: bool = False, namespace: str = "default") -> Wanted:
-    return Wanted(namespace, name, target=target, by_hand=by_hand)
+def wanted(name: str, target: str = "", *, by_hand: bool = False, namespace: str = "default") -> MoveRequest:
+    return MoveRequest(namespace, name, target=target, by_hand=by_hand)
 
 
-def rulings(*rows: Row | list[Row], policy: Policy | None = None) -> Rulings:
-    return Rulings(cluster(NODES, *rows), policy or Policy())
+def rulings(*rows: Row | list[Row], policy: Policy | None = None) -> Revalidator:
+    return Revalidator(cluster(NODES, *rows), policy or Policy())
 
 
 def options(**said: object) -> Policy:
@@ -51,19 +51,19 @@ def options(**said: object) -> Policy:
 
 def test_a_pod_is_sent_where_the_order_says_by_the_method_that_fits_it() -> None:
     judged = rulings(deployment("web", on=["a", "a"]), pod("bare", "a"), statefulset("db", on=["a", "b"]))
-    assert judged.rule(wanted(f"{WEB}-0", "c")) == Ruling(Method.HANDOFF, "c")
-    assert judged.rule(wanted("bare", "b")) == Ruling(Method.COPY, "b")
-    assert judged.rule(wanted("db-0", "c")) == Ruling(Method.EVICT, "c")
+    assert judged.check(wanted(f"{WEB}-0", "c")) == MoveVerdict(Method.HANDOFF, "c")
+    assert judged.check(wanted("bare", "b")) == MoveVerdict(Method.COPY, "b")
+    assert judged.check(wanted("db-0", "c")) == MoveVerdict(Method.EVICT, "c")
 
 
 def test_without_a_target_the_best_node_is_found() -> None:
-    found = rulings(pod("bare", "a"), pod("large", "b", cpu=3)).rule(wanted("bare"))
-    assert found == Ruling(Method.COPY, "c")
+    found = rulings(pod("bare", "a"), pod("large", "b", cpu=3)).check(wanted("bare"))
+    assert found == MoveVerdict(Method.COPY, "c")
 
 
 def test_a_pod_stays_on_the_node_that_it_is_on() -> None:
-    found = rulings(pod("bare", "a")).rule(wanted("bare", "a"))
-    assert (found.method, found.reason, found.passing) == (None, "it is on a already", False)
+    found = rulings(pod("bare", "a")).check(wanted("bare", "a"))
+    assert (found.method, found.reason, found.temporary) == (None, "it is on a already", False)
 
 
 @pytest.mark.parametrize(
@@ -75,14 +75,14 @@ def test_a_pod_stays_on_the_node_that_it_is_on() -> None:
         (wanted("unbound", "b"), "it is not on a node yet"),
     ],
 )
-def test_what_the_snapshot_does_not_know_yet_passes(order: Wanted, reason: str) -> None:
+def test_what_the_snapshot_does_not_know_yet_passes(order: MoveRequest, reason: str) -> None:
     """Whoever asks has seen the pod and the node, so that the snapshot lags behind."""
-    assert rulings(pod("bare", "a"), pod("unbound")).rule(order) == Ruling(reason=reason, passing=True)
+    assert rulings(pod("bare", "a"), pod("unbound")).check(order) == MoveVerdict(reason=reason, temporary=True)
 
 
 def test_a_pod_that_has_ended_is_not_moved() -> None:
-    found = rulings(pod("bare", "a", phase="Succeeded")).rule(wanted("bare", "b"))
-    assert (found.method, found.passing) == (None, False)
+    found = rulings(pod("bare", "a", phase="Succeeded")).check(wanted("bare", "b"))
+    assert (found.method, found.temporary) == (None, False)
     assert found.reason.startswith("NotRunning")
 
 
@@ -91,28 +91,28 @@ def test_a_full_node_and_a_spent_budget_may_pass() -> None:
         pod("big", "a", cpu=3), pod("full", "b", cpu=2), statefulset("db", on=["a", "b"]), pdb("db", allowed=0)
     )
     for order, guard in ((wanted("big", "b"), "NoTarget"), (wanted("db-0", "c"), "DisruptionBudget")):
-        found = judged.rule(order)
-        assert (found.method, found.passing) == (None, True)
+        found = judged.check(order)
+        assert (found.method, found.temporary) == (None, True)
         assert found.reason.startswith(guard)
 
 
 def test_a_pod_that_a_migration_moves_waits_for_it_even_where_it_is_going() -> None:
     busy = {("default", "bare"): "migration m is InProgress"}
-    judged = Rulings(replace(cluster(NODES, pod("bare", "b")), spoken_for=busy), Policy())
-    assert judged.rule(wanted("bare", "b")) == Ruling(reason=busy["default", "bare"], passing=True)
+    judged = Revalidator(replace(cluster(NODES, pod("bare", "b")), spoken_for=busy), Policy())
+    assert judged.check(wanted("bare", "b")) == MoveVerdict(reason=busy["default", "bare"], temporary=True)
 
 
 def test_the_plans_limits_and_rests_are_not_asked_again() -> None:
     moved = {labels.MIGRATION_TIME: format_instant(NOW)}
     policy = replace(Policy(), limits=Limits(total=0, per_workload=0), min_pod_age=3600.0, cool_down=3600.0)
     rows = deployment("web", on=["a", "a"], age=1.0, pod_annotations=moved)
-    assert rulings(rows, policy=policy).rule(wanted(f"{WEB}-0", "b")).method is Method.HANDOFF
+    assert rulings(rows, policy=policy).check(wanted(f"{WEB}-0", "b")).method is Method.HANDOFF
 
 
 def test_a_clock_behind_the_api_servers_makes_nobody_too_young() -> None:
     moved = {labels.MIGRATION_TIME: format_instant(NOW + 5)}
     rows = deployment("web", on=["a", "a"], age=-5.0, pod_annotations=moved)
-    assert rulings(rows).rule(wanted(f"{WEB}-0", "b")).method is Method.HANDOFF
+    assert rulings(rows).check(wanted(f"{WEB}-0", "b")).method is Method.HANDOFF
 
 
 EXCLUDED = options(excluded_namespaces=["kube-system"], excluded_pods="tier=front")
@@ -128,10 +128,10 @@ EXCLUDED = options(excluded_namespaces=["kube-system"], excluded_pods="tier=fron
 def test_an_order_by_hand_lifts_exclusions_and_a_plan_does_not(row: Row, guard: str) -> None:
     namespace = getattr(row, "namespace", "")
     judged = rulings(row, policy=EXCLUDED)
-    planned = judged.rule(wanted("bare", "b", namespace=namespace))
-    assert (planned.method, planned.passing) == (None, False)
+    planned = judged.check(wanted("bare", "b", namespace=namespace))
+    assert (planned.method, planned.temporary) == (None, False)
     assert planned.reason.startswith(guard)
-    assert judged.rule(wanted("bare", "b", namespace=namespace, by_hand=True)).method is Method.COPY
+    assert judged.check(wanted("bare", "b", namespace=namespace, by_hand=True)).method is Method.COPY
 
 
 @pytest.mark.parametrize(
@@ -147,23 +147,23 @@ def test_an_order_by_hand_lifts_exclusions_and_a_plan_does_not(row: Row, guard: 
 )
 @pytest.mark.parametrize("by_hand", [False, True])
 def test_other_guards_hold_for_everybody(rows: list[Row], name: str, guard: str, *, by_hand: bool) -> None:
-    found = rulings(rows).rule(wanted(name, "b", by_hand=by_hand))
-    assert (found.method, found.passing) == (None, False)
+    found = rulings(rows).check(wanted(name, "b", by_hand=by_hand))
+    assert (found.method, found.temporary) == (None, False)
     assert found.reason.startswith(f"{guard}: ")
 
 
 def test_the_same_order_gets_the_same_answer_and_another_one_for_the_pod_waits() -> None:
     judged = rulings(deployment("web", on=["a", "a"]))
-    first = judged.rule(wanted(f"{WEB}-0", "b"))
-    assert judged.rule(wanted(f"{WEB}-0", "b")) == first
-    other = judged.rule(wanted(f"{WEB}-0", "c"))
-    assert (other.method, other.reason, other.passing) == (None, "another order moves it already", True)
+    first = judged.check(wanted(f"{WEB}-0", "b"))
+    assert judged.check(wanted(f"{WEB}-0", "b")) == first
+    other = judged.check(wanted(f"{WEB}-0", "c"))
+    assert (other.method, other.reason, other.temporary) == (None, "another order moves it already", True)
 
 
 def test_room_that_is_ruled_away_is_gone_for_plans_and_orders_by_hand_alike() -> None:
     rows = [pod(f"p{number}", "a", cpu="1500m") for number in range(4)]
-    judged = Rulings(cluster(node("a", cpu=16), node("b", cpu=4), rows), Policy())
-    found = [judged.rule(wanted(f"p{number}", "b", by_hand=number % 2 == 0)) for number in range(4)]
+    judged = Revalidator(cluster(node("a", cpu=16), node("b", cpu=4), rows), Policy())
+    found = [judged.check(wanted(f"p{number}", "b", by_hand=number % 2 == 0)) for number in range(4)]
     assert [ruling.method is not None for ruling in found] == [True, True, False, False]
 
 
@@ -186,22 +186,22 @@ def test_room_that_is_ruled_away_is_gone_for_plans_and_orders_by_hand_alike() ->
         (replace(wanted("db-0", "c"), tried=(Method.EVICT,)), "evict is the method chosen for it, and it did not work"),
     ],
 )
-def test_a_method_that_does_not_fit_or_did_not_work_is_refused(order: Wanted, reason: str) -> None:
+def test_a_method_that_does_not_fit_or_did_not_work_is_refused(order: MoveRequest, reason: str) -> None:
     judged = rulings(deployment("web", on=["a", "a"]), statefulset("db", on=["a", "b"]), pod("bare", "a"))
-    found = judged.rule(order)
-    assert (found.method, found.passing) == (None, False)
+    found = judged.check(order)
+    assert (found.method, found.temporary) == (None, False)
     assert reason in found.reason
 
 
 def test_where_handoff_did_not_work_eviction_is_next() -> None:
     judged = rulings(deployment("web", on=["a", "a"]))
-    assert judged.rule(replace(wanted(f"{WEB}-0", "b"), tried=(Method.HANDOFF,))) == Ruling(Method.EVICT, "b")
+    assert judged.check(replace(wanted(f"{WEB}-0", "b"), tried=(Method.HANDOFF,))) == MoveVerdict(Method.EVICT, "b")
 
 
 def test_the_ordered_method_is_taken_where_it_fits() -> None:
     judged = rulings(deployment("web", on=["a", "a"]))
-    assert judged.rule(replace(wanted(f"{WEB}-0", "b"), method=Method.EVICT)) == Ruling(Method.EVICT, "b")
-    assert judged.rule(replace(wanted(f"{WEB}-1", "b"), method=Method.HANDOFF)) == Ruling(Method.HANDOFF, "b")
+    assert judged.check(replace(wanted(f"{WEB}-0", "b"), method=Method.EVICT)) == MoveVerdict(Method.EVICT, "b")
+    assert judged.check(replace(wanted(f"{WEB}-1", "b"), method=Method.HANDOFF)) == MoveVerdict(Method.HANDOFF, "b")
 
 
 @pytest.mark.parametrize(
@@ -209,19 +209,19 @@ def test_the_ordered_method_is_taken_where_it_fits() -> None:
 )
 def test_an_order_never_gets_another_method_than_it_asks_for(said: str, ordered: Method, used: str) -> None:
     judged = rulings(deployment("web", on=["a", "a"], annotations={HOW: said}))
-    found = judged.rule(replace(wanted(f"{WEB}-0", "b"), method=ordered))
-    assert found == Ruling(reason=f"annotation {HOW} has it moved by {used}, not by {ordered}")
+    found = judged.check(replace(wanted(f"{WEB}-0", "b"), method=ordered))
+    assert found == MoveVerdict(reason=f"annotation {HOW} has it moved by {used}, not by {ordered}")
 
 
 def test_a_refusal_leaves_no_trace() -> None:
     """A method that did not work is refused before its move is laid in: the room is another's."""
     rows = [*statefulset("db", on=["a", "b"], cpu=2), pod("bare", "a", cpu=2)]
-    judged = Rulings(cluster(node("a", cpu=8), node("b", cpu=8), node("c", cpu=2), rows), Policy())
-    assert judged.rule(replace(wanted("db-0", "c"), tried=(Method.EVICT,))).method is None
-    assert judged.rule(wanted("bare", "c")).method is Method.COPY
+    judged = Revalidator(cluster(node("a", cpu=8), node("b", cpu=8), node("c", cpu=2), rows), Policy())
+    assert judged.check(replace(wanted("db-0", "c"), tried=(Method.EVICT,))).method is None
+    assert judged.check(wanted("bare", "c")).method is Method.COPY
 
 
-def walked(snapshot: ClusterSnapshot, ruled: list[tuple[Wanted, Ruling]]) -> None:
+def walked(snapshot: ClusterSnapshot, ruled: list[tuple[MoveRequest, MoveVerdict]]) -> None:
     """What was ruled, carried out in this order in the plain twin's world."""
     world = World(snapshot)
     by_name = {(each.namespace, each.name): each for each in snapshot.pods}
@@ -237,10 +237,10 @@ def walked(snapshot: ClusterSnapshot, ruled: list[tuple[Wanted, Ruling]]) -> Non
 @settings(max_examples=examples(few=10, many=60))
 def test_what_is_ruled_is_feasible_all_together(data: st.DataObject, seed: int, size: tuple[int, int]) -> None:
     snapshot = random_cluster(seed, *size)
-    judged, ruled = Rulings(snapshot, Policy()), list[tuple[Wanted, Ruling]]()
+    judged, ruled = Revalidator(snapshot, Policy()), list[tuple[MoveRequest, MoveVerdict]]()
     targets = st.sampled_from(["", *(each.name for each in snapshot.nodes)])
     for row in data.draw(st.lists(st.sampled_from(snapshot.pods), max_size=10, unique_by=lambda one: one.full_name)):
-        order = Wanted(
+        order = MoveRequest(
             row.namespace,
             row.name,
             data.draw(st.sampled_from(["", row.uid])),
@@ -248,7 +248,7 @@ def test_what_is_ruled_is_feasible_all_together(data: st.DataObject, seed: int, 
             data.draw(st.sampled_from([None, *Method])),
             by_hand=data.draw(st.booleans()),
         )
-        ruling = judged.rule(order)
+        ruling = judged.check(order)
         assert (ruling.method is None) == bool(ruling.reason)
         if ruling.method is None:
             continue
@@ -262,11 +262,11 @@ def test_what_is_ruled_is_feasible_all_together(data: st.DataObject, seed: int, 
 
 def test_uids_of_orders_are_compared_where_they_are_given() -> None:
     order = replace(wanted("bare", "b"), uid=uid_of("Pod", "default", "bare"))
-    assert rulings(pod("bare", "a")).rule(order).method is Method.COPY
+    assert rulings(pod("bare", "a")).check(order).method is Method.COPY
 
 
 def test_a_budget_is_spent_for_plans_and_orders_by_hand_alike() -> None:
     judged = rulings(statefulset("db", on=["a", "a", "b", "b"]), pdb("db", allowed=1))
-    first, second = judged.rule(wanted("db-0", "c")), judged.rule(wanted("db-1", "c", by_hand=True))
+    first, second = judged.check(wanted("db-0", "c")), judged.check(wanted("db-1", "c", by_hand=True))
     assert first.method is Method.EVICT
-    assert (second.method, second.passing) == (None, True)
+    assert (second.method, second.temporary) == (None, True)

@@ -14,7 +14,7 @@ from rescheduler.config.errors import ConfigErrors
 from rescheduler.model.policy import Policy, ThresholdMode, Thresholds
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.planner import Planner
-from rescheduler.planning.thresholds import Streaks
+from rescheduler.planning.thresholds import HotStreaks
 from tests.support.builders import Row, cluster, node, pod
 from tests.support.generated import random_cluster
 from tests.support.planning import carried_out, moves_of
@@ -169,18 +169,18 @@ class TestHotForAWhile:
         return cluster(node("a"), node("b"), [pod(f"p{n}", on="a", cpu="900m") for n in range(4)])
 
     def test_a_node_is_left_alone_until_it_was_hot_for_as_many_cycles(self) -> None:
-        streaks, found = Streaks(), []
+        streaks, found = HotStreaks(), []
         for _ in range(4):
-            plan = planned_by(streaks.laid_over(self.snapshot()), self.CONFIG)
+            plan = planned_by(streaks.with_streaks(self.snapshot()), self.CONFIG)
             found.append(len(plan.moves))
             streaks.count(["a"])
         assert found == [0, 0, 1, 1]
 
     def test_a_cycle_in_which_it_was_not_hot_begins_the_count_anew(self) -> None:
-        streaks = Streaks()
+        streaks = HotStreaks()
         for hot in (["a"], ["a"], ["b"], ["a"]):
             streaks.count(hot)
-        assert planned_by(streaks.laid_over(self.snapshot()), self.CONFIG).moves == ()
+        assert planned_by(streaks.with_streaks(self.snapshot()), self.CONFIG).moves == ()
 
     def test_one_plan_by_itself_has_no_cycles_before_it_and_waits_for_none(self) -> None:
         assert len(planned_by(self.snapshot(), self.CONFIG).moves) == 1

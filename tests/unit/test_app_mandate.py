@@ -22,7 +22,7 @@ from rescheduler.migration.events import Subject
 from rescheduler.migration.observation import Steered
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Plan
-from rescheduler.planning.thresholds import Streaks
+from rescheduler.planning.thresholds import HotStreaks
 from rescheduler.runtime.migration_cache import Logbook
 from rescheduler.runtime.pause_watcher import Pauses
 from rescheduler.runtime.starting.windows import Timetable
@@ -68,7 +68,7 @@ class Cycles:
             self._planned,
             lambda: NOW,
             hours,
-            Streaks(),
+            HotStreaks(),
         )
 
     def _planned(self, plan: Plan, at: float, seconds: float) -> None:

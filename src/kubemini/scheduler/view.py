@@ -96,11 +96,11 @@ class View:
         pod = self._pods[key]
         reasons: Counter[str] = Counter()
         with self._beside_nominated(key, priority):
-            for name, count in self._feasibility.tally(pod, source=-1).items():
+            for name, count in self._feasibility.count_refusals(pod, source=-1).items():
                 if name != _FIT:
                     reasons[_MESSAGES.get(name, f"node(s) refused by {name}")] += count
-            free, reach = self._whatif.free, self._feasibility.reach(pod)
-            for resource, asked in self._feasibility.fit.asked(pod):
+            free, reach = self._whatif.free, self._feasibility.node_mask(pod)
+            for resource, asked in self._feasibility.fit.requests(pod):
                 name = self._columns.resources[resource]
                 short = int((reach & (free[resource] < asked)).sum())
                 if short:

@@ -25,8 +25,8 @@ from rescheduler.model.migration import Migration, Order
 from rescheduler.model.plan import Move, Plan, PlanFormatError, decode_plan, plan_document
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.cycle import as_settled
-from rescheduler.planning.revalidate import Checked, recheck
+from rescheduler.planning.cycle import with_inflight_moves
+from rescheduler.planning.revalidate import CheckedMove, revalidate_moves
 
 _REFUSALS = frozenset({400, 403, 404, 409, 422})
 Key = tuple[str, str]
@@ -90,8 +90,8 @@ async def _apply(live: Live, plan: Plan, snapshot: ClusterSnapshot, policy: Poli
         moves = [move for move in plan.moves if part.namespace in (None, move.namespace)]
         there = {_key(move): known[each] for move in moves if (each := _target(orders[_key(move)])) in known}
         left = [move for move in moves if _key(move) not in there]
-        settled = as_settled(snapshot, known.values(), 0.0)
-        checked = _whole(plan, moves, recheck(settled, policy, left))
+        settled = with_inflight_moves(snapshot, known.values(), 0.0)
+        checked = _whole(plan, moves, revalidate_moves(settled, policy, left))
         made = await _made(client, [one for one in checked if not one.refusal], orders, dry=part.dry)
     refused = {_key(one.move): Entry(one.move, Outcome.REFUSED, None, one.refusal) for one in checked if one.refusal}
     unchanged = {_key(move): Entry(move, Outcome.UNCHANGED, there[_key(move)]) for move in moves if _key(move) in there}
@@ -133,7 +133,7 @@ def _orders(plan: Plan, snapshot: ClusterSnapshot) -> dict[Key, Migration]:
     }  # fmt: skip
 
 
-def _whole(plan: Plan, taken: Sequence[Move], checked: Iterable[Checked]) -> list[Checked]:
+def _whole(plan: Plan, taken: Sequence[Move], checked: Iterable[CheckedMove]) -> list[CheckedMove]:
     """Moves that belong to others which are left out are refused: they stand or fall together."""
     kept = {_key(move) for move in taken}
     torn = {move.proposal for move in plan.moves if _key(move) not in kept}
@@ -142,7 +142,7 @@ def _whole(plan: Plan, taken: Sequence[Move], checked: Iterable[Checked]) -> lis
 
 
 async def _made(
-    client: ApiClient, checked: Sequence[Checked], orders: Mapping[Key, Migration], *, dry: bool
+    client: ApiClient, checked: Sequence[CheckedMove], orders: Mapping[Key, Migration], *, dry: bool
 ) -> dict[Key, Entry]:
     """Store the orders. Where the server refuses one, those that belong to it are taken back or not made."""
     journal = Journal(client)

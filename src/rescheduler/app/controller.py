@@ -40,7 +40,7 @@ from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Move
 from rescheduler.model.selector import Labels
-from rescheduler.planning.thresholds import Streaks
+from rescheduler.planning.thresholds import HotStreaks
 from rescheduler.runtime.config_watcher import EVERY, Audience, Rereading
 from rescheduler.runtime.controller import Controller, Loop, before, beside
 from rescheduler.runtime.executor import Migrator
@@ -278,9 +278,9 @@ class _Parts:
         keeping = Duty("cordons", _CORDONS_EVERY, lambda: cordons.keep(client.clock.now()))
         watching.cache.listen(lambda kind, key, version: keeping.called.set() if kind == "Node" else None)
         watching.lay_over(self.meters.laid_over)
-        streaks = Streaks()
+        streaks = HotStreaks()
         if not self.running.once:  # one plan by itself has no cycles before it
-            watching.lay_over(streaks.laid_over)
+            watching.lay_over(streaks.with_streaks)
         told, heard = self.front.planned, self.meters.heard
         cycling = Cycling(mandate, watching, logbook, self.pauses, self.metrics, told, now, hours, streaks, heard)
         recovery = self._recovery(writer)
@@ -333,11 +333,11 @@ async def rehearse(running: Running, stop: asyncio.Event) -> None:
             return
         known = (*WATCHED, MIGRATIONS) if served.result() else WATCHED
         watching = Watching(client, connection.source, known)
-        mandate, metrics, streaks = Mandate(running.config, time.time()), Metrics(), Streaks()
+        mandate, metrics, streaks = Mandate(running.config, time.time()), Metrics(), HotStreaks()
         meters = Meters(mandate, client, lambda: watching.cache.rows("Pod"))
         watching.lay_over(meters.laid_over)
         if not running.once:  # one plan by itself has no cycles before it
-            watching.lay_over(streaks.laid_over)
+            watching.lay_over(streaks.with_streaks)
 
         async def tell() -> None:
             if stop.is_set():

@@ -22,7 +22,7 @@ from rescheduler.migration.observation import controller_of, has_ended, is_leavi
 from rescheduler.model import labels as marks
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.maintenance import NodeOutlook, outlooks
+from rescheduler.planning.maintenance import DrainStatus, drain_statuses
 from rescheduler.planning.settings import Settings
 from rescheduler.strategies.node_maintenance import NodeMaintenance
 
@@ -102,9 +102,9 @@ async def _nodes(client: ApiClient, names: Sequence[str]) -> list[Json]:
     return [found[name] for name in dict.fromkeys(names or sorted(found))]
 
 
-def outlook(snapshot: ClusterSnapshot, policy: Policy, nodes: Collection[str]) -> list[NodeOutlook]:
+def outlook(snapshot: ClusterSnapshot, policy: Policy, nodes: Collection[str]) -> list[DrainStatus]:
     """What is left on these nodes, as the controller would see it."""
-    return outlooks(snapshot, policy, NodeMaintenance(Settings()), nodes)
+    return drain_statuses(snapshot, policy, NodeMaintenance(Settings()), nodes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.time import format_instant
-from rescheduler.planning.revalidate import Ruling, Rulings, Wanted
+from rescheduler.planning.revalidate import MoveRequest, MoveVerdict, Revalidator
 
 
 class RefusedError(InputError):
@@ -78,10 +78,10 @@ def landing(live: Live, migration: Migration) -> str:
     return asyncio.run(look()) or migration.progress.target
 
 
-def ruling(snapshot: ClusterSnapshot, policy: Policy, migration: Migration) -> Ruling:
+def ruling(snapshot: ClusterSnapshot, policy: Policy, migration: Migration) -> MoveVerdict:
     """What the controller would say to it now: method and node, or why not."""
     order, pod = migration.order, (migration.namespace, migration.order.pod)
-    return Rulings(snapshot, policy).rule(Wanted(*pod, order.uid, order.target, order.method, by_hand=True))
+    return Revalidator(snapshot, policy).check(MoveRequest(*pod, order.uid, order.target, order.method, by_hand=True))
 
 
 def draft(migration: Migration) -> Json:

@@ -28,7 +28,7 @@ from rescheduler.model.usage import UsageSettings, UsageSource
 from rescheduler.planning.api import Strategy
 from rescheduler.planning.cycle import plan_cycle
 from rescheduler.planning.explain import Explanation, explain
-from rescheduler.planning.outcomes import remembering
+from rescheduler.planning.outcomes import with_move_histories
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.settings import Settings
 from rescheduler.strategies import discover, settings_by_name
@@ -209,14 +209,14 @@ def _idle(running: Iterable[Strategy[Settings]], now: float | None) -> list[str]
     """A sentence for each strategy that can do nothing, in any pool."""
     reasons: dict[str, list[str]] = {}
     for each in running:
-        reasons.setdefault(each.name, []).append(each.idle(now))
+        reasons.setdefault(each.name, []).append(each.idle_reason(now))
     return [f"{name} moves nothing: {said[0]}" for name, said in reasons.items() if all(said)]
 
 
 def _waiting(running: Iterable[Strategy[Settings]], planner: Planner) -> Iterator[str]:
     """A sentence for each strategy that does nothing now, though there is something to do, in one pool or at all."""
     for each in running:
-        if why := each.waits(planner.view_of(each.pool)):
+        if why := each.wait_reason(planner.view_of(each.pool)):
             where = "" if each.pool is None else f" in pool {each.pool}" if each.pool else " on nodes of no pool"
             yield f"{each.name} moves nothing{where}: {why}"
 
@@ -310,7 +310,7 @@ class _Remembering(Collector):
 
     def remembered(self, taken_at: float | None) -> ClusterSnapshot:
         """Everything collected, with what is remembered of moves."""
-        return remembering(self.snapshot(taken_at), self.migrations)
+        return with_move_histories(self.snapshot(taken_at), self.migrations)
 
 
 class _PageSink(Generic[Into]):

@@ -20,7 +20,7 @@ from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.thresholds import Streaks
+from rescheduler.planning.thresholds import HotStreaks
 from rescheduler.runtime.approval_revalidator import Reviewing
 from rescheduler.runtime.informers import Watching
 from rescheduler.runtime.migration_cache import Board, Key, Logbook
@@ -53,7 +53,7 @@ class Cycling:
     """Told each plan, when it was made, and how many seconds that took."""
     now: Callable[[], float]
     hours: Timetable
-    streaks: Streaks
+    streaks: HotStreaks
     heard: Callable[[], Awaitable[object]] = _at_once
     """Waits until what is used is known, where plans go by it: after a change somebody else may have begun to ask."""
 
@@ -131,13 +131,13 @@ class Cycling:
         return review
 
 
-def cycle_of(watching: Watching, policy: Policy, metrics: Metrics, streaks: Streaks) -> Cycle:
+def cycle_of(watching: Watching, policy: Policy, metrics: Metrics, streaks: HotStreaks) -> Cycle:
     """The plan loop's work; it counts how long nodes have been hot."""
     copied = settled(watching.copied, watching.board, policy.cool_down)
 
     def plan(snapshot: ClusterSnapshot) -> Plan:
         planner, made = planned(snapshot, policy)
-        streaks.count(planner.over_before())
+        streaks.count(planner.hot_before())
         return made
 
     return Cycle(lambda: metrics.timed("snapshot", copied()), metrics.timed("plan", plan))

@@ -23,9 +23,9 @@ from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.explain import explanation_document
-from rescheduler.planning.guards.base import Context
-from rescheduler.planning.outcomes import rests
-from rescheduler.planning.workloads import Methods, Workloads
+from rescheduler.planning.guards.base import GuardContext
+from rescheduler.planning.outcomes import find_backoffs
+from rescheduler.planning.workloads import MethodChooser, Workloads
 from rescheduler.runtime.informers import Watching
 from rescheduler.runtime.pause_watcher import Pauses
 from rescheduler.runtime.planning_loop import settled
@@ -121,12 +121,12 @@ def _mind(watching: Watching, policy: Policy) -> Mind:
     )
 
 
-def _context(snapshot: ClusterSnapshot, policy: Policy) -> Context:
+def _context(snapshot: ClusterSnapshot, policy: Policy) -> GuardContext:
     """What guards look things up in, without a planner around it."""
     workloads = Workloads(snapshot)
-    methods = Methods(snapshot, workloads, policy.migration_method)
+    methods = MethodChooser(snapshot, workloads, policy.migration_method)
     empty = frozenset(node.name for node in snapshot.nodes if node.maintenance)
-    return Context(policy, snapshot, workloads, methods, empty)
+    return GuardContext(policy, snapshot, workloads, methods, empty)
 
 
 def _usage(metering: Metering | None) -> Usage:
@@ -262,7 +262,7 @@ def _sources(knowing: Knowing, page: Page | None) -> Sources:
     board, pauses, now = watching.board, knowing.pauses, knowing.own.clock.now
 
     def resting() -> int:
-        return sum(rest.until > now() for rest in rests(board.all(), mandate.policy()).values())
+        return sum(rest.until > now() for rest in find_backoffs(board.all(), mandate.policy()).values())
 
     return Sources(
         lease=mandate.config.fields.leader_election.resource_name,

@@ -21,7 +21,7 @@ from rescheduler.cli.progress import progress
 
 if TYPE_CHECKING:
     from rescheduler.config.configuration import Configuration
-    from rescheduler.planning.maintenance import NodeOutlook
+    from rescheduler.planning.maintenance import DrainStatus
 
 _EQUIPPED = "with NodeMaintenance among its enabledStrategies"
 _dry_run = click.option("--dry-run", is_flag=True, help="Have the server check it, and change nothing.")
@@ -169,7 +169,7 @@ def _prospect(live: app.Live, configured: Configuration, nodes: Sequence[str]) -
     return "the controller goes on" if ours else f"a controller {_EQUIPPED} goes on"
 
 
-def _outlook(live: app.Live, configured: Configuration, nodes: Sequence[str]) -> list[NodeOutlook]:
+def _outlook(live: app.Live, configured: Configuration, nodes: Sequence[str]) -> list[DrainStatus]:
     with reading_from(live) as advance:
         snapshot = app.read(live, None, advance)
     return app_maintenance.outlook(snapshot, configured.policy(), nodes)
@@ -177,7 +177,7 @@ def _outlook(live: app.Live, configured: Configuration, nodes: Sequence[str]) ->
 
 def _wait(live: app.Live, nodes: list[str], configured: Configuration, timeout: float | None) -> None:
     """Wait until the nodes are empty; what cannot go is named at once, and does not keep anybody waiting."""
-    barred = [pod for node in _outlook(live, configured, nodes) for pod in node.barred]
+    barred = [pod for node in _outlook(live, configured, nodes) for pod in node.stuck]
     messages.warn(f"{maintenance_output.told_of(pod)}; it will stay" for pod in barred)
     try:
         with progress() as line:

@@ -133,7 +133,7 @@ def _rehearse(live: app.Live, migration: Migration, policy: Policy, output: str 
     ruling = app_move.ruling(snapshot, policy, migration)
     title = f"pod {migration.namespace}/{migration.order.pod}"
     if ruling.method is None:
-        until = "; the move would wait for that to change" if ruling.passing else ""
+        until = "; the move would wait for that to change" if ruling.temporary else ""
         raise messages.Failure(f"{title} would not be moved now: {ruling.reason}{until}", code=messages.REFUSED)
     if output:
         _print(app_move.draft(migration), migration, output)

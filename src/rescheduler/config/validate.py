@@ -369,7 +369,11 @@ class _Checking:
 
     def _undone_by(self, name: str) -> set[str]:
         """The strategies that this one cannot run beside, whichever of the two says so."""
-        return {other for other in self.known if other in self.known[name].undoes or name in self.known[other].undoes}
+        return {
+            other
+            for other in self.known
+            if other in self.known[name].conflicts_with or name in self.known[other].conflicts_with
+        }
 
     def check_pools(self, fields: Fields) -> None:
         """Each must have a name of its own."""

@@ -21,17 +21,17 @@ from rescheduler.planning.view import View
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PodMove:
     """One pod that should move, and where it would be best.
 
     `cost` [N] ranks targets, lower is better, infinite is never; without it the least used node is best. A target must
-    stay under the thresholds, and suit every strategy; with `insist` one that doesn't will do when there is no other.
+    stay under the thresholds, and suit every strategy; with `force` one that doesn't will do when there is no other.
     """
 
     pod: int
     why: str
     cost: Floats | None = None
-    insist: bool = False
+    force: bool = False
     removal: bool = False
     """The pod has ended: it is to be removed, and goes nowhere."""
     never: str = "no better for it"
@@ -49,19 +49,19 @@ class Arrival(NamedTuple):
 class Proposal:
     """Moves that stand or fall together, and whom they make room for."""
 
-    wishes: tuple[Wish, ...]
+    pod_moves: tuple[PodMove, ...]
     arrivals: tuple[Arrival, ...] = ()
     otherwise: str = ""
     """What it means if this is refused, told before the reason; empty when the reason says it all."""
 
     @classmethod
-    def one(cls, pod: int, why: str, cost: Floats | None = None, *, insist: bool = False) -> Proposal:
+    def one(cls, pod: int, why: str, cost: Floats | None = None, *, force: bool = False) -> Proposal:
         """The common case: a single pod."""
-        return cls((Wish(pod, why, cost, insist),))
+        return cls((PodMove(pod, why, cost, force),))
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ProposalResult:
     """The planner's answer: moves when the proposal was taken, else what refused it."""
 
     moves: tuple[Move, ...] = ()
@@ -71,12 +71,12 @@ class Decision:
     it, so that people see that there was more to do."""
 
     @property
-    def taken(self) -> bool:
+    def accepted(self) -> bool:
         """Whether the proposal is now part of the plan."""
         return bool(self.moves)
 
 
-Proposals = Generator[Proposal, Decision, None]
+Proposals = Generator[Proposal, ProposalResult, None]
 Own_co = TypeVar("Own_co", bound=Settings, covariant=True)
 
 
@@ -100,15 +100,15 @@ class Strategy(ABC, Generic[Own_co]):
     def propose(self, view: View) -> Proposals:
         """Yield what should move; stop when nothing is left to put right."""
 
-    def idle(self, now: float | None) -> str:
+    def idle_reason(self, now: float | None) -> str:
         """Why it moves nothing, whatever the cluster is like; empty if it may. `now` is None where nobody knows it."""
         return ""
 
-    def waits(self, view: View) -> str:
+    def wait_reason(self, view: View) -> str:
         """Why it moves nothing as the plan finds the cluster, though there is something to do; empty if it may."""
         return ""
 
-    def suits(self, view: View, pod: int) -> Mask | None:
+    def accepts(self, view: View, pod: int) -> Mask | None:
         """[N]: where this strategy would leave the pod alone; None for anywhere.
 
         No other strategy moves a pod to where this one would want it away again. It is asked of every pod that may
@@ -117,19 +117,19 @@ class Strategy(ABC, Generic[Own_co]):
         return None
 
 
-def each_by_itself(view: View, wishes: Iterable[Wish]) -> Proposals:
+def propose_each(view: View, pod_moves: Iterable[PodMove]) -> Proposals:
     """Propose these one by one, until the plan is full.
 
     Where two pods of one look find no target from two nodes, no node takes their like: the others are not asked for.
     """
     refused: defaultdict[tuple[int, int, str], set[int]] = defaultdict(set)
-    for wish in wishes:
-        pod, node = view.pods[wish.pod], int(view.at[wish.pod])
+    for pod_move in pod_moves:
+        pod, node = view.pods[pod_move.pod], int(view.at[pod_move.pod])
         look = (id(pod.shape), id(pod.labels), pod.namespace)
         if len(refused[look]) > 1:
             continue
-        decision = yield Proposal((wish,))
-        if decision.taken:
+        decision = yield Proposal((pod_move,))
+        if decision.accepted:
             refused.clear()  # it has left room behind
         elif decision.exhausted:
             return

@@ -39,7 +39,7 @@ class Budgets:
         return self._limits.total is not None and self._moves >= self._limits.total
 
     @property
-    def left(self) -> int | None:
+    def moves_left(self) -> int | None:
         """How many more moves are allowed; None without a limit."""
         return None if self._limits.total is None else max(self._limits.total - self._moves, 0)
 
@@ -80,7 +80,7 @@ HOUR = 3600.0
 COUNTS = HOUR + 1.0  # start times are written in whole seconds
 
 
-def heeds(migration: Migration) -> bool:
+def counts_for_hour(migration: Migration) -> bool:
     """Whether it waits for its hour, and counts: also what had to be approved of before there were such hours."""
     return migration.order.windowed or (migration.order.needs_approval and by_choice(migration))
 
@@ -90,18 +90,18 @@ def is_ordered(migration: Migration) -> bool:
     return not migration.progress.over and not migration.progress.attempts
 
 
-def counting(migrations: Iterable[Migration], now: float | None) -> Counter[str]:
+def count_by_namespace(migrations: Iterable[Migration], now: float | None) -> Counter[str]:
     """How many moves of each namespace count for the hour."""
     found: Counter[str] = Counter()
     for each in migrations:
         started = each.progress.started
         lately = started is not None and now is not None and now - started < COUNTS
-        if heeds(each) and (lately or is_ordered(each)):
+        if counts_for_hour(each) and (lately or is_ordered(each)):
             found[each.namespace] += 1
     return found
 
 
-class Hours:
+class HourlyLimit:
     """What is left of each namespace's hour; spent by each move that nobody has asked for."""
 
     def __init__(self, snapshot: ClusterSnapshot, most: int | None) -> None:
@@ -124,7 +124,7 @@ class Hours:
         self._planned[pod.namespace] += sign
 
 
-class Disruption:
+class DisruptionHeadroom:
     """The headroom that is left; spent move by move."""
 
     def __init__(self, snapshot: ClusterSnapshot, workloads: Workloads) -> None:

@@ -21,17 +21,17 @@ from rescheduler.model.plan import Method, Plan
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.api import Proposal, Strategy
-from rescheduler.planning.outcomes import remembering
+from rescheduler.planning.outcomes import with_move_histories
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.settings import Settings
 
 _Key = tuple[str, str]
 
 
-def as_settled(snapshot: ClusterSnapshot, migrations: Iterable[Migration], rest: float) -> ClusterSnapshot:
+def with_inflight_moves(snapshot: ClusterSnapshot, migrations: Iterable[Migration], rest: float) -> ClusterSnapshot:
     """The snapshot with migrations under way carried out; failed ones are left in peace for `rest` seconds."""
     known = list(migrations)
-    snapshot = remembering(snapshot, known)
+    snapshot = with_move_histories(snapshot, known)
     spoken_for: dict[_Key, str] = {}
     going: dict[_Key, Migration] = {}
     for each in known:
@@ -130,7 +130,7 @@ def plan_cycle(
     settled.rejections.update(planner.rejections)
     settled.not_for_gain = planner.not_for_gain
     if _replay(settled, planner):
-        return settled, settled.outcome()
+        return settled, settled.build_plan()
     # No order of moves leads to where the rehearsal ended. The first plan stands: it is feasible, if not for ever.
     planner = Planner(snapshot, policy)
     return planner, planner.plan(strategies)
@@ -153,7 +153,7 @@ def _has_second_thoughts(planner: Planner, plan: Plan, strategies: Sequence[Stra
     for _ in range(_AHEAD):
         before = planner.whatif.at.copy()
         planner.view.moved.intersection_update(planner.removed)  # what is gone does not come back
-        planner.consult(strategies)
+        planner.run_strategies(strategies)
         if (planner.whatif.at == before).all():
             break
     return bool((planner.whatif.at != first).any())
@@ -161,8 +161,8 @@ def _has_second_thoughts(planner: Planner, plan: Plan, strategies: Sequence[Stra
 
 def _replay(planner: Planner, rehearsal: Planner) -> bool:
     """Plan a move for each pod that ended elsewhere, in an order in which each is feasible; False if there is none."""
-    for strategy, wish in rehearsal.removed.values():
-        planner.decide(strategy, Proposal((wish,)))
+    for strategy, pod_move in rehearsal.removed.values():
+        planner.decide(strategy, Proposal((pod_move,)))
     ended = rehearsal.whatif.at
     wanted = (pod for pod in rehearsal.reasons if pod not in rehearsal.removed)
     left = [pod for pod in wanted if ended[pod] != planner.columns.pod_at[pod]]
@@ -172,7 +172,7 @@ def _replay(planner: Planner, rehearsal: Planner) -> bool:
             strategy, why = rehearsal.reasons[pod]
             cost = np.full(len(planner.columns.nodes), np.inf)
             cost[ended[pod]] = 0.0
-            if not planner.decide(strategy, Proposal.one(pod, why, cost, insist=True)).taken:
+            if not planner.decide(strategy, Proposal.one(pod, why, cost, force=True)).accepted:
                 waiting.append(pod)
         if len(waiting) == len(left):
             return False

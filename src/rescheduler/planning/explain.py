@@ -19,7 +19,7 @@ from rescheduler.model.plan import API_VERSION, Method, Move, NodeLoad, Plan, Re
 from rescheduler.model.policy import Utilization
 from rescheduler.model.shape import Requests
 from rescheduler.model.time import format_instant
-from rescheduler.planning.budgets import Budgets, Disruption, Hours
+from rescheduler.planning.budgets import Budgets, DisruptionHeadroom, HourlyLimit
 from rescheduler.planning.columns import Floats, Ints
 from rescheduler.planning.guards.builtin import objections
 from rescheduler.planning.planner import Planner
@@ -27,7 +27,7 @@ from rescheduler.planning.planner import Planner
 _FREE = re.compile(r", [^,()]* free\)")
 
 
-class Outcome(StrEnum):
+class PodOutcome(StrEnum):
     """What the plan does with a pod."""
 
     MOVED = "moved"
@@ -37,7 +37,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeOutlook:
+class NodeFit:
     """What a node says to the pod, and where it would be with it, in per cent; no predicate: it could take it."""
 
     node: str
@@ -53,7 +53,7 @@ class NodeOutlook:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusalGroup:
     """Nodes that refuse the pod alike."""
 
     predicate: str
@@ -73,7 +73,7 @@ class Explanation:
     workload: str
     priority: int
     requests: Requests
-    outcome: Outcome
+    outcome: PodOutcome
     why: str
     move: Move | None
     rejection: Rejection | None
@@ -83,7 +83,7 @@ class Explanation:
     not_handoff: str
     """Why it would not be handed off; empty when it would be."""
     strategies: tuple[str, ...]
-    outlooks: tuple[NodeOutlook, ...]
+    node_fits: tuple[NodeFit, ...]
     memory: Memory | None = None
     """What is remembered of moves of its workload; None where nothing is."""
     rest: Rest | None = None
@@ -97,18 +97,18 @@ class Explanation:
     """Its place among pods of its priority, and the mark that tells it; None where none does."""
 
     @property
-    def targets(self) -> tuple[NodeOutlook, ...]:
+    def targets(self) -> tuple[NodeFit, ...]:
         """The nodes that could take it."""
-        return tuple(outlook for outlook in self.outlooks if not outlook.predicate)
+        return tuple(outlook for outlook in self.node_fits if not outlook.predicate)
 
     @property
-    def refusals(self) -> tuple[Refusal, ...]:
+    def refusals(self) -> tuple[RefusalGroup, ...]:
         """The others, grouped by what refuses: the largest groups first."""
         groups: dict[tuple[str, str], list[str]] = {}
-        for outlook in self.outlooks:
+        for outlook in self.node_fits:
             if outlook.predicate:
                 groups.setdefault(outlook.group, []).append(outlook.node)
-        found = [Refusal(*group, tuple(nodes)) for group, nodes in groups.items()]
+        found = [RefusalGroup(*group, tuple(nodes)) for group, nodes in groups.items()]
         return tuple(sorted(found, key=lambda r: (-len(r.nodes), r.predicate, r.reason)))
 
 
@@ -121,8 +121,8 @@ def explain(planner: Planner, plan: Plan, key: tuple[str, str], strategies: Sequ
     rejection = next((r for r in plan.rejections if (r.namespace, r.pod) == key), None)
     method = move.method if move else context.methods.choose(pod)
     removed = method is Method.REMOVE  # what guards and nodes say is about moving it
-    planned = Outcome.REMOVED if removed else Outcome.MOVED
-    outcome = planned if move else Outcome.REJECTED if rejection else Outcome.NOT_PROPOSED
+    planned = PodOutcome.REMOVED if removed else PodOutcome.MOVED
+    outcome = planned if move else PodOutcome.REJECTED if rejection else PodOutcome.NOT_PROPOSED
     kind, _, name = planner.workloads.key(pod)
     load = next((load for load in plan.before.loads if load.node == pod.node), None)
     memory = planner.snapshot.memories.get(planner.workloads.key(pod))
@@ -142,7 +142,7 @@ def explain(planner: Planner, plan: Plan, key: tuple[str, str], strategies: Sequ
         method=method,
         not_handoff=_why_not_handoff(planner, pod, method),
         strategies=tuple(strategies),
-        outlooks=() if removed else tuple(_outlooks(planner, plan, index, method)),
+        node_fits=() if removed else tuple(_outlooks(planner, plan, index, method)),
         memory=memory,
         rest=_rest(planner, memory),
         pool=_pool(planner, pod),
@@ -183,8 +183,8 @@ def _objections(planner: Planner, plan: Plan, index: int) -> Iterator[tuple[str,
     if pod.node and source < 0:
         yield "UnknownNode", f"its node {pod.node} is not in the input"
     budgets = Budgets(planner.policy.limits, len(columns.nodes))
-    hours = Hours(planner.snapshot, planner.policy.timing.moves_per_hour_per_namespace)
-    disruption = Disruption(planner.snapshot, workloads)
+    hours = HourlyLimit(planner.snapshot, planner.policy.timing.moves_per_hour_per_namespace)
+    disruption = DisruptionHeadroom(planner.snapshot, workloads)
     for move in plan.moves:
         other = columns.pod_index[(move.namespace, move.pod)]
         if other != index:
@@ -244,7 +244,7 @@ def _hot(planner: Planner, used: Ints, node: int) -> bool:
     return bool((used[:, node] > planner.levels.limit[:, node]).any())
 
 
-def _outlooks(planner: Planner, plan: Plan, index: int, method: Method) -> list[NodeOutlook]:
+def _outlooks(planner: Planner, plan: Plan, index: int, method: Method) -> list[NodeFit]:
     """What every node says, in the order of the nodes."""
     whatif, columns = planner.whatif, planner.columns
     source = int(columns.pod_at[index])
@@ -256,7 +256,7 @@ def _outlooks(planner: Planner, plan: Plan, index: int, method: Method) -> list[
         return [*_judged(planner, plan, index, method)]
 
 
-def _judged(planner: Planner, plan: Plan, index: int, method: Method) -> Iterator[NodeOutlook]:
+def _judged(planner: Planner, plan: Plan, index: int, method: Method) -> Iterator[NodeFit]:
     whatif, columns, feasibility = planner.whatif, planner.columns, planner.feasibility
     source = int(whatif.at[index])
     alone = method is Method.EVICT and source >= 0
@@ -282,7 +282,7 @@ def _judged(planner: Planner, plan: Plan, index: int, method: Method) -> Iterato
         elif not predicate and source >= 0:
             lost = _lost(planner, index, number, method)
             predicate, reason = ("AfterTheMove", lost) if lost else ("", "")
-        yield NodeOutlook(node.name, predicate, reason, round(float(use[0]), 2), round(float(use[1]), 2))
+        yield NodeFit(node.name, predicate, reason, round(float(use[0]), 2), round(float(use[1]), 2))
 
 
 def _lost(planner: Planner, index: int, target: int, method: Method) -> str:
@@ -335,7 +335,7 @@ def explanation_document(explained: Explanation, plan: Plan) -> dict[str, object
                 "cpu": outlook.cpu,
                 "memory": outlook.memory,
             }
-            for outlook in explained.outlooks
+            for outlook in explained.node_fits
         ],
         "pastMoves": _past_moves(explained.memory),
         "rest": _rest_document(explained.rest),

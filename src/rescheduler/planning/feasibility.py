@@ -14,9 +14,9 @@ import numpy as np
 
 from rescheduler.planning.columns import Columns, Ints, Mask
 from rescheduler.planning.matching import Matching
-from rescheduler.planning.predicates.affinity import PodAffinity, PodAntiAffinity
+from rescheduler.planning.predicates.affinity import RequiredPodAffinity, RequiredPodAntiAffinity
 from rescheduler.planning.predicates.base import Predicate
-from rescheduler.planning.predicates.nodes import NodeAffinity, NodeMasks, TaintToleration, node_rules
+from rescheduler.planning.predicates.nodes import NodeMasks, RequiredNodeAffinity, TaintToleration, node_rules
 from rescheduler.planning.predicates.ports import NodePorts
 from rescheduler.planning.predicates.resources import NodeResourcesFit
 from rescheduler.planning.predicates.spread import PodTopologySpread
@@ -25,7 +25,7 @@ from rescheduler.planning.whatif import WhatIf
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class NodeVerdict:
     """Whether a pod could be on a node; if not, which predicate refuses and why."""
 
     predicate: str = ""
@@ -37,7 +37,7 @@ class Verdict:
         return not self.predicate
 
 
-OK = Verdict()
+OK = NodeVerdict()
 
 
 class Feasibility:
@@ -49,18 +49,18 @@ class Feasibility:
         self.matching = matching = Matching(whatif)
         self.node_masks = NodeMasks(whatif.columns)
         self.fit = NodeResourcesFit(whatif)
-        self._affinity = PodAffinity(whatif, matching)
+        self._affinity = RequiredPodAffinity(whatif, matching)
         self.spread = PodTopologySpread(whatif, matching, self.node_masks)
         # What depends on nothing that moves: one mask per shape, since thousands of pods share it.
         self._fixed: list[Predicate] = [
             *(node_rules(whatif.columns) if rules is None else rules),
             TaintToleration(whatif.columns, self.node_masks),
-            NodeAffinity(whatif.columns, self.node_masks),
+            RequiredNodeAffinity(whatif.columns, self.node_masks),
         ]
         # What depends on where other pods are. Each says at once if it doesn't concern a pod.
         self._moving: list[Predicate] = [
             NodePorts(whatif),
-            PodAntiAffinity(whatif, matching),
+            RequiredPodAntiAffinity(whatif, matching),
             self._affinity,
             self.spread,
             VolumeBinding(whatif.columns, self.node_masks),
@@ -78,14 +78,14 @@ class Feasibility:
     def mask(self, pod: int, free: Ints | None = None) -> Mask:
         """[N]: where the pod could be now; `free` [R, N] replaces what is free, to keep nodes under a ceiling."""
         mask = self.fit.fits(pod, self.whatif.free if free is None else free)
-        mask &= self.reach(pod)
+        mask &= self.node_mask(pod)
         for predicate in self._moving:
             allowed = predicate.mask(pod)
             if allowed is not None:
                 mask &= allowed
         return mask
 
-    def reach(self, pod: int) -> Mask:
+    def node_mask(self, pod: int) -> Mask:
         """[N]: where the nodes' own rules let the pod be, whoever else is there."""
         shape = int(self._columns.pod_shape[pod])
         if shape not in self._fixed_masks:
@@ -93,14 +93,14 @@ class Feasibility:
             self._fixed_masks[shape] = np.logical_and.reduce(masks)
         return self._fixed_masks[shape]
 
-    def verdicts(self, pod: int) -> list[Verdict]:
+    def verdicts(self, pod: int) -> list[NodeVerdict]:
         """For each node the first predicate that refuses, with its reason."""
-        found: list[Verdict] = [OK] * len(self._columns.nodes)
+        found: list[NodeVerdict] = [OK] * len(self._columns.nodes)
         for predicate in reversed(self.predicates):
             mask = predicate.mask(pod)
             if mask is not None:
                 for node in np.flatnonzero(~mask):
-                    found[node] = Verdict(predicate.name, predicate.reason(pod, int(node)))
+                    found[node] = NodeVerdict(predicate.name, predicate.reason(pod, int(node)))
         return found
 
     def refused_by(self, pod: int, node: int) -> set[str]:
@@ -108,7 +108,7 @@ class Feasibility:
         masks = ((predicate.name, predicate.mask(pod)) for predicate in self.predicates)
         return {name for name, mask in masks if mask is not None and not mask[node]}
 
-    def tally(self, pod: int, source: int) -> dict[str, int]:
+    def count_refusals(self, pod: int, source: int) -> dict[str, int]:
         """How many of the nodes other than `source` each predicate is the first to refuse."""
         left = np.arange(len(self._columns.nodes)) != source
         found: dict[str, int] = {}

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from rescheduler.model.objects import Pod
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.load import Amounts, Measure
-from rescheduler.planning.thresholds import counted
+from rescheduler.planning.load import Amounts, PodMeasure
+from rescheduler.planning.thresholds import counted_resources
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class MoveSide:
     """One of the two nodes: what others hold of it, what the pod takes of it, and what it has."""
 
     others: Amounts
@@ -42,20 +42,20 @@ class Side:
         return _use(_sum(self.others, self.pod), self.capacity)
 
 
-def gain(source: Side, target: Side) -> float:
+def gain_of(source: MoveSide, target: MoveSide) -> float:
     """By how many points the busier of the two nodes is less busy with the pod on the target."""
     there = max(source.without, target.laden)
     back = max(source.laden, target.without)
     return round(back - there, 2) + 0.0  # never minus zero
 
 
-class Realised:
+class RealisedGains:
     """What gains have come to in one snapshot."""
 
     def __init__(self, snapshot: ClusterSnapshot, policy: Policy, nodes: Iterable[str]) -> None:
         """Weigh these nodes, and no others: a large cluster has many."""
-        wanted, names = frozenset(nodes), counted(policy)
-        self._measure = Measure.of(snapshot, policy.utilization, names)
+        wanted, names = frozenset(nodes), counted_resources(policy)
+        self._measure = PodMeasure.of(snapshot, policy.utilization, names)
         self._capacity = {
             node.name: tuple(dict(node.allocatable).get(name, 0) for name in names)
             for node in snapshot.nodes
@@ -81,10 +81,10 @@ class Realised:
             if other.node in used:
                 used[other.node] = _less(used[other.node], self._measure.held(other))
             if home in used:
-                used[home] = _sum(used[home], self._measure.asked(other))
+                used[home] = _sum(used[home], self._measure.requests(other))
         held = self._measure.held(pod)
-        back = Side(used[source], self._measure.asked(pod), self._capacity[source])
-        return gain(back, Side(_less(used[pod.node], held), held, self._capacity[pod.node]))
+        back = MoveSide(used[source], self._measure.requests(pod), self._capacity[source])
+        return gain_of(back, MoveSide(_less(used[pod.node], held), held, self._capacity[pod.node]))
 
 
 def _use(used: Amounts, capacity: Amounts) -> float:

@@ -26,7 +26,7 @@ Amounts = tuple[int, ...]
 MEASURED = ("cpu", "memory")
 
 
-class Measure:
+class PodMeasure:
     """Amounts of pods, in the order of the resources that are counted."""
 
     def __init__(
@@ -42,7 +42,7 @@ class Measure:
         self._workload = workload
 
     @classmethod
-    def of(cls, snapshot: ClusterSnapshot, utilization: Utilization, resources: Sequence[str]) -> Measure:
+    def of(cls, snapshot: ClusterSnapshot, utilization: Utilization, resources: Sequence[str]) -> PodMeasure:
         """As a snapshot has it."""
         return cls(snapshot.measured, utilization, resources, Workloads(snapshot).key)
 
@@ -55,7 +55,7 @@ class Measure:
         """What it counts for on its node."""
         return self._counted(pod, pod.held)
 
-    def asked(self, pod: Pod) -> Amounts:
+    def requests(self, pod: Pod) -> Amounts:
         """What it would count for on another node: as much as here, if that was measured."""
         return self._counted(pod, pod.shape.requests)
 
@@ -114,13 +114,13 @@ class Load:
         self.names = known
         self.labels = [_LABELS.get(name, name) for name in known]
         """What people call the resources."""
-        self.measure = Measure.of(whatif.columns.snapshot, utilization, known)
+        self.measure = PodMeasure.of(whatif.columns.snapshot, utilization, known)
         self._of_pods: Ints | None = None
         self._used: Ints | None = None
         if self.measure.measured:
             self._of_pods = self._measured()
             self._used = self._summed(self._of_pods)
-            whatif.listen(self)
+            whatif.add_listener(self)
         self.capacity: Ints = whatif.columns.allocatable[:2] if self._plain else whatif.columns.allocatable[self._rows]
         """[R, N]: what is allocatable."""
         self.first: Ints = self.used.copy()
@@ -156,11 +156,11 @@ class Load:
         expected = self._whatif.expected
         if self._counted_ahead < len(expected):  # nobody who was expected once is not any more
             for pod, node in list(expected.items())[self._counted_ahead :]:
-                self._of_expected[:, node] += self.asked(pod)
+                self._of_expected[:, node] += self.requests(pod)
             self._counted_ahead = len(expected)
         return self._of_expected
 
-    def asked(self, pod: int) -> Ints:
+    def requests(self, pod: int) -> Ints:
         """[R]: what a pod would count for on another node."""
         if self._of_pods is not None:
             mine: Ints = self._of_pods[pod]
@@ -204,7 +204,7 @@ class Load:
         yield from snapshot.measured.warnings
 
     def _measured(self) -> Ints:
-        rows = [self.measure.asked(pod) for pod in self._columns.pods]
+        rows = [self.measure.requests(pod) for pod in self._columns.pods]
         return np.array(rows, np.int64).reshape(len(rows), len(self.names))
 
     def _summed(self, of_pods: Ints) -> Ints:

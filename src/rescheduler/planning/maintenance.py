@@ -14,7 +14,7 @@ from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Limits, Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.api import Strategy
-from rescheduler.planning.guards.base import Context
+from rescheduler.planning.guards.base import GuardContext
 from rescheduler.planning.guards.builtin import GUARDS, objections
 from rescheduler.planning.guards.stability import disruption_delay
 from rescheduler.planning.planner import Planner
@@ -28,7 +28,7 @@ _LASTING = frozenset(name for name, _ in GUARDS) - _PASSING
 
 
 @dataclass(frozen=True, slots=True)
-class Remaining:
+class RemainingPod:
     """A pod that is still on the node; `reason` says what refuses to move it now, if anything does."""
 
     namespace: str
@@ -44,16 +44,16 @@ class Remaining:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeOutlook:
+class DrainStatus:
     """What is on one node."""
 
     node: str
-    remaining: tuple[Remaining, ...]
+    remaining: tuple[RemainingPod, ...]
     staying: int
     """Pods of DaemonSets and of the node itself."""
 
     @property
-    def barred(self) -> tuple[Remaining, ...]:
+    def stuck(self) -> tuple[RemainingPod, ...]:
         """What will not go by itself."""
         return tuple(pod for pod in self.remaining if pod.lasting)
 
@@ -63,9 +63,9 @@ def at_home(pod: Pod) -> bool:
     return pod.static or (pod.owner is not None and pod.owner.kind in _AT_HOME)
 
 
-def outlooks(
+def drain_statuses(
     snapshot: ClusterSnapshot, policy: Policy, emptying: Strategy[Settings], nodes: Iterable[str]
-) -> list[NodeOutlook]:
+) -> list[DrainStatus]:
     """What is on these nodes, in their order; `emptying` is the strategy that moves pods away."""
     planner = Planner(snapshot, replace(policy, limits=Limits(total=None)))
     plan = planner.plan([emptying])
@@ -75,7 +75,7 @@ def outlooks(
             on.setdefault(pod.node, []).append(pod)
     refused = _refusals(plan)
     return [
-        NodeOutlook(
+        DrainStatus(
             node,
             tuple(_remaining(pod, planner.context, refused) for pod in on.get(node, ()) if not at_home(pod)),
             sum(at_home(pod) for pod in on.get(node, ())),
@@ -88,9 +88,9 @@ def _refusals(plan: Plan) -> dict[tuple[str, str], str]:
     return {(each.namespace, each.pod): f"{each.reason} ({each.guard})" for each in plan.rejections}
 
 
-def _remaining(pod: Pod, context: Context, refused: dict[tuple[str, str], str]) -> Remaining:
+def _remaining(pod: Pod, context: GuardContext, refused: dict[tuple[str, str], str]) -> RemainingPod:
     for name, why in objections(pod, context):
         for_a_while = name == "DoNotDisrupt" and disruption_delay(pod) is not None
         if name in _LASTING and not for_a_while:
-            return Remaining(pod.namespace, pod.name, f"{why} ({name})", lasting=True)
-    return Remaining(pod.namespace, pod.name, refused.get((pod.namespace, pod.name), ""))
+            return RemainingPod(pod.namespace, pod.name, f"{why} ({name})", lasting=True)
+    return RemainingPod(pod.namespace, pod.name, refused.get((pod.namespace, pod.name), ""))

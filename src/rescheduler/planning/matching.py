@@ -82,7 +82,7 @@ class Matching:
         self._by_group: dict[int, list[DomainCounts]] = {}
         self._of_staying: dict[int, list[DomainCounts]] = {}
         """The same, of counts that leave out pods that are being deleted."""
-        whatif.count(self)
+        whatif.add_counter(self)
 
     def changed(self, pod: int, node: int, delta: int) -> None:
         """Follow a change of the what-if."""
@@ -97,7 +97,7 @@ class Matching:
         """Whether anything counts pods of this group by now."""
         return group in self._by_group or group in self._of_staying
 
-    def means(self, subjects: Subjects, namespace: str, labels: Labels) -> bool:
+    def matches(self, subjects: Subjects, namespace: str, labels: Labels) -> bool:
         """Whether a pod with this namespace and these labels is meant."""
         if not subjects.selector.matches(labels):
             return False
@@ -135,7 +135,7 @@ class Matching:
             (self._by_group if leaving else self._of_staying).setdefault(group, []).append(fresh)
         return fresh
 
-    def staying(self, subjects: Subjects) -> Indexes:
+    def staying_pods(self, subjects: Subjects) -> Indexes:
         """The pods that are meant and are not being deleted: those that count for spread, if their node does."""
         groups = self._groups_meant(frozenset({subjects}))
         pods = [self._columns.pods_of_group(group) for group in groups]
@@ -154,7 +154,7 @@ class Matching:
                 candidates = self._groups_by_label.get(pair, ())
                 break
         groups = self._columns.groups
-        return [g for g in candidates if all(self.means(subjects, *groups[g]) for subjects in wanted)]
+        return [g for g in candidates if all(self.matches(subjects, *groups[g]) for subjects in wanted)]
 
     @cached_property
     def _groups_by_label(self) -> dict[tuple[str, str], list[int]]:
@@ -190,13 +190,13 @@ class RuleIndex(Generic[Rule]):
                 return
         self._others.append((subjects, rule))
 
-    def meaning(self, namespace: str, labels: Labels) -> list[Rule]:
+    def rules_for(self, namespace: str, labels: Labels) -> list[Rule]:
         """The rules that mean a pod with this namespace and these labels."""
         near = (entry for pair in labels.items() for entry in self._by_label.get(pair, ()))
         found = [
             rule
             for subjects, rule in (*near, *self._others)
-            if all(self._matching.means(one, namespace, labels) for one in subjects)
+            if all(self._matching.matches(one, namespace, labels) for one in subjects)
         ]
         return list(dict.fromkeys(found))
 
@@ -205,7 +205,7 @@ Pair = tuple[int, int]
 """Shape number, group number."""
 
 
-class Carrier(NamedTuple):
+class RuleOwners(NamedTuple):
     """All pods of one shape and one group."""
 
     pair: Pair
@@ -215,7 +215,7 @@ class Carrier(NamedTuple):
     pods: Indexes
 
 
-def carriers(columns: Columns, carries: Callable[[Shape], bool]) -> Iterator[Carrier]:
+def rule_owners(columns: Columns, carries: Callable[[Shape], bool]) -> Iterator[RuleOwners]:
     """The pods whose shape carries something, by shape and group, in the snapshot's order."""
     wanted = np.array([carries(shape) for shape in columns.shapes], np.bool_)
     if not wanted.any():
@@ -227,17 +227,17 @@ def carriers(columns: Columns, carries: Callable[[Shape], bool]) -> Iterator[Car
     for members in np.split(pods[order], starts[1:]):
         first = int(members[0])
         pair = (int(columns.pod_shape[first]), int(columns.pod_group[first]))
-        yield Carrier(pair, columns.shapes[pair[0]], *columns.groups[pair[1]], members)
+        yield RuleOwners(pair, columns.shapes[pair[0]], *columns.groups[pair[1]], members)
 
 
-class CarrierCounts:
+class RuleOwnerCounts:
     """Counts of carriers by domain; a listener of the what-if."""
 
     def __init__(self, whatif: WhatIf) -> None:
         self._columns = whatif.columns
         self._whatif = whatif
         self._by_pair: dict[Pair, list[DomainCounts]] = {}
-        whatif.count(self)
+        whatif.add_counter(self)
 
     def changed(self, pod: int, node: int, delta: int) -> None:
         """Follow a change of the what-if."""
@@ -249,7 +249,7 @@ class CarrierCounts:
         """Whether pods of this shape and this group are carriers."""
         return (shape, group) in self._by_pair
 
-    def count(self, carrier: Carrier, counts: DomainCounts) -> None:
+    def count(self, carrier: RuleOwners, counts: DomainCounts) -> None:
         """Let these counts follow these pods too."""
         counts.add(self._whatif.at[carrier.pods])
         self._by_pair.setdefault(carrier.pair, []).append(counts)

@@ -17,8 +17,8 @@ from rescheduler.model.outcome import Memory, PastMove, Rest, by_choice, enough,
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
-from rescheduler.planning.budgets import counting
-from rescheduler.planning.gain import Realised
+from rescheduler.planning.budgets import count_by_namespace
+from rescheduler.planning.gain import RealisedGains
 
 Key = tuple[str, str]
 """Namespace and name of a migration."""
@@ -29,7 +29,7 @@ _LISTED = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"})
 _HOW_LATE = 60.0  # seconds that looking at a move may come late, before nobody waits for it
 
 
-def brought_back(migrations: Iterable[Migration], policy: Policy, workloads: Workloads | None = None) -> set[Key]:
+def find_undone(migrations: Iterable[Migration], policy: Policy, workloads: Workloads | None = None) -> set[Key]:
     """The completed migrations that a later one of the same workload has undone: a pod went the same way back.
 
     A later move undoes one earlier one, the newest. An operator who empties the target undoes nothing, nor does a pod's
@@ -49,27 +49,27 @@ def brought_back(migrations: Iterable[Migration], policy: Policy, workloads: Wor
     return found
 
 
-def memories(migrations: Iterable[Migration], workloads: Workloads | None = None) -> dict[WorkloadKey, Memory]:
+def move_histories(migrations: Iterable[Migration], workloads: Workloads | None = None) -> dict[WorkloadKey, Memory]:
     """What is remembered of each workload's moves; with `workloads` only of those that are still there."""
     return {key: _memory(moves) for key, moves in _by_workload(migrations, workloads).items()}
 
 
-def remembering(snapshot: ClusterSnapshot, migrations: Iterable[Migration]) -> ClusterSnapshot:
+def with_move_histories(snapshot: ClusterSnapshot, migrations: Iterable[Migration]) -> ClusterSnapshot:
     """The snapshot with what is remembered of its workloads' moves, and what counts for the hour."""
     known = list(migrations)
-    found, hourly = memories(known, snapshot.workloads), counting(known, snapshot.taken_at)
+    found, hourly = move_histories(known, snapshot.workloads), count_by_namespace(known, snapshot.taken_at)
     return replace(snapshot, memories=found, hourly=hourly) if found or hourly else snapshot
 
 
-def rests(
+def find_backoffs(
     migrations: Iterable[Migration], policy: Policy, workloads: Workloads | None = None
 ) -> dict[WorkloadKey, Rest]:
     """The rests of all workloads whose last moves were bad, also those that are over: `until` tells."""
-    found = ((key, memory.rest(policy)) for key, memory in memories(migrations, workloads).items())
+    found = ((key, memory.rest(policy)) for key, memory in move_histories(migrations, workloads).items())
     return {key: rest for key, rest in found if rest is not None}
 
 
-def needed(migrations: Iterable[Migration], policy: Policy, assess_after: float, now: float) -> set[Key]:
+def find_needed(migrations: Iterable[Migration], policy: Policy, assess_after: float, now: float) -> set[Key]:
     """The finished migrations that must not be forgotten yet: nobody has looked at them, or a rest depends on them.
 
     Of each workload only as many bad ones as make the longest rest, and none for longer than twice that rest. Those
@@ -79,7 +79,7 @@ def needed(migrations: Iterable[Migration], policy: Policy, assess_after: float,
     found = {_key(each) for each in known if _is_unseen(each) and _age(each, now) < assess_after + _HOW_LATE}
     found |= {_key(each) for each in known if _has_paid(each) and _age(each, now) < 2 * policy.cool_down}
     found |= {_key(each) for each in known if _has_moved(each) and _age(each, now) < policy.cool_down}
-    for key, memory in memories(known).items():
+    for key, memory in move_histories(known).items():
         rest = memory.rest(policy)
         if rest is not None and now < rest.forgotten:
             found.update((key[1], move.migration) for move in _kept(memory, enough(policy)))
@@ -237,7 +237,7 @@ def verdict_of(predicted: float | None, realised: float) -> OutcomeVerdict:
     return OutcomeVerdict.PAID if paid else OutcomeVerdict.NOT_PAID
 
 
-def outcomes(
+def assess_outcomes(
     snapshot: ClusterSnapshot,
     policy: Policy,
     due: Sequence[Migration],
@@ -278,7 +278,7 @@ class _Look:
                 self._of_pod[_name(pod)].append(trip)  # a pod of a StatefulSet keeps its name from move to move
                 self._touching[pod.node].add(_name(pod))
                 self._touching[each.progress.source].add(_name(pod))
-        self._realised = Realised(snapshot, policy, self._touching)
+        self._realised = RealisedGains(snapshot, policy, self._touching)
 
     def outcome(self, migration: Migration, *, back: bool) -> Outcome:
         """What one of them came to."""

@@ -15,25 +15,25 @@ from rescheduler.model.outcome import MUST_BE
 from rescheduler.model.plan import Method, Move, Plan, Rejection
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.api import Decision, Proposal, Strategy, Wish
-from rescheduler.planning.budgets import FIELD, GUARD, Budgets, Disruption, Hours
+from rescheduler.planning.api import PodMove, Proposal, ProposalResult, Strategy
+from rescheduler.planning.budgets import FIELD, GUARD, Budgets, DisruptionHeadroom, HourlyLimit
 from rescheduler.planning.columns import Columns, Floats, Mask
 from rescheduler.planning.feasibility import Feasibility
-from rescheduler.planning.gain import Side, gain
-from rescheduler.planning.guards.base import Context
+from rescheduler.planning.gain import MoveSide, gain_of
+from rescheduler.planning.guards.base import GuardContext
 from rescheduler.planning.guards.builtin import first_objection, objection_to_removal
 from rescheduler.planning.load import Load
 from rescheduler.planning.settings import Settings
-from rescheduler.planning.targets import Ranking, Targets, laid_in
-from rescheduler.planning.thresholds import Levels, counted, picture
-from rescheduler.planning.view import Ground, Groups, View
+from rescheduler.planning.targets import TargetFinder, TargetRanking, apply_arrival
+from rescheduler.planning.thresholds import NodeThresholds, counted_resources, make_picture
+from rescheduler.planning.view import PlanningContext, PodGroups, View
 from rescheduler.planning.whatif import WhatIf
-from rescheduler.planning.workloads import Methods, Workloads
+from rescheduler.planning.workloads import MethodChooser, Workloads
 
 _NAMED = 3  # pods of one template mostly have the same mistake
 
 
-def about(snapshot: ClusterSnapshot, columns: Columns) -> list[str]:
+def input_warnings(snapshot: ClusterSnapshot, columns: Columns) -> list[str]:
     """One sentence for each kind that is missing and would have been looked at, and for each mark that says nothing."""
     found: list[str] = []
     if "PodDisruptionBudget" not in snapshot.kinds:
@@ -120,30 +120,30 @@ class Planner:
         self.columns = Columns(snapshot)
         self.whatif = WhatIf(self.columns)
         self.feasibility = Feasibility(self.whatif)
-        self.load = Load(self.whatif, policy.utilization, counted(policy))
-        self.levels = Levels(self.columns, policy, self.load)
+        self.load = Load(self.whatif, policy.utilization, counted_resources(policy))
+        self.levels = NodeThresholds(self.columns, policy, self.load)
         self.workloads = Workloads(snapshot)
-        groups = Groups(self.columns, policy.pod_group_labels)
-        self._ground = Ground(
+        groups = PodGroups(self.columns, policy.pod_group_labels)
+        self._ground = PlanningContext(
             self.feasibility, self.load, self.levels, self.workloads, groups, self, self._ripe(), set()
         )
         self._views: dict[str | None, View] = {}
         self.view = self.view_of(None)
-        methods = Methods(snapshot, self.workloads, policy.migration_method)
+        methods = MethodChooser(snapshot, self.workloads, policy.migration_method)
         empty = frozenset(node.name for node in snapshot.nodes if node.maintenance)
-        self.context = Context(policy, snapshot, self.workloads, methods, empty)
-        self._ranking = Ranking(self.columns, self.view, self.feasibility.node_masks)
-        self.whatif.listen(self._ranking)
-        self._disruption = Disruption(snapshot, self.workloads)
+        self.context = GuardContext(policy, snapshot, self.workloads, methods, empty)
+        self._ranking = TargetRanking(self.columns, self.view, self.feasibility.node_masks)
+        self.whatif.add_listener(self._ranking)
+        self._disruption = DisruptionHeadroom(snapshot, self.workloads)
         self._budgets = Budgets(policy.limits, len(snapshot.nodes))
-        self._hours = Hours(snapshot, policy.timing.moves_per_hour_per_namespace)
-        self.targets = Targets(self.feasibility, self.view, self._ranking, self._budgets)
+        self._hours = HourlyLimit(snapshot, policy.timing.moves_per_hour_per_namespace)
+        self.targets = TargetFinder(self.feasibility, self.view, self._ranking, self._budgets)
         self._moves: list[Move] = []
         self.reasons: dict[int, tuple[str, str]] = {}
         """For each pod that is moved: the strategy that wanted it first, and why."""
         self.rejections: dict[int, Rejection] = {}
-        self.removed: dict[int, tuple[str, Wish]] = {}
-        """The pods that are removed: which strategy wants that, and its wish."""
+        self.removed: dict[int, tuple[str, PodMove]] = {}
+        """The pods that are removed: which strategy wants that, and its pod_move."""
         self._proposals = 0
         self._running = ""
         """The strategy that is asked now, or whose proposal is decided."""
@@ -159,7 +159,7 @@ class Planner:
         ripe: Mask = so_far >= wanted
         return ripe
 
-    def over_before(self) -> list[str]:
+    def hot_before(self) -> list[str]:
         """The nodes that were over a threshold before any move."""
         found = (self.load.first > self.levels.limit).any(axis=0) & self.view.workers
         return [self.columns.nodes[node].name for node in np.flatnonzero(found)]
@@ -172,10 +172,10 @@ class Planner:
 
     def plan(self, strategies: Iterable[Strategy[Settings]]) -> Plan:
         """Let each strategy propose until it has nothing left to put right."""
-        self.consult(strategies)
-        return self.outcome()
+        self.run_strategies(strategies)
+        return self.build_plan()
 
-    def consult(self, strategies: Iterable[Strategy[Settings]]) -> None:
+    def run_strategies(self, strategies: Iterable[Strategy[Settings]]) -> None:
         """Ask each strategy for proposals and answer them: what must be done before what would be nice."""
         in_order = sorted(strategies, key=lambda one: (one.order, one.name, one.pool or ""))
         self.targets.consulted = [(each, self.view_of(each.pool)) for each in in_order]
@@ -190,131 +190,139 @@ class Planner:
             except StopIteration:
                 continue
 
-    def outcome(self) -> Plan:
+    def build_plan(self) -> Plan:
         """What has been decided so far."""
         rejections = [rejection for pod, rejection in self.rejections.items() if pod not in self.reasons]
         unknown = unknown_resources(self.snapshot, self.policy)
-        said = (*self.snapshot.warnings, *about(self.snapshot, self.columns), *self.load.warnings(), *unknown)
+        said = (*self.snapshot.warnings, *input_warnings(self.snapshot, self.columns), *self.load.warnings(), *unknown)
         return Plan(
             moves=tuple(self._moves),
             rejections=tuple(sorted(rejections, key=lambda r: (r.namespace, r.pod))),
-            before=picture(self.columns, self.levels, self.load.first, self.columns.used),
-            after=picture(self.columns, self.levels, self.load.used, self.whatif.used),
+            before=make_picture(self.columns, self.levels, self.load.first, self.columns.used),
+            after=make_picture(self.columns, self.levels, self.load.used, self.whatif.used),
             warnings=said,
             utilization=self.policy.utilization,
         )
 
     @property
-    def left(self) -> int | None:
+    def moves_left(self) -> int | None:
         """How many moves the plan may still make; None without a limit."""
-        return self._budgets.left
+        return self._budgets.moves_left
 
     @property
     def exhausted(self) -> bool:
         """Whether the plan's limit is reached."""
         return self._budgets.exhausted
 
-    def decide(self, strategy: str, proposal: Proposal) -> Decision:
+    def decide(self, strategy: str, proposal: Proposal) -> ProposalResult:
         """Take the whole proposal, or leave everything as it was."""
         self._running = strategy
-        along = self._along(proposal.wishes)
-        wishes = (*proposal.wishes, *(wish for wish, _ in along.values()))
-        if refused := self._too_many(wishes, strategy):
-            return self._refuse(wishes[0], replace(refused, strategy=strategy), proposal)
+        along = self._along(proposal.pod_moves)
+        pod_moves = (*proposal.pod_moves, *(pod_move for pod_move, _ in along.values()))
+        if refused := self._too_many(pod_moves, strategy):
+            return self._refuse(pod_moves[0], replace(refused, strategy=strategy), proposal)
         undo: list[Callable[[], None]] = []
         moves: list[Move] = []
-        for wish in wishes:
+        for pod_move in pod_moves:
             # Whoever only comes along may not be sent where the strategy itself would want it away again.
-            found = self._remove(wish) if wish.removal else self._place(wish, "" if wish.pod in along else strategy)
+            found = (
+                self._remove(pod_move)
+                if pod_move.removal
+                else self._place(pod_move, "" if pod_move.pod in along else strategy)
+            )
             if isinstance(found, Rejection):
                 _take_back(undo)
-                if wish.pod in along:
-                    wish, found = self._held_back(along[wish.pod][1], found)
-                return self._refuse(wish, replace(found, strategy=strategy), proposal)
+                if pod_move.pod in along:
+                    pod_move, found = self._held_back(along[pod_move.pod][1], found)
+                return self._refuse(pod_move, replace(found, strategy=strategy), proposal)
             undo.append(lambda done=found: self._undo(done))  # type: ignore[misc]  # mypy cannot infer such a lambda
-            moves.append(self._move(strategy, wish, found))
+            moves.append(self._move(strategy, pod_move, found))
         for pod, node in proposal.arrivals:
-            arrived = laid_in(self.targets, pod, node)
+            arrived = apply_arrival(self.targets, pod, node)
             if arrived is None:
                 why = (
                     f"{self.columns.pods[pod].full_name} would not fit on {self.columns.nodes[node].name} all the same"
                 )
                 _take_back(undo)
-                if not wishes:  # room was only to be kept free for it: there is nobody to tell
-                    return Decision(exhausted=self._budgets.exhausted)
-                return self._refuse(wishes[0], self._rejection(wishes[0].pod, "NoRoom", why, strategy), proposal)
+                if not pod_moves:  # room was only to be kept free for it: there is nobody to tell
+                    return ProposalResult(exhausted=self._budgets.exhausted)
+                return self._refuse(pod_moves[0], self._rejection(pod_moves[0].pod, "NoRoom", why, strategy), proposal)
             undo.append(arrived)
         self.whatif.expect(proposal.arrivals)  # together they may be company for each other; not for the rest
         for pod, node in proposal.arrivals:
             self._ranking.changed(pod, node, 0)  # who is only expected makes no node busier
         self._proposals += bool(moves)
         self._moves.extend(moves)
-        self.view.moved.update([*(wish.pod for wish in wishes), *(pod for pod, _ in proposal.arrivals)])
-        for wish in wishes:
-            self.reasons.setdefault(wish.pod, (strategy, wish.why))
-            if wish.removal:
-                self.removed[wish.pod] = (strategy, wish)
-        return Decision(tuple(moves), exhausted=self._budgets.exhausted)
+        self.view.moved.update([*(pod_move.pod for pod_move in pod_moves), *(pod for pod, _ in proposal.arrivals)])
+        for pod_move in pod_moves:
+            self.reasons.setdefault(pod_move.pod, (strategy, pod_move.why))
+            if pod_move.removal:
+                self.removed[pod_move.pod] = (strategy, pod_move)
+        return ProposalResult(tuple(moves), exhausted=self._budgets.exhausted)
 
-    def _along(self, wishes: tuple[Wish, ...]) -> dict[int, tuple[Wish, Wish]]:
-        """For every other member of the pod groups that these wishes touch: the wish for it, and the one it follows."""
+    def _along(self, pod_moves: tuple[PodMove, ...]) -> dict[int, tuple[PodMove, PodMove]]:
+        """For every other member of the pod groups that these pod_moves touch: the pod_move for it, and the one it follows."""
         groups, moved = self._ground.groups, self.view.moved
-        wished = {wish.pod for wish in wishes}
-        along: dict[int, tuple[Wish, Wish]] = {}
-        for wish in wishes:
-            for pod in () if wish.removal or wish.pod in moved else groups.members(wish.pod):
+        wished = {pod_move.pod for pod_move in pod_moves}
+        along: dict[int, tuple[PodMove, PodMove]] = {}
+        for pod_move in pod_moves:
+            for pod in () if pod_move.removal or pod_move.pod in moved else groups.members(pod_move.pod):
                 if pod not in wished and pod not in moved and pod not in along:
-                    why = f"pod group {groups.name(pod)} moves together: {wish.why}"
-                    along[pod] = (Wish(pod, why, insist=wish.insist), wish)
+                    why = f"pod group {groups.name(pod)} moves together: {pod_move.why}"
+                    along[pod] = (PodMove(pod, why, force=pod_move.force), pod_move)
         return along
 
-    def _held_back(self, wish: Wish, by: Rejection) -> tuple[Wish, Rejection]:
-        """The refusal of a wish because of another member of its pod group, told of the pod that was wanted."""
-        group = self._ground.groups.name(wish.pod)
+    def _held_back(self, pod_move: PodMove, by: Rejection) -> tuple[PodMove, Rejection]:
+        """The refusal of a pod_move because of another member of its pod group, told of the pod that was wanted."""
+        group = self._ground.groups.name(pod_move.pod)
         why = f"pod group {group} moves together or not at all, and {by.namespace}/{by.pod}: {by.reason}"
-        return wish, self._rejection(wish.pod, by.guard, why)
+        return pod_move, self._rejection(pod_move.pod, by.guard, why)
 
-    def _too_many(self, wishes: tuple[Wish, ...], strategy: str) -> Rejection | None:
+    def _too_many(self, pod_moves: tuple[PodMove, ...], strategy: str) -> Rejection | None:
         """Why so many never go together, however empty the plan or the hour is."""
         most, hourly = self.policy.limits.total, self.policy.timing.moves_per_hour
-        if most is not None and len(wishes) > max(most, 1):
+        if most is not None and len(pod_moves) > max(most, 1):
             guard, limit = "MaxReschedulePods", f"maxReschedulePods is {most}"
-        elif hourly is not None and len(wishes) > hourly and strategy not in MUST_BE:
+        elif hourly is not None and len(pod_moves) > hourly and strategy not in MUST_BE:
             guard, limit = "MovesPerHour", f"when.movesPerHour is {hourly}"
-        elif strategy not in MUST_BE and (crowd := self._crowd(wishes)):
+        elif strategy not in MUST_BE and (crowd := self._crowd(pod_moves)):
             guard, limit = GUARD, f"{crowd}, and {FIELD} is {self.policy.timing.moves_per_hour_per_namespace}"
         else:
             return None
-        return self._rejection(wishes[0].pod, guard, f"{len(wishes)} pods move together or not at all, and {limit}")
+        return self._rejection(
+            pod_moves[0].pod, guard, f"{len(pod_moves)} pods move together or not at all, and {limit}"
+        )
 
-    def _crowd(self, wishes: tuple[Wish, ...]) -> str:
+    def _crowd(self, pod_moves: tuple[PodMove, ...]) -> str:
         """How many of these are of one namespace, if those never go within an hour; empty if they may."""
         most = self.policy.timing.moves_per_hour_per_namespace
-        if most is None or len(wishes) <= most:
+        if most is None or len(pod_moves) <= most:
             return ""
-        ((namespace, count),) = Counter(self.columns.pods[wish.pod].namespace for wish in wishes).most_common(1)
+        ((namespace, count),) = Counter(
+            self.columns.pods[pod_move.pod].namespace for pod_move in pod_moves
+        ).most_common(1)
         return f"{count} of them are in {namespace}" if count > most else ""
 
-    def _refuse(self, wish: Wish, rejection: Rejection, proposal: Proposal) -> Decision:
+    def _refuse(self, pod_move: PodMove, rejection: Rejection, proposal: Proposal) -> ProposalResult:
         if proposal.otherwise:
             rejection = replace(rejection, reason=f"{proposal.otherwise}: {rejection.reason}")
-        known = self.rejections.get(wish.pod)
+        known = self.rejections.get(pod_move.pod)
         # The first reason stands: a later try may only meet what the plan itself has spent since. Words may change.
         if known is None or (known.strategy, known.guard) == (rejection.strategy, rejection.guard):
-            self.rejections[wish.pod] = rejection
-        return Decision(rejection=rejection, exhausted=self._budgets.exhausted)
+            self.rejections[pod_move.pod] = rejection
+        return ProposalResult(rejection=rejection, exhausted=self._budgets.exhausted)
 
     def method(self, pod: int) -> Method:
         """How a pod would be moved."""
         return self.context.methods.choose(self.columns.pods[pod])
 
-    def could_be(self, pod: int) -> Mask:
+    def feasible_targets(self, pod: int) -> Mask:
         """[N]: where a pod could be moved now, within thresholds and limits."""
-        return self.targets.could_be(pod, self.method(pod))
+        return self.targets.feasible_targets(pod, self.method(pod))
 
-    def suiting(self, pod: int, besides: str = "") -> Mask | None:
+    def accepted_by_others(self, pod: int, besides: str = "") -> Mask | None:
         """[N]: where no strategy but the one that is asked now, or `besides`, would want a pod away; None: anywhere."""
-        return self.targets.suiting(pod, self._running, besides)
+        return self.targets.accepted_by_others(pod, self._running, besides)
 
     def cost(self, pod: int) -> Floats:
         """[N]: how the planner itself ranks targets of a pod."""
@@ -330,39 +338,39 @@ class Planner:
             return self._limited(source, pod) or self._disruption.objection(pod, self.context.methods.choose(pod))
         return objection
 
-    def _place(self, wish: Wish, strategy: str) -> _Placed | Rejection:
+    def _place(self, pod_move: PodMove, strategy: str) -> _Placed | Rejection:
         """Find the best target for a pod and lay the move into the what-if; or say what refuses it."""
-        if wish.pod in self.view.moved:
-            return self._rejection(wish.pod, "AlreadyMoved", "the plan moves it already")
-        if objection := self.objection(wish.pod):
-            return self._rejection(wish.pod, *objection)
-        pod, source = self.columns.pods[wish.pod], int(self.whatif.at[wish.pod])
+        if pod_move.pod in self.view.moved:
+            return self._rejection(pod_move.pod, "AlreadyMoved", "the plan moves it already")
+        if objection := self.objection(pod_move.pod):
+            return self._rejection(pod_move.pod, *objection)
+        pod, source = self.columns.pods[pod_move.pod], int(self.whatif.at[pod_move.pod])
         method = self.context.methods.choose(pod)
-        target = self.targets.find(wish, method, strategy)
+        target = self.targets.find(pod_move, method, strategy)
         if isinstance(target, str):
-            why = target or self.targets.why_none(wish, method, self.policy.limits)
-            return self._rejection(wish.pod, "NoTarget", why)
-        if fresh := wish.pod not in self.reasons:
+            why = target or self.targets.explain_none(pod_move, method, self.policy.limits)
+            return self._rejection(pod_move.pod, "NoTarget", why)
+        if fresh := pod_move.pod not in self.reasons:
             self._disruption.spend(pod, method)
             self._spend(source, target, pod)
-        return _Placed(wish.pod, source, target, method, fresh)
+        return _Placed(pod_move.pod, source, target, method, fresh)
 
-    def _remove(self, wish: Wish) -> _Placed | Rejection:
+    def _remove(self, pod_move: PodMove) -> _Placed | Rejection:
         """Let a pod that has ended be removed; it holds nothing, so that nothing changes for the others."""
-        pod = self.columns.pods[wish.pod]
-        if wish.pod in self.view.moved:
-            return self._rejection(wish.pod, "AlreadyMoved", "the plan removes it already")
+        pod = self.columns.pods[pod_move.pod]
+        if pod_move.pod in self.view.moved:
+            return self._rejection(pod_move.pod, "AlreadyMoved", "the plan removes it already")
         source = self.columns.node_index.get(pod.node, _NOWHERE)
         objection = objection_to_removal(pod, self.context) or self._limited(source, pod)
         if objection:
-            return self._rejection(wish.pod, *objection)
+            return self._rejection(pod_move.pod, *objection)
         self._spend(source, _NOWHERE, pod)
-        return _Placed(wish.pod, source, _NOWHERE, Method.REMOVE)
+        return _Placed(pod_move.pod, source, _NOWHERE, Method.REMOVE)
 
     def _undo(self, done: _Placed) -> None:
         pod = self.columns.pods[done.pod]
         if done.method is not Method.REMOVE:
-            self.targets.take_back(done.pod, done.source, done.target)
+            self.targets.revert(done.pod, done.source, done.target)
             if done.spent:
                 self._disruption.spend(pod, done.method, -1)
         if done.spent:
@@ -379,17 +387,17 @@ class Planner:
         if self._running not in MUST_BE:
             self._hours.spend(pod, sign)
 
-    def _move(self, strategy: str, wish: Wish, placed: _Placed) -> Move:
+    def _move(self, strategy: str, pod_move: PodMove, placed: _Placed) -> Move:
         pod = self.columns.pods[placed.pod]
         kind, _, name = self.workloads.key(pod)
-        told, gained = wish.why, None
+        told, gained = pod_move.why, None
         target = ""
         if placed.target >= 0:
             target = self.columns.nodes[placed.target].name
             cpu, memory = self.view.utilisation_of(placed.target)[:2].tolist()
-            told = f"{wish.why}; {target} is then at {cpu:.1f}% CPU and {memory:.1f}% memory"
+            told = f"{pod_move.why}; {target} is then at {cpu:.1f}% CPU and {memory:.1f}% memory"
             if strategy not in self.not_for_gain:
-                gained = gain(self._side(placed.pod, placed.source), self._side(placed.pod, placed.target))
+                gained = gain_of(self._side(placed.pod, placed.source), self._side(placed.pod, placed.target))
         return Move(
             namespace=pod.namespace,
             pod=pod.name,
@@ -405,13 +413,13 @@ class Planner:
             gain=gained,
         )
 
-    def _side(self, pod: int, node: int) -> Side:
+    def _side(self, pod: int, node: int) -> MoveSide:
         """One of the two nodes of a move that is laid in: the target has the pod already, the source no more."""
         here = node == self.whatif.at[pod]
-        taken = self.load.at_home(pod) if node == self.columns.pod_at[pod] else self.load.asked(pod)
+        taken = self.load.at_home(pod) if node == self.columns.pod_at[pod] else self.load.requests(pod)
         used = self.load.of_node(node)
         others = used - taken if here else used
-        return Side(tuple(others.tolist()), tuple(taken.tolist()), tuple(self.view.capacity[:, node].tolist()))
+        return MoveSide(tuple(others.tolist()), tuple(taken.tolist()), tuple(self.view.capacity[:, node].tolist()))
 
     def _rejection(self, index: int, guard: str, reason: str, strategy: str = "") -> Rejection:
         pod = self.columns.pods[index]

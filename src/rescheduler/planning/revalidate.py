@@ -19,29 +19,29 @@ from rescheduler.model.plan import Method, Move
 from rescheduler.model.policy import Limits, MigrationMethod, Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.api import Proposal
-from rescheduler.planning.budgets import Disruption
+from rescheduler.planning.budgets import DisruptionHeadroom
 from rescheduler.planning.guards.builtin import first_objection, objection_to_removal
 from rescheduler.planning.planner import Planner
 
 _UNLIMITED = Limits(total=None)
-PASSING = frozenset({"Migrating", "DisruptionBudget", "WorkloadAtOnce", "NoTarget", "RollingOut", "Scaling"})
+TEMPORARY = frozenset({"Migrating", "DisruptionBudget", "WorkloadAtOnce", "NoTarget", "RollingOut", "Scaling"})
 """Guards whose objection may be gone a little later."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class MoveVerdict:
     """Moved by this method to this node; or, for a reason, not now or not at all."""
 
     method: Method | None = None
     target: str = ""
     reason: str = ""
-    passing: bool = False
+    temporary: bool = False
     gain: float | None = field(default=None, compare=False)
     """By how many percentage points the busier of the two nodes becomes less busy; it decides nothing here."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class MoveRequest:
     """What is asked for: a pod, and maybe where to and how."""
 
     namespace: str
@@ -53,7 +53,7 @@ class Wanted:
     by_hand: bool = False
 
 
-class Rulings:
+class Revalidator:
     """Rules on orders in one snapshot; make a new one when the cluster has moved on."""
 
     def __init__(self, snapshot: ClusterSnapshot, policy: Policy) -> None:
@@ -70,60 +70,62 @@ class Rulings:
         self._policies = {False: judged, True: by_hand}
         self._snapshot = snapshot
         self._planners: dict[tuple[bool, MigrationMethod], Planner] = {}
-        self._moved: dict[int, tuple[Wanted, Ruling]] = {}
+        self._moved: dict[int, tuple[MoveRequest, MoveVerdict]] = {}
         """What has been ruled may begin: its move is laid in, and the same order gets the same answer."""
-        self._disruption: Disruption | None = None
+        self._disruption: DisruptionHeadroom | None = None
         """What all rulings together spend; a planner knows only of its own."""
         self._positions = {(pod.namespace, pod.name): index for index, pod in enumerate(snapshot.pods)}
 
-    def rule(self, wanted: Wanted) -> Ruling:
+    def check(self, wanted: MoveRequest) -> MoveVerdict:
         """Judge one order; if it may begin, its move is laid in for those that follow.
 
         Whoever asks has seen the pod and the node: where they are not in the snapshot, or differ, it lags behind.
         """
         position = self._positions.get((wanted.namespace, wanted.pod))
         if position is None:
-            return Ruling(reason=f"there is no pod {wanted.namespace}/{wanted.pod}", passing=True)
+            return MoveVerdict(reason=f"there is no pod {wanted.namespace}/{wanted.pod}", temporary=True)
         pod = self._snapshot.pods[position]
         if wanted.uid and pod.uid != wanted.uid:
-            return Ruling(reason=f"{pod.full_name} is another pod by now", passing=True)
+            return MoveVerdict(reason=f"{pod.full_name} is another pod by now", temporary=True)
         if busy := self._snapshot.spoken_for.get((wanted.namespace, wanted.pod)):
-            return Ruling(reason=busy, passing=True)  # and the snapshot has it where it is going
+            return MoveVerdict(reason=busy, temporary=True)  # and the snapshot has it where it is going
         if wanted.method is Method.REMOVE:
             return self._removal(pod, wanted)
         if not pod.node and not pod.finished:
-            return Ruling(reason="it is not on a node yet", passing=True)
+            return MoveVerdict(reason="it is not on a node yet", temporary=True)
         if wanted.target == pod.node:
-            return Ruling(reason=f"it is on {pod.node} already")
+            return MoveVerdict(reason=f"it is on {pod.node} already")
         if position in self._moved:
             before, ruling = self._moved[position]
-            return ruling if before == wanted else Ruling(reason="another order moves it already", passing=True)
+            return ruling if before == wanted else MoveVerdict(reason="another order moves it already", temporary=True)
         found = self._method(pod, wanted)
-        if isinstance(found, Ruling):
+        if isinstance(found, MoveVerdict):
             return found
         return self._place(position, wanted, self._planner(wanted, found))
 
-    def _removal(self, pod: Pod, wanted: Wanted) -> Ruling:
+    def _removal(self, pod: Pod, wanted: MoveRequest) -> MoveVerdict:
         """Whether a pod may be removed; it holds nothing, so nothing is laid in for those that follow."""
         if wanted.target:
-            return Ruling(reason=f"a pod that is removed goes nowhere, so not to {wanted.target}")
+            return MoveVerdict(reason=f"a pod that is removed goes nowhere, so not to {wanted.target}")
         context = self._planner(wanted, self._policies[wanted.by_hand].migration_method).context
         if (objection := objection_to_removal(pod, context)) is None:
-            return Ruling(Method.REMOVE)
+            return MoveVerdict(Method.REMOVE)
         guard, reason = objection
-        return Ruling(reason=f"{guard}: {reason}", passing=guard in PASSING or not pod.finished)
+        return MoveVerdict(reason=f"{guard}: {reason}", temporary=guard in TEMPORARY or not pod.finished)
 
-    def _method(self, pod: Pod, wanted: Wanted) -> MigrationMethod | Ruling:
+    def _method(self, pod: Pod, wanted: MoveRequest) -> MigrationMethod | MoveVerdict:
         """Which method the planner is to be held to; the ordered one must fit the pod."""
         if wanted.method is Method.COPY and pod.owner is not None:
-            return Ruling(reason=f"{pod.owner.kind} {pod.owner.name} manages it: a copy would be one too many")
+            return MoveVerdict(reason=f"{pod.owner.kind} {pod.owner.name} manages it: a copy would be one too many")
         if wanted.method in (Method.HANDOFF, Method.EVICT) and pod.owner is None:
-            return Ruling(reason=f"nobody manages it, so {wanted.method.value} would lose it: only a copy can move it")
+            return MoveVerdict(
+                reason=f"nobody manages it, so {wanted.method.value} would lose it: only a copy can move it"
+            )
         if set(wanted.tried) >= {Method.HANDOFF, Method.EVICT} or Method.COPY in wanted.tried:
-            return Ruling(reason="no method is left to try")
+            return MoveVerdict(reason="no method is left to try")
         if Method.HANDOFF in wanted.tried:
             if wanted.method is Method.HANDOFF:
-                return Ruling(reason="handoff is the method ordered, and it did not work")
+                return MoveVerdict(reason="handoff is the method ordered, and it did not work")
             return MigrationMethod.EVICT
         if wanted.method is Method.HANDOFF:
             return MigrationMethod.HANDOFF
@@ -131,7 +133,7 @@ class Rulings:
             return MigrationMethod.EVICT
         return self._policies[wanted.by_hand].migration_method
 
-    def _planner(self, wanted: Wanted, method: MigrationMethod) -> Planner:
+    def _planner(self, wanted: MoveRequest, method: MigrationMethod) -> Planner:
         key = (wanted.by_hand, method)
         if key not in self._planners:
             policy = replace(self._policies[wanted.by_hand], migration_method=method)
@@ -140,23 +142,23 @@ class Rulings:
                 _lay_in(self._planners[key], position, ruling.target)
         return self._planners[key]
 
-    def _place(self, position: int, wanted: Wanted, planner: Planner) -> Ruling:
+    def _place(self, position: int, wanted: MoveRequest, planner: Planner) -> MoveVerdict:
         if objection := _method_objection(planner, self._snapshot.pods[position], wanted):
-            return Ruling(reason=objection)
+            return MoveVerdict(reason=objection)
         if spent := self._spent(position, planner):
             guard, reason = spent
-            return Ruling(reason=f"{guard}: {reason}", passing=guard in PASSING)
+            return MoveVerdict(reason=f"{guard}: {reason}", temporary=guard in TEMPORARY)
         cost = None
         if wanted.target:
             index = planner.columns.node_index.get(wanted.target)
             if index is None:
-                return Ruling(reason=f"there is no node {wanted.target}", passing=True)
+                return MoveVerdict(reason=f"there is no node {wanted.target}", temporary=True)
             cost = np.full(len(planner.columns.nodes), np.inf)
             cost[index] = 0.0
-        decision = planner.decide("order", Proposal.one(position, "", cost, insist=True))
+        decision = planner.decide("order", Proposal.one(position, "", cost, force=True))
         if decision.moves:
             move = decision.moves[0]
-            ruling = Ruling(move.method, move.target, gain=move.gain)
+            ruling = MoveVerdict(move.method, move.target, gain=move.gain)
             self._moved[position] = (wanted, ruling)
             if self._disruption is not None:
                 self._disruption.spend(self._snapshot.pods[position], move.method)
@@ -165,23 +167,23 @@ class Rulings:
                     _lay_in(other, position, move.target)
             return ruling
         if decision.rejection is None:
-            return Ruling(reason="nothing says why", passing=True)
+            return MoveVerdict(reason="nothing says why", temporary=True)
         guard, reason = decision.rejection.guard, decision.rejection.reason
         if guard == "NoTarget" and wanted.target:
             reason = _word_of(planner, position, wanted.target)
-        return Ruling(reason=f"{guard}: {reason}", passing=guard in PASSING)
+        return MoveVerdict(reason=f"{guard}: {reason}", temporary=guard in TEMPORARY)
 
     def _spent(self, position: int, planner: Planner) -> tuple[str, str] | None:
         """Which disruption budget the rulings so far have spent, for a pod that may be moved otherwise."""
         pod, context = self._snapshot.pods[position], planner.context
         if self._disruption is None:
-            self._disruption = Disruption(self._snapshot, planner.workloads)
+            self._disruption = DisruptionHeadroom(self._snapshot, planner.workloads)
         if first_objection(pod, context) is not None:
             return None  # that is the better reason: it will not pass
         return self._disruption.objection(pod, context.methods.choose(pod))
 
 
-def _method_objection(planner: Planner, pod: Pod, wanted: Wanted) -> str:
+def _method_objection(planner: Planner, pod: Pod, wanted: MoveRequest) -> str:
     """Why the method that the planner would choose is not one that the order can be carried out by."""
     methods = planner.context.methods
     chosen = methods.choose(pod)
@@ -210,21 +212,21 @@ def _lay_in(planner: Planner, position: int, target: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedMove:
     """A move, and why it is refused; empty when it may be made."""
 
     move: Move
     refusal: str = ""
 
 
-def recheck(snapshot: ClusterSnapshot, policy: Policy, moves: Sequence[Move]) -> list[Checked]:
+def revalidate_moves(snapshot: ClusterSnapshot, policy: Policy, moves: Sequence[Move]) -> list[CheckedMove]:
     """Judge every move, in the plan's order; pods that are spoken for in the snapshot are being moved already."""
     facts = _Facts(snapshot)
     refusals = {index: why for index, move in enumerate(moves) if (why := facts.stale(move))}
     _spread(moves, refusals)
     while not _ruled(facts, policy, moves, refusals):
         pass
-    return [Checked(move, refusals.get(index, "")) for index, move in enumerate(moves)]
+    return [CheckedMove(move, refusals.get(index, "")) for index, move in enumerate(moves)]
 
 
 def node_objection(node: Node) -> str:
@@ -245,12 +247,12 @@ def _ruled(facts: _Facts, policy: Policy, moves: Sequence[Move], refusals: dict[
 
     What was laid in for the first members of a proposal cannot be taken out when a later one is refused.
     """
-    rulings = Rulings(facts.snapshot, policy)
+    rulings = Revalidator(facts.snapshot, policy)
     laid_in: set[int] = set()
     for index, move in enumerate(moves):
         if index in refusals:
             continue
-        ruling = rulings.rule(Wanted(move.namespace, move.pod, move.uid, move.target, move.method))
+        ruling = rulings.check(MoveRequest(move.namespace, move.pod, move.uid, move.target, move.method))
         if ruling.method is not None:
             laid_in.add(move.proposal)
             continue

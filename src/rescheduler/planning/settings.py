@@ -37,7 +37,7 @@ class Settings(BaseModel):
     """Settings of one strategy; subclass it beside the strategy and describe each field."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
-    undoes: ClassVar[frozenset[str]] = frozenset()
+    conflicts_with: ClassVar[frozenset[str]] = frozenset()
     """Strategies whose moves this one would undo, and they its own: the two cannot run for the same nodes."""
 
     def misfits(self, thresholds: Thresholds, counted: Collection[str]) -> Iterable[Misfit]:

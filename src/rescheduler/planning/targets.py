@@ -14,7 +14,7 @@ import numpy as np
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Limits
 from rescheduler.model.shape import Shape
-from rescheduler.planning.api import Strategy, Wish
+from rescheduler.planning.api import PodMove, Strategy
 from rescheduler.planning.budgets import Budgets
 from rescheduler.planning.columns import Columns, Floats, Mask
 from rescheduler.planning.feasibility import Feasibility
@@ -22,18 +22,18 @@ from rescheduler.planning.predicates.nodes import NodeMasks
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.view import View
 
-# How much use of a node a wish outweighs: a fully preferred node is chosen over one that is 25 points emptier.
+# How much use of a node a preference outweighs: a fully preferred node is chosen over one that is 25 points emptier.
 _WORTH = 25.0
 
 
-class Ranking:
+class TargetRanking:
     """Costs of targets; a listener of the what-if, so that the use of nodes is always at hand."""
 
     def __init__(self, columns: Columns, view: View, masks: NodeMasks) -> None:
         self._columns = columns
         self._view = view
         self._masks = masks
-        self._wishes: dict[int, Floats | None] = {}
+        self._preferences: dict[int, Floats | None] = {}
         self._per_threshold: Floats = 100.0 / np.maximum(view.thresholds, 1e-9)
         self.heat: Floats = (view.utilisation * self._per_threshold).max(axis=0, initial=0.0)
         """[N]: the use of the scarcest resource, in per cent of its threshold."""
@@ -44,15 +44,15 @@ class Ranking:
 
     def cost(self, pod: int) -> Floats:
         """[N]: lower is better."""
-        wishes = self._wished(pod)
-        return self.heat if wishes is None else self.heat + wishes
+        preference = self._preference(pod)
+        return self.heat if preference is None else self.heat + preference
 
-    def _wished(self, pod: int) -> Floats | None:
+    def _preference(self, pod: int) -> Floats | None:
         """[N]: what the pod's and the nodes' soft rules add to the cost; None when there are none."""
         number = int(self._columns.pod_shape[pod])
-        if number not in self._wishes:
-            self._wishes[number] = self._reckon(self._columns.shapes[number])
-        return self._wishes[number]
+        if number not in self._preferences:
+            self._preferences[number] = self._reckon(self._columns.shapes[number])
+        return self._preferences[number]
 
     def _reckon(self, shape: Shape) -> Floats | None:
         frowned = self._masks.frowned_on(shape)
@@ -81,13 +81,13 @@ class _Tier:
 
 
 _BY_CHOICE = (_Tier(),)
-_INSISTING = (_Tier(), _Tier(under_thresholds=False), _Tier(under_thresholds=False, suiting=False))
+_FORCED = (_Tier(), _Tier(under_thresholds=False), _Tier(under_thresholds=False, suiting=False))
 
 
-class Targets:
+class TargetFinder:
     """Finds targets in one what-if."""
 
-    def __init__(self, feasibility: Feasibility, view: View, ranking: Ranking, budgets: Budgets) -> None:
+    def __init__(self, feasibility: Feasibility, view: View, ranking: TargetRanking, budgets: Budgets) -> None:
         self.feasibility = feasibility
         self._whatif = feasibility.whatif
         self._columns = feasibility.whatif.columns
@@ -99,27 +99,27 @@ class Targets:
         self._objecting: list[str] = []
         """Those that had one about the pod that was looked at last."""
 
-    def find(self, wish: Wish, method: Method, strategy: str) -> int | str:
+    def find(self, pod_move: PodMove, method: Method, strategy: str) -> int | str:
         """The best target that the rules survive, with the move laid in; or which rule no target survives."""
-        cost = self._ranking.cost(wish.pod) if wish.cost is None else wish.cost
-        feasible = self._feasible(wish.pod, method)
-        if wish.cost is not None:
+        cost = self._ranking.cost(pod_move.pod) if pod_move.cost is None else pod_move.cost
+        feasible = self._feasible(pod_move.pod, method)
+        if pod_move.cost is not None:
             feasible &= np.isfinite(cost)
         if not feasible.any():
             return ""
         broken = ""
-        suiting = self.suiting(wish.pod, strategy)
-        for tier in _INSISTING if wish.insist else _BY_CHOICE:
-            mask = feasible & self.under_thresholds(wish.pod) if tier.under_thresholds else feasible
+        suiting = self.accepted_by_others(pod_move.pod, strategy)
+        for tier in _FORCED if pod_move.force else _BY_CHOICE:
+            mask = feasible & self.under_thresholds(pod_move.pod) if tier.under_thresholds else feasible
             if tier.suiting and suiting is not None:
                 mask = mask & suiting
-            target, lost = self._best(wish.pod, np.flatnonzero(mask), cost, method)
+            target, lost = self._best(pod_move.pod, np.flatnonzero(mask), cost, method)
             if target is not None:
                 return target
             broken = lost or broken
         return broken
 
-    def could_be(self, pod: int, method: Method) -> Mask:
+    def feasible_targets(self, pod: int, method: Method) -> Mask:
         """[N]: where the pod could be moved now, within thresholds and limits."""
         found: Mask = self._feasible(pod, method) & self.under_thresholds(pod)
         return found
@@ -143,14 +143,14 @@ class Targets:
             mask &= allowed
         return mask
 
-    def suiting(self, pod: int, *but: str) -> Mask | None:
+    def accepted_by_others(self, pod: int, *but: str) -> Mask | None:
         """[N]: where no strategy but these would want the pod away again; None for anywhere."""
         mask: Mask | None = None
         self._objecting = []
         for other, view in self.consulted:
             if other.name in but:
                 continue
-            found = other.suits(view, pod)
+            found = other.accepts(view, pod)
             if found is not None:
                 self._objecting.append(other.name)
                 mask = found | ~view.scope if mask is None else mask & (found | ~view.scope)
@@ -174,10 +174,10 @@ class Targets:
         source = int(self._whatif.at[pod])
         lost = self.feasibility.try_move(pod, target, side_by_side=method is not Method.EVICT)
         if lost:
-            self.take_back(pod, source, target)
+            self.revert(pod, source, target)
         return lost
 
-    def take_back(self, pod: int, source: int, target: int) -> None:
+    def revert(self, pod: int, source: int, target: int) -> None:
         """Undo a move that was laid in."""
         self._whatif.remove(pod, target)
         self._whatif.place(pod, source)
@@ -196,31 +196,31 @@ class Targets:
         if alone:
             self._whatif.place(pod, source)
 
-    def why_none(self, wish: Wish, method: Method, limits: Limits) -> str:
+    def explain_none(self, pod_move: PodMove, method: Method, limits: Limits) -> str:
         """How many of the other nodes each predicate refuses, in the scheduler's manner."""
-        source = int(self._whatif.at[wish.pod])
-        with self._as_judged(wish.pod, method):
-            refused = self.feasibility.tally(wish.pod, source)
+        source = int(self._whatif.at[pod_move.pod])
+        with self._as_judged(pod_move.pod, method):
+            refused = self.feasibility.count_refusals(pod_move.pod, source)
         others = len(self._columns.nodes) - 1
         parts = [f"{count} {name}" for name, count in refused.items()]
         left = others - sum(refused.values())
         if left:
-            parts.append(f"{left} {self._why_not_wanted(wish, limits)}")
+            parts.append(f"{left} {self._why_not_wanted(pod_move, limits)}")
         return f"0/{others} other nodes: {', '.join(parts)}" if parts else "there is no other node"
 
-    def _why_not_wanted(self, wish: Wish, limits: Limits) -> str:
+    def _why_not_wanted(self, pod_move: PodMove, limits: Limits) -> str:
         """What keeps a pod from nodes that the scheduler would let it on."""
-        reasons = ["over a threshold afterwards"] if not wish.insist else []
+        reasons = ["over a threshold afterwards"] if not pod_move.force else []
         if limits.per_node_in is not None:
             reasons.append(f"at limits.perNodeIn ({limits.per_node_in})")
-        if wish.cost is not None:
-            reasons.append(wish.never)
+        if pod_move.cost is not None:
+            reasons.append(pod_move.never)
         if self._objecting:
             reasons.append(f"where {' or '.join(dict.fromkeys(self._objecting))} would want it away again")
         return " or ".join(reasons)
 
 
-def laid_in(targets: Targets, pod: int, node: int) -> Callable[[], None] | None:
+def apply_arrival(targets: TargetFinder, pod: int, node: int) -> Callable[[], None] | None:
     """Let a pending pod be on a node if it fits there; what undoes it, or None when it does not fit."""
     whatif = targets.feasibility.whatif
     fits: Mask = targets.feasibility.mask(pod)

@@ -2,7 +2,7 @@
 
 The mean is what the pool's nodes use together of what they have together: unlike the mean of their percentages it stays
 when a pod goes from a small node to a large one, so that plans do not chase a goal that they move themselves.
-`Levels` has them for a plan; the page (`web.standing`) goes by the same functions.
+`NodeThresholds` has them for a plan; the page (`web.standing`) goes by the same functions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rescheduler.planning.load import Load
 _NEVER = 100.0  # per cent: a resource without a threshold in this pool
 
 
-def counted(policy: Policy) -> list[str]:
+def counted_resources(policy: Policy) -> list[str]:
     """The resources that count: CPU, memory, and whatever has a threshold somewhere."""
     named = [name for each in _all(policy) for name, _ in each.others]
     return ["cpu", "memory", *sorted(set(named) - {"cpu", "memory"})]
@@ -39,7 +39,7 @@ def pool_number(pools: Sequence[Pool], labels: Labels) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class NodeUse:
     """What nodes have and what is used of it, resource by resource; and of which of them a mean is taken."""
 
     names: Sequence[str]
@@ -48,7 +48,7 @@ class Use:
     counting: Mask
 
 
-def percent_by_pool(policy: Policy, pool: Indexes, use: Use) -> Floats:
+def percent_by_pool(policy: Policy, pool: Indexes, use: NodeUse) -> Floats:
     """[R, 1 + pools]: per cent of allocatable above which nodes of no pool, then of each, are hot.
 
     `pool` has the number of each node's pool.
@@ -57,13 +57,13 @@ def percent_by_pool(policy: Policy, pool: Indexes, use: Use) -> Floats:
     return np.array(found).T
 
 
-def percent_of(policy: Policy, pool: Indexes, use: Use) -> Floats:
+def percent_by_node(policy: Policy, pool: Indexes, use: NodeUse) -> Floats:
     """[R, N]: the same for each node."""
     found: Floats = percent_by_pool(policy, pool, use)[:, pool + 1]
     return found
 
 
-def _of_pool(thresholds: Thresholds, here: Mask, use: Use) -> Floats:
+def _of_pool(thresholds: Thresholds, here: Mask, use: NodeUse) -> Floats:
     """[R]: the thresholds of one pool."""
     named = thresholds.named()
     found: Floats = np.array([named.get(name, _NEVER) for name in use.names])
@@ -75,7 +75,7 @@ def _of_pool(thresholds: Thresholds, here: Mask, use: Use) -> Floats:
     return found
 
 
-def _mean(use: Use, row: int, here: Mask) -> float | None:
+def _mean(use: NodeUse, row: int, here: Mask) -> float | None:
     """What these nodes use of a resource, in per cent of all that they have of it; None where no node counts."""
     counting = here & use.counting & (use.capacity[row] > 0)
     if not counting.any():
@@ -89,7 +89,7 @@ def limit_of(capacity: Ints, percent: Floats) -> Ints:
     return limit
 
 
-class Levels:
+class NodeThresholds:
     """Per cent and amounts that keep each node from being hot."""
 
     def __init__(self, columns: Columns, policy: Policy, load: Load) -> None:
@@ -129,13 +129,13 @@ class Levels:
     @cached_property
     def percent(self) -> Floats:
         """[R, N]: per cent of allocatable above which a node is hot."""
-        return percent_of(self._policy, self.pool, self._use)
+        return percent_by_node(self._policy, self.pool, self._use)
 
     @cached_property
-    def _use(self) -> Use:
+    def _use(self) -> NodeUse:
         load, nodes = self._load, self._columns.nodes
         workers = np.array([n.ready and not n.problem and not n.control_plane for n in nodes], np.bool_)
-        return Use(load.names, load.capacity, load.first, workers)
+        return NodeUse(load.names, load.capacity, load.first, workers)
 
     def low(self, pool: str | None, named: Mapping[str, float]) -> Ints:
         """[R, N]: the most that leaves a node underused, by low thresholds that the strategy of a pool is told.
@@ -169,13 +169,13 @@ class Levels:
         return limit_of(self._load.capacity, self.percent)
 
 
-class Streaks:
+class HotStreaks:
     """The counts of one plan loop."""
 
     def __init__(self) -> None:
         self._cycles: Mapping[str, int] = {}
 
-    def laid_over(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
+    def with_streaks(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
         """The snapshot with the counts so far."""
         return replace(snapshot, hot_for=self._cycles)
 
@@ -187,7 +187,7 @@ class Streaks:
 _FIRST = 2  # CPU and memory: every node has them, and every picture
 
 
-def picture(columns: Columns, levels: Levels, used: Ints, held: Ints) -> Picture:
+def make_picture(columns: Columns, levels: NodeThresholds, used: Ints, held: Ints) -> Picture:
     """The utilisation of the worker nodes under these amounts: of what counts, and of all that pods hold."""
     workers = [i for i, node in enumerate(columns.nodes) if not node.control_plane]
     capacity = levels.capacity[:, workers]
@@ -198,8 +198,8 @@ def picture(columns: Columns, levels: Levels, used: Ints, held: Ints) -> Picture
     cpu, memory = ([round(share, 2) for share in row.tolist()] for row in percent[:_FIRST])
     pods = held[columns.resource_index[PODS], workers].tolist()
     return Picture(
-        cpu=spreading(percent[0]),
-        memory=spreading(percent[1]),
+        cpu=describe_spread(percent[0]),
+        memory=describe_spread(percent[1]),
         hot_nodes=int(hot.sum()),
         loads=tuple(
             NodeLoad(
@@ -207,18 +207,18 @@ def picture(columns: Columns, levels: Levels, used: Ints, held: Ints) -> Picture
                 cpu[at],
                 memory[at],
                 pods[at],
-                over_of(names, over[:, at]) if is_hot else (),
+                resources_over(names, over[:, at]) if is_hot else (),
                 pools[number] if number >= 0 else "",
-                others_of(percent[:, at], capacity[:, at]),
+                other_percents(percent[:, at], capacity[:, at]),
             )
             for at, (i, is_hot, number) in enumerate(zip(workers, hot.tolist(), pool.tolist(), strict=True))
         ),
-        others=spreadings(names, percent, capacity),
-        pools=hot_by_pool(pools, pool, hot),
+        others=describe_other_spreads(names, percent, capacity),
+        pools=count_hot_by_pool(pools, pool, hot),
     )
 
 
-def spreading(percent: Floats) -> Spreading:
+def describe_spread(percent: Floats) -> Spreading:
     """The distribution of these nodes' utilisation."""
     if not len(percent):
         return Spreading(0.0, 0.0, 0.0, 0.0)
@@ -226,22 +226,24 @@ def spreading(percent: Floats) -> Spreading:
     return Spreading(*(round(float(number), 2) for number in found))
 
 
-def spreadings(names: Sequence[str], percent: Floats, capacity: Ints) -> tuple[tuple[str, Spreading], ...]:
+def describe_other_spreads(names: Sequence[str], percent: Floats, capacity: Ints) -> tuple[tuple[str, Spreading], ...]:
     """The same of each resource but CPU and memory, over the nodes that have any of it."""
-    return tuple((name, spreading(percent[row, capacity[row] > 0])) for row, name in enumerate(names) if row >= _FIRST)
+    return tuple(
+        (name, describe_spread(percent[row, capacity[row] > 0])) for row, name in enumerate(names) if row >= _FIRST
+    )
 
 
-def hot_by_pool(pools: Sequence[str], pool: Indexes, hot: Mask) -> tuple[tuple[str, int], ...]:
+def count_hot_by_pool(pools: Sequence[str], pool: Indexes, hot: Mask) -> tuple[tuple[str, int], ...]:
     """How many nodes of each pool are hot."""
     return tuple((name, int((hot & (pool == number)).sum())) for number, name in enumerate(pools))
 
 
-def over_of(names: Sequence[str], over: Mask) -> tuple[str, ...]:
+def resources_over(names: Sequence[str], over: Mask) -> tuple[str, ...]:
     """The resources of one node of which more is used than its threshold."""
     return tuple(name for name, is_over in zip(names, over.tolist(), strict=True) if is_over)
 
 
-def others_of(percent: Floats, capacity: Ints) -> tuple[float | None, ...]:
+def other_percents(percent: Floats, capacity: Ints) -> tuple[float | None, ...]:
     """One node's use of each resource but CPU and memory; None where it has nothing of it."""
     if len(percent) == _FIRST:
         return ()

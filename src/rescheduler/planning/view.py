@@ -21,7 +21,7 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.columns import Columns, Floats, Indexes, Ints, Mask
 from rescheduler.planning.feasibility import Feasibility
 from rescheduler.planning.load import Load
-from rescheduler.planning.thresholds import Levels
+from rescheduler.planning.thresholds import NodeThresholds
 from rescheduler.planning.whatif import WhatIf
 from rescheduler.planning.workloads import Workloads
 
@@ -40,7 +40,7 @@ class Residents:
         """[N]: how many there were before any move."""
         self.counts: Ints = self._counted(whatif.at)
         """[N]: how many pods would have to go for the node to be vacant."""
-        whatif.listen(self)
+        whatif.add_listener(self)
 
     def _counted(self, at: Indexes) -> Ints:
         here = at[self.placed & (at >= 0)]
@@ -66,7 +66,7 @@ _Key = tuple[str, str, str]
 """Namespace, label, value."""
 
 
-class Groups:
+class PodGroups:
     """Looks up the groups of pods."""
 
     def __init__(self, columns: Columns, labels: Sequence[str]) -> None:
@@ -114,7 +114,7 @@ CPU, MEMORY = 0, 1
 _HARD = frozenset({"NodeAffinity", "TaintToleration", "PodAntiAffinity", "PodAffinity", "PodTopologySpread"})
 
 
-class Judge(Protocol):
+class PlannerQueries(Protocol):
     """Who decides: the planner."""
 
     def method(self, pod: int) -> Method:
@@ -123,30 +123,30 @@ class Judge(Protocol):
     def objection(self, pod: int) -> tuple[str, str] | None:
         """Which guard or budget objects to moving the pod, and why; None when none does."""
 
-    def could_be(self, pod: int) -> Mask:
+    def feasible_targets(self, pod: int) -> Mask:
         """[N]: where the pod could be moved now, within thresholds and limits."""
 
-    def suiting(self, pod: int, besides: str = "") -> Mask | None:
+    def accepted_by_others(self, pod: int, besides: str = "") -> Mask | None:
         """[N]: where no other strategy would want the pod away again, `besides` left out; None for anywhere."""
 
     def cost(self, pod: int) -> Floats:
         """[N]: how targets rank where a strategy leaves it open; lower is better."""
 
     @property
-    def left(self) -> int | None:
+    def moves_left(self) -> int | None:
         """How many moves the plan may still make; None without a limit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class PlanningContext:
     """What views stand on: one for a whole plan."""
 
     feasibility: Feasibility
     load: Load
-    levels: Levels
+    levels: NodeThresholds
     workloads: Workloads
-    groups: Groups
-    judge: Judge
+    groups: PodGroups
+    judge: PlannerQueries
     ripe: Mask
     """[N]: nodes that have been hot for long enough, if they are hot now."""
     moved: set[int]
@@ -155,7 +155,7 @@ class Ground:
 class View:
     """Read-only; follows the what-if."""
 
-    def __init__(self, ground: Ground, scope: Mask) -> None:
+    def __init__(self, ground: PlanningContext, scope: Mask) -> None:
         self._ground = ground
         self.scope = scope
         """[N]: the nodes that the strategy is responsible for; it proposes pods that stand on these."""
@@ -164,8 +164,8 @@ class View:
         """Strategies that look ahead may change it within `with view.whatif.trial()`, and yield nothing in there."""
         self.columns: Columns = self.whatif.columns
         self.workloads: Workloads = ground.workloads
-        self.groups: Groups = ground.groups
-        self.reach: Callable[[int], Mask] = ground.feasibility.reach
+        self.groups: PodGroups = ground.groups
+        self.node_mask: Callable[[int], Mask] = ground.feasibility.node_mask
         """[N] for a pod: where the nodes' own rules (taints, labels, readiness) let it be; room is another matter."""
         self.moved: set[int] = ground.moved
         """Pods that the plan moves already: they are not moved again."""
@@ -175,7 +175,7 @@ class View:
         """[R]: the resources that count, as people call them: CPU, memory, then those with a threshold of their own."""
         self.names: list[str] = ground.load.names
         """[R]: the same, as Kubernetes calls them."""
-        self.levels: Levels = ground.levels
+        self.levels: NodeThresholds = ground.levels
         """What thresholds are reckoned from."""
         self.first: Ints = ground.load.first
         """[R, N]: what was used before any move."""
@@ -210,7 +210,7 @@ class View:
         """[P]: the node of each pod; -1 for none."""
         return self.whatif.at
 
-    def here(self) -> list[int]:
+    def pods_in_scope(self) -> list[int]:
         """The pods on nodes in scope that are not moved yet, in the snapshot's order."""
         at = self.whatif.at
         found: list[int] = np.flatnonzero((at >= 0) & self.scope[at]).tolist()
@@ -261,7 +261,7 @@ class View:
 
     def requests(self, pod: int) -> Ints:
         """[R]: what a pod would count for on another node."""
-        return self._ground.load.asked(pod)
+        return self._ground.load.requests(pod)
 
     def relief(self, pod: int, node: int) -> Floats:
         """[R]: what a pod that leaves a node gives back of it, in per cent."""
@@ -300,25 +300,25 @@ class View:
         """Which guard or budget objects to moving the pod, and why; None when none does."""
         return self._ground.judge.objection(pod)
 
-    def could_be(self, pod: int) -> Mask:
+    def feasible_targets(self, pod: int) -> Mask:
         """[N]: where the pod could be moved now, within thresholds and limits."""
-        return self._ground.judge.could_be(pod)
+        return self._ground.judge.feasible_targets(pod)
 
-    def suiting(self, pod: int, besides: str = "") -> Mask | None:
+    def accepted_by_others(self, pod: int, besides: str = "") -> Mask | None:
         """[N]: where no other strategy would want the pod away again; None for anywhere.
 
         The strategy that is asked now has no say, nor the one named `besides`.
         """
-        return self._ground.judge.suiting(pod, besides)
+        return self._ground.judge.accepted_by_others(pod, besides)
 
     def cost(self, pod: int) -> Floats:
         """[N]: how targets rank where a strategy leaves it open; lower is better. Not to be changed: copy it."""
         return self._ground.judge.cost(pod)
 
     @property
-    def left(self) -> int | None:
+    def moves_left(self) -> int | None:
         """How many moves the plan may still make; None without a limit."""
-        return self._ground.judge.left
+        return self._ground.judge.moves_left
 
     @property
     def vacant(self) -> Mask:
@@ -334,7 +334,7 @@ class View:
         """The pods that do not belong to their node."""
         return Residents(self.whatif)
 
-    def broken(self, pod: int) -> tuple[str, ...]:
+    def broken_rules(self, pod: int) -> tuple[str, ...]:
         """The predicates that would refuse the pod on its own node, if it were to come there now."""
         node = int(self.whatif.at[pod])
         if node < 0:

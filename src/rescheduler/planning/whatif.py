@@ -18,14 +18,14 @@ _Kinds = dict[tuple[int, int], dict[int, int]]
 """Pods and their nodes, by shape and group: all of a kind are counted by the same counts."""
 
 
-class Listener(Protocol):
+class PlacementListener(Protocol):
     """Whoever keeps counts: told after each change."""
 
     def changed(self, pod: int, node: int, delta: int) -> None:
         """A pod came to a node (+1) or left it (-1)."""
 
 
-class Follower(Listener, Protocol):
+class PlacementCounter(PlacementListener, Protocol):
     """Whoever counts, for company and evenness, where pods stand."""
 
     def follows(self, shape: int, group: int) -> bool:
@@ -40,19 +40,19 @@ class WhatIf:
         self.used = columns.used.copy()
         self.free = columns.allocatable - self.used
         self.at: Indexes = columns.pod_at.copy()
-        self._listeners: list[Listener] = []
-        self._followers: list[Follower] = []
+        self._listeners: list[PlacementListener] = []
+        self._followers: list[PlacementCounter] = []
         self._came: dict[int, list[int]] = {}
         self.expected: dict[int, int] = {}
         """Pending pods that were laid in, and the nodes that they are expected on: the scheduler may choose others."""
         self._unsure: _Kinds = {}
         self._log: list[tuple[int, int, int]] | None = None
 
-    def listen(self, listener: Listener) -> None:
+    def add_listener(self, listener: PlacementListener) -> None:
         """Be told of changes from now on."""
         self._listeners.append(listener)
 
-    def count(self, follower: Follower) -> None:
+    def add_counter(self, follower: PlacementCounter) -> None:
         """The same for who counts where pods stand: he is also told when pods that may come are thought away."""
         self._listeners.append(follower)
         self._followers.append(follower)
@@ -82,7 +82,7 @@ class WhatIf:
         self._by_kind(((i, int(columns.pod_at[i])) for i in nominated if columns.pod_at[i] >= 0), found)
         return found
 
-    def for_sure(self, judge: Callable[[], Mask]) -> Mask:
+    def certain_mask(self, judge: Callable[[], Mask]) -> Mask:
         """A judgement with nominated and expected pods and without them: they may come or not, so both must agree.
 
         Rules that another pod's presence can only make stricter need one look. Company and evenness are not so.

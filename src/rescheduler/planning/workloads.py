@@ -100,7 +100,7 @@ def _instant(written: str) -> float | None:
 _SHARED_MODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 
 
-class Methods:
+class MethodChooser:
     """Chooses the method for a pod."""
 
     def __init__(self, snapshot: ClusterSnapshot, workloads: Workloads, wanted: MigrationMethod) -> None:

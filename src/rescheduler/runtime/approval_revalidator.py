@@ -19,9 +19,9 @@ from rescheduler.kube.migrations import StaleError
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.cycle import as_settled
-from rescheduler.planning.gain import Realised
-from rescheduler.planning.revalidate import Ruling, Rulings, Wanted
+from rescheduler.planning.cycle import with_inflight_moves
+from rescheduler.planning.gain import RealisedGains
+from rescheduler.planning.revalidate import MoveRequest, MoveVerdict, Revalidator
 from rescheduler.runtime.migration_cache import Board, Key, Logbook
 from rescheduler.runtime.starting.gate import MANUAL
 
@@ -59,7 +59,7 @@ class Reviewing:
         snapshot = await asyncio.to_thread(self.copied())
         overtaken = _on_nodes_to_be_emptied(snapshot, waiting)
         left = [each for each in waiting if (each.namespace, each.name) not in overtaken]
-        refused = await asyncio.to_thread(refusals, as_settled(snapshot, others, 0.0), self.policy(), left)
+        refused = await asyncio.to_thread(refusals, with_inflight_moves(snapshot, others, 0.0), self.policy(), left)
         again = self._doubts & refused.keys()
         self._doubts = set(refused) - again
         reasons = overtaken | {key: refused[key] for key in again}
@@ -93,10 +93,10 @@ def refusals(snapshot: ClusterSnapshot, policy: Policy, waiting: Sequence[Migrat
     The order in which they were planned matters, and a new leader does not know it. So who is refused has two more
     chances: once all others are laid in that may be, and as the very last.
     """
-    rulings = Rulings(snapshot, policy)
+    rulings = Revalidator(snapshot, policy)
     left, suspects = list(waiting), list[Migration]()
     for _ in range(_ROUNDS):
-        answers = [(each, rulings.rule(_wanted(each))) for each in left]
+        answers = [(each, rulings.check(_wanted(each))) for each in left]
         suspects += [each for each, ruling in answers if ruling.method is not None and _has_no_gain(each, ruling)]
         refused = [each for each, ruling in answers if ruling.method is None]
         done, left = not refused or len(refused) == len(left), refused
@@ -105,7 +105,7 @@ def refusals(snapshot: ClusterSnapshot, policy: Policy, waiting: Sequence[Migrat
     found: dict[Key, str] = {}
     for each in (*left, *suspects):
         others = [other for other in waiting if other is not each]
-        ruling = Rulings(as_settled(snapshot, others, 0.0), policy).rule(_wanted(each))
+        ruling = Revalidator(with_inflight_moves(snapshot, others, 0.0), policy).check(_wanted(each))
         if ruling.method is None:
             found[each.namespace, each.name] = ruling.reason
         elif _has_no_gain(each, ruling) and (why := _useless(snapshot, policy, each)):
@@ -113,12 +113,12 @@ def refusals(snapshot: ClusterSnapshot, policy: Policy, waiting: Sequence[Migrat
     return found
 
 
-def _wanted(migration: Migration) -> Wanted:
+def _wanted(migration: Migration) -> MoveRequest:
     order = migration.order
-    return Wanted(migration.namespace, order.pod, order.uid, order.target, order.method)
+    return MoveRequest(migration.namespace, order.pod, order.uid, order.target, order.method)
 
 
-def _has_no_gain(migration: Migration, ruling: Ruling) -> bool:
+def _has_no_gain(migration: Migration, ruling: MoveVerdict) -> bool:
     """Whether a move that was planned for its gain has none."""
     promised = migration.order.expected_gain
     return promised is not None and promised > 0.0 and ruling.gain is not None and ruling.gain <= 0.0
@@ -129,7 +129,7 @@ def _useless(snapshot: ClusterSnapshot, policy: Policy, migration: Migration) ->
     order = migration.order
     pod = next(pod for pod in snapshot.pods if (pod.namespace, pod.name) == (migration.namespace, order.pod))
     # The gain of having it where it is, rather than on the target, is what would be lost.
-    loss = Realised(snapshot, policy, (pod.node, order.target)).gain(pod, order.target)
+    loss = RealisedGains(snapshot, policy, (pod.node, order.target)).gain(pod, order.target)
     if loss is None or loss < 0.0:
         return ""
     return f"{_NO_USE} ({-loss + 0.0:+.1f} points, not {order.expected_gain or 0.0:+.1f})"

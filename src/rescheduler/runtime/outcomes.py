@@ -67,7 +67,7 @@ class Assessor:
 
     def needed(self, now: float) -> set[Key]:
         """The finished migrations that the janitor must not forget yet."""
-        return outcomes.needed(self._by.board.all(), self._by.policy(), self._by.after(), now)
+        return outcomes.find_needed(self._by.board.all(), self._by.policy(), self._by.after(), now)
 
     async def assess(self) -> int:
         """Judge what is due; how many outcomes were stored."""
@@ -75,7 +75,7 @@ class Assessor:
         policy, after = by.policy(), by.after()
         known = [each for each in by.board.all() if each.progress.phase is Phase.COMPLETED]
         # With thousands of them, and in a large cluster, all this takes a while: not in the event loop.
-        returned = await asyncio.to_thread(outcomes.brought_back, known, policy)
+        returned = await asyncio.to_thread(outcomes.find_undone, known, policy)
         due = [each for each in known if outcomes.is_due(each, after, now)]
         undone = [each for each in known if (each.namespace, each.name) in returned and _stands(each)]
         if not due and not undone:
@@ -91,7 +91,9 @@ class Assessor:
         found: list[tuple[Migration, Outcome]] = []
         if due:
             snapshot = by.copied()
-            came_to = await asyncio.to_thread(lambda: outcomes.outcomes(snapshot(), policy, due, known, returned, now))
+            came_to = await asyncio.to_thread(
+                lambda: outcomes.assess_outcomes(snapshot(), policy, due, known, returned, now)
+            )
             found += zip(due, came_to, strict=True)
         for migration in undone:
             gain = migration.progress.outcome.gain if migration.progress.outcome is not None else None

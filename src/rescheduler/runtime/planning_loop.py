@@ -23,7 +23,7 @@ from rescheduler.model.policy import Approval
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.time import format_instant
 from rescheduler.planning.budgets import FIELD
-from rescheduler.planning.cycle import as_settled
+from rescheduler.planning.cycle import with_inflight_moves
 from rescheduler.runtime.migration_cache import Board, Logbook
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -38,7 +38,7 @@ def settled(copied: Copied, board: Board, rest: float) -> Copied:
 
     def both() -> Callable[[], ClusterSnapshot]:
         copy, migrations = copied(), list(board.all())
-        return lambda: as_settled(copy(), migrations, rest)
+        return lambda: with_inflight_moves(copy(), migrations, rest)
 
     return both
 

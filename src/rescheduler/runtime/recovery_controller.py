@@ -31,7 +31,7 @@ from rescheduler.model.objects import Node, Pod, Workload
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.guards import builtin
-from rescheduler.planning.workloads import Methods, Workloads
+from rescheduler.planning.workloads import MethodChooser, Workloads
 from rescheduler.recovery import events
 from rescheduler.recovery.avoidance import without
 from rescheduler.recovery.decide import decide
@@ -155,7 +155,9 @@ class Cases:
         spoken_for = {(row.namespace, row.name): why for row in rows.values() if (why := self._moving(row))}
         snapshot = replace(ClusterSnapshot(), spoken_for=spoken_for)
         workloads = Workloads(snapshot)
-        context = builtin.Context(policy, snapshot, workloads, Methods(snapshot, workloads, policy.migration_method))
+        context = builtin.GuardContext(
+            policy, snapshot, workloads, MethodChooser(snapshot, workloads, policy.migration_method)
+        )
         found: dict[str, str] = {}
         for uid, row in rows.items():
             why = next((said for guard in _GUARDS if (said := guard(row, context))), "")

@@ -13,7 +13,7 @@ from rescheduler.model.labels import eviction_cost
 from rescheduler.model.objects import Node
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Thresholds
-from rescheduler.planning.api import Decision, Proposal, Proposals, Strategy, Wish
+from rescheduler.planning.api import PodMove, Proposal, ProposalResult, Proposals, Strategy
 from rescheduler.planning.columns import Floats, Indexes, Mask
 from rescheduler.planning.settings import Misfit, Settings
 from rescheduler.planning.view import View
@@ -31,7 +31,7 @@ _FOUND = -1.0  # the target that was found beforehand comes before any other, wh
 class ConsolidationSettings(PodFilters):
     """Which nodes are worth emptying, and what they cost."""
 
-    undoes: ClassVar[frozenset[str]] = frozenset({"LoadBalancing"})
+    conflicts_with: ClassVar[frozenset[str]] = frozenset({"LoadBalancing"})
 
     max_utilization: float = Field(
         50.0,
@@ -138,7 +138,7 @@ class Consolidation(Strategy[ConsolidationSettings]):
 
     def propose(self, view: View) -> Proposals:
         """First the nodes that a trial has emptied; then what keeps the others, for people to see."""
-        if self.waits(view):
+        if self.wait_reason(view):
             return
         packing, bound = Packing(view, self._most_nodes(view)), self._bound(view, view.at)
         packed = packing.run(lambda: self._in_order(view, bound))
@@ -154,7 +154,7 @@ class Consolidation(Strategy[ConsolidationSettings]):
             if _over(decision):
                 return
 
-    def waits(self, view: View) -> str:
+    def wait_reason(self, view: View) -> str:
         """Whether too few nodes are worth emptying to begin with."""
         wanted = self.settings.min_underused_nodes
         if not wanted:
@@ -166,7 +166,7 @@ class Consolidation(Strategy[ConsolidationSettings]):
         worth_it = [node for node in np.flatnonzero(idle) if not view.nodes[node].kept]
         return too_few(len(worth_it), wanted, "worth emptying") if worth_it else ""
 
-    def suits(self, view: View, pod: int) -> Mask | None:
+    def accepts(self, view: View, pod: int) -> Mask | None:
         """Nodes that bear something; any, for a pod that must leave its node and would find no other."""
         vacant = view.vacant
         if not vacant.any():
@@ -177,8 +177,8 @@ class Consolidation(Strategy[ConsolidationSettings]):
 
     def _finds_another(self, view: View, pod: int, vacant: Mask) -> bool:
         """Whether a node that bears something would take the pod, and suit the other strategies."""
-        found = view.could_be(pod) & ~vacant
-        if found.any() and (suiting := view.suiting(pod, self.name)) is not None:
+        found = view.feasible_targets(pod) & ~vacant
+        if found.any() and (suiting := view.accepted_by_others(pod, self.name)) is not None:
             found &= suiting
         return bool(found.any())
 
@@ -228,13 +228,13 @@ class Consolidation(Strategy[ConsolidationSettings]):
         why = self._why(view, node)
         stays = staying(view)
         stays[packed.emptied] = False
-        wishes: list[Wish] = []
+        pod_moves: list[PodMove] = []
         for pod in pods:
             cost: Floats = np.where(stays, cost_of(view, pod), np.inf)
             if pod in packed.target:
                 cost[packed.target[pod]] = _FOUND
-            wishes.append(Wish(pod, why, cost))
-        return Proposal(tuple(wishes))
+            pod_moves.append(PodMove(pod, why, cost))
+        return Proposal(tuple(pod_moves))
 
     def _why(self, view: View, node: int) -> str:
         use, found = view.utilisation_of(node), view.nodes[node]
@@ -250,5 +250,5 @@ def _effort(view: View, pod: int) -> float:
     return max(move + max(row.priority, 0) * _PER_PRIORITY + cost, _LEAST_EFFORT)
 
 
-def _over(decision: Decision) -> bool:
-    return decision.exhausted and not decision.taken
+def _over(decision: ProposalResult) -> bool:
+    return decision.exhausted and not decision.accepted

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from rescheduler.model.objects import Pod
 from rescheduler.model.time import format_duration
-from rescheduler.planning.api import Proposal, Proposals, Strategy, Wish
+from rescheduler.planning.api import PodMove, Proposal, Proposals, Strategy
 from rescheduler.planning.settings import Duration, Settings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.health import ended, exit_codes_of, parts_of, states_of
@@ -58,8 +58,8 @@ class FailedPods(Strategy[FailedPodsSettings]):
             if pod.phase != "Failed" or not (settings.without_controller or choice.managed(pod)):
                 continue
             if self._is_meant(pod) and self._is_old(pod, view.now):
-                decision = yield Proposal((Wish(index, self._why(pod), removal=True),))
-                if decision.exhausted and not decision.taken:
+                decision = yield Proposal((PodMove(index, self._why(pod), removal=True),))
+                if decision.exhausted and not decision.accepted:
                     return
 
     def _is_meant(self, pod: Pod) -> bool:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from rescheduler.model.policy import Thresholds
-from rescheduler.planning.api import Proposal, Proposals, Strategy, Wish
+from rescheduler.planning.api import PodMove, Proposal, Proposals, Strategy
 from rescheduler.planning.columns import Floats, Mask
 from rescheduler.planning.settings import Misfit, Settings
 from rescheduler.planning.view import View
@@ -74,15 +74,15 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
                 resource, source = gap
                 taken = False
                 hopeless: set[tuple[int, int, str]] = set()
-                for wish in self._wishes(view, choice, resource, source):
-                    row = view.pods[wish.pod]
+                for pod_move in self._pod_moves(view, choice, resource, source):
+                    row = view.pods[pod_move.pod]
                     kind = (id(row.shape), id(row.labels), row.namespace)
                     if kind in hopeless:
                         continue
-                    decision = yield Proposal((wish,))
-                    if decision.exhausted and not decision.taken:
+                    decision = yield Proposal((pod_move,))
+                    if decision.exhausted and not decision.accepted:
                         return
-                    if decision.taken:
+                    if decision.accepted:
                         taken = moved = True
                         break
                     if decision.rejection is not None and decision.rejection.guard == "NoTarget":
@@ -108,7 +108,7 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
         found = in_rows(view, self.settings.weights, 1.0)
         return found / max(float(found.max()), 1e-9)
 
-    def _wishes(self, view: View, choice: Choice, resource: int, source: int) -> Iterator[Wish]:
+    def _pod_moves(self, view: View, choice: Choice, resource: int, source: int) -> Iterator[PodMove]:
         """Pods that would be better elsewhere, best first, each with what every target is worth to it."""
         use, here = view.utilisation_ahead, view.utilisation_of(source)
         lower = use[resource] < here[resource] - self.settings.imbalance_threshold
@@ -119,7 +119,7 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
         for pod in self._candidates(view, choice, source):
             shape = int(view.columns.pod_shape[pod])
             if shape not in within:  # pods of one shape reach the same nodes, and often none of these
-                near = far[view.reach(pod)[far]]
+                near = far[view.node_mask(pod)[far]]
                 within[shape] = near, 2 * use[:, near]
             if len(within[shape][0]):
                 reaching.append(pod)
@@ -139,12 +139,12 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
                     leaves = float(relief[number, row]) - 2 * float(here[row])
                     change += mean_share * (comes[row] + double_use[row] + leaves)
             worth = change <= -_LEAST_GAIN
-            if worth.any() and (suiting := view.suiting(pod)) is not None:
+            if worth.any() and (suiting := view.accepted_by_others(pod)) is not None:
                 worth &= suiting[near]
             if worth.any():
                 cost = np.full(len(view.nodes), np.inf)
                 cost[near[worth]] = change[worth]
-                yield Wish(pod, why, cost)
+                yield PodMove(pod, why, cost)
 
     @staticmethod
     def _candidates(view: View, choice: Choice, source: int) -> list[int]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from rescheduler.model.objects import Pod
-from rescheduler.planning.api import Arrival, Proposal, Proposals, Strategy, Wish
+from rescheduler.planning.api import Arrival, PodMove, Proposal, Proposals, Strategy
 from rescheduler.planning.settings import Duration, Settings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.room import Refused, Room, RoomSearch
@@ -64,7 +64,9 @@ class MakeRoom(Strategy[MakeRoomSettings]):
                     continue  # what there was no room for, there is none for its look-alike either
                 refused: Refused = set()
                 for _ in range(_TRIES):
-                    rooms = search.find(together, min(most_moves, view.left or 0) if full else most_moves, refused)
+                    rooms = search.find(
+                        together, min(most_moves, view.moves_left or 0) if full else most_moves, refused
+                    )
                     if rooms is None:
                         if most_moves:
                             stuck.add(look)
@@ -74,10 +76,10 @@ class MakeRoom(Strategy[MakeRoomSettings]):
                         if kept > _KEPT_FREE:
                             break
                     decision = yield _proposal(view, together, rooms)
-                    if decision.exhausted and not decision.taken:
+                    if decision.exhausted and not decision.accepted:
                         return
-                    if decision.taken or not any(room.moves for room in rooms):
-                        helped |= decision.taken
+                    if decision.accepted or not any(room.moves for room in rooms):
+                        helped |= decision.accepted
                         break
                     if decision.rejection is not None and decision.rejection.guard == "MaxReschedulePods":
                         full = True  # people have seen that there was more to do
@@ -119,13 +121,13 @@ def _waits(pod: Pod) -> bool:
 
 
 def _proposal(view: View, together: Sequence[int], rooms: Sequence[Room]) -> Proposal:
-    wishes: list[Wish] = []
+    pod_moves: list[PodMove] = []
     for pending, room in zip(together, rooms, strict=True):
         name, place = view.pods[pending].full_name, view.nodes[room.node].name
         why = f"pending {name} fits nowhere: this makes room for it on {place}"
         for pod, target in room.moves:
             cost = view.cost(pod) + _ELSEWHERE
             cost[target] = 0.0
-            wishes.append(Wish(pod, why, cost))
+            pod_moves.append(PodMove(pod, why, cost))
     arrivals = tuple(Arrival(pod, room.node) for pod, room in zip(together, rooms, strict=True))
-    return Proposal(tuple(wishes), arrivals)
+    return Proposal(tuple(pod_moves), arrivals)

@@ -10,9 +10,9 @@ import numpy as np
 from pydantic import Field
 
 from rescheduler.model.shape import NodeTerm, Shape
-from rescheduler.planning.api import Proposals, Strategy, Wish, each_by_itself
+from rescheduler.planning.api import PodMove, Proposals, Strategy, propose_each
 from rescheduler.planning.columns import Columns, Floats, Mask
-from rescheduler.planning.matching import carriers
+from rescheduler.planning.matching import rule_owners
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import Choice, PodFilters
@@ -55,11 +55,11 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
         """What is broken first; then, if asked for, what would be better."""
         choice = Choice(self.settings, view)
         broken = self._broken(view, choice)
-        yield from put_right([Wish(pod, broken[pod], insist=True) for pod in in_order(view, broken)])
+        yield from put_right([PodMove(pod, broken[pod], force=True) for pod in in_order(view, broken)])
         if self.settings.include_preferred:
-            yield from each_by_itself(view, self._better(view, choice))
+            yield from propose_each(view, self._better(view, choice))
 
-    def suits(self, view: View, pod: int) -> Mask | None:
+    def accepts(self, view: View, pod: int) -> Mask | None:
         """Nodes that the pod prefers at least as much as its own."""
         shape, node = view.columns.shape(pod), int(view.at[pod])
         if not self.settings.include_preferred or not shape.preferred_nodes or node < 0:
@@ -71,7 +71,7 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
     def _broken(self, view: View, choice: Choice) -> dict[int, str]:
         """The pods whose required rules their node does not meet, each with the reason."""
         found: dict[int, str] = {}
-        for carrier in carriers(view.columns, _requires):
+        for carrier in rule_owners(view.columns, _requires):
             meets = view.feasibility.node_masks.selected(carrier.shape)
             pods = standing(view, carrier.pods)
             if meets is None or meets[view.at[pods]].all():
@@ -81,15 +81,15 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
                     found[pod] = _unmet(view, carrier.shape, int(view.at[pod]))
         return found
 
-    def _better(self, view: View, choice: Choice) -> Iterator[Wish]:
+    def _better(self, view: View, choice: Choice) -> Iterator[PodMove]:
         """Pods that would weigh more elsewhere, those that weigh least first: what they find no target for, none does.
 
         They are found beforehand, but what a target costs is reckoned when the pod's turn has come.
         """
         found: list[tuple[int, float, int, int]] = []
-        for carrier in carriers(view.columns, lambda shape: bool(shape.preferred_nodes)):
+        for carrier in rule_owners(view.columns, lambda shape: bool(shape.preferred_nodes)):
             weight = self._weight(view, carrier.shape)
-            reached = weight[view.reach(int(carrier.pods[0]))]
+            reached = weight[view.node_mask(int(carrier.pods[0]))]
             pods = standing(view, carrier.pods)
             light = pods[weight[view.at[pods]] < reached.max(initial=-np.inf)].tolist()
             mine = (pod for pod in light if movable_by_choice(view, choice, pod))
@@ -98,7 +98,7 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
             shape, node = view.columns.shape(pod), view.nodes[int(view.at[pod])]
             weight, most = self._weight(view, shape), sum(number for number, _ in shape.preferred_nodes)
             cost = np.where(weight > here, view.cost(pod) - weight * _PER_WEIGHT, np.inf)
-            yield Wish(pod, f"{node.name} weighs {here:g} of {most} in its preferred node affinity", cost)
+            yield PodMove(pod, f"{node.name} weighs {here:g} of {most} in its preferred node affinity", cost)
 
     def _weight(self, view: View, shape: Shape) -> Floats:
         """[N]: the weights of the preferred terms that each node meets, in sum."""

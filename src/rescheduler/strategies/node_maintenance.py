@@ -33,7 +33,7 @@ class NodeMaintenance(Strategy[Settings]):
         while moved and left:  # what one pod's leaving makes possible is tried again
             waiting: list[tuple[int, str]] = []
             for pod, why in left:
-                decision = yield Proposal.one(pod, why, insist=True)
-                if not decision.taken:
+                decision = yield Proposal.one(pod, why, force=True)
+                if not decision.accepted:
                     waiting.append((pod, why))
             moved, left = len(waiting) < len(left), waiting

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from rescheduler.model.selector import SelectorError, check_key, check_value
 from rescheduler.model.shape import Shape, Taint, Toleration
-from rescheduler.planning.api import Proposals, Strategy, Wish, each_by_itself
+from rescheduler.planning.api import PodMove, Proposals, Strategy, propose_each
 from rescheduler.planning.columns import Columns, Mask
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.view import View
@@ -100,10 +100,12 @@ class NodeTaints(Strategy[NodeTaintsSettings]):
     def propose(self, view: View) -> Proposals:
         """What may not be there first; then, if asked for, what had better not be there."""
         hard, soft = self._misplaced(view, Choice(self.settings, view))
-        yield from put_right([Wish(pod, self._why(view, pod, hard[pod]), insist=True) for pod in in_order(view, hard)])
-        yield from each_by_itself(view, self._away(view, soft))
+        yield from put_right(
+            [PodMove(pod, self._why(view, pod, hard[pod]), force=True) for pod in in_order(view, hard)]
+        )
+        yield from propose_each(view, self._away(view, soft))
 
-    def suits(self, view: View, pod: int) -> Mask | None:
+    def accepts(self, view: View, pod: int) -> Mask | None:
         """Nodes without PreferNoSchedule taints that count; for a pod that is on one with such, any will do."""
         if not self.settings.include_prefer_no_schedule:
             return None
@@ -139,11 +141,11 @@ class NodeTaints(Strategy[NodeTaintsSettings]):
                 found.update({pod: worst for pod in alike.tolist() if mine(view, choice, pod)})
         return hard, soft
 
-    def _away(self, view: View, soft: dict[int, Taint]) -> Iterator[Wish]:
+    def _away(self, view: View, soft: dict[int, Taint]) -> Iterator[PodMove]:
         """Pods that are better elsewhere; what a target costs is reckoned when the pod's turn has come."""
         for pod in in_order(view, soft):
             cost = np.where(self._frowned_on(view, view.columns.shape(pod)), np.inf, view.cost(pod))
-            yield Wish(pod, self._why(view, pod, soft[pod]), cost)
+            yield PodMove(pod, self._why(view, pod, soft[pod]), cost)
 
     def _frowned_on(self, view: View, shape: Shape) -> Mask:
         """[N]: nodes with a PreferNoSchedule taint that counts and that the pod does not tolerate."""

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator
 from typing import ClassVar
 
-from rescheduler.planning.api import Decision, Proposal, Proposals, Strategy
+from rescheduler.planning.api import Proposal, ProposalResult, Proposals, Strategy
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import Choice, PodFilters
@@ -43,7 +43,7 @@ def _knots(found: list[Clash]) -> Iterator[list[Clash]]:
     """Clashes that have pods in common, together."""
     by_pod: defaultdict[int, list[int]] = defaultdict(list)
     for number, clash in enumerate(found):
-        for pod in clash.carriers | clash.meant:
+        for pod in clash.rule_owners | clash.meant:
             by_pod[pod].append(number)
     seen: set[int] = set()
     for first in range(len(found)):
@@ -53,7 +53,7 @@ def _knots(found: list[Clash]) -> Iterator[list[Clash]]:
         knot, edge = [first], [first]
         while edge:
             clash = found[edge.pop()]
-            near = {number for pod in clash.carriers | clash.meant for number in by_pod.pop(pod, ())}
+            near = {number for pod in clash.rule_owners | clash.meant for number in by_pod.pop(pod, ())}
             edge += sorted(near - seen)
             knot += sorted(near - seen)
             seen |= near
@@ -68,7 +68,7 @@ class _Knot:
         self._clashes = knot
         self._by_pod: dict[int, list[Clash]] = {}
         for clash in knot:
-            for pod in sorted(clash.carriers | clash.meant):
+            for pod in sorted(clash.rule_owners | clash.meant):
                 self._by_pod.setdefault(pod, []).append(clash)
         here = [pod for pod in sorted(self._by_pod) if view.scope[view.at[pod]] and proposable(view, choice, pod)]
         self._able = {pod for pod in here if view.objection(pod) is None}
@@ -76,7 +76,7 @@ class _Knot:
         self._refused: defaultdict[tuple[int, int], set[int]] = defaultdict(set)
         self._sorted: dict[int, list[int]] = {}
 
-    def untied(self) -> Generator[Proposal, Decision, bool]:
+    def untied(self) -> Generator[Proposal, ProposalResult, bool]:
         """Propose until no conflict is left, or nobody in one can go; whether the plan is full.
 
         Those that can't go are asked for in the end all the same, if they are still in a conflict: people see why not.
@@ -88,15 +88,15 @@ class _Knot:
         exhausted = yield from self._asked(self._hindered)
         return exhausted
 
-    def _asked(self, pods: Iterable[int]) -> Generator[Proposal, Decision, bool]:
+    def _asked(self, pods: Iterable[int]) -> Generator[Proposal, ProposalResult, bool]:
         """Propose those of these that are still in a conflict; whether the plan is full."""
         for pod in pods:
             if not self._count(pod) or self._is_hopeless(pod):
                 self._able.discard(pod)
                 continue
-            decision = yield Proposal.one(pod, self._why(pod), insist=True)
+            decision = yield Proposal.one(pod, self._why(pod), force=True)
             self._able.discard(pod)
-            if decision.taken:
+            if decision.accepted:
                 for clash in self._by_pod[pod]:
                     clash.leave(pod)
             elif decision.exhausted:
@@ -118,7 +118,7 @@ class _Knot:
     def _next(self) -> list[int]:
         """Who goes next: all that must, else the only neighbour of a pod, else whoever is in the most conflicts."""
         counts = {pod: count for pod in self._able if (count := self._count(pod))}
-        able = {id(side): side <= self._able for clash in self._clashes for side in (clash.carriers, clash.meant)}
+        able = {id(side): side <= self._able for clash in self._clashes for side in (clash.rule_owners, clash.meant)}
         must = [pod for pod in counts if not all(able[id(side)] for side in self._sides(pod))]
         # If a pod is in conflict with one other only and that one goes, no cover can be smaller for it.
         neighbours = [] if must else [other for pod in counts if (other := self._only_other(pod)) is not None]
@@ -152,11 +152,11 @@ class _Knot:
         """The rule that is broken: its own rather than another's."""
         view, node = self._view, self._view.nodes[int(self._view.at[pod])].name
         mine = self._by_pod[pod]
-        if own := next((each for each in mine if pod in each.carriers and _has_others(each.meant, pod)), None):
+        if own := next((each for each in mine if pod in each.rule_owners and _has_others(each.meant, pod)), None):
             other = view.pods[self._first_other(own.meant, pod)].full_name
             return f"on {node} it breaks its anti-affinity to {own.rule}: {other} is there"
-        theirs = next(each for each in mine if pod in each.meant and _has_others(each.carriers, pod))
-        other = view.pods[self._first_other(theirs.carriers, pod)].full_name
+        theirs = next(each for each in mine if pod in each.meant and _has_others(each.rule_owners, pod))
+        other = view.pods[self._first_other(theirs.rule_owners, pod)].full_name
         return f"on {node} it breaks the anti-affinity of {other} to {theirs.rule}"
 
     def _first_other(self, side: set[int], pod: int) -> int:

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from rescheduler.model.objects import Pod, PodCondition
 from rescheduler.model.time import format_duration
-from rescheduler.planning.api import Proposal, Proposals, Strategy, Wish, each_by_itself
+from rescheduler.planning.api import PodMove, Proposal, Proposals, Strategy, propose_each
 from rescheduler.planning.columns import Mask
 from rescheduler.planning.settings import Duration, Settings
 from rescheduler.planning.view import View
@@ -97,25 +97,25 @@ class PodLifeTime(Strategy[PodLifeTimeSettings]):
         for index in ended(view, choice) if self.settings.states else ():
             pod = view.pods[index]
             if choice.managed(pod) and self._is_old(pod, now) and self._is_meant(pod, now):
-                decision = yield Proposal((Wish(index, self._why(pod, now), removal=True),))
-                if decision.exhausted and not decision.taken:
+                decision = yield Proposal((PodMove(index, self._why(pod, now), removal=True),))
+                if decision.exhausted and not decision.accepted:
                     return
-        yield from each_by_itself(view, self._wishes(view, choice, now))
+        yield from propose_each(view, self._pod_moves(view, choice, now))
 
-    def idle(self, now: float | None) -> str:
+    def idle_reason(self, now: float | None) -> str:
         """Without a time no pod has an age."""
         return "the input does not say when it was taken, so no pod has an age (give --now)" if now is None else ""
 
-    def suits(self, view: View, pod: int) -> Mask | None:
+    def accepts(self, view: View, pod: int) -> Mask | None:
         """Anywhere but where it grew old."""
         found, now = view.pods[pod], view.now
         if now is None or not self._is_old(found, now) or not self._is_meant(found, now):
             return None
         return anywhere_else(view, pod)
 
-    def _wishes(self, view: View, choice: Choice, now: float) -> Iterator[Wish]:
+    def _pod_moves(self, view: View, choice: Choice, now: float) -> Iterator[PodMove]:
         """The oldest first, one by one: a plan's limit is mostly far below the number of old pods."""
-        found = [pod for pod in view.here() if self._is_old(view.pods[pod], now)]
+        found = [pod for pod in view.pods_in_scope() if self._is_old(view.pods[pod], now)]
         found.sort(key=lambda pod: (view.pods[pod].created or 0.0, view.pods[pod].rank, pod))
         elsewhere: Elsewhere | None = None
         for index in found:
@@ -125,7 +125,7 @@ class PodLifeTime(Strategy[PodLifeTimeSettings]):
             if pod.ailment is not None and elsewhere is None:
                 elsewhere = Elsewhere(view)
             cost = elsewhere.cost(index) if elsewhere is not None and pod.ailment is not None else None
-            yield Wish(index, self._why(pod, now), cost)
+            yield PodMove(index, self._why(pod, now), cost)
 
     def _is_old(self, pod: Pod, now: float) -> bool:
         return pod.created is not None and now - pod.created > self.settings.max_age and not pod.deleting

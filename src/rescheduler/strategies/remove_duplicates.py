@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from rescheduler.planning.api import Decision, Proposal, Proposals, Strategy
+from rescheduler.planning.api import Proposal, ProposalResult, Proposals, Strategy
 from rescheduler.planning.columns import Columns, Mask
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.view import View
@@ -55,7 +55,7 @@ class RemoveDuplicates(Strategy[RemoveDuplicatesSettings]):
             if exhausted:
                 return
 
-    def suits(self, view: View, pod: int) -> Mask | None:
+    def accepts(self, view: View, pod: int) -> Mask | None:
         """Nodes on which the pod would not be one too many of its workload."""
         replicas = self._replicas(view)
         workload, node = int(replicas.workload[pod]), int(view.at[pod])
@@ -71,7 +71,7 @@ class RemoveDuplicates(Strategy[RemoveDuplicatesSettings]):
         return self._known[view.columns]
 
 
-def _spread(view: View, replicas: Replicas, choice: Choice, workload: int) -> Generator[Proposal, Decision, bool]:
+def _spread(view: View, replicas: Replicas, choice: Choice, workload: int) -> Generator[Proposal, ProposalResult, bool]:
     """Take one pod after the other off the most crowded node; whether no more move whatever will be taken.
 
     Where two pods of one shape find no target from two nodes, no node takes their like: the others are not asked for.
@@ -97,7 +97,7 @@ def _spread(view: View, replicas: Replicas, choice: Choice, workload: int) -> Ge
         cost[~view.open | (on_node + 1 >= on_node[node])] = np.inf
         why = f"{on_node[node]} of the {on_node.sum()} pods of {kind}/{name}, and {share} would be an even share"
         decision = yield Proposal.one(pod, f"{view.nodes[node].name} has {why}", cost)
-        if decision.exhausted and not decision.taken:
+        if decision.exhausted and not decision.accepted:
             return True
         if decision.rejection is not None and decision.rejection.guard == "NoTarget":
             refused[shape].add(node)

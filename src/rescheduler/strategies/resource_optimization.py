@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationInfo, field_validator
 
 from rescheduler.model.policy import ThresholdMode, Thresholds
-from rescheduler.planning.api import Proposal, Proposals, Strategy, Wish
+from rescheduler.planning.api import PodMove, Proposal, Proposals, Strategy
 from rescheduler.planning.columns import Floats, Ints, Mask
 from rescheduler.planning.settings import Misfit, Settings
 from rescheduler.planning.view import View
@@ -81,7 +81,7 @@ class ResourceOptimization(Strategy[ResourceOptimizationSettings]):
 
     def propose(self, view: View) -> Proposals:
         """Node by node: those that need only low priorities first, then the hottest."""
-        if self.waits(view):
+        if self.wait_reason(view):
             return
         choice, low = Choice(self.settings, view), self.settings.low_thresholds
         underused = Underused(view, self.pool, low) if low else None
@@ -92,12 +92,12 @@ class ResourceOptimization(Strategy[ResourceOptimizationSettings]):
             sheds = [_Shed(view, int(node), choice) for node in hot]
             for shed in sorted(sheds, key=lambda s: (s.needed(s.priorities), -s.heat(), s.node)):
                 while (pod := shed.next()) is not None:
-                    decision = yield Proposal((_wish(pod, shed.why(), underused),))
-                    helped |= decision.taken
-                    if decision.exhausted and not decision.taken:
+                    decision = yield Proposal((_pod_move(pod, shed.why(), underused),))
+                    helped |= decision.accepted
+                    if decision.exhausted and not decision.accepted:
                         return
 
-    def waits(self, view: View) -> str:
+    def wait_reason(self, view: View) -> str:
         """Whether too few nodes are underused to begin with."""
         wanted = self.settings.min_underused_nodes
         if not wanted or not view.hot.any():
@@ -106,10 +106,10 @@ class ResourceOptimization(Strategy[ResourceOptimizationSettings]):
         return too_few(int(found.sum()), wanted, "under all lowThresholds")
 
 
-def _wish(pod: int, why: str, underused: Underused | None) -> Wish:
+def _pod_move(pod: int, why: str, underused: Underused | None) -> PodMove:
     if underused is None:
-        return Wish(pod, why)
-    return Wish(pod, why, underused.cost(pod), never="above one of the lowThresholds")
+        return PodMove(pod, why)
+    return PodMove(pod, why, underused.cost(pod), never="above one of the lowThresholds")
 
 
 class _Shed:

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from rescheduler.model.objects import Pod
-from rescheduler.planning.api import Proposals, Strategy, Wish, each_by_itself
+from rescheduler.planning.api import PodMove, Proposals, Strategy, propose_each
 from rescheduler.planning.columns import Mask
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.view import View
@@ -59,16 +59,20 @@ class TooManyRestarts(Strategy[TooManyRestartsSettings]):
     def propose(self, view: View) -> Proposals:
         """Those with the most restarts first."""
         choice = Choice(self.settings, view)
-        pods = [pod for pod in view.here() if view.pods[pod].trouble.restarts or view.pods[pod].trouble.init_restarts]
+        pods = [
+            pod
+            for pod in view.pods_in_scope()
+            if view.pods[pod].trouble.restarts or view.pods[pod].trouble.init_restarts
+        ]
         found = [
             pod
             for pod in pods
             if self._is_troubled(view.pods[pod]) and not starts_anew(view, pod) and choice.takes(view.pods[pod])
         ]
         found.sort(key=lambda pod: (-self._restarts(view.pods[pod]), view.pods[pod].rank, pod))
-        yield from each_by_itself(view, self._wishes(view, found))
+        yield from propose_each(view, self._pod_moves(view, found))
 
-    def suits(self, view: View, pod: int) -> Mask | None:
+    def accepts(self, view: View, pod: int) -> Mask | None:
         """Anywhere but where it crashed, or pods of its workload did that were moved away for it."""
         found = anywhere_else(view, pod) if self._is_troubled(view.pods[pod]) else None
         left = left_before(view, pod, self.name)
@@ -77,10 +81,10 @@ class TooManyRestarts(Strategy[TooManyRestartsSettings]):
             found[[*left]] = False
         return found
 
-    def _wishes(self, view: View, pods: list[int]) -> Iterator[Wish]:
+    def _pod_moves(self, view: View, pods: list[int]) -> Iterator[PodMove]:
         elsewhere = Elsewhere(view, pods, self.name) if pods else None
         for pod in pods:
-            yield Wish(pod, self._why(view.pods[pod]), elsewhere.cost(pod) if elsewhere is not None else None)
+            yield PodMove(pod, self._why(view.pods[pod]), elsewhere.cost(pod) if elsewhere is not None else None)
 
     def _is_troubled(self, pod: Pod) -> bool:
         settings = self.settings

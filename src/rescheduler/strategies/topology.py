@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from rescheduler.model.selector import SelectorError, check_key
-from rescheduler.planning.api import Decision, Proposal, Proposals, Strategy, Wish
+from rescheduler.planning.api import PodMove, Proposal, ProposalResult, Proposals, Strategy
 from rescheduler.planning.columns import Columns, Indexes, Ints, Mask
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.view import View
@@ -84,11 +84,11 @@ class Topology(Strategy[TopologySettings]):
             if exhausted:
                 return
 
-    def idle(self, now: float | None) -> str:
+    def idle_reason(self, now: float | None) -> str:
         """Without a label there are no groups."""
         return "" if self.settings.group_label else "it has no groupLabel (strategies.Topology.groupLabel)"
 
-    def suits(self, view: View, pod: int) -> Mask | None:
+    def accepts(self, view: View, pod: int) -> Mask | None:
         """The domain of the pod's group, when that is together."""
         if not self.settings.group_label:
             return None
@@ -164,7 +164,7 @@ class _Gathering:
     def domains(self) -> list[int]:
         """Where the group may fit, as far as sums tell: the fewest moves first, then the most room, then by name."""
         view = self._view
-        usable = np.logical_or.reduce([view.reach(pod) for pod in self._of]) & (self._members.domains >= 0)
+        usable = np.logical_or.reduce([view.node_mask(pod) for pod in self._of]) & (self._members.domains >= 0)
         free = np.maximum(view.limit - view.used, 0)[:, usable]
         room = np.array([np.bincount(self._members.domains[usable], row, len(self._values)) for row in free])
         here = {domain: self.movers(domain) for domain in {*self._of.values()} - {-1}}
@@ -189,7 +189,7 @@ class _Gathering:
 
     def takes_too_many(self, domain: int) -> bool:
         """Whether the plan may not make so many moves any more: then nothing is rehearsed."""
-        left = self._view.left
+        left = self._view.moves_left
         return left is not None and len(self.movers(domain)) > left
 
     @property
@@ -222,15 +222,15 @@ class _Gathering:
             f"{self.name} comes together in {value} ({self._members.topology}), "
             f"which has {inside} of its {len(self._pods)} pods"
         )
-        wishes: list[Wish] = []
+        pod_moves: list[PodMove] = []
         for pod in pods:
             cost = self._view.cost(pod).copy()
             cost[self._members.domains != domain] = np.inf
             if pod in targets:
                 cost[targets[pod]] = _CHOSEN
-            wishes.append(Wish(pod, why, cost))
+            pod_moves.append(PodMove(pod, why, cost))
         where = f"in {value}" if rehearsed else f"in any {self._members.topology}, such as {value}"
-        return Proposal(tuple(wishes), otherwise=f"{self.name} cannot come together {where}")
+        return Proposal(tuple(pod_moves), otherwise=f"{self.name} cannot come together {where}")
 
     def _rehearsed(self, pods: list[int], domain: int) -> dict[int, int] | None:
         """A node for each, one after the other as the planner would choose; None when one finds none."""
@@ -239,7 +239,7 @@ class _Gathering:
         with view.whatif.trial():
             for pod in pods:
                 self._steps.left -= 1
-                mask = view.could_be(pod) & (self._members.domains == domain)
+                mask = view.feasible_targets(pod) & (self._members.domains == domain)
                 if not mask.any():
                     return None
                 found[pod] = int(np.where(mask, view.cost(pod), np.inf).argmin())
@@ -255,11 +255,13 @@ class _Gathering:
         if nearest is not None:
             proposal = self.proposal(nearest, rehearsed=False)
             # The planner does not know whose nodes are whose: it would take pods from nodes that are not ours.
-            if proposal is not None and all(self._view.scope[self._view.at[wish.pod]] for wish in proposal.wishes):
+            if proposal is not None and all(
+                self._view.scope[self._view.at[pod_move.pod]] for pod_move in proposal.pod_moves
+            ):
                 yield proposal
 
 
-def _brought_together(group: _Gathering) -> Generator[Proposal, Decision, bool]:
+def _brought_together(group: _Gathering) -> Generator[Proposal, ProposalResult, bool]:
     """Propose one domain after the other; whether no more move whatever will be taken."""
     tried = 0
     for domain in group.domains():
@@ -269,8 +271,8 @@ def _brought_together(group: _Gathering) -> Generator[Proposal, Decision, bool]:
             continue
         tried += 1
         decision = yield proposal
-        if decision.taken or decision.exhausted:
-            return not decision.taken
+        if decision.accepted or decision.exhausted:
+            return not decision.accepted
         if too_many or tried == _TRIED or (decision.rejection is not None and decision.rejection.guard in _LIMITS):
             return False  # the domains that follow take as many moves, or more
     if not tried:

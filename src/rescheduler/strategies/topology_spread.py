@@ -66,13 +66,13 @@ class TopologySpread(Strategy[TopologySpreadSettings]):
                 for constraint in _broken(view, carried):
                     mending = Mending(view, constraint, concerned, _counted(view, choice, constraint))
                     while (candidate := mending.next()) is not None:
-                        decision = yield Proposal.one(*candidate, insist=len(concerned) == 1)
-                        if decision.exhausted and not decision.taken:
+                        decision = yield Proposal.one(*candidate, force=len(concerned) == 1)
+                        if decision.exhausted and not decision.accepted:
                             return
                         mending.heard(candidate, decision)
-                        moved |= decision.taken
+                        moved |= decision.accepted
 
-    def suits(self, view: View, pod: int) -> Mask | None:
+    def accepts(self, view: View, pod: int) -> Mask | None:
         """Where no constraint that counts the pod is further from holding, or more uneven beyond its maxSkew."""
         spread, wanted, node = view.feasibility.spread, self.settings.constraints, int(view.at[pod])
         found: Mask | None = None
@@ -131,7 +131,7 @@ def _no_fuller(constraint: Constraint, node: int) -> Mask:
 def _carried(view: View, choice: Choice, family: Constraints) -> list[Constraint]:
     """The constraints of pods that the strategy is about, in the snapshot's order."""
     found: dict[Constraint, None] = {}
-    for carrier in family.carriers():
+    for carrier in family.rule_owners():
         here = standing(view, carrier.pods)
         if len(here) and choice.meets(view.pods[int(here[0])]):  # the others look the same
             found.update(dict.fromkeys(constraint for constraint, _ in family.carried(carrier.pair)))
@@ -140,7 +140,7 @@ def _carried(view: View, choice: Choice, family: Constraints) -> list[Constraint
 
 def _counted(view: View, choice: Choice, constraint: Constraint) -> list[int]:
     """The pods that a constraint counts and that the strategy may propose."""
-    pods = standing(view, view.feasibility.matching.staying(constraint.subjects))
+    pods = standing(view, view.feasibility.matching.staying_pods(constraint.subjects))
     eligible = constraint.counts.eligible
     counted: list[int] = (pods if eligible is None else pods[eligible[view.at[pods]]]).tolist()
     # A pod group moves as a whole, and its other pods may then count where there are too many already: it stays.

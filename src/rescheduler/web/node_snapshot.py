@@ -16,15 +16,15 @@ from rescheduler.model.plan import Spreading
 from rescheduler.model.policy import Policy, ThresholdMode
 from rescheduler.planning.columns import CAP, PODS, Floats, Indexes, Ints, Mask
 from rescheduler.planning.thresholds import (
-    Use,
-    counted,
-    hot_by_pool,
+    NodeUse,
+    count_hot_by_pool,
+    counted_resources,
+    describe_other_spreads,
+    describe_spread,
     limit_of,
-    over_of,
     percent_by_pool,
     pool_number,
-    spreading,
-    spreadings,
+    resources_over,
 )
 
 ZONE = "topology.kubernetes.io/zone"
@@ -107,7 +107,7 @@ class Judging:
     @cached_property
     def counted(self) -> tuple[str, ...]:
         """The resources that can make a node hot."""
-        return tuple(counted(self.policy))
+        return tuple(counted_resources(self.policy))
 
     @cached_property
     def rows(self) -> list[int]:
@@ -212,7 +212,7 @@ class Frame:
 
     def _rules(self, used: Ints) -> Floats:
         rows = self.judging.rows
-        use = Use(self.judging.counted, self.capacity[rows], used[rows], self.counting)
+        use = NodeUse(self.judging.counted, self.capacity[rows], used[rows], self.counting)
         return percent_by_pool(self.judging.policy, self.number, use)
 
     def _limit(self, rules: Floats) -> Ints:
@@ -259,11 +259,11 @@ class Standing:
         percent = self.percent[:, workers]
         capacity = frame.capacity[:, workers][judging.rows]
         return Spread(
-            spreading(percent[CPU]),
-            spreading(percent[MEMORY]),
+            describe_spread(percent[CPU]),
+            describe_spread(percent[MEMORY]),
             int(self.hot.sum()),
-            spreadings(judging.counted, percent[judging.rows], capacity),
-            hot_by_pool([pool.name for pool in judging.policy.pools], frame.number, self.hot),
+            describe_other_spreads(judging.counted, percent[judging.rows], capacity),
+            count_hot_by_pool([pool.name for pool in judging.policy.pools], frame.number, self.hot),
         )
 
     def at(self, index: int) -> NodeStanding:
@@ -274,7 +274,7 @@ class Standing:
             capacity=dict(zip(judging.resources, self.frame.capacity[:, index].tolist(), strict=True)),
             percent=dict(zip(judging.resources, self.percent[:, index].tolist(), strict=True)),
             thresholds=self.rules[self.frame.traits[index].number + 1],
-            over=over_of(judging.counted, self.over[:, index]) if self.hot[index] else (),
+            over=resources_over(judging.counted, self.over[:, index]) if self.hot[index] else (),
         )
 
 

@@ -18,7 +18,7 @@ from rescheduler.model.shape import Requests
 from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
 from rescheduler.model.usage import Measured
 from rescheduler.planning.columns import CAP, PODS, Ints
-from rescheduler.planning.load import Amounts, Measure
+from rescheduler.planning.load import Amounts, PodMeasure
 from rescheduler.runtime.usage_poller import Metering
 from rescheduler.web.node_snapshot import COUNT, Frame, Judging, Standing, Traits
 
@@ -55,7 +55,7 @@ class Reckoning:
     """Sums by one measurement. `slots` tells where each node's figures stand, `pods_on` which pods count there."""
 
     def __init__(
-        self, measure: Measure, resources: int, slots: Mapping[str, int], pods_on: Callable[[str], Iterable[Pod]]
+        self, measure: PodMeasure, resources: int, slots: Mapping[str, int], pods_on: Callable[[str], Iterable[Pod]]
     ) -> None:
         self.measure = measure
         self._slots = slots
@@ -82,7 +82,7 @@ class Reckoning:
 
     def _sum(self, name: str) -> Amounts:
         """The pods of a node, and what it uses besides them: as `planning.load` has it."""
-        each = [self.measure.asked(pod) for pod in self._pods_on(name) if not pod.finished]
+        each = [self.measure.requests(pod) for pod in self._pods_on(name) if not pod.finished]
         pods = tuple(map(sum, zip(*each, strict=True))) if each else (0,) * len(self._used)
         return self.measure.whole(name, pods)
 
@@ -321,7 +321,7 @@ class Loads:
 
     def _reckoned_by(self, measured: Measured) -> Reckoning:
         resources = self._judging.resources
-        measure = Measure(measured, self.utilization, resources, self._workload)
+        measure = PodMeasure(measured, self.utilization, resources, self._workload)
         return Reckoning(measure, len(resources), self._slots, self._counting_on)
 
     def _counting_on(self, name: str) -> Iterator[Pod]:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Plan
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.guards.base import Context
+from rescheduler.planning.guards.base import GuardContext
 from rescheduler.planning.guards.builtin import first_objection
 from rescheduler.planning.planner import Planner
 from rescheduler.web.responses import Body, Refusal, encoded
@@ -86,7 +86,7 @@ class Mind:
     """Called on the loop; what it gives makes, in a thread, the snapshot that the controller would plan on now."""
     plan: Callable[[ClusterSnapshot], tuple[Planner, Plan]]
     explain: Callable[[Planner, Plan, PodKey], dict[str, Any]]
-    context: Callable[[ClusterSnapshot], Context]
+    context: Callable[[ClusterSnapshot], GuardContext]
     """What guards look things up in."""
     lacking: Callable[[], str]
     """Why nothing can be planned yet."""
@@ -115,7 +115,7 @@ class _Thought:
 
 @dataclass(slots=True)
 class _Guarding:
-    context: Context
+    context: GuardContext
     at: float
     seconds: float
 
@@ -275,5 +275,5 @@ def _is_fresh(at: float, seconds: float) -> bool:
     return time.monotonic() - at < max(_QUICK, seconds * _TIMES)
 
 
-def _objections(context: Context, pods: Sequence[Pod]) -> list[Objection]:
+def _objections(context: GuardContext, pods: Sequence[Pod]) -> list[Objection]:
     return [first_objection(pod, context) or _NONE for pod in pods]

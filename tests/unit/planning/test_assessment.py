@@ -13,7 +13,7 @@ from rescheduler.model.migration import Migration, Outcome, OutcomeVerdict, Refe
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.outcomes import outcomes, verdict_of
+from rescheduler.planning.outcomes import assess_outcomes, verdict_of
 from tests.support.builders import NOW, cluster, node, pod, statefulset
 from tests.support.generated import clusters
 from tests.support.planning import BALANCING, OPTIMIZATION, carried_out, planned
@@ -55,7 +55,7 @@ class TestLookingAtTheCluster:
 
     def look(self, migration: Migration, *rows: object) -> Outcome:
         snapshot = cluster(*self.nodes(), *rows)  # type: ignore[arg-type]  # rows of all kinds
-        (found,) = outcomes(snapshot, Policy(), [migration], [], frozenset(), NOW)
+        (found,) = assess_outcomes(snapshot, Policy(), [migration], [], frozenset(), NOW)
         assert found.assessed == NOW
         return found
 
@@ -108,7 +108,7 @@ class TestLookingAtTheCluster:
 
     def test_what_was_brought_back_meanwhile_has_come_back_wherever_the_pod_is(self) -> None:
         done = self.done()
-        (found,) = outcomes(cluster(*self.nodes()), Policy(), [done], [done], {("shop", "m")}, NOW)  # type: ignore[arg-type]  # nodes
+        (found,) = assess_outcomes(cluster(*self.nodes()), Policy(), [done], [done], {("shop", "m")}, NOW)  # type: ignore[arg-type]  # nodes
         assert found.verdict is CAME_BACK
 
 
@@ -139,7 +139,7 @@ def test_a_plan_that_is_carried_out_to_the_letter_comes_true_move_by_move(snapsh
     snapshot = replace(snapshot, pods=steady)
     plan = planned(snapshot, OPTIMIZATION, BALANCING, cpu=50, memory=50, imbalance=5)
     made = as_migrations(plan)
-    found = outcomes(carried_out(snapshot, plan), Policy(), made, made, frozenset(), NOW)
+    found = assess_outcomes(carried_out(snapshot, plan), Policy(), made, made, frozenset(), NOW)
     assert [each.gain for each in found] == [pytest.approx(each.gain, abs=0.011) for each in plan.moves]
     assert {each.verdict for each in found} <= {PAID}
 
@@ -151,7 +151,7 @@ def test_moves_that_level_two_nodes_together_have_all_paid() -> None:
     )
     plan = planned(before, BALANCING, imbalance=1)
     made = as_migrations(plan)
-    found = outcomes(carried_out(before, plan), Policy(), made, made, frozenset(), NOW)
+    found = assess_outcomes(carried_out(before, plan), Policy(), made, made, frozenset(), NOW)
     assert [each.gain for each in found] == [each.gain for each in plan.moves] == [10.0, 10.0, 10.0]
 
 
@@ -159,10 +159,10 @@ def test_what_others_did_meanwhile_counts_and_what_we_moved_since_does_not() -> 
     first, second = (move(f"m{n}", replacement=f"new-{n}", ended=NOW + n) for n in (1, 2))
     ours = [pod(f"new-{n}", on="b", cpu=4, namespace="shop") for n in (1, 2)]
     quiet = cluster(node("a", cpu=10), node("b", cpu=10), ours)
-    found = outcomes(quiet, Policy(), [first, second], [first, second], frozenset(), NOW)
+    found = assess_outcomes(quiet, Policy(), [first, second], [first, second], frozenset(), NOW)
     assert [each.gain for each in found] == [40.0, -40.0]
     filled = cluster(node("a", cpu=10), node("b", cpu=10), ours, pod("theirs", on="b", cpu=2))
-    found = outcomes(filled, Policy(), [first, second], [first, second], frozenset(), NOW)
+    found = assess_outcomes(filled, Policy(), [first, second], [first, second], frozenset(), NOW)
     assert [(each.gain, each.verdict) for each in found] == [(20.0, PAID), (-40.0, NOT_PAID)]
 
 
@@ -175,6 +175,6 @@ def test_a_pod_that_was_moved_on_weighs_once() -> None:
     loads = [pod(f"load-{at}", on=at, cpu=cpu, namespace="shop") for at, cpu in (("a", 8), ("b", 7), ("c", 7.5))]
     nodes = [node(name, cpu=10) for name in "abc"]
     snapshot = cluster(*nodes, db, loads, pod("new", on="c", cpu=1, namespace="shop"))
-    found = outcomes(snapshot, Policy(), [before, first, second], [before, first, second], frozenset(), NOW)
+    found = assess_outcomes(snapshot, Policy(), [before, first, second], [before, first, second], frozenset(), NOW)
     # With the pod back, less with it there. m0 has db-0 on a: 80 - 85; m1 and m2 have it where it is: 90 - 95, 85 - 95.
     assert [each.gain for each in found] == [-5.0, -5.0, -10.0]

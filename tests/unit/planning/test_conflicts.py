@@ -19,8 +19,8 @@ from tests.support.generated import clusters
 def test_the_pods_in_clashes_are_those_that_could_not_come_where_they_are(snapshot: ClusterSnapshot) -> None:
     staying = tuple(pod for pod in snapshot.pods if not pod.deleting and not pod.nominated)
     view = Planner(replace(snapshot, pods=staying), Policy()).view
-    found = {pod for clash in clashes(view) for pod in clash.carriers | clash.meant if clash.count(pod)}
-    assert found == {pod for pod in range(len(staying)) if "PodAntiAffinity" in view.broken(pod)}
+    found = {pod for clash in clashes(view) for pod in clash.rule_owners | clash.meant if clash.count(pod)}
+    assert found == {pod for pod in range(len(staying)) if "PodAntiAffinity" in view.broken_rules(pod)}
 
 
 def test_a_pod_is_in_no_conflict_with_itself() -> None:

@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.gain import Realised, Side, gain
+from rescheduler.planning.gain import MoveSide, RealisedGains, gain_of
 from tests.support.builders import cluster, deployment, node, pod
 from tests.support.planning import BALANCING, MAINTENANCE, OPTIMIZATION, carried_out, planned
 
 amounts = st.tuples(st.integers(0, 10**6), st.integers(0, 10**12))
 wholes = st.tuples(st.integers(1, 10**6), st.integers(1, 10**12))
-sides = st.builds(Side, amounts, amounts, wholes)
+sides = st.builds(MoveSide, amounts, amounts, wholes)
 
 
-def side(used: float, pod_share: float, memory: float = 0.0) -> Side:
+def side(used: float, pod_share: float, memory: float = 0.0) -> MoveSide:
     """A node of 100 CPUs and 100 bytes: amounts are per cent."""
-    return Side((round(used * 1000), round(memory)), (round(pod_share * 1000), 0), (100_000, 100))
+    return MoveSide((round(used * 1000), round(memory)), (round(pod_share * 1000), 0), (100_000, 100))
 
 
 @pytest.mark.parametrize(
@@ -35,23 +35,23 @@ def side(used: float, pod_share: float, memory: float = 0.0) -> Side:
     ],
     ids=["as promised", "target is busy, too", "the wrong way", "to and fro", "memory decides", "the target's memory"],
 )
-def test_the_gain_is_what_the_busier_node_gets_rid_of(source: Side, target: Side, points: float) -> None:
-    assert gain(source, target) == points
+def test_the_gain_is_what_the_busier_node_gets_rid_of(source: MoveSide, target: MoveSide, points: float) -> None:
+    assert gain_of(source, target) == points
 
 
 @given(sides, sides)
-def test_going_back_costs_what_going_has_gained(one: Side, other: Side) -> None:
-    assert gain(one, other) == -gain(other, one)
+def test_going_back_costs_what_going_has_gained(one: MoveSide, other: MoveSide) -> None:
+    assert gain_of(one, other) == -gain_of(other, one)
 
 
 @given(sides, sides)
-def test_no_move_gains_more_than_the_pods_share_of_its_source(source: Side, target: Side) -> None:
+def test_no_move_gains_more_than_the_pods_share_of_its_source(source: MoveSide, target: MoveSide) -> None:
     share = max(each * 100.0 / whole for each, whole in zip(source.pod, source.capacity, strict=True))
-    assert gain(source, target) <= share + 0.01
+    assert gain_of(source, target) <= share + 0.01
 
 
 def test_a_node_without_capacity_is_no_error() -> None:
-    assert gain(Side((0, 0), (100, 0), (0, 0)), Side((0, 0), (100, 0), (1000, 1))) > 0
+    assert gain_of(MoveSide((0, 0), (100, 0), (0, 0)), MoveSide((0, 0), (100, 0), (1000, 1))) > 0
 
 
 def hot(pods: int, targets: int) -> ClusterSnapshot:
@@ -73,7 +73,7 @@ def test_what_a_plan_of_one_move_predicts_comes_true_if_nothing_else_happens(
         moved = next(each for each in then.pods if each.name == move.pod)
         assert move.gain is not None
         assert move.gain > 0
-        assert Realised(then, Policy(), {move.source, move.target}).gain(moved, move.source) == move.gain
+        assert RealisedGains(then, Policy(), {move.source, move.target}).gain(moved, move.source) == move.gain
 
 
 def test_the_moves_before_it_count_in_a_prediction() -> None:
@@ -107,6 +107,6 @@ def test_pods_that_have_ended_weigh_nothing_and_nominated_ones_do() -> None:
         pod("coming", nominated="a", cpu=3),
     )
     moved = next(each for each in snapshot.pods if each.name == "p")
-    assert Realised(snapshot, Policy(), {"a", "b"}).gain(moved, "a") == 20.0
-    assert Realised(snapshot, Policy(), {"a", "b"}).gain(msgspec.structs.replace(moved, node="gone"), "a") is None
-    assert Realised(snapshot, Policy(), {"a", "b"}).gain(moved, "gone") is None
+    assert RealisedGains(snapshot, Policy(), {"a", "b"}).gain(moved, "a") == 20.0
+    assert RealisedGains(snapshot, Policy(), {"a", "b"}).gain(msgspec.structs.replace(moved, node="gone"), "a") is None
+    assert RealisedGains(snapshot, Policy(), {"a", "b"}).gain(moved, "gone") is None

@@ -15,7 +15,7 @@ from rescheduler.model.objects import Owner, Workload
 from rescheduler.model.outcome import enough, rest_of
 from rescheduler.model.policy import Policy
 from rescheduler.model.time import LAST
-from rescheduler.planning.outcomes import brought_back, is_due, memories, needed, rests
+from rescheduler.planning.outcomes import find_backoffs, find_needed, find_undone, is_due, move_histories
 from tests.support.builders import NOW
 from tests.unit.planning.outcome_world import CAME_BACK, NOT_PAID, PAID, POLICY, UNKNOWN, WEB_KEY, judged, move
 
@@ -30,21 +30,21 @@ def in_a_row(found: Sequence[OutcomeVerdict | None], way: str = "a>b") -> list[M
 
 
 def bad(migrations: Sequence[Migration]) -> int:
-    found = memories(migrations).get(WEB_KEY)
+    found = move_histories(migrations).get(WEB_KEY)
     return len(found.streak) if found is not None else 0
 
 
 class TestComingBack:
     def test_a_later_move_the_other_way_brings_a_pod_back(self) -> None:
         there, back = move("there", ended=NOW), move("back", "b>a", ended=NOW + 700)
-        assert brought_back([back, there], POLICY) == {("shop", "there")}
+        assert find_undone([back, there], POLICY) == {("shop", "there")}
 
     def test_one_move_back_undoes_one_move_the_newest(self) -> None:
         first, second = move("first", ended=NOW), move("second", ended=NOW + 100)
         back = move("back", "b>a", ended=NOW + 700)
-        assert brought_back([first, second, back], POLICY) == {("shop", "second")}
+        assert find_undone([first, second, back], POLICY) == {("shop", "second")}
         again = move("again", "b>a", ended=NOW + 800)
-        assert brought_back([first, second, back, again], POLICY) == {("shop", "first"), ("shop", "second")}
+        assert find_undone([first, second, back, again], POLICY) == {("shop", "first"), ("shop", "second")}
 
     @pytest.mark.parametrize(
         "other",
@@ -59,18 +59,16 @@ class TestComingBack:
         ids=["elsewhere", "from elsewhere", "another workload", "an emptied node", "at the same time", "long after"],
     )
     def test_nothing_else_is_a_way_back(self, other: Migration) -> None:
-        assert brought_back([move("there"), other], POLICY) == set()
+        assert find_undone([move("there"), other], POLICY) == set()
 
     def test_a_person_who_moves_it_back_undoes_the_move(self) -> None:
         back = move("back", "b>a", ended=NOW + 700, strategy="Manual")
-        assert brought_back([move("there"), back], POLICY) == {("shop", "there")}
+        assert find_undone([move("there"), back], POLICY) == {("shop", "there")}
 
     def test_moves_that_are_not_completed_bring_nothing_back(self) -> None:
         back = move("back", "b>a", ended=NOW + 700)
         for phase in (Phase.FAILED, Phase.IN_PROGRESS, Phase.PENDING):
-            assert not brought_back(
-                [move("there"), replace(back, progress=replace(back.progress, phase=phase))], POLICY
-            )
+            assert not find_undone([move("there"), replace(back, progress=replace(back.progress, phase=phase))], POLICY)
 
     def test_the_move_that_brought_it_back_forgives_nothing_even_if_it_paid(self) -> None:
         there = move("there", ended=NOW, verdict=CAME_BACK)
@@ -93,7 +91,7 @@ class TestWhatCounts:
         moves = in_a_row(found)
         shuffled = list(moves)
         chance.shuffle(shuffled)  # type: ignore[attr-defined]  # hypothesis calls it a Random
-        assert memories(shuffled) == memories(moves)
+        assert move_histories(shuffled) == move_histories(moves)
 
     @given(verdicts, st.sampled_from(["NodeMaintenance", "Manual"]))
     def test_moves_that_had_to_be_change_no_rest(self, found: list[OutcomeVerdict | None], strategy: str) -> None:
@@ -102,7 +100,7 @@ class TestWhatCounts:
             move(f"f{n}", "c>d", ended=NOW + 50.0 * n, verdict=verdict, strategy=strategy)
             for n, verdict in enumerate((PAID, CAME_BACK, NOT_PAID))
         ]
-        assert rests([*moves, *forced], POLICY) == rests(moves, POLICY)
+        assert find_backoffs([*moves, *forced], POLICY) == find_backoffs(moves, POLICY)
 
     def test_workloads_are_told_apart(self) -> None:
         moves = [
@@ -110,7 +108,7 @@ class TestWhatCounts:
             move("m2", verdict=NOT_PAID, workload=Reference("Deployment", "api")),
             move("m3", verdict=NOT_PAID, workload=Reference("StatefulSet", "web")),
         ]
-        assert sorted(memories(moves)) == [
+        assert sorted(move_histories(moves)) == [
             ("Deployment", "shop", "api"),
             ("Deployment", "shop", "web"),
             ("StatefulSet", "shop", "web"),
@@ -123,20 +121,20 @@ class TestWhatCounts:
         above = Workload("Deployment", "shop", "web")
         below = Workload("ReplicaSet", "shop", "web-1", "set-uid", Owner("Deployment", "web"))
         known = {(each.kind, each.namespace, each.name): each for each in (above, below)}
-        assert list(memories([done], known)) == [WEB_KEY]
+        assert list(move_histories([done], known)) == [WEB_KEY]
 
     def test_of_workloads_that_are_gone_or_made_anew_nothing_is_remembered(self) -> None:
         done = move("m", verdict=NOT_PAID, workload=Reference("Deployment", "web", "first"))
-        assert not memories([done], {})
-        assert not memories([done], {WEB_KEY: Workload("Deployment", "shop", "web", "second")})
-        assert memories([done], {WEB_KEY: Workload("Deployment", "shop", "web", "first")})
-        assert memories([move("m", workload=Reference("Rollout", "web"))], {}), "a kind that is not listed"
+        assert not move_histories([done], {})
+        assert not move_histories([done], {WEB_KEY: Workload("Deployment", "shop", "web", "second")})
+        assert move_histories([done], {WEB_KEY: Workload("Deployment", "shop", "web", "first")})
+        assert move_histories([move("m", workload=Reference("Rollout", "web"))], {}), "a kind that is not listed"
 
     def test_a_pod_that_nobody_manages_is_followed_through_its_copies(self) -> None:
         first = move("m1", ended=NOW - 100, verdict=NOT_PAID, workload=None, pod="solo", replacement="solo-1")
         second = move("m2", ended=NOW, verdict=NOT_PAID, workload=None, pod="solo-1", replacement="solo-2")
         other = move("m3", ended=NOW, verdict=NOT_PAID, workload=None, pod="other", replacement="other-1")
-        found = memories([first, second, other])
+        found = move_histories([first, second, other])
         assert {key[2]: len(memory.streak) for key, memory in found.items()} == {"solo-2": 2, "other-1": 1}
 
 
@@ -151,17 +149,17 @@ class TestTheRest:
 
     @pytest.mark.parametrize(("count", "times"), [(1, 2), (2, 4), (3, 8), (7, 128)])
     def test_it_begins_at_the_end_of_the_last_move(self, count: int, times: int) -> None:
-        (rest,) = rests(in_a_row([NOT_PAID] * count), POLICY).values()
+        (rest,) = find_backoffs(in_a_row([NOT_PAID] * count), POLICY).values()
         assert (rest.bad, rest.since, rest.until) == (count, NOW, NOW + times * COOL)
 
     def test_a_move_that_nobody_has_looked_at_yet_begins_it_anew(self) -> None:
         moves = [move("m1", verdict=NOT_PAID), move("m2", ended=NOW + 2000)]
-        (rest,) = rests(moves, POLICY).values()
+        (rest,) = find_backoffs(moves, POLICY).values()
         assert (rest.bad, rest.until) == (1, NOW + 2000 + 2 * COOL)
 
     def test_it_says_why(self) -> None:
         def why(*found: OutcomeVerdict, policy: Policy = POLICY) -> str:
-            (rest,) = rests(in_a_row(found), policy).values()
+            (rest,) = find_backoffs(in_a_row(found), policy).values()
             return rest.why
 
         assert why(NOT_PAID, NOT_PAID) == (
@@ -175,11 +173,11 @@ class TestTheRest:
     def test_a_move_that_ended_at_the_end_of_time_breaks_nothing(self) -> None:
         (found,) = in_a_row([NOT_PAID])
         late = replace(found, progress=replace(found.progress, finished=LAST))
-        (rest,) = rests([late], POLICY).values()
+        (rest,) = find_backoffs([late], POLICY).values()
         assert rest.until == LAST
 
     def test_gains_that_are_not_known_are_not_told(self) -> None:
-        (rest,) = rests([move("m", verdict=CAME_BACK, predicted=None)], POLICY).values()
+        (rest,) = find_backoffs([move("m", verdict=CAME_BACK, predicted=None)], POLICY).values()
         assert rest.why.startswith("its last move came back: it rests until")
 
     @pytest.mark.parametrize(
@@ -193,31 +191,31 @@ class TestTheRest:
         ids=["no coolDown", "orders", "no longestRest", "no longer than coolDown"],
     )
     def test_who_wants_none_has_none(self, policy: Policy) -> None:
-        assert rests(in_a_row([NOT_PAID] * 5), policy) == {}
+        assert find_backoffs(in_a_row([NOT_PAID] * 5), policy) == {}
 
 
 class TestWhatIsNeeded:
     def test_bad_moves_are_needed_for_twice_the_rest(self) -> None:
         moves = in_a_row([PAID, NOT_PAID, NOT_PAID])
         wanted = {("shop", "m1"), ("shop", "m2")}
-        assert needed(moves, POLICY, 120.0, NOW + 8 * COOL - 1) == wanted
-        assert needed(moves, POLICY, 120.0, NOW + 8 * COOL) == set()
+        assert find_needed(moves, POLICY, 120.0, NOW + 8 * COOL - 1) == wanted
+        assert find_needed(moves, POLICY, 120.0, NOW + 8 * COOL) == set()
 
     def test_a_move_that_paid_is_needed_for_as_long_as_the_next_move_may_bring_it_back(self) -> None:
         """Else, where coolDown is longer than keepFinished, no move that comes back would ever be noticed."""
         moves = [move("m", verdict=PAID), move("by-hand", verdict=PAID, strategy="Manual")]
-        assert needed(moves, POLICY, 120.0, NOW + 2 * COOL - 1) == {("shop", "m")}
-        assert needed(moves, POLICY, 120.0, NOW + 2 * COOL) == set()
+        assert find_needed(moves, POLICY, 120.0, NOW + 2 * COOL - 1) == {("shop", "m")}
+        assert find_needed(moves, POLICY, 120.0, NOW + 2 * COOL) == set()
 
     def test_what_nobody_has_looked_at_is_needed_until_then_but_not_for_ever(self) -> None:
         moves, restless = [move("m")], replace(POLICY, cool_down=0.0)
-        assert needed(moves, restless, 120.0, NOW + 179.0) == {("shop", "m")}
-        assert needed(moves, restless, 120.0, NOW + 180.0) == set()
+        assert find_needed(moves, restless, 120.0, NOW + 179.0) == {("shop", "m")}
+        assert find_needed(moves, restless, 120.0, NOW + 180.0) == set()
 
     def test_every_move_is_needed_while_its_workload_rests_for_it(self) -> None:
         moves = [judged(move("m"), UNKNOWN), move("by-hand", strategy="Manual")]
-        assert needed(moves, POLICY, 120.0, NOW + COOL - 1) == {("shop", "m"), ("shop", "by-hand")}
-        assert needed(moves, POLICY, 120.0, NOW + COOL) == set()
+        assert find_needed(moves, POLICY, 120.0, NOW + COOL - 1) == {("shop", "m"), ("shop", "by-hand")}
+        assert find_needed(moves, POLICY, 120.0, NOW + COOL) == set()
 
     @given(verdicts, st.integers(0, 10))
     def test_the_rest_is_the_same_without_what_is_not_needed(
@@ -226,10 +224,10 @@ class TestWhatIsNeeded:
         policy = Policy(cool_down=600.0, longest_rest=4800.0)
         moves = in_a_row(found)
         now = NOW + hours * 600.0
-        keep = needed(moves, policy, 120.0, now)
+        keep = find_needed(moves, policy, 120.0, now)
         kept = [each for each in moves if (each.namespace, each.name) in keep]
-        before = [rest for rest in rests(moves, policy).values() if rest.until > now]
-        after = [rest for rest in rests(kept, policy).values() if rest.until > now]
+        before = [rest for rest in find_backoffs(moves, policy).values() if rest.until > now]
+        after = [rest for rest in find_backoffs(kept, policy).values() if rest.until > now]
         assert [rest.until - rest.since for rest in after] == [rest.until - rest.since for rest in before]
         assert len(kept) <= enough(policy) + 1
 
@@ -241,14 +239,14 @@ class TestWhatIsNeeded:
         first = NOW - 3600.0 * (len(found) - 1)
         moves = [move(f"m{n}", ways[n % 2], ended=first + 3600.0 * n, verdict=each) for n, each in enumerate(found)]
         now = NOW + times * 600.0
-        keep = needed(moves, policy, 120.0, now)
+        keep = find_needed(moves, policy, 120.0, now)
         kept = [
             each
             for each in moves
             if (each.namespace, each.name) in keep or now - (each.progress.finished or 0.0) < 7200.0
         ]
         lengths = [
-            [rest.until - rest.since for rest in rests(known, policy).values() if rest.until > now]
+            [rest.until - rest.since for rest in find_backoffs(known, policy).values() if rest.until > now]
             for known in (moves, kept)
         ]
         assert lengths[0] == lengths[1]

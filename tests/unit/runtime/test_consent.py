@@ -12,7 +12,7 @@ from rescheduler.migration.observation import Observation, Scene
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Concurrency
-from rescheduler.planning.revalidate import Ruling, Wanted
+from rescheduler.planning.revalidate import MoveRequest, MoveVerdict
 from rescheduler.runtime.executor import Admitted
 from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.starting.gate import Gatekeeper, Judge
@@ -44,11 +44,11 @@ class Held:
 class Ruled:
     """Rules as it is told; meanwhile somebody may pause."""
 
-    ruling: Ruling = field(default_factory=lambda: Ruling(Method.HANDOFF, "two"))
+    ruling: MoveVerdict = field(default_factory=lambda: MoveVerdict(Method.HANDOFF, "two"))
     held: Held | None = None
-    asked: list[Wanted] = field(default_factory=list)
+    asked: list[MoveRequest] = field(default_factory=list)
 
-    async def rule(self, wanted: Wanted) -> Ruling:
+    async def rule(self, wanted: MoveRequest) -> MoveVerdict:
         self.asked.append(wanted)
         if self.held is not None:
             self.held.pause = JANE
@@ -131,7 +131,7 @@ async def test_it_is_looked_at_again_only_now_and_then_and_at_once_when_somethin
 
 
 async def test_the_time_in_which_it_must_begin_runs_from_when_it_was_approved() -> None:
-    stage = Stage(Ruled(Ruling(reason="DisruptionBudget: spent", passing=True)))
+    stage = Stage(Ruled(MoveVerdict(reason="DisruptionBudget: spent", temporary=True)))
     await stage.told(waiting())
     approved = waiting(approved_by="me", version="3")
     assert not (await stage.admit(approved, NOW + 3000)).never
@@ -141,14 +141,14 @@ async def test_the_time_in_which_it_must_begin_runs_from_when_it_was_approved() 
 
 
 async def test_approval_that_is_taken_back_and_given_again_counts_from_then() -> None:
-    stage = Stage(Ruled(Ruling(reason="DisruptionBudget: spent", passing=True)))
+    stage = Stage(Ruled(MoveVerdict(reason="DisruptionBudget: spent", temporary=True)))
     await stage.admit(waiting(approved_by="me"), NOW)
     assert (await stage.admit(waiting(version="2"), NOW + 100)).reason == WAITING
     assert not (await stage.admit(waiting(approved_by="me", version="3"), NOW + 2000)).never
 
 
 async def test_a_new_leader_gives_what_was_approved_long_ago_its_time() -> None:
-    stage = Stage(Ruled(Ruling(reason="DisruptionBudget: spent", passing=True)))
+    stage = Stage(Ruled(MoveVerdict(reason="DisruptionBudget: spent", temporary=True)))
     assert not (await stage.admit(waiting(approved_by="me"), NOW + 3000)).never
 
 
@@ -186,7 +186,7 @@ async def test_who_pauses_while_one_is_judged_is_heeded() -> None:
 
 
 async def test_what_waits_in_line_is_told_of_a_pause_and_a_pause_does_not_make_it_late() -> None:
-    stage = Stage(Ruled(Ruling(reason="DisruptionBudget: spent", passing=True)))
+    stage = Stage(Ruled(MoveVerdict(reason="DisruptionBudget: spent", temporary=True)))
     planned = waiting(order=replace(ORDER, needs_approval=False))
     in_line = replace(planned, progress=Progress(message="it waits its turn: 1 under way"), version="2")
     stage.board.put(replace(waiting("busy"), progress=Progress(Phase.IN_PROGRESS, source="one", target="three")))

@@ -16,7 +16,7 @@ from rescheduler.model.migration import Migration, Order, Phase, Progress, Refer
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Concurrency, Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.revalidate import Ruling, Wanted
+from rescheduler.planning.revalidate import MoveRequest, MoveVerdict
 from rescheduler.runtime.executor import Admitted
 from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.starting.gate import Gatekeeper, Judge
@@ -35,11 +35,11 @@ BY_HAND = Order("web-a", target="two")
 class Ruled:
     """Rules as it is told; meanwhile something may happen."""
 
-    ruling: Ruling = field(default_factory=lambda: Ruling(Method.HANDOFF, "two"))
+    ruling: MoveVerdict = field(default_factory=lambda: MoveVerdict(Method.HANDOFF, "two"))
     meanwhile: Callable[[], None] = lambda: None
-    asked: list[Wanted] = field(default_factory=list)
+    asked: list[MoveRequest] = field(default_factory=list)
 
-    async def rule(self, wanted: Wanted) -> Ruling:
+    async def rule(self, wanted: MoveRequest) -> MoveVerdict:
         self.asked.append(wanted)
         await asyncio.sleep(0)
         self.meanwhile()
@@ -99,7 +99,7 @@ async def test_what_may_begin_has_its_method_target_source_and_owners_recorded()
 
 
 async def test_a_bare_pod_has_no_owners() -> None:
-    stage = Stage(Ruled(Ruling(Method.COPY, "two")))
+    stage = Stage(Ruled(MoveVerdict(Method.COPY, "two")))
     admitted = await stage.admit(ordered(), pod=pod(owner=False), controller=None, deployment=None)
     assert admitted.progress is not None
     assert (admitted.progress.controller, admitted.progress.workload) == (None, None)
@@ -146,23 +146,23 @@ async def test_a_rollout_makes_it_wait_and_is_not_judged() -> None:
 
 
 async def test_what_the_rules_say_may_pass_makes_it_wait_and_the_rest_ends_it() -> None:
-    spent = Ruling(reason="DisruptionBudget: web allows no disruption", passing=True)
+    spent = MoveVerdict(reason="DisruptionBudget: web allows no disruption", temporary=True)
     waits = await Stage(Ruled(spent)).admit(ordered())
     assert (waits.progress, waits.reason, waits.never) == (None, spent.reason, False)
-    disabled = Ruling(reason="ReschedulingDisabled: label … is disabled")
+    disabled = MoveVerdict(reason="ReschedulingDisabled: label … is disabled")
     ends = await Stage(Ruled(disabled)).admit(ordered())
     assert (ends.progress, ends.reason, ends.never) == (None, disabled.reason, True)
 
 
 async def test_what_waits_tells_where_it_is_and_of_whose_but_not_which_pod_is_meant() -> None:
-    stage = Stage(Ruled(Ruling(reason="NoTarget: full", passing=True)))
+    stage = Stage(Ruled(MoveVerdict(reason="NoTarget: full", temporary=True)))
     known = (await stage.admit(ordered(BY_HAND))).known
     assert known == Progress(source="one", target="two", workload=Reference("Deployment", "web", "dep-uid"))
 
 
 @pytest.mark.parametrize("order", [PLANNED, BY_HAND])
 async def test_one_that_could_not_begin_in_time_ends_with_what_it_waited_for(order: Order) -> None:
-    judge = Ruled(Ruling(reason="NoTarget: full", passing=True))
+    judge = Ruled(MoveVerdict(reason="NoTarget: full", temporary=True))
     in_time = await Stage(judge).admit(ordered(order), NOW + TIMEOUT)
     assert not in_time.never
     late = await Stage(judge).admit(ordered(order), NOW + TIMEOUT + 1)
@@ -170,13 +170,13 @@ async def test_one_that_could_not_begin_in_time_ends_with_what_it_waited_for(ord
 
 
 async def test_its_own_time_out_counts_before_the_general_one() -> None:
-    judge = Ruled(Ruling(reason="NoTarget: full", passing=True))
+    judge = Ruled(MoveVerdict(reason="NoTarget: full", temporary=True))
     patient = ordered(replace(PLANNED, timeout=10 * TIMEOUT))
     assert not (await Stage(judge).admit(patient, NOW + 2 * TIMEOUT)).never
 
 
 async def test_an_attempt_has_the_whole_time_after_its_pause() -> None:
-    judge = Ruled(Ruling(reason="NoTarget: full", passing=True))
+    judge = Ruled(MoveVerdict(reason="NoTarget: full", temporary=True))
     again = ordered(attempts=1, retry_at=NOW + TIMEOUT, uid="web-a-uid")
     assert not (await Stage(judge).admit(again, NOW + 2 * TIMEOUT)).never
 
@@ -204,7 +204,7 @@ async def test_members_of_a_proposal_that_has_begun_do_not_wait_in_line() -> Non
 
 
 async def test_a_limit_of_the_node_that_the_rules_chose_counts_too() -> None:
-    stage = Stage(Ruled(Ruling(Method.HANDOFF, "three")), limits=replace(FREE, per_node=1))
+    stage = Stage(Ruled(MoveVerdict(Method.HANDOFF, "three")), limits=replace(FREE, per_node=1))
     stage.board.put(replace(moving(), progress=Progress(phase=Phase.IN_PROGRESS, source="four", target="three")))
     admitted = await stage.admit(ordered(replace(BY_HAND, target="")), target=None)
     assert admitted.progress is None
@@ -284,8 +284,8 @@ async def test_the_judge_is_told_who_asks_and_what_has_been_tried() -> None:
     await stage.admit(ordered(replace(BY_HAND, method=Method.EVICT), uid="web-a-uid", tried=(Method.HANDOFF,)))
     await stage.admit(ordered(PLANNED))
     assert stage.judge.asked == [
-        Wanted("shop", "web-a", "web-a-uid", "two", Method.EVICT, (Method.HANDOFF,), by_hand=True),
-        Wanted("shop", "web-a", "web-a-uid", "two"),
+        MoveRequest("shop", "web-a", "web-a-uid", "two", Method.EVICT, (Method.HANDOFF,), by_hand=True),
+        MoveRequest("shop", "web-a", "web-a-uid", "two"),
     ]
 
 
@@ -364,8 +364,8 @@ def web(number: int) -> str:
     return f"web-{b.hash_of('web')}-{number}"
 
 
-def order_of(number: int) -> Wanted:
-    return Wanted("default", web(number), target="two")
+def order_of(number: int) -> MoveRequest:
+    return MoveRequest("default", web(number), target="two")
 
 
 def in_still_time(drawn: Drawn, test: Callable[[Judge, StillLoop], Any]) -> None:
@@ -418,7 +418,7 @@ def test_what_is_ruled_counts_for_what_follows_in_the_same_picture() -> None:
     async def story(judge: Judge, _: StillLoop) -> None:
         rulings = await asyncio.gather(*(judge.rule(order_of(number)) for number in range(3)))
         assert [ruling.method for ruling in rulings] == [Method.HANDOFF, Method.HANDOFF, None]
-        assert rulings[2].passing
+        assert rulings[2].temporary
 
     in_still_time(Drawn(), story)
 
@@ -436,9 +436,9 @@ def test_in_a_new_picture_what_is_under_way_counts_as_there() -> None:
             drawn.board.put(begun(number))
         loop.now = 60.0
         third = await judge.rule(order_of(2))
-        assert (third.method, third.passing, drawn.looks) == (None, True, 2)
+        assert (third.method, third.temporary, drawn.looks) == (None, True, 2)
         again = await judge.rule(order_of(0))
-        assert (again.method, again.passing) == (None, True)
+        assert (again.method, again.temporary) == (None, True)
 
     in_still_time(drawn, story)
 
@@ -453,7 +453,7 @@ def ended(phase: str = "Failed") -> dict[str, Any]:
 
 
 async def test_a_removal_is_judged_as_one_and_begins_without_a_target_whatever_its_workload_is_doing() -> None:
-    stage = Stage(Ruled(Ruling(Method.REMOVE)))
+    stage = Stage(Ruled(MoveVerdict(Method.REMOVE)))
     rolling = deployment()
     rolling["status"]["updatedReplicas"] = 1
     admitted = await stage.admit(ordered(REMOVAL), pod=ended(), deployment=rolling, target=None)
@@ -464,7 +464,7 @@ async def test_a_removal_is_judged_as_one_and_begins_without_a_target_whatever_i
 
 @pytest.mark.parametrize("phase", ["Running", "Pending"])
 async def test_a_pod_that_has_not_ended_is_never_removed(phase: str) -> None:
-    stage = Stage(Ruled(Ruling(Method.REMOVE)))
+    stage = Stage(Ruled(MoveVerdict(Method.REMOVE)))
     admitted = await stage.admit(ordered(REMOVAL), pod=ended(phase))
     assert (admitted.progress, admitted.never) == (None, True)
     assert admitted.reason == "it has not ended: only pods that have are removed"

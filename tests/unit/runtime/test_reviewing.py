@@ -10,7 +10,7 @@ from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.cycle import as_settled
+from rescheduler.planning.cycle import with_inflight_moves
 from rescheduler.runtime.approval_revalidator import Reviewing, refusals
 from rescheduler.runtime.migration_cache import Board, Logbook
 from tests.support.builders import NOW, cluster, node, pod
@@ -104,16 +104,16 @@ async def test_what_waits_on_a_node_that_is_to_be_emptied_goes_at_once_and_the_p
     assert await stage.reviewing.review() == 1
     (message,) = stage.failed().values()
     assert message == "given up while it waited for approval: node one is to be emptied, which needs no approval"
-    assert as_settled(emptied, stage.board.all(), 600.0).spoken_for == {}
+    assert with_inflight_moves(emptied, stage.board.all(), 600.0).spoken_for == {}
 
 
 def test_only_a_rejection_makes_a_pod_rest_that_was_not_touched() -> None:
     timed_out = replace(waiting("a", "two"), progress=Progress(Phase.FAILED, finished=NOW, message="nobody approved"))
-    assert as_settled(ROOMY, [timed_out], 600.0).spoken_for == {}
+    assert with_inflight_moves(ROOMY, [timed_out], 600.0).spoken_for == {}
     rejected = replace(timed_out, rejected_by="jane")
-    assert list(as_settled(ROOMY, [rejected], 600.0).spoken_for) == [("default", "a")]
+    assert list(with_inflight_moves(ROOMY, [rejected], 600.0).spoken_for) == [("default", "a")]
     tried = replace(timed_out, progress=replace(timed_out.progress, attempts=1))
-    assert list(as_settled(ROOMY, [tried], 600.0).spoken_for) == [("default", "a")]
+    assert list(with_inflight_moves(ROOMY, [tried], 600.0).spoken_for) == [("default", "a")]
 
 
 async def test_one_that_somebody_has_just_written_to_is_not_given_up() -> None:

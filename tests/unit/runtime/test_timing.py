@@ -17,7 +17,7 @@ from rescheduler.model.plan import Method, Move, Plan
 from rescheduler.model.policy import Approval, Concurrency, Timing
 from rescheduler.model.windows import Schedule, parse_window
 from rescheduler.planning.budgets import HOUR
-from rescheduler.planning.revalidate import Ruling, Wanted
+from rescheduler.planning.revalidate import MoveRequest, MoveVerdict
 from rescheduler.runtime.executor import Admitted
 from rescheduler.runtime.migration_cache import Board, Logbook
 from rescheduler.runtime.planning_loop import Terms, order
@@ -77,9 +77,9 @@ class Stage:
         slots = Slots(self.board, lambda: Concurrency(None, None, None, None))
         self.gatekeeper = Gatekeeper(self.board, cast("Judge", self), slots, lambda: PATIENCE, consent)
 
-    async def rule(self, wanted: Wanted) -> Ruling:
+    async def rule(self, wanted: MoveRequest) -> MoveVerdict:
         self.judged += 1
-        return Ruling(Method.HANDOFF, "two")
+        return MoveVerdict(Method.HANDOFF, "two")
 
     async def admit(self, migration: Migration) -> Admitted:
         self.board.put(migration)

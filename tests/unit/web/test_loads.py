@@ -16,7 +16,7 @@ from rescheduler.model.policy import Policy, Pool, ThresholdMode, Thresholds, Ut
 from rescheduler.model.selector import parse_selector
 from rescheduler.model.usage import Measured
 from rescheduler.planning.planner import Planner
-from rescheduler.planning.thresholds import others_of, over_of
+from rescheduler.planning.thresholds import other_percents, resources_over
 from rescheduler.web.node_snapshot import COUNT, CPU, MEMORY
 from rescheduler.web.node_stats import Loads
 from tests.support.examples import examples
@@ -133,9 +133,9 @@ def pictured(loads: Loads) -> Picture:
             round(float(percent[CPU, at]), 2),
             round(float(percent[MEMORY, at]), 2),
             int(standing.used[COUNT, at]),
-            over_of(judging.counted, standing.over[:, at]),
+            resources_over(judging.counted, standing.over[:, at]),
             pools[frame.number[at] + 1],
-            others_of(percent[there, at], frame.capacity[there, at]),
+            other_percents(percent[there, at], frame.capacity[there, at]),
         )
         for at, name in enumerate(frame.names)
         if frame.workers[at]
@@ -153,7 +153,7 @@ def _is_known(loads: Loads, resource: str) -> bool:
 
 def picture_of(cache: Cache, policy: Policy, measured: Measured | None = None) -> Picture:
     snapshot = replace(cache.snapshot(NOW), measured=measured)
-    return Planner(snapshot, policy).outcome().before
+    return Planner(snapshot, policy).build_plan().before
 
 
 def changed(cache: Cache, change: tuple[str, object, object]) -> None:

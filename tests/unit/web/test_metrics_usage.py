@@ -65,7 +65,7 @@ def cluster() -> Cache:
 @pytest.mark.parametrize("by_page", [True, False], ids=["as the page shows them", "as the newest plan does"])
 def test_other_resources_and_pools_have_series_of_their_own(by_page: bool) -> None:
     cache, metrics = cluster(), Metrics()
-    metrics.planned(Planner(cache.snapshot(NOW), POLICY).outcome())
+    metrics.planned(Planner(cache.snapshot(NOW), POLICY).build_plan())
     if by_page:
         metrics.read(Sources(standing=Loads(cache, POLICY).standing))
     assert value(metrics, f"{USE}_max_ratio", resource=GPU) == pytest.approx(0.75)

@@ -15,7 +15,7 @@ from pathlib import Path
 from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.model.migration import OutcomeVerdict, Phase
 from rescheduler.model.plan import Method
-from rescheduler.planning.explain import Outcome
+from rescheduler.planning.explain import PodOutcome
 from rescheduler.web.node_snapshot import WORDS
 from tests.support.page_sources import NODE, families, keys_said, messages, sources
 
@@ -70,7 +70,7 @@ def words_for() -> Iterator[tuple[str, set[str]]]:
     yield "predicate", names_in("predicates.md")
     yield "phase", {phase.value for phase in Phase}
     yield "method", {method.value for method in Method}
-    yield "outcome", {outcome.value for outcome in Outcome}
+    yield "outcome", {outcome.value for outcome in PodOutcome}
     yield "verdict", {verdict.value for verdict in OutcomeVerdict}
     yield "state.of", set(WORDS.values())
 

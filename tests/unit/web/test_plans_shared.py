@@ -13,7 +13,7 @@ import pytest
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.guards.base import Context
+from rescheduler.planning.guards.base import GuardContext
 from rescheduler.planning.planner import Planner
 from rescheduler.web import plans as module
 from rescheduler.web.plans import Mind, Plans, Thinking
@@ -62,7 +62,7 @@ class Thinker:
         found: dict[str, Any] = self._busy(lambda: {"pod": key[1]})
         return found
 
-    def _context(self, snapshot: ClusterSnapshot) -> Context:
+    def _context(self, snapshot: ClusterSnapshot) -> GuardContext:
         return Planner(snapshot, Policy()).context
 
 

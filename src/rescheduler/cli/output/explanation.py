@@ -13,7 +13,7 @@ from rescheduler.model.plan import Method, NodeLoad, Plan
 from rescheduler.model.policy import Utilization
 from rescheduler.model.shape import Requests
 from rescheduler.model.time import format_instant
-from rescheduler.planning.explain import Explanation, Outcome, amount_text
+from rescheduler.planning.explain import Explanation, PodOutcome, amount_text
 
 _SHOWN = 5
 _HEADERS = ("LAST MOVES", "FROM", "TO", "STRATEGY", "ENDED", "PREDICTED", "CAME TRUE", "OUTCOME")
@@ -132,7 +132,7 @@ def _outcome(explained: Explanation) -> str:
         return f"moved to {move.target}, as {move.strategy} wants"
     if rejection is not None:
         return f"not moved: {rejection.guard} refuses what {rejection.strategy} wants"
-    assert explained.outcome is Outcome.NOT_PROPOSED  # noqa: S101 - there is no fifth
+    assert explained.outcome is PodOutcome.NOT_PROPOSED  # noqa: S101 - there is no fifth
     return "not moved: nothing asks for it"
 
 
@@ -148,7 +148,7 @@ def _labelled(name: str, text: str, terminal: Terminal) -> Iterator[str]:
 
 def _targets(explained: Explanation, terminal: Terminal, *, wide: bool) -> Iterator[str]:
     targets = explained.targets
-    total = len(explained.outlooks)
+    total = len(explained.node_fits)
     yield f"{len(targets)} of {total} {'node' if total == 1 else 'nodes'} could take it."
     shown = sorted(targets, key=lambda outlook: (max(outlook.cpu, outlook.memory), outlook.node))
     shown = shown if wide else shown[:_TARGETS]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rescheduler.app.maintenance import Cordon
 from rescheduler.cli.output.table import Table
 from rescheduler.cli.output.terminal import Terminal
-from rescheduler.planning.maintenance import NodeOutlook, Remaining
+from rescheduler.planning.maintenance import DrainStatus, RemainingPod
 
 _HEADERS = ("NODE", "CORDONED", "TO MOVE", "REFUSED", "STAYING")
 _NAMED = 5
@@ -15,14 +15,14 @@ _NAMED = 5
 Cordons = Mapping[str, Cordon]
 
 
-def status_lines(nodes: Sequence[NodeOutlook], cordons: Cordons, terminal: Terminal, **how: bool) -> Iterator[str]:
+def status_lines(nodes: Sequence[DrainStatus], cordons: Cordons, terminal: Terminal, **how: bool) -> Iterator[str]:
     """The table; `wide` names what is refused, `headers` heads it."""
     rows = [
         [
             node.node,
             cordons[node.node].value,
-            str(len(node.remaining) - len(node.barred)),
-            str(len(node.barred)),
+            str(len(node.remaining) - len(node.stuck)),
+            str(len(node.stuck)),
             str(node.staying),
             *([reasons(node)] if how["wide"] else []),
         ]
@@ -33,19 +33,19 @@ def status_lines(nodes: Sequence[NodeOutlook], cordons: Cordons, terminal: Termi
     return table.lines(terminal, headers=how["headers"])
 
 
-def reasons(node: NodeOutlook) -> str:
+def reasons(node: DrainStatus) -> str:
     """Which pods are refused now, and why, in a line."""
     held = [pod for pod in node.remaining if pod.reason]
     told = [told_of(pod) for pod in held[:_NAMED]]
     return "; ".join([*told, *([f"and {len(held) - _NAMED} more"] if len(held) > _NAMED else [])])
 
 
-def told_of(pod: Remaining) -> str:
+def told_of(pod: RemainingPod) -> str:
     """A pod that is still there, and why."""
     return f"{pod.full_name}: {pod.reason or 'waits for its turn'}"
 
 
-def status_document(nodes: Sequence[NodeOutlook], cordons: Cordons) -> dict[str, object]:
+def status_document(nodes: Sequence[DrainStatus], cordons: Cordons) -> dict[str, object]:
     """All of it, as plain values."""
     return {
         "apiVersion": "rescheduler.io/v1alpha1",

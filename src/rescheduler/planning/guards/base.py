@@ -13,17 +13,17 @@ from rescheduler.model import labels
 from rescheduler.model.objects import Autoscaler, DisruptionBudget, Node, Pod
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
-from rescheduler.planning.workloads import Methods, Workloads
+from rescheduler.planning.workloads import MethodChooser, Workloads
 
 
 @dataclass(frozen=True)
-class Context:
+class GuardContext:
     """What guards look things up in."""
 
     policy: Policy
     snapshot: ClusterSnapshot
     workloads: Workloads
-    methods: Methods
+    methods: MethodChooser
     under_maintenance: frozenset[str] = frozenset()
     """Nodes that an operator wants empty."""
 
@@ -57,5 +57,5 @@ class Context:
         return found
 
 
-Guard = Callable[[Pod, Context], str]
+Guard = Callable[[Pod, GuardContext], str]
 """Says why a pod is not to be moved; nothing when it may be."""

@@ -16,32 +16,32 @@ from rescheduler.model.plan import Method
 from rescheduler.model.policy import MigrationMethod
 from rescheduler.model.time import LAST, format_instant
 from rescheduler.planning.guards import filters, stability
-from rescheduler.planning.guards.base import Context, Guard
+from rescheduler.planning.guards.base import Guard, GuardContext
 
-__all__ = ["GUARDS", "Context", "Guard", "first_objection", "objection_to_removal", "objections"]
+__all__ = ["GUARDS", "Guard", "GuardContext", "first_objection", "objection_to_removal", "objections"]
 
 SYSTEM_CRITICAL = 2_000_000_000
 _CRASHES = 3  # restarts after which a pod that is not Ready crashes again and again, also while it runs for a moment
 
 
-def unreadable(pod: Pod, context: Context) -> str:
+def unreadable(pod: Pod, context: GuardContext) -> str:
     """Pods that the input describes in a way that cannot be understood."""
     return pod.problem
 
 
-def not_running(pod: Pod, context: Context) -> str:
+def not_running(pod: Pod, context: GuardContext) -> str:
     """Pods that are on no node, or have ended."""
     if pod.finished:
         return f"it has ended ({pod.phase})"
     return "" if pod.node else "it is not on a node yet"
 
 
-def deleting(pod: Pod, context: Context) -> str:
+def deleting(pod: Pod, context: GuardContext) -> str:
     """Pods that are being deleted."""
     return "it is being deleted" if pod.deleting else ""
 
 
-def migrating(pod: Pod, context: Context) -> str:
+def migrating(pod: Pod, context: GuardContext) -> str:
     """Pods that a migration is moving already, or failed to move a short while ago."""
     if why := context.snapshot.spoken_for.get((pod.namespace, pod.name)):
         return why
@@ -53,39 +53,39 @@ def migrating(pod: Pod, context: Context) -> str:
     )
 
 
-def excluded_namespace(pod: Pod, context: Context) -> str:
+def excluded_namespace(pod: Pod, context: GuardContext) -> str:
     """Pods in excludedNamespaces."""
     excluded = pod.namespace in context.policy.excluded_namespaces
     return f"namespace {pod.namespace} is in excludedNamespaces" if excluded else ""
 
 
-def excluded_selector(pod: Pod, context: Context) -> str:
+def excluded_selector(pod: Pod, context: GuardContext) -> str:
     """Pods that excludedPodSelector selects."""
     selector = context.policy.excluded_pods
     return f"excludedPodSelector {selector} selects it" if selector is not None and selector.matches(pod.labels) else ""
 
 
-def opted_out(pod: Pod, context: Context) -> str:
+def opted_out(pod: Pod, context: GuardContext) -> str:
     """Pods with the label that says never."""
     return f"label {labels.RESCHEDULING} is disabled" if pod.labels.get(labels.RESCHEDULING) == "disabled" else ""
 
 
-def daemon(pod: Pod, context: Context) -> str:
+def daemon(pod: Pod, context: GuardContext) -> str:
     """DaemonSet pods: their place is their node."""
     return f"DaemonSet {pod.owner.name} runs it on this node" if pod.owner and pod.owner.kind == "DaemonSet" else ""
 
 
-def static(pod: Pod, context: Context) -> str:
+def static(pod: Pod, context: GuardContext) -> str:
     """Static and mirror pods: the node's kubelet runs them from a file."""
     return "it is a static pod of its node" if pod.static else ""
 
 
-def system_critical(pod: Pod, context: Context) -> str:
+def system_critical(pod: Pod, context: GuardContext) -> str:
     """Pods of system-critical priority."""
     return f"its priority {pod.priority} is system-critical" if pod.priority >= SYSTEM_CRITICAL else ""
 
 
-def young(pod: Pod, context: Context) -> str:
+def young(pod: Pod, context: GuardContext) -> str:
     """Pods younger than minPodAge."""
     now, least = context.snapshot.taken_at, context.policy.min_pod_age
     if now is None or pod.created is None or now - pod.created >= least or context.lifts_caution(pod):
@@ -93,7 +93,7 @@ def young(pod: Pod, context: Context) -> str:
     return f"it is younger than minPodAge ({least:g}s)"
 
 
-def resting(pod: Pod, context: Context) -> str:
+def resting(pod: Pod, context: GuardContext) -> str:
     """Pods of workloads that were moved less than coolDown ago, unless their node is under maintenance."""
     now, rest = context.snapshot.taken_at, context.policy.cool_down
     if pod.node in context.under_maintenance:
@@ -111,7 +111,7 @@ def resting(pod: Pod, context: Context) -> str:
     return f"its workload was moved at {written}, less than coolDown ({rest:g}s) ago" if now - when < rest else ""
 
 
-def unpaid(pod: Pod, context: Context) -> str:
+def unpaid(pod: Pod, context: GuardContext) -> str:
     """Pods of workloads whose last moves did not pay or came back, unless their node is under maintenance."""
     now = context.snapshot.taken_at
     if now is None or not context.snapshot.memories or pod.node in context.under_maintenance:
@@ -121,7 +121,7 @@ def unpaid(pod: Pod, context: Context) -> str:
     return rest.why if rest is not None and now < rest.until else ""
 
 
-def local_storage(pod: Pod, context: Context) -> str:
+def local_storage(pod: Pod, context: GuardContext) -> str:
     """Pods with data on their node, unless allow.localStorage."""
     kept = pod.shape.local_storage
     if not kept or context.policy.allow.local_storage or context.lifts_caution(pod):
@@ -129,7 +129,7 @@ def local_storage(pod: Pod, context: Context) -> str:
     return f"it has local storage ({', '.join(kept)})"
 
 
-def volumes(pod: Pod, context: Context) -> str:
+def volumes(pod: Pod, context: GuardContext) -> str:
     """Pods whose volumes cannot follow them, or about whose volumes the input says nothing."""
     if pod.shape.inline_disks:
         return f"inline disk {pod.shape.inline_disks[0]} cannot be checked; use a PersistentVolumeClaim"
@@ -147,19 +147,19 @@ def volumes(pod: Pod, context: Context) -> str:
     return ""
 
 
-def devices(pod: Pod, context: Context) -> str:
+def devices(pod: Pod, context: GuardContext) -> str:
     """Pods with dynamically claimed devices: whether another node has such devices free cannot be checked."""
     return "its claimed devices (resourceClaims) cannot be checked on another node" if pod.shape.resource_claims else ""
 
 
-def job(pod: Pod, context: Context) -> str:
+def job(pod: Pod, context: GuardContext) -> str:
     """Pods of Jobs, unless allow.jobs: moving one starts its work again."""
     if pod.owner is None or pod.owner.kind != "Job" or context.policy.allow.jobs or context.lifts_caution(pod):
         return ""
     return f"Job {pod.owner.name} would start its work again (allow.jobs lets it)"
 
 
-def method(pod: Pod, context: Context) -> str:
+def method(pod: Pod, context: GuardContext) -> str:
     """Pods that migrationMethod handoff is chosen for and that cannot be handed off; or with a method that is none."""
     wanted = context.workloads.annotation(pod, labels.MIGRATION_METHOD)
     if wanted is not None and wanted not in set(MigrationMethod):
@@ -170,7 +170,7 @@ def method(pod: Pod, context: Context) -> str:
     return f"handoff is the method chosen for it, and {why}" if why else ""
 
 
-def single_replica(pod: Pod, context: Context) -> str:
+def single_replica(pod: Pod, context: GuardContext) -> str:
     """Single replicas that cannot be handed off, unless allow.singleReplica: there would be a moment of none."""
     if context.policy.allow.single_replica or pod.owner is None or pod.owner.kind in ("Job", "DaemonSet", "Node"):
         return ""
@@ -224,12 +224,12 @@ GUARDS: tuple[tuple[str, Guard], ...] = (
 """In the order in which they are asked: what makes the others meaningless first."""
 
 
-def objections(pod: Pod, context: Context) -> list[tuple[str, str]]:
+def objections(pod: Pod, context: GuardContext) -> list[tuple[str, str]]:
     """Every guard that objects to moving the pod, with its reason."""
     return [(name, why) for name, guard in GUARDS if (why := guard(pod, context))]
 
 
-def first_objection(pod: Pod, context: Context) -> tuple[str, str] | None:
+def first_objection(pod: Pod, context: GuardContext) -> tuple[str, str] | None:
     """The first guard that objects, with its reason."""
     for name, guard in GUARDS:
         why = guard(pod, context)
@@ -249,7 +249,7 @@ _SILENT_ON_REMOVAL = frozenset(
 """Guards that protect a pod that runs, and say nothing about one that has ended."""
 
 
-def objection_to_removal(pod: Pod, context: Context) -> tuple[str, str] | None:
+def objection_to_removal(pod: Pod, context: GuardContext) -> tuple[str, str] | None:
     """The first guard that objects to removing a pod that has ended, with its reason."""
     if not pod.finished:
         return "StillRunning", "it has not ended"

@@ -8,12 +8,12 @@ about where it is (namespaces, nodes) say what the operator lets us touch, which
 from __future__ import annotations
 
 from rescheduler.model.objects import Pod
-from rescheduler.planning.guards.base import Context
+from rescheduler.planning.guards.base import GuardContext
 
 _BUILT_IN = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
-def namespace(pod: Pod, context: Context) -> str:
+def namespace(pod: Pod, context: GuardContext) -> str:
     """Pods outside of filters.namespaces, or whose namespace filters.namespaceSelector does not select."""
     filters = context.policy.filters
     if context.policy.by_hand:
@@ -29,7 +29,7 @@ def namespace(pod: Pod, context: Context) -> str:
     return "" if wanted.matches(labels) else f"filters.namespaceSelector {wanted} does not select its namespace"
 
 
-def node(pod: Pod, context: Context) -> str:
+def node(pod: Pod, context: GuardContext) -> str:
     """Pods on nodes that filters.nodeSelector does not select."""
     wanted = context.policy.filters.nodes
     if wanted is None or context.policy.by_hand:
@@ -39,7 +39,7 @@ def node(pod: Pod, context: Context) -> str:
     return "" if fits else f"filters.nodeSelector {wanted} does not select its node"
 
 
-def selector(pod: Pod, context: Context) -> str:
+def selector(pod: Pod, context: GuardContext) -> str:
     """Pods that filters.podSelector does not select."""
     wanted = context.policy.filters.pods
     if wanted is None or _is_free(pod, context) or wanted.matches(pod.labels):
@@ -47,7 +47,7 @@ def selector(pod: Pod, context: Context) -> str:
     return f"filters.podSelector {wanted} does not select it"
 
 
-def priority(pod: Pod, context: Context) -> str:
+def priority(pod: Pod, context: GuardContext) -> str:
     """Pods of filters.priorityThreshold or above."""
     threshold = context.policy.filters.priority_threshold
     if threshold is None or _is_free(pod, context):
@@ -62,7 +62,7 @@ def priority(pod: Pod, context: Context) -> str:
     return f"its priority {pod.priority} is not below that of {threshold} ({known})" if pod.priority >= known else ""
 
 
-def replicas(pod: Pod, context: Context) -> str:
+def replicas(pod: Pod, context: GuardContext) -> str:
     """Pods of controllers with fewer replicas than filters.minReplicas."""
     least = context.policy.filters.min_replicas
     if least < 2 or pod.owner is None or _is_free(pod, context):
@@ -71,7 +71,7 @@ def replicas(pod: Pod, context: Context) -> str:
     return f"its controller has {count} replicas, fewer than filters.minReplicas ({least})" if count < least else ""
 
 
-def persistent_volumes(pod: Pod, context: Context) -> str:
+def persistent_volumes(pod: Pod, context: GuardContext) -> str:
     """Pods with a PersistentVolumeClaim, where filters.persistentVolumes is false; of protected classes, if any."""
     filters = context.policy.filters
     if filters.persistent_volumes or not pod.shape.claims or _is_free(pod, context):
@@ -87,14 +87,14 @@ def persistent_volumes(pod: Pod, context: Context) -> str:
     return ""
 
 
-def without_controller(pod: Pod, context: Context) -> str:
+def without_controller(pod: Pod, context: GuardContext) -> str:
     """Pods that nobody manages, where filters.withoutController is false."""
     if pod.owner is not None or context.policy.filters.without_controller or _is_free(pod, context):
         return ""
     return "nobody manages it, and filters.withoutController is false"
 
 
-def without_disruption_budget(pod: Pod, context: Context) -> str:
+def without_disruption_budget(pod: Pod, context: GuardContext) -> str:
     """Pods that no disruption budget selects, where filters.withoutDisruptionBudget is false."""
     if context.policy.filters.without_disruption_budget or _is_free(pod, context):
         return ""
@@ -104,6 +104,6 @@ def without_disruption_budget(pod: Pod, context: Context) -> str:
     return "no disruption budget selects it, and filters.withoutDisruptionBudget is false"
 
 
-def _is_free(pod: Pod, context: Context) -> bool:
+def _is_free(pod: Pod, context: GuardContext) -> bool:
     """Whether a person has ordered the move, or the pod's mark says that it may be moved all the same."""
     return context.policy.by_hand or context.lifts_caution(pod)

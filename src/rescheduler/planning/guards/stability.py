@@ -13,10 +13,10 @@ from rescheduler.model import labels
 from rescheduler.model.objects import Pod
 from rescheduler.model.policy import NoEviction
 from rescheduler.model.time import DurationError, format_instant, parse_duration
-from rescheduler.planning.guards.base import Context
+from rescheduler.planning.guards.base import GuardContext
 
 
-def rolling_out(pod: Pod, context: Context) -> str:
+def rolling_out(pod: Pod, context: GuardContext) -> str:
     """Pods of workloads that are just rolled out or scaled by their owner, unless their node is under maintenance."""
     changing = context.changing
     if not changing or pod.owner is None or context.policy.by_hand or pod.node in context.under_maintenance:
@@ -25,7 +25,7 @@ def rolling_out(pod: Pod, context: Context) -> str:
     return changing.get(controller) or changing.get(context.workloads.key(pod), "")
 
 
-def scaling(pod: Pod, context: Context) -> str:
+def scaling(pod: Pod, context: GuardContext) -> str:
     """Pods of workloads that their autoscaler scales or has just scaled, unless their node is under maintenance."""
     if pod.owner is None or not context.snapshot.autoscalers or context.policy.by_hand:
         return ""
@@ -45,14 +45,14 @@ def scaling(pod: Pod, context: Context) -> str:
     return f"{title} has scaled its workload less than when.restAfterScaling ({rest:g}s) ago"
 
 
-def not_safe_to_evict(pod: Pod, context: Context) -> str:
+def not_safe_to_evict(pod: Pod, context: GuardContext) -> str:
     """Pods that the cluster autoscaler is told to leave alone."""
     if not pod.annotations or context.policy.by_hand or pod.annotations.get(labels.SAFE_TO_EVICT) != "false":
         return ""
     return f"annotation {labels.SAFE_TO_EVICT} is false"
 
 
-def not_to_be_disrupted(pod: Pod, context: Context) -> str:
+def not_to_be_disrupted(pod: Pod, context: GuardContext) -> str:
     """Pods that Karpenter is told to leave alone, for good or for so long after their start."""
     said = pod.annotations.get(labels.DO_NOT_DISRUPT, "false") if pod.annotations else "false"
     if said == "false" or context.policy.by_hand:
@@ -80,14 +80,14 @@ def disruption_delay(pod: Pod) -> float | None:
         return None
 
 
-def too_costly(pod: Pod, context: Context) -> str:
+def too_costly(pod: Pod, context: GuardContext) -> str:
     """Pods whose eviction cost means never."""
     if not pod.annotations or context.policy.by_hand or not (cost := labels.eviction_cost(pod.annotations)).never:
         return ""
     return f"annotation {cost.mark} is {cost.number}, which means never"
 
 
-def prefers_no_eviction(pod: Pod, context: Context) -> str:
+def prefers_no_eviction(pod: Pod, context: GuardContext) -> str:
     """Pods that descheduler is told to spare; if that is only preferred, not those on nodes under maintenance."""
     if not pod.annotations or labels.PREFER_NO_EVICTION not in pod.annotations or context.policy.by_hand:
         return ""

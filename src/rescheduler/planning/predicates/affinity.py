@@ -15,19 +15,19 @@ import numpy as np
 from rescheduler.model.shape import PodTerm
 from rescheduler.planning.columns import Mask
 from rescheduler.planning.matching import (
-    Carrier,
-    CarrierCounts,
     DomainCounts,
     Matching,
     RuleIndex,
+    RuleOwnerCounts,
+    RuleOwners,
     Subjects,
-    carriers,
+    rule_owners,
     subjects_of,
 )
 from rescheduler.planning.whatif import WhatIf
 
 
-class PodAntiAffinity:
+class RequiredPodAntiAffinity:
     """No pod that it keeps away from is in the domain, and none there keeps away from it."""
 
     name = "PodAntiAffinity"
@@ -44,15 +44,15 @@ class PodAntiAffinity:
     def _index(self) -> RuleIndex[tuple[Subjects, str]]:
         """Every anti-affinity term in the cluster, found by the pods that it keeps away."""
         index: RuleIndex[tuple[Subjects, str]] = RuleIndex(self._matching)
-        for carrier in carriers(self._columns, lambda shape: bool(shape.anti_affinity)):
+        for carrier in rule_owners(self._columns, lambda shape: bool(shape.anti_affinity)):
             self._follow(carrier, index)
         return index
 
     @cached_property
-    def _following(self) -> CarrierCounts:
-        return CarrierCounts(self._whatif)
+    def _following(self) -> RuleOwnerCounts:
+        return RuleOwnerCounts(self._whatif)
 
-    def _follow(self, carrier: Carrier, index: RuleIndex[tuple[Subjects, str]]) -> None:
+    def _follow(self, carrier: RuleOwners, index: RuleIndex[tuple[Subjects, str]]) -> None:
         for term in dict.fromkeys(carrier.shape.anti_affinity):
             subjects = subjects_of(term, carrier.namespace)
             if subjects is None:
@@ -67,7 +67,7 @@ class PodAntiAffinity:
         """Where pods stand that keep away from this one."""
         group = int(self._columns.pod_group[pod])
         if group not in self._against:
-            rules = self._index.meaning(*self._columns.groups[group])
+            rules = self._index.rules_for(*self._columns.groups[group])
             self._against[group] = [self._carried[rule] for rule in rules]
         return self._against[group]
 
@@ -103,7 +103,7 @@ class Companions(NamedTuple):
     keys: tuple[str, ...]
 
 
-class PodAffinity:
+class RequiredPodAffinity:
     """The pods that it must be near to are in the domain; or it is the first of its kind."""
 
     name = "PodAffinity"
@@ -126,7 +126,7 @@ class PodAffinity:
 
     def _means_itself(self, companions: Companions, pod: int) -> bool:
         group = self._columns.groups[self._columns.pod_group[pod]]
-        return all(self._matching.means(subjects, *group) for subjects in companions.subjects)
+        return all(self._matching.matches(subjects, *group) for subjects in companions.subjects)
 
     def _first_of_its_kind(self, companions: Companions, pod: int, beside: int = 0) -> bool:
         """Whether nobody (but `beside` pods) is there to be near to, and the pod itself is of the kind."""
@@ -137,7 +137,7 @@ class PodAffinity:
         terms = self._columns.shape(pod).affinity
         if not terms:
             return None
-        return self._whatif.for_sure(lambda: self._met(pod, terms))
+        return self._whatif.certain_mask(lambda: self._met(pod, terms))
 
     def _met(self, pod: int, terms: tuple[PodTerm, ...]) -> Mask:
         companions = self._companions(terms, self._columns.pods[pod].namespace)
@@ -182,15 +182,15 @@ class PodAffinity:
         """The rules in the cluster that this pod helps to meet."""
         group = int(self._columns.pod_group[pod])
         if group not in self._needed:
-            self._needed[group] = self._index.meaning(*self._columns.groups[group])
+            self._needed[group] = self._index.rules_for(*self._columns.groups[group])
         return self._needed[group]
 
     @cached_property
     def _index(self) -> RuleIndex[Companions]:
         """Every required affinity in the cluster, with where its carriers stand: those that mean themselves apart."""
         index: RuleIndex[Companions] = RuleIndex(self._matching)
-        following = CarrierCounts(self._whatif)
-        for carrier in carriers(self._columns, lambda shape: bool(shape.affinity)):
+        following = RuleOwnerCounts(self._whatif)
+        for carrier in rule_owners(self._columns, lambda shape: bool(shape.affinity)):
             companions = self._companions(carrier.shape.affinity, carrier.namespace)
             if companions is None:
                 continue

@@ -131,7 +131,7 @@ class TaintToleration:
         return f"taint {next(str(t) for t in taints if t.effect in _BLOCKING and not shape.tolerates(t))} not tolerated"
 
 
-class NodeAffinity:
+class RequiredNodeAffinity:
     """The node has the labels that the pod's node selector and required node affinity ask for."""
 
     name = "NodeAffinity"

@@ -18,7 +18,7 @@ class NodePorts:
         self._whatif = whatif
         self._columns = whatif.columns
         self._clashing: dict[HostPort, Indexes] = {}
-        whatif.listen(self)
+        whatif.add_listener(self)
 
     def changed(self, pod: int, node: int, delta: int) -> None:
         """Follow a change of the what-if."""

@@ -23,13 +23,13 @@ class NodeResourcesFit:
 
     def fits(self, pod: int, free: Ints) -> Mask:
         """[N]: where `free` [R, N] covers what the pod asks."""
-        (first, amount), *others = self.asked(pod)
+        (first, amount), *others = self.requests(pod)
         mask: Mask = free[first] >= amount
         for resource, amount in others:
             mask &= free[resource] >= amount
         return mask
 
-    def asked(self, pod: int) -> list[tuple[int, int]]:
+    def requests(self, pod: int) -> list[tuple[int, int]]:
         """Resource number and amount, for every resource that the pod asks; at least the place in the pod count."""
         shape = int(self._columns.pod_shape[pod])
         known = self._asked.get(shape)
@@ -42,7 +42,7 @@ class NodeResourcesFit:
         short = [
             f"{self._columns.resources[r]} (asks {_amount(self._columns, r, asked)}, "
             f"{_amount(self._columns, r, max(0, int(self._whatif.free[r, node])))} free)"
-            for r, asked in self.asked(pod)
+            for r, asked in self.requests(pod)
             if self._whatif.free[r, node] < asked
         ]
         return "insufficient " + ", ".join(short)

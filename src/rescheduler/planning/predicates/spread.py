@@ -17,7 +17,7 @@ import numpy as np
 from rescheduler.model.selector import Labels, Operator, Requirement, Selector
 from rescheduler.model.shape import Shape, Spread
 from rescheduler.planning.columns import Columns, Indexes, Mask
-from rescheduler.planning.matching import Carrier, DomainCounts, Matching, Pair, RuleIndex, Subjects, carriers
+from rescheduler.planning.matching import DomainCounts, Matching, Pair, RuleIndex, RuleOwners, Subjects, rule_owners
 from rescheduler.planning.predicates.nodes import NodeMasks
 from rescheduler.planning.whatif import WhatIf
 
@@ -134,20 +134,20 @@ class Constraints:
         group = int(self._columns.pod_group[pod])
         if group not in self._touched:
             found: dict[Constraint, None] = {}
-            for pair, position in self._index.meaning(*self._columns.groups[group]):
+            for pair, position in self._index.rules_for(*self._columns.groups[group]):
                 found[self.carried(pair)[position][0]] = None
             self._touched[group] = list(found)
         return self._touched[group]
 
-    def carriers(self) -> Iterator[Carrier]:
+    def rule_owners(self) -> Iterator[RuleOwners]:
         """The pods that carry any, by shape and group."""
-        return carriers(self._columns, lambda shape: bool(self._among(shape)))
+        return rule_owners(self._columns, lambda shape: bool(self._among(shape)))
 
     @cached_property
     def _index(self) -> RuleIndex[tuple[Pair, int]]:
         """Every constraint in the cluster, found by the pods that it counts; filled in only when one is."""
         index: RuleIndex[tuple[Pair, int]] = RuleIndex(self._matching)
-        for carrier in self.carriers():
+        for carrier in self.rule_owners():
             for position, spread in enumerate(self._among(carrier.shape)):
                 subjects = spread_subjects(spread, carrier.namespace, carrier.labels)
                 index.add(frozenset({subjects}), (carrier.pair, position))
@@ -173,7 +173,7 @@ class PodTopologySpread:
         if not self._columns.shape(pod).spread:
             return None
         carried = self._carried(pod)
-        return self._whatif.for_sure(lambda: _even(carried)) if carried else None
+        return self._whatif.certain_mask(lambda: _even(carried)) if carried else None
 
     def reason(self, pod: int, node: int) -> str:
         for constraint, itself in self._carried(pod):

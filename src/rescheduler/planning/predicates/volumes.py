@@ -144,7 +144,7 @@ class VolumeRestrictions:
         self._columns = whatif.columns
         self._whatif = whatif
         self._users: Counter[tuple[str, str]] | None = None
-        whatif.listen(self)
+        whatif.add_listener(self)
 
     def _claimed(self, pod: int) -> list[tuple[str, str]]:
         return [
@@ -187,7 +187,7 @@ class NodeVolumeLimits:
         """For each volume, how many pods use it on which node: a node attaches it once for all of them."""
         self._held: dict[str, Indexes] = {}
         """For each driver [N]: how many volumes each node has attached."""
-        whatif.listen(self)
+        whatif.add_listener(self)
 
     def _volumes(self, pod: int) -> set[_Attached]:
         """Driver and handle of each volume; one that isn't made yet, or is gone, counts by its claim and its class."""

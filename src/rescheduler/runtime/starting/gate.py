@@ -20,8 +20,8 @@ from rescheduler.model.migration import Migration, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.cycle import as_settled
-from rescheduler.planning.revalidate import Ruling, Rulings, Wanted
+from rescheduler.planning.cycle import with_inflight_moves
+from rescheduler.planning.revalidate import MoveRequest, MoveVerdict, Revalidator
 from rescheduler.runtime.executor import Admitted
 from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.starting.holds import Consent, Withheld
@@ -44,14 +44,14 @@ class Judge:
         self._copied = copied
         self._board = board
         self._policy = policy
-        self._rulings: Rulings | None = None
+        self._rulings: Revalidator | None = None
         self._by: Policy | None = None
         """What the picture was drawn for."""
         self._drawn = 0.0
         self._took = 0.0
         self._drawing = asyncio.Lock()
 
-    async def rule(self, wanted: Wanted) -> Ruling:
+    async def rule(self, wanted: MoveRequest) -> MoveVerdict:
         """Judge one order."""
         async with self._drawing:
             clock = asyncio.get_running_loop().time
@@ -61,15 +61,15 @@ class Judge:
                 # What is measured, and the columns, take long in a large cluster: not in the event loop.
                 drawn = self._draw(policy)
                 self._rulings, self._by = await asyncio.to_thread(drawn), policy
-                ruling = await asyncio.to_thread(self._rulings.rule, wanted)
+                ruling = await asyncio.to_thread(self._rulings.check, wanted)
                 self._drawn, self._took = clock(), clock() - started
                 return ruling
-            return await asyncio.to_thread(self._rulings.rule, wanted)
+            return await asyncio.to_thread(self._rulings.check, wanted)
 
-    def _draw(self, policy: Policy) -> Callable[[], Rulings]:
+    def _draw(self, policy: Policy) -> Callable[[], Revalidator]:
         """Draws the picture of now, in a thread."""
         copy, under_way = self._copied(), list(self._board.under_way())
-        return lambda: Rulings(as_settled(copy(), under_way, 0.0), policy)
+        return lambda: Revalidator(with_inflight_moves(copy(), under_way, 0.0), policy)
 
 
 class Gatekeeper:
@@ -114,10 +114,10 @@ class Gatekeeper:
             return Admitted(None, f"there is no node {wanted.target}", never=True)
         return self._ruled(scene, progress, await self._judge.rule(wanted))
 
-    def _ruled(self, scene: Scene, progress: Progress, ruling: Ruling) -> Admitted:
+    def _ruled(self, scene: Scene, progress: Progress, ruling: MoveVerdict) -> Admitted:
         migration = scene.migration
         if ruling.method is None:
-            if ruling.passing:
+            if ruling.temporary:
                 return self._later(scene, progress, ruling.reason)
             return Admitted(None, ruling.reason, never=True)
         if not self.open:
@@ -191,9 +191,9 @@ class Gatekeeper:
         return now - max(began_to_wait) > timeout
 
 
-def _wanted(migration: Migration) -> Wanted:
+def _wanted(migration: Migration) -> MoveRequest:
     order, progress = migration.order, migration.progress
-    return Wanted(
+    return MoveRequest(
         migration.namespace,
         order.pod,
         progress.uid or order.uid,

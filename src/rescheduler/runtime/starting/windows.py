@@ -17,7 +17,7 @@ from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.policy import Timing
 from rescheduler.model.time import format_instant
 from rescheduler.model.windows import Schedule
-from rescheduler.planning.budgets import COUNTS, FIELD, heeds, is_ordered
+from rescheduler.planning.budgets import COUNTS, FIELD, counts_for_hour, is_ordered
 from rescheduler.runtime.migration_cache import Board, Key
 
 _IN_ALL = "when.movesPerHour"
@@ -105,7 +105,7 @@ class Timetable:
 
     def held(self, migration: Migration) -> Held | None:
         """Why a pending migration may not begin yet; None when it may."""
-        if not heeds(migration) or migration.progress.phase is not Phase.PENDING:
+        if not counts_for_hour(migration) or migration.progress.phase is not Phase.PENDING:
             return None
         now, members = self._now(), self._board.members(migration)
         if any(self._goes_ahead(each, now) for each in members):
@@ -114,7 +114,7 @@ class Timetable:
 
     def let_begin(self, migration: Migration) -> None:
         """Count it from now on: it begins."""
-        if heeds(migration):
+        if counts_for_hour(migration):
             self._granted[migration.namespace, migration.name] = self._now()
 
     def needed(self, now: float) -> set[Key]:
@@ -158,7 +158,9 @@ class Timetable:
 
     def _ordered(self) -> Iterator[Key]:
         """Those that have yet to begin."""
-        return ((each.namespace, each.name) for each in self._board.active() if heeds(each) and is_ordered(each))
+        return (
+            (each.namespace, each.name) for each in self._board.active() if counts_for_hour(each) and is_ordered(each)
+        )
 
     def _within_the_hour(self, now: float) -> dict[Key, float]:
         """When those began, or were let begin, that count."""
@@ -170,7 +172,7 @@ class Timetable:
         started, key = migration.progress.started, (migration.namespace, migration.name)
         if migration.progress.phase is not Phase.PENDING:
             self._granted.pop(key, None)
-        if not heeds(migration) or started is None or self._begun.get(key) == started:
+        if not counts_for_hour(migration) or started is None or self._begun.get(key) == started:
             return
         self._begun.pop(key, None)
         self._begun[key] = started

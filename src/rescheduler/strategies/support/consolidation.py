@@ -74,7 +74,7 @@ class Packing:
         if self._is_held(node, pods):
             return False
         fresh = [pod for pod in pods if pod not in self._found.target]
-        left = self._view.left
+        left = self._view.moves_left
         if left is not None and self._moves + len(fresh) > left:
             self._found.full.append(node)
             return False if len(fresh) > left else None
@@ -119,7 +119,7 @@ class Packing:
         look = (id(row.shape), id(row.labels), row.namespace)
         if len(self._hopeless.get(look, ())) > 1:
             return None
-        could_be = view.could_be(pod) & staying(view)
+        could_be = view.feasible_targets(pod) & staying(view)
         could_be[source] = False
         nodes = np.flatnonzero(could_be)
         if not len(nodes):

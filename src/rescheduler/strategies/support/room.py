@@ -70,7 +70,7 @@ class Clearings:
         """Node and pod wherever the leaving of one pod is enough: the lower rank first, then the smaller."""
         pods = self._movable(pending, self._lacks_only_room(pending))
         at = self._view.at[pods]
-        for resource, amount in self._view.feasibility.fit.asked(pending):
+        for resource, amount in self._view.feasibility.fit.requests(pending):
             lacking = amount - self._view.whatif.free[resource]
             enough = self._held_of(resource)[pods] >= lacking[at]
             pods, at = pods[enough], at[enough]
@@ -83,7 +83,7 @@ class Clearings:
         pods = self._movable(pending, nodes)
         at = self._view.at[pods]
         lacks = np.zeros(len(nodes))
-        for resource, amount in self._view.feasibility.fit.asked(pending):
+        for resource, amount in self._view.feasibility.fit.requests(pending):
             lacking = amount - self._view.whatif.free[resource]
             largest = np.zeros(len(nodes), np.int64)
             np.maximum.at(largest, at, self._held_of(resource)[pods])
@@ -100,7 +100,7 @@ class Clearings:
     def obstructed(self, pending: int) -> list[Clearing]:
         """Nodes that would have the room, or might, but for other rules that pods there break by being there."""
         view, feasibility = self._view, self._view.feasibility
-        roomy = feasibility.fit.fits(pending, self._columns.allocatable) & feasibility.reach(pending) & view.open
+        roomy = feasibility.fit.fits(pending, self._columns.allocatable) & feasibility.node_mask(pending) & view.open
         nodes = np.flatnonzero(roomy & ~self._lacks_only_room(pending))
         fewest_first = nodes[np.argsort(view.residents.counts[nodes], kind="stable")]
         found = (self._cleared(pending, node) for node in fewest_first[:_OBSTRUCTED].tolist())
@@ -141,7 +141,7 @@ class Clearings:
 
     def _need(self, pending: int, node: int) -> tuple[tuple[Ints, int], ...]:
         free = self._view.whatif.free[:, node]
-        asked = self._view.feasibility.fit.asked(pending)
+        asked = self._view.feasibility.fit.requests(pending)
         return tuple((self._held_of(r), int(amount - free[r])) for r, amount in asked if amount > free[r])
 
     def _lacks_only_room(self, pending: int) -> Mask:
@@ -320,7 +320,7 @@ class RoomSearch:
         if not self._may_go(pod):
             return []
         self._steps -= 1
-        targets = np.flatnonzero(self._view.could_be(pod))
+        targets = np.flatnonzero(self._view.feasible_targets(pod))
         if not len(targets) and first:
             self._nowhere.setdefault(self._look(pod), set()).add(node)  # its own node was not asked: that takes two
         found: list[int] = targets[np.argsort(self._view.cost(pod)[targets], kind="stable")].tolist()

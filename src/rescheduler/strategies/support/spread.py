@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rescheduler.model.plan import Method
-from rescheduler.planning.api import Decision
+from rescheduler.planning.api import ProposalResult
 from rescheduler.planning.columns import Floats, Indexes, Ints, Mask
 from rescheduler.planning.predicates.spread import Constraint, Constraints
 from rescheduler.planning.view import View
@@ -161,7 +161,7 @@ class Mending:
         merit, cell = min(judged, key=lambda each: each[0])
         return self._candidate(cell, merit.change)
 
-    def heard(self, candidate: Candidate, decision: Decision) -> None:
+    def heard(self, candidate: Candidate, decision: ProposalResult) -> None:
         """What became of a move."""
         self._told = True
         cell, refusal = self._cells[candidate.pod], decision.rejection
@@ -171,7 +171,7 @@ class Mending:
         cell.pods.remove(candidate.pod)
         del self._cells[candidate.pod]
         self._evenings.clear()
-        if decision.taken:
+        if decision.accepted:
             source, target = int(self._view.columns.pod_at[candidate.pod]), int(self._view.at[candidate.pod])
             self._room[source] += 1
             self._room[target] -= 1
@@ -256,7 +256,7 @@ class Mending:
         """[N]: where the pod could be; above the thresholds, too, for a hard constraint."""
         view = self._view
         if len(self._families) > 1:
-            return view.could_be(pod)
+            return view.feasible_targets(pod)
         if view.method(pod) is not Method.EVICT:
             return view.feasibility.mask(pod)
         with view.whatif.trial():
@@ -312,5 +312,5 @@ def _room(view: View, pod: int) -> Ints:
     asked = view.columns.requests(pod)
     some = asked > 0
     fits = (view.whatif.free[some] // asked[some, None]).min(axis=0)
-    found: Ints = np.where(view.reach(pod), np.maximum(fits, 0), 0)
+    found: Ints = np.where(view.node_mask(pod), np.maximum(fits, 0), 0)
     return found

@@ -1,7 +1,7 @@
 """What the strategies about misplaced pods have in common: which pods they propose, and in which order.
 
 NodeAffinity, NodeTaints and PodAntiAffinity find pods that stand where a rule forbids it. That has to be put right even
-where a target is then above its thresholds, so they insist.
+where a target is then above its thresholds, so they force.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rescheduler.model.snapshot import WorkloadKey
-from rescheduler.planning.api import Proposal, Proposals, Wish
+from rescheduler.planning.api import PodMove, Proposal, Proposals
 from rescheduler.planning.columns import Indexes, Ints, Mask
-from rescheduler.planning.matching import RuleIndex, Subjects, carriers, subjects_of
+from rescheduler.planning.matching import RuleIndex, Subjects, rule_owners, subjects_of
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import Choice
 
@@ -50,19 +50,19 @@ def in_order(view: View, pods: Iterable[int]) -> list[int]:
     return sorted(pods, key=lambda pod: (view.pods[pod].rank, -view.share(pod, int(view.at[pod])).max(), pod))
 
 
-def put_right(wishes: Sequence[Wish]) -> Proposals:
+def put_right(pod_moves: Sequence[PodMove]) -> Proposals:
     """Propose each by itself; what found no target is tried again as long as others make room by leaving."""
-    left, moved = list(wishes), True
+    left, moved = list(pod_moves), True
     while left and moved:
         moved, waiting = False, []
-        for wish in left:
-            decision = yield Proposal((wish,))
-            if decision.taken:
+        for pod_move in left:
+            decision = yield Proposal((pod_move,))
+            if decision.accepted:
                 moved = True
             elif decision.exhausted:
                 return
             elif decision.rejection is not None and decision.rejection.guard == "NoTarget":
-                waiting.append(wish)
+                waiting.append(pod_move)
         left = waiting
 
 
@@ -74,12 +74,14 @@ class Clash:
     """One rule that is broken in one domain: each carrier keeps away from each pod that is meant, but itself."""
 
     rule: str
-    carriers: set[int]
+    rule_owners: set[int]
     meant: set[int]
 
     def sides(self, pod: int) -> list[set[int]]:
         """The pods that it keeps away from, and those that keep away from it; itself may be among them."""
-        return [side for side, other in ((self.meant, self.carriers), (self.carriers, self.meant)) if pod in other]
+        return [
+            side for side, other in ((self.meant, self.rule_owners), (self.rule_owners, self.meant)) if pod in other
+        ]
 
     def count(self, pod: int) -> int:
         """In how many conflicts the pod is; two pods that keep away from each other are in two."""
@@ -87,7 +89,7 @@ class Clash:
 
     def leave(self, pod: int) -> None:
         """The pod is moved away."""
-        self.carriers.discard(pod)
+        self.rule_owners.discard(pod)
         self.meant.discard(pod)
 
 
@@ -108,7 +110,7 @@ def clashes(view: View) -> list[Clash]:
 def _carried(view: View) -> dict[_Rule, list[Indexes]]:
     """Every anti-affinity term in the cluster, with the pods that carry it."""
     found: dict[_Rule, list[Indexes]] = {}
-    for carrier in carriers(view.columns, lambda shape: bool(shape.anti_affinity)):
+    for carrier in rule_owners(view.columns, lambda shape: bool(shape.anti_affinity)):
         for term in dict.fromkeys(carrier.shape.anti_affinity):
             subjects = subjects_of(term, carrier.namespace)
             if subjects is not None:
@@ -123,7 +125,7 @@ def _meant(view: View, rules: Iterable[_Rule]) -> dict[_Rule, list[Indexes]]:
         index.add(frozenset({rule[0]}), rule)
     found: dict[_Rule, list[Indexes]] = {}
     for group, (namespace, labels) in enumerate(view.columns.groups if rules else ()):
-        for rule in index.meaning(namespace, labels):
+        for rule in index.rules_for(namespace, labels):
             found.setdefault(rule, []).append(view.columns.pods_of_group(group))
     return found
 
@@ -209,7 +211,7 @@ class Replicas:
         if workload not in self._hosts:
             pods = self.pods(workload)
             _, first = np.unique(view.columns.pod_shape[pods], return_index=True)
-            reached: Mask = np.logical_or.reduce([view.reach(pod) for pod in pods[first].tolist()])
+            reached: Mask = np.logical_or.reduce([view.node_mask(pod) for pod in pods[first].tolist()])
             self._hosts[workload] = int((view.open & reached).sum())
         return self._hosts[workload]
 

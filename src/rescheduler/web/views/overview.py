@@ -20,7 +20,7 @@ from rescheduler.model.migration import Phase
 from rescheduler.model.plan import Spreading
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import WorkloadKey
-from rescheduler.planning.outcomes import rests
+from rescheduler.planning.outcomes import find_backoffs
 from rescheduler.planning.settings import Settings
 from rescheduler.strategies import discover
 from rescheduler.web.node_snapshot import Spread
@@ -136,7 +136,7 @@ def _node(showing: Showing, key: PodKey) -> str:
 async def outcomes(showing: Showing) -> Json:
     """As `/api/outcomes` gives it: those that rest the longest first."""
     migrations = list(showing.board.all())  # there may be very many that are kept: not reckoned in the event loop
-    reckoned = await asyncio.to_thread(rests, migrations, showing.mandate.policy())
+    reckoned = await asyncio.to_thread(find_backoffs, migrations, showing.mandate.policy())
     now = showing.now()
     found = {key: rest for key, rest in reckoned.items() if _is_there(showing, key)}
     listed = sorted(found.items(), key=lambda item: (-item[1].until, item[0]))
