@@ -143,7 +143,7 @@ class Planner:
         """For each pod that is moved: the strategy that wanted it first, and why."""
         self.rejections: dict[int, Rejection] = {}
         self.removed: dict[int, tuple[str, PodMove]] = {}
-        """The pods that are removed: which strategy wants that, and its pod_move."""
+        """The pods that are removed: the strategy that proposed it, and its PodMove."""
         self._proposals = 0
         self._running = ""
         """The strategy that is asked now, or whose proposal is decided."""
@@ -261,7 +261,7 @@ class Planner:
         return ProposalResult(tuple(moves), exhausted=self._budgets.exhausted)
 
     def _along(self, pod_moves: tuple[PodMove, ...]) -> dict[int, tuple[PodMove, PodMove]]:
-        """For every other member of the pod groups that these pod_moves touch: the pod_move for it, and the one it follows."""
+        """Find the other members of the pod groups concerned: for each its own move, and the proposed one it follows."""
         groups, moved = self._ground.groups, self.view.moved
         wished = {pod_move.pod for pod_move in pod_moves}
         along: dict[int, tuple[PodMove, PodMove]] = {}
@@ -273,7 +273,7 @@ class Planner:
         return along
 
     def _held_back(self, pod_move: PodMove, by: Rejection) -> tuple[PodMove, Rejection]:
-        """The refusal of a pod_move because of another member of its pod group, told of the pod that was wanted."""
+        """Explain that another member of the pod group is refused, for the pod that was proposed."""
         group = self._ground.groups.name(pod_move.pod)
         why = f"pod group {group} moves together or not at all, and {by.namespace}/{by.pod}: {by.reason}"
         return pod_move, self._rejection(pod_move.pod, by.guard, why)
