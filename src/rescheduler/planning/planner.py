@@ -261,7 +261,7 @@ class Planner:
         return ProposalResult(tuple(moves), exhausted=self._budgets.exhausted)
 
     def _along(self, pod_moves: tuple[PodMove, ...]) -> dict[int, tuple[PodMove, PodMove]]:
-        """Find the other members of the pod groups concerned: for each its own move, and the proposed one it follows."""
+        """Find the other members of these pod groups: for each its own move, and the proposed one it follows."""
         groups, moved = self._ground.groups, self.view.moved
         wished = {pod_move.pod for pod_move in pod_moves}
         along: dict[int, tuple[PodMove, PodMove]] = {}
