@@ -25,7 +25,7 @@ from kubemini.patches import PatchFailed, apply_json_patch
 from kubemini.refusals import Json, Refusal
 from kubemini.selectors import label_selector
 from kubemini.store import Store
-from rescheduler.kube.tls import verifying_as_go
+from rescheduler.kube.tls import verify_like_go
 
 _log = logging.getLogger(__name__)
 _USER = {"username": "system:admin", "groups": ["system:masters", "system:authenticated"]}
@@ -202,6 +202,6 @@ def _trust(bundle: str) -> ssl.SSLContext:
     """Trust the webhook's own authority alone; the machine's, where it names none."""
     try:
         trusted = base64.b64decode(bundle).decode() if bundle else None
-        return verifying_as_go(ssl.create_default_context(cadata=trusted))
+        return verify_like_go(ssl.create_default_context(cadata=trusted))
     except (ssl.SSLError, ValueError) as error:
         raise WebhookFailed(f"could not get REST client: unable to load root certificates: {error}") from None

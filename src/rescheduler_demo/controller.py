@@ -19,7 +19,7 @@ from kubemini.api import Api
 from rescheduler.app.controller import Running, run_controller
 from rescheduler.app.planning import Live, configuration
 from rescheduler.config.configuration import Configuration
-from rescheduler.kube.pause_state import Pause, state_name
+from rescheduler.kube.pause_state import PauseDetails, state_name
 from rescheduler.model.time import format_duration
 from rescheduler.runtime.controller import LeadLostError
 from rescheduler_demo.workloads import Pace
@@ -176,4 +176,4 @@ def describe_pause(api: Api) -> str:
     kind = api.kinds.named("v1", "ConfigMap")
     found = api.find(kind, (CONTROLLER_NAMESPACE, state_name(_LEASE))) if kind is not None else None
     data = (found or {}).get("data") or {}
-    return str(Pause(data.get("by", ""), reason=data.get("reason", ""))) if data.get("paused") == "true" else ""
+    return str(PauseDetails(data.get("by", ""), reason=data.get("reason", ""))) if data.get("paused") == "true" else ""

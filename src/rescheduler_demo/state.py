@@ -14,8 +14,8 @@ from dataclasses import replace
 
 from kubemini.kinds import BUDGET, DEPLOYMENT, NODE, POD, REPLICA_SET, STATEFUL_SET, Kind
 from kubemini.store import Change, Entry, Store
-from rescheduler.decode.cache import Cache
-from rescheduler.kube.migrations import JournalError, decoded
+from rescheduler.decode.cache import ClusterCache
+from rescheduler.kube.migrations import InvalidMigrationError, decoded
 from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.objects import Node, Pod
@@ -59,7 +59,7 @@ class ClusterState:
         self.recent: deque[Migration] = deque(maxlen=_RECENT)
         """The migrations that ended last, the newest first."""
         self._migrations: dict[tuple[str, str], Migration] = {}
-        self._cache = Cache("the demo")
+        self._cache = ClusterCache("the demo")
         store.subscribe(self._on_change)
 
     def nodes(self) -> list[Node]:
@@ -124,7 +124,7 @@ class ClusterState:
             return
         try:
             migration = decoded(change.entry.object())
-        except JournalError:  # a user's own, which is malformed; the controller reports it
+        except InvalidMigrationError:  # a user's own, which is malformed; the controller reports it
             return
         before = self._migrations.get(key)
         self._migrations[key] = migration

@@ -32,8 +32,8 @@ from rescheduler.admission.certificates import new_authority, new_serving
 from rescheduler.admission.extender import Extender
 from rescheduler.admission.server import Address, Manner, Server
 from rescheduler.admission.webhook import Mutation
-from rescheduler.decode.cache import Cache
-from rescheduler.decode.reader import uncollected
+from rescheduler.decode.cache import ClusterCache
+from rescheduler.decode.reader import without_gc
 from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method
@@ -79,10 +79,10 @@ class World:
     """A cluster in memory, those who decide about its new pods, and what they are asked."""
 
     def __init__(self, nodes: int, pods: int, rng: random.Random) -> None:
-        self.cache, self.board, self.now = Cache("bench"), Board(), time.time()
+        self.cache, self.board, self.now = ClusterCache("bench"), Board(), time.time()
         self.names: list[str] = []
         self._pods: list[Json] = []
-        with uncollected():
+        with without_gc():
             self._fill(nodes, pods, rng)
             self._trouble(rng)
         settings = KnowledgeSettings(forget_after=3600.0, gate=False)

@@ -20,7 +20,7 @@ from kubemini.api import Target
 from kubemini.cluster import EmbeddedCluster
 from kubemini.kinds import DEPLOYMENT, POD
 from rescheduler.kube.client import ApiClient
-from rescheduler.kube.connection import BearerToken, Connection, Credentials
+from rescheduler.kube.connection import AuthInfo, BearerToken, Connection
 from tests.testbed.hollow import deployment
 
 PER_DEPLOYMENT = 100
@@ -66,7 +66,7 @@ async def measured(nodes: int, pods: int) -> None:
 
 async def _listed(cluster: EmbeddedCluster, reference: float) -> None:
     """All pods in pages of 500, over HTTP, by our own client in this same process."""
-    connection = Connection(cluster.url, "the benchmark", credentials=Credentials(BearerToken(cluster.token)))
+    connection = Connection(cluster.url, "the benchmark", credentials=AuthInfo(BearerToken(cluster.token)))
     async with ApiClient(connection) as client:
         started, size = time.process_time(), 0
         async for page in client.list_pages("/api/v1/pods"):

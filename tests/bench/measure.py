@@ -35,7 +35,7 @@ POLICY = Policy(thresholds=Thresholds(70.0, 80.0), limits=Limits(total=None))
 
 def decode(path: Path) -> dict[str, float]:
     """Seconds that msgspec needs for the objects of the file: as our lean structs, and as plain dicts."""
-    structs = msgspec.json.Decoder(wire.Pod)
+    structs = msgspec.json.Decoder(wire.ApiPod)
     plain = msgspec.json.Decoder()
     gc.disable()
     nothing = _pass(path, lambda view: None)

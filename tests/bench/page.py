@@ -23,8 +23,8 @@ from typing import Any
 
 import msgspec
 
-from rescheduler.decode.cache import Cache
-from rescheduler.decode.reader import uncollected
+from rescheduler.decode.cache import ClusterCache
+from rescheduler.decode.reader import without_gc
 from rescheduler.model.migration import Order, Phase, Progress
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy, Utilization
@@ -73,7 +73,7 @@ class Bench:
         self.stage.clock.now = time.time()
         self._pods: list[tuple[bytes, bytes]] = []
         cache = self.stage.watching.cache
-        with uncollected():
+        with without_gc():
             planned = nodes_of(nodes, pods, rng)
             for text in objects(planned, workloads_of(planned, rng)):
                 kind = text.partition('"kind": "')[2].partition('"')[0]
@@ -112,7 +112,7 @@ class Bench:
         print(f"    {'decoding it into the cache':<44} {_us(base)}")
         print(f"    {'the same, and the page beside it':<44} {_us(ours)}   ÷ {ours / base:.2f}\n")
 
-    def _changes(self, cache: Cache) -> float:
+    def _changes(self, cache: ClusterCache) -> float:
         started = time.thread_time()
         for raw, ended in self._pods:
             cache.put("Pod", ended)

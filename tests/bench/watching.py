@@ -25,10 +25,10 @@ from typing import cast
 import msgspec
 
 from rescheduler.decode import structs as wire
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.kinds import RESOURCES
-from rescheduler.kube.client import ApiClient, Request
-from rescheduler.kube.reflector import Event, Lines, Reflector, first_sync
+from rescheduler.kube.client import ApiClient, ApiRequest
+from rescheduler.kube.reflector import LineBuffer, Reflector, WatchEvent, wait_for_first_sync
 from tests.bench.skewed import nodes_of, objects, workloads_of
 
 CHUNK = 65536  # what aiohttp reads at once
@@ -119,7 +119,7 @@ class Script:
         self.told = asyncio.Event()
         self._folder = folder
 
-    async def stream(self, request: Request, silence: float) -> AsyncGenerator[bytes, None]:
+    async def stream(self, request: ApiRequest, silence: float) -> AsyncGenerator[bytes, None]:
         kind = next(kind for kind in FED if KINDS[kind].path == request.path)
         yield b""
         for chunk in chunks(self._folder / kind):
@@ -142,12 +142,12 @@ def chunks(path: Path) -> Iterator[bytes]:
 
 async def measured(folder: Path) -> Figures:
     """The copy first, because its peak of memory is measured; then the floor."""
-    script, cache = Script(folder), Cache("the benchmark")
+    script, cache = Script(folder), ClusterCache("the benchmark")
     reflectors = [Reflector(cast("ApiClient", script), KINDS[kind], cache.sink(kind)) for kind in FED]
     imports = _peak_mb()
     started = time.process_time()
     tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]
-    await first_sync(reflectors)
+    await wait_for_first_sync(reflectors)
     synced = time.process_time() - started
     started = time.process_time()
     script.go_on.set()
@@ -171,7 +171,7 @@ async def measured(folder: Path) -> Figures:
     return found | floors(folder)
 
 
-def _snapshot(cache: Cache) -> float:
+def _snapshot(cache: ClusterCache) -> float:
     started = time.process_time()
     cache.snapshot(0.0)
     return time.process_time() - started
@@ -190,11 +190,11 @@ def floors(folder: Path) -> Figures:
 
 def _decoded(path: Path, kind: str) -> tuple[float, int]:
     """Seconds of decoding alone, without the cutting into lines, and how many events there are."""
-    structs = {"Pod": wire.Pod, "Node": wire.Node, "Namespace": wire.Namespace}
-    budget, workload = wire.PodDisruptionBudget, wire.Workload
+    structs = {"Pod": wire.ApiPod, "Node": wire.ApiNode, "Namespace": wire.ApiNamespace}
+    budget, workload = wire.ApiPodDisruptionBudget, wire.ApiWorkload
     decoder = msgspec.json.Decoder(structs.get(kind, budget if kind == "PodDisruptionBudget" else workload))
-    envelope = msgspec.json.Decoder(Event)
-    spent, count, lines = 0.0, 0, Lines()
+    envelope = msgspec.json.Decoder(WatchEvent)
+    spent, count, lines = 0.0, 0, LineBuffer()
     for chunk in chunks(path):
         whole = lines.feed(chunk)
         started = time.process_time()

@@ -17,7 +17,7 @@ import pytest
 from rescheduler.admission.advisor import Knowledge, KnowledgeSettings
 from rescheduler.admission.extender import Extender
 from rescheduler.admission.webhook import Mutation
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method
@@ -60,7 +60,7 @@ class Workload:
 
     def knowledge(self, *, gate: bool = False) -> Knowledge:
         """All that is known of the cluster now."""
-        cache = Cache("contract")
+        cache = ClusterCache("contract")
         for each in self.space.api.get("/api/v1/nodes")["items"]:
             cache.put("Node", json.dumps(each).encode())
         for kind in ("Deployment", "ReplicaSet", "Pod"):

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from rescheduler.kube.approval import Outcome, approve, reject, together
-from rescheduler.kube.migrations import Journal
+from rescheduler.kube.approval import ApprovalOutcome, add_group_members, approve, reject
+from rescheduler.kube.migrations import MigrationClient
 from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.model.plan import Method, Move
@@ -132,13 +132,16 @@ async def test_moves_that_belong_together_wait_for_the_one_that_is_not_approved(
         for each in ordered:
             await waits(leader, each)
         answers = await approve(leader.client, keys(first), "jane")
-        assert [each.outcome for each in answers] == [Outcome.APPROVED]
+        assert [each.outcome for each in answers] == [ApprovalOutcome.APPROVED]
         told = await leader.says(first, f"waits for approval of {second.full_name}, which belongs to it")
         assert told.progress.phase is Phase.PENDING
-        whole = together([leader.now(first)], leader.watching.board.active())
+        whole = add_group_members([leader.now(first)], leader.watching.board.active())
         assert sorted(each.name for each in whole) == sorted(each.name for each in ordered)
         again = await approve(leader.client, keys(*whole), "joe")
-        assert [(each.outcome, each.by) for each in again] == [(Outcome.UNCHANGED, "jane"), (Outcome.APPROVED, "joe")]
+        assert [(each.outcome, each.by) for each in again] == [
+            (ApprovalOutcome.UNCHANGED, "jane"),
+            (ApprovalOutcome.APPROVED, "joe"),
+        ]
         ended = [await leader.ends(each) for each in ordered]
     assert {each.progress.phase for each in ended} == {Phase.COMPLETED}
 
@@ -153,7 +156,7 @@ async def test_what_nobody_approves_of_in_time_is_given_up_and_says_so(
         assert ended.progress.message == "nobody approved of it within 2s (approvalTimeout)"
         (answer,) = await approve(leader.client, keys(waiting), "late")
     assert (answer.outcome, answer.reason) == (
-        Outcome.REFUSED,
+        ApprovalOutcome.REFUSED,
         "it is Failed already: nobody approved of it within 2s (approvalTimeout)",
     )
 
@@ -165,7 +168,7 @@ async def test_a_rejected_move_is_given_up_and_those_that_belong_to_it(
         first, second = await leader.ordered(*(move(space, pod, elsewhere(nodes, pod), proposal=3) for pod in web))
         await waits(leader, first)
         (answer,) = await reject(leader.client, keys(first), "jane")
-        assert answer.outcome is Outcome.REJECTED
+        assert answer.outcome is ApprovalOutcome.REJECTED
         ended = [await leader.ends(each) for each in (first, second)]
     assert [each.progress.message for each in ended] == [
         "rejected by jane",
@@ -237,15 +240,15 @@ async def test_nobody_approves_of_what_is_gone_needs_none_or_has_changed_its_min
 ) -> None:
     order = Order(name_of(web[0]), target=elsewhere(nodes, web[0]), needs_approval=True)
     async with client_of(space.cluster) as client:
-        journal = Journal(client)
+        journal = MigrationClient(client)
         await journal.add(Migration(space.name, "waiting", order))
         await journal.add(Migration(space.name, "free", replace(order, needs_approval=False)))
         names = [(space.name, each) for each in ("gone", "free", "waiting")]
         answers = await approve(client, names, "jane", dry=True)
         assert [(each.outcome, each.reason) for each in answers] == [
-            (Outcome.REFUSED, "it is gone"),
-            (Outcome.REFUSED, "it needs no approval"),
-            (Outcome.APPROVED, ""),
+            (ApprovalOutcome.REFUSED, "it is gone"),
+            (ApprovalOutcome.REFUSED, "it needs no approval"),
+            (ApprovalOutcome.APPROVED, ""),
         ]
         found = await journal.read(space.name, "waiting")
         assert found is not None

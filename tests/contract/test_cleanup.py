@@ -13,7 +13,7 @@ from rescheduler.app.uninstall import HeldError, while_leading
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.kube.lease import Election, LeaseName, LeaseTimes
+from rescheduler.kube.lease import LeaderElector, LeaseName, LeaseTimes
 from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.model import labels as marks
 from rescheduler.model.migration import Migration, Order, Phase, Progress
@@ -255,7 +255,7 @@ def test_a_controller_that_runs_is_named_and_nothing_is_done(space: Space) -> No
 
     async def attempt() -> None:
         async with ApiClient(load_connection(KubeconfigOptions(space.cluster.kubeconfig, None), os.environ)) as client:
-            election = Election(client, LeaseName(space.name, "held", "cleanup"), TIMES)
+            election = LeaderElector(client, LeaseName(space.name, "held", "cleanup"), TIMES)
             await while_leading([election], 5.0, work())
 
     with pytest.raises(HeldError, match=f"Lease {space.name}/held is held by controller-0"):
@@ -266,7 +266,7 @@ def test_a_controller_that_runs_is_named_and_nothing_is_done(space: Space) -> No
 def test_the_lease_is_free_again_after_the_work(space: Space) -> None:
     async def attempt() -> None:
         async with ApiClient(load_connection(KubeconfigOptions(space.cluster.kubeconfig, None), os.environ)) as client:
-            election = Election(client, LeaseName(space.name, "free", "cleanup"), TIMES)
+            election = LeaderElector(client, LeaseName(space.name, "free", "cleanup"), TIMES)
 
             async def work() -> str:
                 return election.holder
@@ -282,7 +282,7 @@ def test_the_work_stops_at_once_when_the_lease_is_lost(space: Space) -> None:
 
     async def attempt() -> None:
         async with ApiClient(load_connection(KubeconfigOptions(space.cluster.kubeconfig, None), os.environ)) as client:
-            election = Election(client, LeaseName(space.name, "stolen", "cleanup"), TIMES)
+            election = LeaderElector(client, LeaseName(space.name, "stolen", "cleanup"), TIMES)
 
             async def work() -> None:
                 thief = {"spec": {"holderIdentity": "controller-0", "leaseDurationSeconds": 3600}}

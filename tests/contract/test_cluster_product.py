@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rescheduler.decode.kinds import RESOURCES, Resource
-from rescheduler.kube.client import ApiClient, Page
+from rescheduler.decode.kinds import RESOURCES, ApiResource
+from rescheduler.kube.client import ApiClient, ListPage
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.kube.lister import list_everything
+from rescheduler.kube.lister import list_cluster
 from tests.support.both_clusters import ClusterUnderTest, Space, names
 from tests.support.cli import succeeded
 from tests.support.manifests import deployment
@@ -55,12 +55,12 @@ async def test_everything_is_listed_page_by_page(cluster: ClusterUnderTest, spac
     connection = load_connection(KubeconfigOptions(Path(cluster.kubeconfig), None), {})
     async with ApiClient(connection) as client:
 
-        def keep(resource: Resource, page: Page) -> None:
+        def keep(resource: ApiResource, page: ListPage) -> None:
             if page.first:
                 listed[resource.kind] = []
             listed[resource.kind] += names(msgspec.json.decode(page.body)["items"])
 
-        absent = await list_everything(client, keep)
+        absent = await list_cluster(client, keep)
     assert set(listed) | absent == {resource.kind for resource in RESOURCES}
     assert set(skewed) <= set(listed["Node"])
     assert set(names(space.pods("web"))) <= set(listed["Pod"])

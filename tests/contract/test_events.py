@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rescheduler.kube.client import ApiClient
-from rescheduler.kube.events import Recorder
+from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.migration.events import news
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
@@ -54,7 +54,7 @@ def rolled_out(space: Space) -> Json:
 async def tell(space: Space, identity: str, before: Migration, after: Migration) -> None:
     connection = load_connection(KubeconfigOptions(Path(space.cluster.kubeconfig), None), {})
     async with ApiClient(connection) as client:
-        await Recorder(client, identity, lambda: 1_800_000_000.0).tell(news(before, after))
+        await EventRecorder(client, identity, lambda: 1_800_000_000.0).record(news(before, after))
 
 
 async def test_news_are_found_on_every_object_and_told_once(
@@ -70,7 +70,7 @@ async def test_news_are_found_on_every_object_and_told_once(
     assert {each["reportingInstance"] for each in here.values()} == {"first"}
     on_nodes = ours(space.api.get(path.format("default"))["items"], after)
     assert set(on_nodes) == {("Node", source), ("Node", "elsewhere")}
-    assert [each.message for each in caplog.records if each.name == Recorder.__module__] == []
+    assert [each.message for each in caplog.records if each.name == EventRecorder.__module__] == []
 
 
 @pytest.mark.cluster

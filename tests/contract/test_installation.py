@@ -15,10 +15,10 @@ from rescheduler import __version__
 from rescheduler.cli.main import root
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.connection import Impersonation
-from rescheduler.kube.crd_installer import install
+from rescheduler.kube.crd_installer import install_crd
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.kube.migrations import Journal
+from rescheduler.kube.migrations import MigrationClient
 from rescheduler.migration.crd import POD_MIGRATION, VERSION_ANNOTATION
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method
@@ -89,8 +89,8 @@ def discovered(space: Space) -> None:
 
 def test_what_is_installed_serves_the_journal_at_once(space: Space) -> None:
     async def use(client: ApiClient) -> None:
-        await install(client)
-        journal = Journal(client)
+        await install_crd(client)
+        journal = MigrationClient(client)
         added = await journal.add(Migration(space.name, "m", Order("web")))
         stored = await journal.store(added, Progress(Phase.COMPLETED, message="done"))
         assert await journal.read(space.name, "m") == stored
@@ -103,9 +103,9 @@ def test_what_is_installed_serves_the_journal_at_once(space: Space) -> None:
 
 
 def test_installing_again_changes_nothing(cluster: ClusterUnderTest) -> None:
-    as_user(cluster, install)
+    as_user(cluster, install_crd)
     before = definition_in(cluster)
-    as_user(cluster, install)
+    as_user(cluster, install_crd)
     after = definition_in(cluster)
     assert before is not None
     assert after is not None
@@ -116,13 +116,13 @@ def test_an_older_kind_is_updated_and_keeps_its_objects(space: Space) -> None:
     space.api.post(DEFINITIONS, older())
     until("the older one is served", lambda: _is_served(space))
     order_by_hand(space, timeout="5m", reason="by hand")
-    as_user(space.cluster, install)
+    as_user(space.cluster, install_crd)
     found = definition_in(space.cluster)
     assert found is not None
     assert found["metadata"]["annotations"][VERSION_ANNOTATION] == __version__
 
     async def use(client: ApiClient) -> None:
-        journal = Journal(client)
+        journal = MigrationClient(client)
         (old,), complaints = await journal.all(space.name)
         assert (old.order.timeout, old.order.reason, complaints) == (300, "by hand", [])
         await journal.store(old, Progress(Phase.IN_PROGRESS, "Mark", source="a"))
@@ -161,7 +161,7 @@ def test_a_newer_kind_is_left_as_it_is(cluster: ClusterUnderTest, caplog: pytest
     newer["metadata"]["annotations"] = {VERSION_ANNOTATION: "99.0"}
     cluster.api.post(DEFINITIONS, newer)
     with caplog.at_level(logging.INFO, "rescheduler.kube.crd_installer"):
-        as_user(cluster, install)
+        as_user(cluster, install_crd)
     found = definition_in(cluster)
     assert found is not None
     assert "selectableFields" not in found["spec"]["versions"][0]
@@ -169,7 +169,7 @@ def test_a_newer_kind_is_left_as_it_is(cluster: ClusterUnderTest, caplog: pytest
 
 
 def test_a_kind_that_is_being_deleted_is_installed_anew(space: Space) -> None:
-    as_user(space.cluster, install)
+    as_user(space.cluster, install_crd)
     made = order_by_hand(space)
     path = MIGRATIONS.format(space.name) + f"/{made['metadata']['name']}"
     space.api.patch(path, {"metadata": {"finalizers": ["contract.test/hold"]}})
@@ -179,7 +179,7 @@ def test_a_kind_that_is_being_deleted_is_installed_anew(space: Space) -> None:
 
     async def use(client: ApiClient) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(install(client))
+            group.create_task(install_crd(client))
             patch = {"metadata": {"finalizers": None}}
             group.create_task(asyncio.to_thread(space.api.patch, path, patch))
 
@@ -192,7 +192,7 @@ def test_a_kind_that_is_being_deleted_is_installed_anew(space: Space) -> None:
 @REAL
 def test_without_the_right_to_install_it_the_cure_is_named(cluster: ClusterUnderTest) -> None:
     with pytest.raises(ClusterError, match=r"may not install it.*rescheduler crds \| kubectl apply -f -"):
-        as_user(cluster, install, "somebody")
+        as_user(cluster, install_crd, "somebody")
     assert definition_in(cluster) is None
 
 
@@ -200,9 +200,9 @@ def test_without_the_right_to_install_it_the_cure_is_named(cluster: ClusterUnder
 def test_without_the_right_to_install_it_what_is_served_will_do(
     cluster: ClusterUnderTest, caplog: pytest.LogCaptureFixture
 ) -> None:
-    as_user(cluster, install)
+    as_user(cluster, install_crd)
     with caplog.at_level(logging.INFO, "rescheduler.kube.crd_installer"):
-        as_user(cluster, install, "somebody")
+        as_user(cluster, install_crd, "somebody")
     assert "PodMigration is there; we may not update it" in caplog.text
 
 
@@ -225,7 +225,7 @@ def test_an_older_kind_that_cannot_tell_of_approval_takes_no_order_that_needs_it
     until("the older one is served", lambda: _is_served(space))
 
     async def use(client: ApiClient) -> None:
-        journal = Journal(client)
+        journal = MigrationClient(client)
         with pytest.raises(ClusterError, match=r"approvalRequired.*rescheduler crds"):
             await journal.add(Migration(space.name, "m", Order("web", needs_approval=True, plan="k4m9tz")))
         with pytest.raises(ClusterError, match=r"knows of no time windows.*windowed.*rescheduler crds"):
@@ -241,11 +241,11 @@ def test_an_older_kind_that_cannot_tell_of_approval_takes_no_order_that_needs_it
 
 @pytest.mark.cluster
 def test_kubectl_shows_what_a_person_wants_to_know(space: Space) -> None:
-    as_user(space.cluster, install)
+    as_user(space.cluster, install_crd)
     order_by_hand(space)
 
     async def use(client: ApiClient) -> None:
-        journal = Journal(client)
+        journal = MigrationClient(client)
         found = await journal.read(space.name, "m")
         assert found is not None
         await journal.store(found, Progress(Phase.IN_PROGRESS, "Mark", source="a", target="b", message="is marked"))
@@ -262,7 +262,7 @@ def test_kubectl_shows_what_a_person_wants_to_know(space: Space) -> None:
 
 
 def test_an_order_that_could_not_be_carried_out_is_refused(space: Space) -> None:
-    as_user(space.cluster, install)
+    as_user(space.cluster, install_crd)
     wrong: tuple[Json, ...] = (
         {"timeout": "soon"},
         {"timeout": "1.2.3s"},
@@ -280,7 +280,7 @@ def test_an_order_that_could_not_be_carried_out_is_refused(space: Space) -> None
 
 @REAL
 def test_which_pod_is_moved_and_with_which_others_never_changes(space: Space) -> None:
-    as_user(space.cluster, install)
+    as_user(space.cluster, install_crd)
     order_by_hand(space, proposal={"name": "p", "members": 2})
     path = MIGRATIONS.format(space.name) + "/m"
     for change in ({"pod": {"name": "db"}}, {"proposal": {"members": 3}}):
@@ -291,7 +291,7 @@ def test_which_pod_is_moved_and_with_which_others_never_changes(space: Space) ->
 
 @REAL
 def test_a_migration_never_leaves_or_joins_a_proposal(space: Space) -> None:
-    as_user(space.cluster, install)
+    as_user(space.cluster, install_crd)
     order_by_hand(space, "alone")
     order_by_hand(space, "member", proposal={"name": "p", "members": 2})
     for name, proposal in (("alone", {"name": "p", "members": 2}), ("member", None)):
@@ -306,7 +306,7 @@ def test_the_printed_definition_is_installed_by_kubectl_and_taken_over(
     file = tmp_path / "crds.yaml"
     file.write_text(printed())
     cluster.kubectl("apply", "-f", str(file))
-    as_user(cluster, install)
+    as_user(cluster, install_crd)
     assert "unchanged" in cluster.kubectl("apply", "-f", str(file))
 
 

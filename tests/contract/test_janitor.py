@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.kube.migrations import Journal
-from rescheduler.kube.observer import Observer
-from rescheduler.kube.writer import Writer
+from rescheduler.kube.migrations import MigrationClient
+from rescheduler.kube.observer import MigrationObserver
+from rescheduler.kube.writer import CommandSender
 from rescheduler.model import labels
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method
@@ -72,8 +72,8 @@ def every(request: pytest.FixtureRequest) -> int:
 
 def janitor(seen: Watched, board: Board | None = None, keep: float = 3600.0) -> Janitor:
     """One that knows of no migration but what the API server tells it."""
-    sweeper = Sweeper(seen.cache, Observer(seen.client), Writer(seen.client))
-    return Janitor(board or Board(), Journal(seen.client), sweeper.sweep, lambda: keep, lambda _: False)
+    sweeper = Sweeper(seen.cache, MigrationObserver(seen.client), CommandSender(seen.client))
+    return Janitor(board or Board(), MigrationClient(seen.client), sweeper.sweep, lambda: keep, lambda _: False)
 
 
 def sweep_until(space: Space, holds: Callable[[], None]) -> None:
@@ -224,7 +224,7 @@ def test_finished_migrations_are_forgotten_after_their_time(space: Space) -> Non
 
     async def clean() -> None:
         async with watched(space.cluster) as seen:
-            journal, board = Journal(seen.client), Board()
+            journal, board = MigrationClient(seen.client), Board()
             for name, finished in (("old", LONG_AGO), ("new", LONG_AGO + 3000)):
                 found = await journal.read(space.name, name)
                 assert found is not None

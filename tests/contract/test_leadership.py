@@ -13,7 +13,7 @@ import pytest
 
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.kube.lease import Election, LeaseName, LeaseTimes
+from rescheduler.kube.lease import LeaderElector, LeaseName, LeaseTimes
 from tests.support.both_clusters import Space
 from tests.support.cut_proxy import CutProxy, cut_proxy
 from tests.support.manifests import lease
@@ -28,7 +28,7 @@ NAME = "rescheduler"
 class Candidate:
     """One process that would lead, behind a line of its own that can be cut."""
 
-    def __init__(self, election: Election, proxy: CutProxy) -> None:
+    def __init__(self, election: LeaderElector, proxy: CutProxy) -> None:
         self.election = election
         self.proxy = proxy
         self.running = asyncio.create_task(election.run())
@@ -53,7 +53,7 @@ async def candidate(space: Space, identity: str, times: LeaseTimes = TIMES) -> A
     async with cut_proxy(server.hostname or "", server.port or 80) as proxy:
         connection = replace(direct, server=server._replace(netloc=f"127.0.0.1:{proxy.port}").geturl())
         async with ApiClient(connection) as client:
-            found = Candidate(Election(client, LeaseName(space.name, NAME, identity), times), proxy)
+            found = Candidate(LeaderElector(client, LeaseName(space.name, NAME, identity), times), proxy)
             try:
                 yield found
             finally:

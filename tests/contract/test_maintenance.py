@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from rescheduler.kube.observer import Observer
-from rescheduler.kube.writer import Writer
+from rescheduler.kube.observer import MigrationObserver
+from rescheduler.kube.writer import CommandSender
 from rescheduler.model import labels as marks
 from rescheduler.runtime.maintenance import Cordons
 from tests.support.both_clusters import ClusterUnderTest
@@ -54,7 +54,9 @@ async def seen(cluster: ClusterUnderTest) -> AsyncIterator[Watched]:
 
 
 def cordons(seen: Watched, *, enabled: bool = True) -> Cordons:
-    return Cordons(seen.cache, Observer(seen.client), Writer(seen.client), cordoned=lambda labels: enabled)
+    return Cordons(
+        seen.cache, MigrationObserver(seen.client), CommandSender(seen.client), cordoned=lambda labels: enabled
+    )
 
 
 async def keeps(keeper: Cordons, node: OneNode, state: tuple[bool, bool]) -> None:

@@ -14,9 +14,9 @@ from rescheduler.kube.client import ApiClient
 from rescheduler.kube.connection import Impersonation
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.kube.migrations import Journal, StaleError
-from rescheduler.kube.observer import Observer
-from rescheduler.kube.writer import Writer
+from rescheduler.kube.migrations import MigrationClient, StaleError
+from rescheduler.kube.observer import MigrationObserver
+from rescheduler.kube.writer import CommandSender
 from rescheduler.migration import commands
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method
@@ -64,7 +64,7 @@ def test_a_migration_is_read_as_it_was_stored(space: Space) -> None:
     )
 
     async def ask(client: ApiClient) -> tuple[Migration, Migration | None]:
-        journal = Journal(client)
+        journal = MigrationClient(client)
         added = await journal.add(ordered(space))
         assert await journal.add(ordered(space)) == added
         stored = await journal.store(added, progress)
@@ -77,7 +77,7 @@ def test_a_migration_is_read_as_it_was_stored(space: Space) -> None:
 
 def test_progress_is_stored_only_over_what_was_read(space: Space) -> None:
     async def ask(client: ApiClient) -> None:
-        journal = Journal(client)
+        journal = MigrationClient(client)
         first = await journal.add(ordered(space))
         await journal.store(first, replace(first.progress, message="another leader was here"))
         with pytest.raises(StaleError):
@@ -99,7 +99,7 @@ def test_a_write_never_hits_another_object_of_the_same_name(space: Space, nodes:
     patch = commands.patch(other, {"metadata": {"labels": {"a": "b"}}}, "try")
 
     async def ask(client: ApiClient) -> list[int | None]:
-        writer = Writer(client)
+        writer = CommandSender(client)
         answers = [await writer.carry_out(each) for each in (patch, commands.delete(other, "try"))]
         return [refused.code if refused else None for refused in answers]
 
@@ -113,7 +113,7 @@ def test_an_object_that_somebody_changed_is_not_deleted_as_seen(space: Space, no
     space.patch("Pod", "web", {"metadata": {"labels": {"a": "b"}}})
 
     async def ask(client: ApiClient) -> int | None:
-        refused = await Writer(client).carry_out(commands.delete(there, "try", as_seen=True))
+        refused = await CommandSender(client).carry_out(commands.delete(there, "try", as_seen=True))
         return refused.code if refused else None
 
     assert asked(space, ask) == 409
@@ -132,7 +132,7 @@ def test_a_dry_writer_changes_nothing(space: Space, nodes: list[str]) -> None:
     )
 
     async def ask(client: ApiClient) -> list[object]:
-        return [await Writer(client, dry=True).carry_out(each) for each in tried]
+        return [await CommandSender(client, dry=True).carry_out(each) for each in tried]
 
     assert asked(space, ask) == [None] * 4
     still = space.get("Pod", "web")["metadata"]
@@ -151,7 +151,7 @@ def test_what_is_done_already_is_no_refusal(space: Space, nodes: list[str]) -> N
 
     async def ask(client: ApiClient) -> list[object]:
         tried = (commands.delete(there, "try"), commands.evict(there, 0, "try"), again, again)
-        return [await Writer(client).carry_out(each) for each in tried]
+        return [await CommandSender(client).carry_out(each) for each in tried]
 
     assert asked(space, ask) == [None] * 4
 
@@ -161,6 +161,6 @@ def test_a_failing_read_is_one_error_and_not_a_group_of_them(space: Space) -> No
 
     async def ask(client: ApiClient) -> None:
         with pytest.raises(ApiError):
-            await Observer(client).look(replace(nowhere, namespace="a/b"))
+            await MigrationObserver(client).look(replace(nowhere, namespace="a/b"))
 
     asked(space, ask)

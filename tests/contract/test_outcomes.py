@@ -14,7 +14,7 @@ import pytest
 
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.kube.migrations import Journal
+from rescheduler.kube.migrations import MigrationClient
 from rescheduler.model.migration import Order, OutcomeVerdict
 from rescheduler.model.policy import Policy
 from rescheduler.model.time import parse_instant
@@ -69,7 +69,7 @@ async def leader(space: Space, after: float = 120.0) -> AsyncIterator[tuple[Asse
         try:
             async with asyncio.timeout(SECONDS):
                 await watching.synced()
-            logbook = Logbook(Journal(client), watching.board, lambda before, now: None)
+            logbook = Logbook(MigrationClient(client), watching.board, lambda before, now: None)
             by = Assessing(
                 watching.board, watching.copied, watching.stale, Policy, lambda: after, lambda: time.time() + LATER
             )

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from rescheduler.kube.errors import ClusterError
-from rescheduler.kube.events import Recorder
-from rescheduler.kube.pause_state import Pause, Pausing
+from rescheduler.kube.events import EventRecorder
+from rescheduler.kube.pause_state import PauseDetails, PauseStore
 from rescheduler.migration.steps.common import AwaitReady
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.runtime.pause_watcher import Pauses
@@ -48,7 +48,7 @@ async def patched(space: Space, **data: str) -> None:
 
 async def test_a_pause_says_who_why_and_since_when_until_it_is_resumed(space: Space) -> None:
     async with client_of(space.cluster) as client:
-        state = Pausing(client, space.name, STATE)
+        state = PauseStore(client, space.name, STATE)
         assert await state.read() is None
         assert await state.resume("jane") is None
         paused = await state.pause("jane", "the network is worked on")
@@ -71,7 +71,7 @@ async def test_a_pause_says_who_why_and_since_when_until_it_is_resumed(space: Sp
 
 async def test_of_two_who_pause_at_once_one_is_the_first_and_both_are_told_the_same(space: Space) -> None:
     async with client_of(space.cluster) as client, client_of(space.cluster) as other:
-        one, two = Pausing(client, space.name, STATE), Pausing(other, space.name, STATE)
+        one, two = PauseStore(client, space.name, STATE), PauseStore(other, space.name, STATE)
         for _ in range(3):
             told = await asyncio.gather(one.pause("jane"), two.pause("joe"))
             assert told[0] == told[1]
@@ -83,9 +83,9 @@ async def test_of_two_who_pause_at_once_one_is_the_first_and_both_are_told_the_s
 
 async def test_people_pause_and_resume_by_hand_and_what_makes_no_sense_counts_as_paused(space: Space) -> None:
     async with client_of(space.cluster) as client:
-        state = Pausing(client, space.name, STATE)
+        state = PauseStore(client, space.name, STATE)
         await written(space, paused="true")
-        assert await state.read() == Pause("", None, "")
+        assert await state.read() == PauseDetails("", None, "")
         await patched(space, paused="False")
         assert await state.read() is None
         await patched(space, paused="perhaps")
@@ -111,12 +111,12 @@ async def test_people_pause_and_resume_by_hand_and_what_makes_no_sense_counts_as
 
 async def test_every_replica_sees_it_and_it_is_told_once(space: Space) -> None:
     async with client_of(space.cluster) as client, client_of(space.cluster) as other:
-        state = Pausing(client, space.name, STATE)
+        state = PauseStore(client, space.name, STATE)
         replicas = [
-            Pauses(Pausing(each, space.name, STATE), Recorder(each, name, each.clock.now))
+            Pauses(PauseStore(each, space.name, STATE), EventRecorder(each, name, each.clock.now))
             for name, each in (("a", client), ("b", other))
         ]
-        heard: list[Pause | None] = []
+        heard: list[PauseDetails | None] = []
         replicas[1].listen(heard.append)
         assert [each.paused() is None for each in replicas] == [False, False]
         for each in replicas:
@@ -153,7 +153,7 @@ async def test_while_paused_nothing_begins_what_has_begun_is_finished_and_a_new_
     async with leading(space) as leader:
         first = await leader.logbook.add(migration(space, "first", begun, nodes))
         await leader.until("it waits for its copy", lambda: leader.now(first).progress.step == AwaitReady.name)
-        state = Pausing(leader.client, space.name, STATE)
+        state = PauseStore(leader.client, space.name, STATE)
         await state.pause("jane", "why")
         await leader.until("it is known", leader.pauses.paused)
         second = await leader.logbook.add(migration(space, "second", held, nodes))
@@ -165,7 +165,7 @@ async def test_while_paused_nothing_begins_what_has_begun_is_finished_and_a_new_
         assert leader.pauses.paused() is not None
         await leader.says(second, "rescheduling is paused by jane")
         assert leader.now(second).progress.phase is Phase.PENDING
-        await Pausing(leader.client, space.name, STATE).resume("joe")
+        await PauseStore(leader.client, space.name, STATE).resume("joe")
         await leader.until("it waits for its copy", lambda: leader.now(second).progress.step == AwaitReady.name)
         await asyncio.to_thread(let_start, space, "web")
         assert (await leader.ends(second)).progress.phase is Phase.COMPLETED

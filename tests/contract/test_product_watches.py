@@ -14,16 +14,16 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from rescheduler.decode.cache import Cache
-from rescheduler.decode.kinds import RESOURCES, Resource
-from rescheduler.decode.reader import Collector
+from rescheduler.decode.cache import ClusterCache
+from rescheduler.decode.kinds import RESOURCES, ApiResource
+from rescheduler.decode.reader import SnapshotBuilder
 from rescheduler.decode.split import split
 from rescheduler.kube.backoff import Backoff
-from rescheduler.kube.client import ApiClient, Page, Request
+from rescheduler.kube.client import ApiClient, ApiRequest, ListPage
 from rescheduler.kube.connection import Connection
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.kube.lister import list_everything
+from rescheduler.kube.lister import list_cluster
 from rescheduler.kube.reflector import Reflector
 from rescheduler.model.snapshot import ClusterSnapshot
 from tests.support.both_clusters import ClusterUnderTest, Space
@@ -44,7 +44,7 @@ class Client(ApiClient):
         self.lists: list[str] = []
         self._streams = streams
 
-    async def stream(self, request: Request, silence: float) -> AsyncGenerator[bytes, None]:
+    async def stream(self, request: ApiRequest, silence: float) -> AsyncGenerator[bytes, None]:
         if "sendInitialEvents" in request.params:
             if not self._streams:
                 raise ApiError(422, "Invalid", "sendInitialEvents is forbidden", request.path)
@@ -59,7 +59,7 @@ class Client(ApiClient):
         limit: int = 500,
         params: Mapping[str, str] | None = None,
         answers: frozenset[int] = frozenset(),
-    ) -> AsyncGenerator[Page, None]:
+    ) -> AsyncGenerator[ListPage, None]:
         self.lists.append(path)
         async with aclosing(super().list_pages(path, 2, params, answers)) as pages:  # so that there are several
             async for page in pages:
@@ -77,9 +77,9 @@ def plain(snapshot: ClusterSnapshot) -> dict[str, Any]:
 class Copy:
     """A copy that reflectors keep, and what to compare it with."""
 
-    def __init__(self, connection: Connection, client: Client, resources: Sequence[Resource]) -> None:
+    def __init__(self, connection: Connection, client: Client, resources: Sequence[ApiResource]) -> None:
         self.client = client
-        self.cache = Cache(connection.source)
+        self.cache = ClusterCache(connection.source)
         backoff = Backoff(first=0.05, longest=0.5)
         self.reflectors = {
             resource.kind: Reflector(client, resource, self.cache.sink(resource.kind), backoff)
@@ -90,15 +90,15 @@ class Copy:
 
     async def listed(self) -> ClusterSnapshot:
         """The cluster as `plan` reads it."""
-        collector = Collector()
+        collector = SnapshotBuilder()
 
-        def take(resource: Resource, page: Page) -> None:
+        def take(resource: ApiResource, page: ListPage) -> None:
             for part in split(io.BytesIO(page.body)):
                 if isinstance(part, memoryview):
                     collector.add(resource.kind, part, self._connection.source)
 
         async with ApiClient(self._connection) as client:
-            await list_everything(client, take, self._resources)
+            await list_cluster(client, take, self._resources)
         for resource in self._resources:
             collector.saw(resource.kind)
         return collector.snapshot(0.0)
@@ -126,7 +126,7 @@ class Copy:
 @asynccontextmanager
 async def following(
     cluster: ClusterUnderTest,
-    resources: Sequence[Resource] = WATCHED,
+    resources: Sequence[ApiResource] = WATCHED,
     *,
     streams: bool = True,
     proxy: CutProxy | None = None,
@@ -241,7 +241,7 @@ async def test_when_the_past_is_forgotten_it_lists_anew_and_drops_what_went_unse
     cluster: ClusterUnderTest, space: Space, fresh_kind: Widgets, streams: bool
 ) -> None:
     # What a ReplicaSet and a widget have in common, name and labels, is all that is looked at here.
-    resource = Resource("ReplicaSet", f"{fresh_kind.group}/v1", f"/apis/{fresh_kind.group}/v1/widgets")
+    resource = ApiResource("ReplicaSet", f"{fresh_kind.group}/v1", f"/apis/{fresh_kind.group}/v1/widgets")
     async with (
         proxied(cluster) as proxy,
         following(cluster, (resource,), streams=streams, proxy=proxy) as copy,

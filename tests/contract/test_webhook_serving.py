@@ -13,7 +13,7 @@ import pytest
 from rescheduler.admission.certificates import new_authority
 from rescheduler.admission.registration import Registration
 from rescheduler.kube.errors import ClusterError
-from rescheduler.kube.webhook import Probe, WebhookSettings
+from rescheduler.kube.webhook import WebhookProbe, WebhookSettings
 from rescheduler.model.labels import MANAGED_BY, OURSELVES, REGISTERED_BY
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.manifests import deployment, gated
@@ -53,7 +53,7 @@ def asked(pod: Json) -> bool:
 
 def probed(ours: Replica) -> str:
     """What the probe says, and nobody puts anything right."""
-    return ours.call(lambda: Probe(ours.client, ours.settings).ask())
+    return ours.call(lambda: WebhookProbe(ours.client, ours.settings).ask())
 
 
 def configuration(space: Space, settings: WebhookSettings) -> str:

@@ -11,7 +11,7 @@ from rescheduler.model.outcome import Memory, PastMove
 from rescheduler.model.policy import Policy
 from rescheduler.model.time import parse_instant
 from rescheduler.usage import metrics_api, prometheus
-from rescheduler.usage.source import Gaps, Names, Refused, told_of_gaps, told_of_refused
+from rescheduler.usage.source import FirstNames, RejectedSamples, UsageGaps, describe_gaps, describe_rejected
 from tests.docs.pages import ROOT, blocks
 
 _MINE = {"__pycache__"}
@@ -73,10 +73,12 @@ def test_the_example_of_a_gain_is_reckoned_by_its_formula() -> None:
 
 def test_what_is_missing_of_usage_is_said_as_is_shown() -> None:
     shown = text_of("usage.md", "usage: no sample")
-    gaps = Gaps(Names(["node-7", "node-9"]), 40, Names(f"shop/{each}" for each in "abcde"), 900, timeless=False)
-    others = Names(f"10.0.0.{each}" for each in (7, 8, 9))
-    refused = Refused(0.0, 940, old=Names(["node-7", "shop/x", "shop/y"]))
-    told = {*told_of_gaps(gaps, others, 180.0), *told_of_refused(refused, 180.0)}
+    gaps = UsageGaps(
+        FirstNames(["node-7", "node-9"]), 40, FirstNames(f"shop/{each}" for each in "abcde"), 900, timeless=False
+    )
+    others = FirstNames(f"10.0.0.{each}" for each in (7, 8, 9))
+    refused = RejectedSamples(0.0, 940, old=FirstNames(["node-7", "shop/x", "shop/y"]))
+    told = {*describe_gaps(gaps, others, 180.0), *describe_rejected(refused, 180.0)}
     failed = [line.removeprefix("what is used could not be read: ") for line in shown if line not in told]
     assert told == set(shown[:4])
     assert failed == [

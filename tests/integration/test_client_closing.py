@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.client import ApiClient, ApiRequest
 from tests.support.kubeconfigs import RecordedWaits, connection
 from tests.support.stubborn_server import StubbornServer, stubborn
 from tests.testbed.processes import until
@@ -46,7 +46,7 @@ async def cancelled_in_flight(client: ApiClient, server: StubbornServer) -> None
 
 
 async def a_watch_left_in_the_middle(client: ApiClient, server: StubbornServer) -> None:
-    async with aclosing(client.stream(Request("GET", "/watch"), 60.0)) as chunks:
+    async with aclosing(client.stream(ApiRequest("GET", "/watch"), 60.0)) as chunks:
         async for chunk in chunks:
             if chunk:
                 return

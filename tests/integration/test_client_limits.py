@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.kube.client import ApiClient, Pace, Request
+from rescheduler.kube.client import ApiClient, ApiRequest, RateLimiter
 from rescheduler.kube.errors import ApiError, ClusterError, FencedError
 from tests.support.api_server import Answer, ApiServer, api_server, status_answer
 from tests.support.connect_proxy import connect_proxy
@@ -38,8 +38,8 @@ class Waits:
 
     waited: list[float] = field(default_factory=list)
 
-    def pace(self, qps: float, burst: int) -> Pace:
-        return Pace(qps, burst, clock=lambda: 0.0, sleep=self._sleep)
+    def pace(self, qps: float, burst: int) -> RateLimiter:
+        return RateLimiter(qps, burst, clock=lambda: 0.0, sleep=self._sleep)
 
     async def _sleep(self, seconds: float) -> None:
         self.waited.append(seconds)
@@ -50,7 +50,7 @@ def leader(server: ApiServer, folder: Path, lead: Lead) -> ApiClient:
     return ApiClient(to, backoff=RecordedWaits().backoff, may_write=lead.may_write)
 
 
-def paced(server: ApiServer, folder: Path, pace: Pace) -> ApiClient:
+def paced(server: ApiServer, folder: Path, pace: RateLimiter) -> ApiClient:
     to = connection(folder, {"server": server.url})
     return ApiClient(to, backoff=RecordedWaits().backoff, pace=pace)
 
@@ -108,7 +108,7 @@ async def test_reading_needs_no_lead(tmp_path: Path) -> None:
     async with api_server() as server, leader(server, tmp_path, Lead(held=False)) as client:
         server.script("/x", Answer())
         assert await client.get("/x") == b"{}"
-        async with aclosing(client.stream(Request("GET", "/x"), 60.0)) as chunks:
+        async with aclosing(client.stream(ApiRequest("GET", "/x"), 60.0)) as chunks:
             assert b"".join([chunk async for chunk in chunks]) == b"{}"
 
 
@@ -137,7 +137,7 @@ async def test_each_retry_takes_a_turn_and_a_watch_takes_one(tmp_path: Path) -> 
         server.script("/x", BUSY, Answer())
         server.script("/watch", Answer(body=b"x" * 1_000_000))
         await client.get("/x")
-        async with aclosing(client.stream(Request("GET", "/watch"), 60.0)) as chunks:
+        async with aclosing(client.stream(ApiRequest("GET", "/watch"), 60.0)) as chunks:
             assert sum([len(chunk) async for chunk in chunks]) == 1_000_000
     assert waits.waited == [1.0, 2.0]
 
@@ -151,8 +151,8 @@ async def test_waiting_for_a_turn_is_not_the_servers_time(tmp_path: Path) -> Non
             await asyncio.sleep(0)
         turns += 1
 
-    pace = Pace(1.0, 1, clock=lambda: 0.0, sleep=some_time)
-    await pace.turn()
+    pace = RateLimiter(1.0, 1, clock=lambda: 0.0, sleep=some_time)
+    await pace.wait()
     to = connection(tmp_path, {"server": "https://127.0.0.1:1"})
     async with ApiClient(to, request_timeout=0.0, pace=pace) as client:
         with pytest.raises(ApiError, match="did not answer in time"):

@@ -5,10 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rescheduler.decode.kinds import RESOURCES, Resource
-from rescheduler.kube.client import ApiClient, Page
+from rescheduler.decode.kinds import RESOURCES, ApiResource
+from rescheduler.kube.client import ApiClient, ListPage
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.lister import AT_ONCE, ForbiddenKindsError, list_everything
+from rescheduler.kube.lister import AT_ONCE, ForbiddenKindsError, list_cluster
 from tests.support.api_server import Answer, ApiServer, api_server, list_answer, status_answer
 from tests.support.kubeconfigs import RecordedWaits, connection
 
@@ -25,7 +25,7 @@ def items(body: bytes) -> list[int]:
     return found
 
 
-def forbidden(resource: Resource) -> Answer:
+def forbidden(resource: ApiResource) -> Answer:
     return status_answer(403, "Forbidden", f"{resource.plural} is forbidden")
 
 
@@ -86,12 +86,12 @@ async def test_a_list_that_is_none_points_to_the_server(tmp_path: Path) -> None:
 
 
 async def test_every_kind_is_listed_four_at_once_and_no_more(tmp_path: Path) -> None:
-    pages: list[tuple[str, Page]] = []
+    pages: list[tuple[str, ListPage]] = []
     async with api_server() as server, client_of(server, tmp_path) as client:
         server.hold_until(AT_ONCE)
         for resource in RESOURCES:
             server.script(resource.path, list_answer([1], "more"), list_answer([2]))
-        absent = await list_everything(client, lambda resource, page: pages.append((resource.kind, page)))
+        absent = await list_cluster(client, lambda resource, page: pages.append((resource.kind, page)))
         assert server.most_concurrent == AT_ONCE
     assert absent == frozenset()
     for resource in RESOURCES:
@@ -103,7 +103,7 @@ async def test_metrics_that_are_not_there_are_reported_as_absent_at_once(tmp_pat
     async with api_server() as server, client_of(server, tmp_path) as client:
         for resource in RESOURCES:
             server.script(resource.path, Answer(status) if resource.optional else list_answer([]))
-        absent = await list_everything(client, lambda _resource, _page: None)
+        absent = await list_cluster(client, lambda _resource, _page: None)
         assert len(server.seen) == len(RESOURCES)
     assert absent == {"NodeMetrics", "PodMetrics"}
 
@@ -114,7 +114,7 @@ async def test_all_kinds_that_may_not_be_listed_are_named_with_their_rules(tmp_p
             refused = resource.kind in {"Node", "PodDisruptionBudget"}
             server.script(resource.path, forbidden(resource) if refused else list_answer([], "more"), list_answer([]))
         with pytest.raises(ForbiddenKindsError) as raised:
-            await list_everything(client, lambda _resource, _page: None)
+            await list_cluster(client, lambda _resource, _page: None)
     assert str(raised.value) == (
         "you may not list Node, PodDisruptionBudget (nodes is forbidden); "
         "ask for a ClusterRole with these rules, bound to you:\n"
@@ -128,18 +128,18 @@ async def test_the_first_error_of_another_kind_ends_the_listing(tmp_path: Path) 
         for resource in RESOURCES:
             server.script(resource.path, Answer(400, b"no") if resource.kind == "Job" else list_answer([]))
         with pytest.raises(ApiError, match=r"no \(400 Bad Request on /apis/batch/v1/jobs\)"):
-            await list_everything(client, lambda _resource, _page: None)
+            await list_cluster(client, lambda _resource, _page: None)
 
 
 async def test_an_error_of_the_callback_comes_through_as_it_is(tmp_path: Path) -> None:
-    def refuse(_resource: Resource, _page: Page) -> None:
+    def refuse(_resource: ApiResource, _page: ListPage) -> None:
         raise KeyError("items")
 
     async with api_server() as server, client_of(server, tmp_path) as client:
         for resource in RESOURCES:
             server.script(resource.path, list_answer([]))
         with pytest.raises(KeyError):
-            await list_everything(client, refuse)
+            await list_cluster(client, refuse)
 
 
 def test_the_table_has_each_kind_once_under_the_path_of_its_version() -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, FencedError
-from rescheduler.kube.writer import Writer
+from rescheduler.kube.writer import CommandSender
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Verb
 from tests.support.api_server import Answer, ApiServer, api_server, status_answer
@@ -94,12 +94,12 @@ async def test_a_write_that_is_fenced_off_was_never_sent_and_is_not_reported(tmp
 async def test_a_watch_is_reported_when_it_is_answered_without_a_time(tmp_path: Path) -> None:
     async with reporting(tmp_path) as (server, client, heard):
         server.script("/watch", Answer(body=b"{}\n"))
-        async with aclosing(client.stream(Request("GET", "/watch"), 60.0)) as chunks:
+        async with aclosing(client.stream(ApiRequest("GET", "/watch"), 60.0)) as chunks:
             assert await anext(chunks) == b""
             assert heard.tries == [("GET", 200)]
             assert [chunk async for chunk in chunks] == [b"{}\n"]
         with pytest.raises(ApiError):
-            async with aclosing(client.stream(Request("GET", "/nothing"), 60.0)) as chunks:
+            async with aclosing(client.stream(ApiRequest("GET", "/nothing"), 60.0)) as chunks:
                 await anext(chunks)
     assert heard.tries == [("GET", 200), ("GET", 404)]
     assert heard.timed == [False, False]
@@ -108,7 +108,7 @@ async def test_a_watch_is_reported_when_it_is_answered_without_a_time(tmp_path: 
 async def test_a_watch_that_breaks_off_later_is_reported_once(tmp_path: Path) -> None:
     async with reporting(tmp_path) as (server, client, heard):
         server.script("/watch", Answer(body=b"{}\n", promised=100))
-        async with aclosing(client.stream(Request("GET", "/watch"), 60.0)) as chunks:
+        async with aclosing(client.stream(ApiRequest("GET", "/watch"), 60.0)) as chunks:
             assert [await anext(chunks), await anext(chunks)] == [b"", b"{}\n"]
             with pytest.raises(ApiError):
                 await anext(chunks)
@@ -118,7 +118,7 @@ async def test_a_watch_that_breaks_off_later_is_reported_once(tmp_path: Path) ->
 async def test_the_writer_tells_of_a_refusal_and_not_of_what_is_done_already(tmp_path: Path) -> None:
     async with reporting(tmp_path) as (server, client, _):
         server.script(EVICTION, status_answer(429, "TooManyRequests", SPENT), status_answer(404, "NotFound", "gone"))
-        writer = Writer(client)
+        writer = CommandSender(client)
         told: list[tuple[Verb, int | None, str]] = []
         writer.refused = lambda command, refused: told.append((command.verb, refused.code, refused.message))
         assert await writer.carry_out(commands.evict(POD, 30, "it shall go")) is not None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError
 from tests.support.api_server import Answer, ApiServer, api_server, status_answer
 from tests.support.kubeconfigs import RecordedWaits, connection
@@ -129,7 +129,7 @@ async def test_a_caller_can_take_a_status_for_an_answer(tmp_path: Path) -> None:
     async with api_server() as server, client_of(server, tmp_path, RecordedWaits()) as client:
         server.script("/x", Answer(503), Answer())
         with pytest.raises(ApiError):
-            await client.send(Request("GET", "/x", answers=frozenset({503})))
+            await client.send(ApiRequest("GET", "/x", answers=frozenset({503})))
         assert len(server.seen) == 1
 
 

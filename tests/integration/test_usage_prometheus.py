@@ -24,7 +24,7 @@ from rescheduler.model.shape import Requests
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.usage import PrometheusAccess, Queries, UsageSettings, UsageSource
 from rescheduler.runtime.usage_poller import Metering
-from rescheduler.usage.history import History
+from rescheduler.usage.history import UsageHistory
 from rescheduler.usage.prometheus import Prometheus
 from rescheduler.usage.source import UsageError
 from tests.support.builders import cluster, node, pod
@@ -90,7 +90,7 @@ def now() -> ClusterSnapshot:
 
 
 async def test_nodes_and_pods_are_measured_by_the_ready_queries(prometheus: Guarded) -> None:
-    history = History(UsageSettings())
+    history = UsageHistory(UsageSettings())
     loop = Metering(Prometheus(access_to(prometheus)), history, 0.5, time.time)
     running = asyncio.create_task(loop.run())
     try:
@@ -140,7 +140,7 @@ async def test_a_query_that_gives_no_vector_is_refused(prometheus: Guarded, quer
 
 async def test_a_query_of_one_s_own_counts_and_nan_does_not(prometheus: Guarded) -> None:
     own = Queries('label_replace(vector(2), "node", "a", "", "")', 'label_replace(vector(NaN), "node", "a", "", "")')
-    history = History(UsageSettings())
+    history = UsageHistory(UsageSettings())
     history.begin(time.time())
     async with Prometheus(access_to(prometheus, queries=own)) as source:
         warnings = await source.read(history.take)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from rescheduler.kube.client import ApiClient
-from rescheduler.kube.webhook import PROBE_WEBHOOK, Probe, WebhookSettings
+from rescheduler.kube.webhook import PROBE_WEBHOOK, WebhookProbe, WebhookSettings
 from rescheduler.model.labels import MANAGED_BY, OURSELVES
 from tests.support.api_server import Answer, Issued, api_server
 from tests.support.kubeconfigs import b64, connection
@@ -34,7 +34,7 @@ async def probed(folder: Path, signs: Authority, trusted: Authority) -> str:
         found = {"metadata": {"labels": {MANAGED_BY: OURSELVES}}, "webhooks": hooks}
         server.script(CONFIGURATION, Answer(body=msgspec.json.encode(found)))
         async with ApiClient(connection(folder, {"server": server.url})) as asking:
-            return await Probe(asking, WebhookSettings()).ask()
+            return await WebhookProbe(asking, WebhookSettings()).ask()
 
 
 async def test_the_authority_of_an_old_installer_is_trusted_on_every_python(

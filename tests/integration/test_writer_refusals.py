@@ -8,7 +8,7 @@ import pytest
 
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.writer import Writer
+from rescheduler.kube.writer import CommandSender
 from rescheduler.migration import commands
 from tests.support.api_server import api_server, status_answer
 from tests.support.kubeconfigs import RecordedWaits, connection
@@ -23,7 +23,7 @@ async def test_an_eviction_that_two_budgets_forbid_is_refused_for_good(tmp_path:
         server.script(EVICTION, status_answer(500, "", TWO))
         to = connection(tmp_path, {"server": server.url})
         async with ApiClient(to, backoff=RecordedWaits().backoff) as client:
-            refused = await Writer(client).carry_out(commands.evict(POD, 30, "it shall go"))
+            refused = await CommandSender(client).carry_out(commands.evict(POD, 30, "it shall go"))
     assert refused is not None
     assert (refused.code, refused.message) == (500, TWO)
 
@@ -34,4 +34,4 @@ async def test_any_other_500_to_an_eviction_is_trouble_that_passes(tmp_path: Pat
         to = connection(tmp_path, {"server": server.url})
         async with ApiClient(to, backoff=RecordedWaits().backoff) as client:
             with pytest.raises(ApiError, match="leader changed"):
-                await Writer(client).carry_out(commands.evict(POD, 30, "it shall go"))
+                await CommandSender(client).carry_out(commands.evict(POD, 30, "it shall go"))

@@ -12,7 +12,7 @@ import yaml
 
 from rescheduler.decode import split as splitter
 from rescheduler.decode.dump import DumpError, DumpReader
-from rescheduler.decode.reader import Collector
+from rescheduler.decode.reader import SnapshotBuilder
 from rescheduler.model.snapshot import ClusterSnapshot
 from tests.support import dumps
 from tests.support.dumps import Object
@@ -98,7 +98,7 @@ class Trickle(io.RawIOBase):
 
 
 def trickled(content: bytes, size: int) -> ClusterSnapshot:
-    collector = Collector()
+    collector = SnapshotBuilder()
     DumpReader(collector).read(Trickle(content, size), "f.json")  # type: ignore[arg-type]  # it has what is used
     return collector.snapshot()
 

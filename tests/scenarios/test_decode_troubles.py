@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from rescheduler.decode.cache import Cache
-from rescheduler.decode.record import Recorder
+from rescheduler.decode.cache import ClusterCache
+from rescheduler.decode.record import SnapshotRecorder
 from rescheduler.model.objects import NO_TROUBLE, Ailment, ContainerState, Pod, PodCondition, Trouble
 from rescheduler.model.time import parse_instant
 from tests.support.dumps import SECRET, Object
@@ -106,7 +106,7 @@ def test_what_a_pod_has_been_through(status: Object, expected: Trouble) -> None:
 @pytest.mark.parametrize(("status", "expected"), [pytest.param(*case[1:], id=case[0]) for case in CASES])
 def test_a_recording_keeps_it_and_none_of_the_messages(status: Object, expected: Trouble) -> None:
     out = io.BytesIO()
-    recorder = Recorder(out)
+    recorder = SnapshotRecorder(out)
     recorder.add("Pod", json.dumps(body(**status)).encode(), "test")
     recorder.close(None)
     (found,) = read_bytes(out.getvalue()).pods
@@ -116,14 +116,14 @@ def test_a_recording_keeps_it_and_none_of_the_messages(status: Object, expected:
 
 def test_a_recording_does_not_keep_when_healthy_conditions_came_about() -> None:
     out = io.BytesIO()
-    recorder = Recorder(out)
+    recorder = SnapshotRecorder(out)
     recorder.add("Pod", json.dumps(body(conditions=[READY])).encode(), "test")
     recorder.close(None)
     assert SINCE.encode() not in out.getvalue()
 
 
-def cached(*bodies: Object) -> tuple[Cache, list[Pod]]:
-    cache = Cache("test")
+def cached(*bodies: Object) -> tuple[ClusterCache, list[Pod]]:
+    cache = ClusterCache("test")
     for each in bodies:
         cache.put("Pod", json.dumps(each).encode())
     return cache, list(cache.rows("Pod"))

@@ -24,8 +24,8 @@ from typing import Any, NoReturn
 import aiohttp
 
 from rescheduler.cli.main import run
-from rescheduler.kube.migrations import Journal
-from rescheduler.kube.writer import Writer
+from rescheduler.kube.migrations import MigrationClient
+from rescheduler.kube.writer import CommandSender
 from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import Refused
 from rescheduler.model.migration import Migration, Progress
@@ -91,14 +91,14 @@ class Trap:
         _wrap_answers(self.at)
 
     def _wrap_journal(self) -> None:
-        read, store = Journal.read, Journal.store
+        read, store = MigrationClient.read, MigrationClient.store
 
-        async def trapped_read(journal: Journal, namespace: str, name: str) -> Migration | None:
+        async def trapped_read(journal: MigrationClient, namespace: str, name: str) -> Migration | None:
             found = await read(journal, namespace, name)
             _at_work.set(found)
             return found
 
-        async def trapped_store(journal: Journal, migration: Migration, progress: Progress) -> Migration:
+        async def trapped_store(journal: MigrationClient, migration: Migration, progress: Progress) -> Migration:
             was, is_now = self.is_in(migration, migration.progress), self.is_in(migration, progress)
             if was and not is_now:
                 self.spring(LEAVING)
@@ -111,12 +111,12 @@ class Trap:
                 self.spring(STORED)
             return stored
 
-        Journal.read, Journal.store = trapped_read, trapped_store  # type: ignore[method-assign, assignment]  # this is the trap
+        MigrationClient.read, MigrationClient.store = trapped_read, trapped_store  # type: ignore[method-assign, assignment]  # this is the trap
 
     def _wrap_writer(self) -> None:
-        carry_out = Writer.carry_out
+        carry_out = CommandSender.carry_out
 
-        async def trapped(writer: Writer, command: Command) -> Refused | None:
+        async def trapped(writer: CommandSender, command: Command) -> Refused | None:
             migration = _at_work.get()
             here = migration is not None and self.is_in(migration, migration.progress) and self.commands < len(AFTER)
             _armed.set(IN_REQUEST[self.commands].get(self.at.point, "") if here else "")
@@ -127,7 +127,7 @@ class Trap:
                 self.spring(AFTER[self.commands - 1])
             return refused
 
-        Writer.carry_out = trapped  # type: ignore[method-assign, assignment]  # this is the trap
+        CommandSender.carry_out = trapped  # type: ignore[method-assign, assignment]  # this is the trap
 
 
 def step_of(progress: Progress) -> str:

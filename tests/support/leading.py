@@ -15,10 +15,10 @@ from typing import Any
 
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.kube.migrations import Journal
-from rescheduler.kube.observer import Observer
-from rescheduler.kube.pause_state import Pausing
-from rescheduler.kube.writer import Writer
+from rescheduler.kube.migrations import MigrationClient
+from rescheduler.kube.observer import MigrationObserver
+from rescheduler.kube.pause_state import PauseStore
+from rescheduler.kube.writer import CommandSender
 from rescheduler.migration.lifecycle import Lifecycle, Manner
 from rescheduler.migration.observation import Steered
 from rescheduler.model.migration import Migration
@@ -116,9 +116,9 @@ async def leading(space: Space, wanted: Wanted | None = None) -> AsyncIterator[L
     given = wanted or Wanted()
     await asyncio.to_thread(undisturbed, space.cluster)
     async with client_of(space.cluster) as client:
-        watching, pauses = Watching(client, "test"), Pauses(Pausing(client, space.name, STATE))
-        board, observer, now = watching.board, Observer(client), client.clock.now
-        logbook = Logbook(Journal(client, now), board, lambda before, after: None)
+        watching, pauses = Watching(client, "test"), Pauses(PauseStore(client, space.name, STATE))
+        board, observer, now = watching.board, MigrationObserver(client), client.clock.now
+        logbook = Logbook(MigrationClient(client, now), board, lambda before, after: None)
         hours = Timetable(board, given.timing, now)
         consent = Consent(board, lambda: given.approval_timeout, pauses, hours, lambda: given.manner.timeout)
         judge = Judge(watching.copied, board, lambda: LENIENT)
@@ -131,7 +131,7 @@ async def leading(space: Space, wanted: Wanted | None = None) -> AsyncIterator[L
         )
         sightings = Sightings(observer, watching.cache)
         seen = Circumstances(sightings, board, lambda _: Steered.TEMPLATE)
-        migrator = Migrator(logbook, seen, Writer(client), lambda: Lifecycle(given.manner), gatekeeper.admit)
+        migrator = Migrator(logbook, seen, CommandSender(client), lambda: Lifecycle(given.manner), gatekeeper.admit)
         carrier = Carrier(migrator, gatekeeper, board, sightings, now)
         reviewing = Reviewing(watching.copied, board, logbook, lambda: LENIENT, now)
         tasks = [asyncio.create_task(watching.run())]

@@ -18,9 +18,9 @@ from typing import Any
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.connection import Impersonation
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.kube.migrations import Journal
-from rescheduler.kube.observer import Observer
-from rescheduler.kube.writer import Writer
+from rescheduler.kube.migrations import MigrationClient
+from rescheduler.kube.observer import MigrationObserver
+from rescheduler.kube.writer import CommandSender
 from rescheduler.migration.commands import Command
 from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.migration.lifecycle import Lifecycle, Manner
@@ -67,7 +67,7 @@ class Fuse:
 
 
 class _FusedJournal:
-    def __init__(self, journal: Journal, fuse: Fuse) -> None:
+    def __init__(self, journal: MigrationClient, fuse: Fuse) -> None:
         self._journal, self._fuse = journal, fuse
 
     async def read(self, namespace: str, name: str) -> Migration | None:
@@ -80,7 +80,7 @@ class _FusedJournal:
 
 
 class _FusedWriter:
-    def __init__(self, writer: Writer, fuse: Fuse) -> None:
+    def __init__(self, writer: CommandSender, fuse: Fuse) -> None:
         self._writer, self._fuse = writer, fuse
 
     async def carry_out(self, command: Command) -> Refused | None:
@@ -108,7 +108,7 @@ class Drive:
 class _Told:
     """An observer that is told what the runtime would know."""
 
-    def __init__(self, observer: Observer, drive: Drive) -> None:
+    def __init__(self, observer: MigrationObserver, drive: Drive) -> None:
         self._observer, self._drive = observer, drive
 
     async def look(self, migration: Migration, parts: frozenset[Part]) -> Observation:
@@ -129,7 +129,7 @@ class Moves:
 
         async def add() -> Migration:
             async with ApiClient(self._connection) as client:
-                return await Journal(client).add(Migration(self.space.name, name, order))
+                return await MigrationClient(client).add(Migration(self.space.name, name, order))
 
         return asyncio.run(add())
 
@@ -158,7 +158,7 @@ class Moves:
     def read(self, name: str) -> Migration:
         async def read() -> Migration:
             async with ApiClient(self._connection) as client:
-                found = await Journal(client).read(self.space.name, name)
+                found = await MigrationClient(client).read(self.space.name, name)
                 assert found is not None
                 return found
 
@@ -167,7 +167,7 @@ class Moves:
     async def _drive(self, name: str, drive: Drive) -> Migration:
         deadline = time.monotonic() + _LONGEST
         async with ApiClient(self._connection) as client:
-            journal, migrator, written = Journal(client), _migrator(client, drive), 0
+            journal, migrator, written = MigrationClient(client), _migrator(client, drive), 0
             while True:
                 others = [each for each in drive.members if each != name]
                 known = [await journal.read(self.space.name, each) for each in others]
@@ -339,8 +339,11 @@ def _alone(_: Migration) -> tuple[Migration, ...]:
 
 
 def _migrator(client: ApiClient, drive: Drive) -> Migrator:
-    journal, writer = _FusedJournal(Journal(client), drive.fuse), _FusedWriter(Writer(client), drive.fuse)
-    return Migrator(journal, _Told(Observer(client), drive), writer, lambda: Lifecycle(drive.manner), admit)
+    journal, writer = (
+        _FusedJournal(MigrationClient(client), drive.fuse),
+        _FusedWriter(CommandSender(client), drive.fuse),
+    )
+    return Migrator(journal, _Told(MigrationObserver(client), drive), writer, lambda: Lifecycle(drive.manner), admit)
 
 
 def _essence(body: Json) -> Json:

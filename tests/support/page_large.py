@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
 
-from rescheduler.decode.reader import uncollected
+from rescheduler.decode.reader import without_gc
 from rescheduler.web.actions import Actions, Deeds
 from rescheduler.web.auth import Access, Identity
 from tests.bench.skewed import nodes_of, objects, workloads_of
@@ -39,7 +39,7 @@ def large_page(nodes: int, pods: int) -> Iterator[Large]:
     """Served until the end of the block."""
     stage, rolled = Stage(), random.Random(1)
     stage.clock.now = time.time()
-    with uncollected():
+    with without_gc():
         planned = nodes_of(nodes, pods, rolled)
         for text in objects(planned, workloads_of(planned, rolled)):
             kind = text.partition('"kind": "')[2].partition('"')[0]

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TypedDict, Unpack
 
 from rescheduler.decode.dump import DumpReader
-from rescheduler.decode.reader import Collector
+from rescheduler.decode.reader import SnapshotBuilder
 from rescheduler.model.plan import Plan, Rejection
 from rescheduler.model.policy import Allowances, Filters, Limits, MigrationMethod, Policy, Thresholds, Timing
 from rescheduler.model.selector import parse_selector
@@ -126,7 +126,7 @@ def read(*objects: Object | Iterable[Object]) -> ClusterSnapshot:
 
 def read_bytes(*files: bytes) -> ClusterSnapshot:
     """The snapshot of files with these contents."""
-    collector = Collector()
+    collector = SnapshotBuilder()
     reader = DumpReader(collector)
     for content in files:
         reader.read(io.BytesIO(content), "f.json")

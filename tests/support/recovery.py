@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rescheduler.kube.client import ApiClient
-from rescheduler.kube.events import Recorder
+from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.kube.record_owner import Holders
-from rescheduler.kube.writer import Writer
+from rescheduler.kube.record_owner import RecordOwners
+from rescheduler.kube.writer import CommandSender
 from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import Refused
 from rescheduler.model import labels
@@ -69,7 +69,7 @@ class Recovering:
 
 
 class _FusedWriter:
-    def __init__(self, writer: Writer, found: Recovering) -> None:
+    def __init__(self, writer: CommandSender, found: Recovering) -> None:
         self._writer, self._found = writer, found
 
     async def carry_out(self, command: Command) -> Refused | None:
@@ -123,8 +123,8 @@ async def _live(
     async with ApiClient(load_connection(KubeconfigOptions(cluster.kubeconfig, None), os.environ)) as client:
         watching = Watching(client, "test", (*WATCHED, CRON_JOBS))
         known = Known(watching.cache, Board(), lambda: policy, lambda: settings, client.clock.now)
-        recorder = Recorder(client, "test", client.clock.now)
-        hands = Hands(Holders(client), _FusedWriter(Writer(client), found), recorder, found.count)
+        recorder = EventRecorder(client, "test", client.clock.now)
+        hands = Hands(RecordOwners(client), _FusedWriter(CommandSender(client), found), recorder, found.count)
         recovery = Recovery(known, hands)
         async with beside(watching.run()) as following:
             async with asyncio.timeout(SECONDS):

@@ -24,8 +24,8 @@ from rescheduler.admission.webhook import Mutation
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.connection import Impersonation
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.kube.observer import Observer
-from rescheduler.kube.writer import Writer
+from rescheduler.kube.observer import MigrationObserver
+from rescheduler.kube.writer import CommandSender
 from rescheduler.model import labels
 from rescheduler.runtime.informers import Watching
 from rescheduler.runtime.migration_cache import Board
@@ -105,7 +105,9 @@ class Replica:
                     watching.cache, watching.board, lambda: KnowledgeSettings(3600.0, self._wanted.gate), now
                 )
                 if self._wanted.patience is not None:
-                    ungater = Ungater(watching.cache, Observer(client), Writer(client), now, self._wanted.patience)
+                    ungater = Ungater(
+                        watching.cache, MigrationObserver(client), CommandSender(client), now, self._wanted.patience
+                    )
                     works.append(asyncio.ensure_future(ungater.run()))
                 mutation = Mutation(knowledge, tuple, now)
                 async with Server({"/mutate": mutation.review}, self._tls(), Address("127.0.0.1", 0)) as server:

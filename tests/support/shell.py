@@ -24,7 +24,7 @@ from structlog.testing import capture_logs
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.connection import Impersonation
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.kube.migrations import Journal
+from rescheduler.kube.migrations import MigrationClient
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.cli import Ran, rescheduler
 from tests.support.migrations import Moves
@@ -141,7 +141,7 @@ def driven(space: Space) -> Iterator[None]:
 
     async def waiting() -> list[str]:
         async with ApiClient(connection) as client:
-            found, _ = await Journal(client).all(space.name)
+            found, _ = await MigrationClient(client).all(space.name)
         return [each.name for each in found if not each.progress.over]
 
     def work() -> None:

@@ -17,7 +17,7 @@ from rescheduler import app
 from rescheduler.app.servers import Page, PageParts, page_of
 from rescheduler.config.live import Mandate
 from rescheduler.kube.client import ApiClient, ServerClock
-from rescheduler.kube.pause_state import Pause
+from rescheduler.kube.pause_state import PauseDetails
 from rescheduler.model.migration import Migration, Order, Progress
 from rescheduler.runtime.informers import Watching
 from rescheduler.runtime.usage_poller import Metering
@@ -65,7 +65,7 @@ class Stage:
 
     overrides: Mapping[str, object] = field(default_factory=dict)
     clock: Clock = field(default_factory=Clock)
-    pause: Pause | None = None
+    pause: PauseDetails | None = None
     local: bool = False
     metering: Metering | None = None
 

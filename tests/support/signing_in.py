@@ -22,10 +22,10 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from rescheduler.app.actions import Deeds
 from rescheduler.kube.client import ApiClient
-from rescheduler.kube.events import Recorder
+from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.kube.pause_state import Pausing, state_name
-from rescheduler.kube.reviews import Reviews
+from rescheduler.kube.pause_state import PauseStore, state_name
+from rescheduler.kube.reviews import ReviewClient
 from rescheduler.runtime.migration_cache import Board
 from rescheduler.web.actions import Actions
 from rescheduler.web.auth import Access, Identity
@@ -115,10 +115,10 @@ async def served(cluster: ClusterUnderTest, namespace: str, *, local: bool = Fal
         async def hear() -> None:
             page.heard.append("a pause has changed")
 
-        recorder = Recorder(own, "test", own.clock.now)
-        deeds = Deeds(own, recorder, Pausing(own, namespace, STATE), page.board, hear)
+        recorder = EventRecorder(own, "test", own.clock.now)
+        deeds = Deeds(own, recorder, PauseStore(own, namespace, STATE), page.board, hear)
         access = Access(local=local)
-        actions = Actions(access, Identity(Reviews(own), lambda: page.time), deeds)
+        actions = Actions(access, Identity(ReviewClient(own), lambda: page.time), deeds)
         async with serving(Pages(Metrics(), parts=[actions], access=access), HERE, 0) as page.port:
             yield page
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.kinds import RESOURCES
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
@@ -24,14 +24,14 @@ class Watched:
     """A client, and what is known through it."""
 
     client: ApiClient
-    cache: Cache
+    cache: ClusterCache
 
 
 @asynccontextmanager
 async def watched(cluster: ClusterUnderTest) -> AsyncIterator[Watched]:
     """All kinds that the janitor and the cordons go by, known from the start."""
     async with ApiClient(load_connection(KubeconfigOptions(cluster.kubeconfig, None), os.environ)) as client:
-        cache = Cache("test")
+        cache = ClusterCache("test")
         kinds = [resource for resource in RESOURCES if resource.kind in WATCHED]
         reflectors = [Reflector(client, resource, cache.sink(resource.kind)) for resource in kinds]
         following = [asyncio.create_task(each.run()) for each in reflectors]

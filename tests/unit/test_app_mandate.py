@@ -15,8 +15,8 @@ from rescheduler.app.planning_loop import Cycling
 from rescheduler.config.live import Mandate
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ClusterError
-from rescheduler.kube.observer import Observer
-from rescheduler.kube.pause_state import Pause
+from rescheduler.kube.observer import MigrationObserver
+from rescheduler.kube.pause_state import PauseDetails
 from rescheduler.kube.webhook import WebhookConfiguration, WebhookSettings
 from rescheduler.migration.events import Subject
 from rescheduler.migration.observation import Steered
@@ -82,7 +82,7 @@ class Cycles:
     async def refresh(self) -> bool:
         return True
 
-    def paused(self) -> Pause | None:
+    def paused(self) -> PauseDetails | None:
         return None
 
     def once(self) -> None:
@@ -195,7 +195,7 @@ class Reads:
 
 def known_as(stage: Stage, reads: Reads) -> Subject:
     lease = ("leases", "kube-rescheduler")
-    return asyncio.run(Ourselves(stage.watching.cache, cast("Observer", reads), "ours", lease).known_as())
+    return asyncio.run(Ourselves(stage.watching.cache, cast("MigrationObserver", reads), "ours", lease).known_as())
 
 
 def test_events_are_about_our_pod_where_we_run_in_the_cluster() -> None:

@@ -11,7 +11,7 @@ from typing import Any, cast
 from rescheduler import app
 from rescheduler.app.usage import Meters
 from rescheduler.config.live import Mandate
-from rescheduler.kube.client import ApiClient, Page
+from rescheduler.kube.client import ApiClient, ListPage
 from rescheduler.kube.errors import ApiError
 from rescheduler.runtime.controller import beside
 from tests.support.builders import NOW
@@ -35,12 +35,12 @@ class Server:
     def clock(self) -> Any:
         return SimpleNamespace(now=lambda: self.time)
 
-    async def list_pages(self, path: str, answers: frozenset[int]) -> AsyncIterator[Page]:
+    async def list_pages(self, path: str, answers: frozenset[int]) -> AsyncIterator[ListPage]:
         self.asked += 1
         await self.answers.wait()
         if self.refuses is not None:
             raise self.refuses
-        yield Page(b'{"items": []}', first=True)
+        yield ListPage(b'{"items": []}', first=True)
 
 
 def told(story: Callable[[Mandate, Server, Meters], Coroutine[Any, Any, None]], utilization: str = "usage") -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from tests.support.showing import NOW, node, pod
 
 
-def filled() -> Cache:
-    cache = Cache("test")
+def filled() -> ClusterCache:
+    cache = ClusterCache("test")
     for name in ("b", "a"):
         cache.put("Node", msgspec.json.encode(node(name)))
     for name in ("q", "p"):

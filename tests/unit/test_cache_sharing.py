@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.decode import cache as caching
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.model.objects import Pod
 from rescheduler.model.shape import Shape
 
@@ -56,7 +56,7 @@ def node_terms(template: int) -> dict[str, Any]:
     return {"nodeSelectorTerms": [{"matchExpressions": [zones]}]}
 
 
-def rows(cache: Cache) -> list[Pod]:
+def rows(cache: ClusterCache) -> list[Pod]:
     found = (cache.row("Pod", ("ns", f"p{name}")) for name in range(NAMES))
     return [row for row in found if row is not None]
 
@@ -94,7 +94,7 @@ STEPS = st.tuples(st.integers(0, NAMES - 1), st.none() | st.tuples(st.integers(0
 
 @given(steps=st.lists(STEPS, min_size=20, max_size=60))
 def test_equal_pods_share_their_parts_after_any_history(steps: list[tuple[int, Any]]) -> None:
-    cache = Cache("test")
+    cache = ClusterCache("test")
     expected: dict[int, bytes] = {}
     for name, put in steps:
         if put is None:
@@ -105,14 +105,14 @@ def test_equal_pods_share_their_parts_after_any_history(steps: list[tuple[int, A
             cache.put("Pod", raw)
             expected[name] = raw
         assert shared_twice(rows(cache)) == []
-    fresh = Cache("test")
+    fresh = ClusterCache("test")
     for raw in expected.values():
         fresh.put("Pod", raw)
     assert [values(row) for row in rows(cache)] == [values(row) for row in rows(fresh)]
 
 
 def test_a_shape_outlives_all_pods_that_are_gone() -> None:
-    cache = Cache("test")
+    cache = ClusterCache("test")
     cache.put("Pod", pod(0, 0))
     (stays,) = rows(cache)
     for template in range(1, 10 * READS):
@@ -122,7 +122,7 @@ def test_a_shape_outlives_all_pods_that_are_gone() -> None:
 
 
 def test_pods_that_come_and_go_leave_nothing_behind() -> None:
-    cache = Cache("test")
+    cache = ClusterCache("test")
 
     def grown_by(templates: range) -> int:
         before = tracemalloc.get_traced_memory()[0]

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from rescheduler.app.uninstall import Claim, HeldError, while_claiming
-from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.lease import LeaseName
 from tests.support.virtual_time import clock, in_virtual_time
@@ -36,7 +36,7 @@ class Home(Server):
         self.lease, self.namespaces = None, []
         self.refusal = ApiError(404, "NotFound", 'namespaces "ours" not found', PATH)
 
-    def answer(self, request: Request) -> bytes:
+    def answer(self, request: ApiRequest) -> bytes:
         if request.path == "/api/v1/namespaces":
             assert request.params == {"fieldSelector": "metadata.name=ours"}
             return json.dumps({"items": self.namespaces}).encode()
@@ -49,7 +49,7 @@ class Way(Line):
     """One command's way there."""
 
     async def request(self, method: str, path: str, *, params: dict[str, str]) -> bytes:
-        return await self.send(Request(method, path, params))
+        return await self.send(ApiRequest(method, path, params))
 
 
 def claim(server: Server) -> Claim:

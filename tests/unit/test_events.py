@@ -9,9 +9,9 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, AuthError
-from rescheduler.kube.events import Recorder
+from rescheduler.kube.events import EventRecorder
 from rescheduler.migration.events import News, Subject
 
 Json = dict[str, Any]
@@ -26,7 +26,7 @@ class Server:
         self.errors = list(errors)
         self.kept: dict[str, Json] = {}
 
-    async def send(self, request: Request) -> bytes:
+    async def send(self, request: ApiRequest) -> bytes:
         if self.errors:
             raise self.errors.pop(0)
         body = msgspec.json.decode(request.body or b"")
@@ -45,7 +45,7 @@ def piece(**more: Any) -> News:
 
 
 async def told(server: Server, *news: News, identity: str = "me") -> list[Json]:
-    await Recorder(cast("ApiClient", server), identity, lambda: 1_800_000_000.25).tell(news)
+    await EventRecorder(cast("ApiClient", server), identity, lambda: 1_800_000_000.25).record(news)
     return list(server.kept.values())
 
 

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from rescheduler.decode.reader import uncollected
-from rescheduler.kube.reflector import Reflector, first_sync
+from rescheduler.decode.reader import without_gc
+from rescheduler.kube.reflector import Reflector, wait_for_first_sync
 
 
 class Copy:
@@ -24,7 +24,7 @@ def thawed() -> Iterator[None]:
 
 async def test_it_waits_for_all_of_them_with_the_collector_off() -> None:
     copies = [Copy(), Copy()]
-    task = asyncio.create_task(first_sync(cast("list[Reflector]", copies)))
+    task = asyncio.create_task(wait_for_first_sync(cast("list[Reflector]", copies)))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert not gc.isenabled()
@@ -39,7 +39,7 @@ async def test_it_waits_for_all_of_them_with_the_collector_off() -> None:
 
 async def test_who_has_lost_patience_collects_and_goes_on_waiting() -> None:
     copy = Copy()
-    task = asyncio.create_task(first_sync(cast("list[Reflector]", [copy]), patience=0.0))
+    task = asyncio.create_task(wait_for_first_sync(cast("list[Reflector]", [copy]), patience=0.0))
     for _ in range(20):  # turns of the loop: more than the end of no patience takes
         await asyncio.sleep(0)
     assert not task.done()
@@ -49,7 +49,7 @@ async def test_who_has_lost_patience_collects_and_goes_on_waiting() -> None:
 
 
 async def test_a_wait_that_is_cancelled_leaves_the_collector_on() -> None:
-    task = asyncio.create_task(first_sync(cast("list[Reflector]", [Copy()])))
+    task = asyncio.create_task(wait_for_first_sync(cast("list[Reflector]", [Copy()])))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     task.cancel()
@@ -61,7 +61,7 @@ async def test_a_wait_that_is_cancelled_leaves_the_collector_on() -> None:
 def test_a_collector_that_was_off_stays_off() -> None:
     gc.disable()
     try:
-        with uncollected():
+        with without_gc():
             pass
         assert not gc.isenabled()
     finally:

@@ -8,8 +8,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from rescheduler.kube.client import ApiClient, Request
-from rescheduler.kube.crd_installer import install, is_newer
+from rescheduler.kube.client import ApiClient, ApiRequest
+from rescheduler.kube.crd_installer import install_crd, is_newer
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.migration.crd import POD_MIGRATION
 from tests.support.virtual_time import VirtualLoop
@@ -36,7 +36,7 @@ class Server:
         """As the client does it, by `send`."""
         return await ApiClient.find(cast("ApiClient", self), path)
 
-    async def send(self, request: Request) -> bytes:
+    async def send(self, request: ApiRequest) -> bytes:
         lists = request.path.endswith("/podmigrations")
         self.asked.append("LIST" if lists else request.method)
         scripted = self.script.get(self.asked[-1], [])
@@ -66,7 +66,7 @@ class Server:
 def installed(server: Server) -> float:
     """Install on it; the answer is how long that took."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        runner.run(install(cast("ApiClient", server)))
+        runner.run(install_crd(cast("ApiClient", server)))
         return runner.get_loop().time()
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescheduler.kube import migration_structs as wire
-from rescheduler.kube.migrations import JournalError, decoded, new_object, status_of
+from rescheduler.kube.migrations import InvalidMigrationError, decoded, new_object, status_of
 from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.migration.lifecycle import ROLL_BACK
 from rescheduler.model import labels
@@ -213,7 +213,7 @@ def test_what_makes_no_sense_is_named_by_object_and_path(path: tuple[str, ...], 
     for step in path[:-1]:
         place = place[step]
     place[path[-1]] = value
-    with pytest.raises(JournalError) as raised:
+    with pytest.raises(InvalidMigrationError) as raised:
         decoded(body)
     assert str(raised.value) == f"PodMigration shop/m: {complaint}"
 
@@ -221,7 +221,7 @@ def test_what_makes_no_sense_is_named_by_object_and_path(path: tuple[str, ...], 
 def test_an_object_without_a_spec_is_named_too() -> None:
     body = made()
     del body["spec"]
-    with pytest.raises(JournalError, match=r"^PodMigration shop/m: Object missing required field `spec`$"):
+    with pytest.raises(InvalidMigrationError, match=r"^PodMigration shop/m: Object missing required field `spec`$"):
         decoded(body)
 
 

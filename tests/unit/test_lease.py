@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.lease import Election, LeaseName, LeaseTimes
+from rescheduler.kube.lease import LeaderElector, LeaseName, LeaseTimes
 from tests.support.virtual_time import VirtualLoop, clock, in_virtual_time
 
 Json = dict[str, Any]
@@ -49,7 +49,7 @@ class Server:
         self.lease = {**body, "metadata": {**body["metadata"], "resourceVersion": str(next(self._versions))}}
         return self.lease
 
-    def answer(self, request: Request) -> bytes:
+    def answer(self, request: ApiRequest) -> bytes:
         if request.method == "GET":
             if self.lease is None:
                 raise ApiError(404, "NotFound", "no such lease", PATH)
@@ -77,7 +77,7 @@ class Line:
         """As the client does it, by `send`."""
         return await ApiClient.find(cast("ApiClient", self), path)
 
-    async def send(self, request: Request) -> bytes:
+    async def send(self, request: ApiRequest) -> bytes:
         if self.cut:
             raise ApiError(None, "Unreachable", "nobody there", request.path)
         task = asyncio.create_task(self._arrive(request, self.there, self.back))
@@ -85,7 +85,7 @@ class Line:
         task.add_done_callback(self._done)
         return await asyncio.shield(task)  # whoever gives up does not take back what is on its way
 
-    async def _arrive(self, request: Request, there: float, back: float) -> bytes:
+    async def _arrive(self, request: ApiRequest, there: float, back: float) -> bytes:
         await asyncio.sleep(there)
         try:
             return self._server.answer(request)
@@ -106,7 +106,7 @@ class Candidate:
         self.line = Line(server)
         self.heard: list[str] = []
         lease = LeaseName("ours", "rescheduler", name)
-        self.election = Election(cast("ApiClient", self.line), lease, times, on_new_leader=self.heard.append)
+        self.election = LeaderElector(cast("ApiClient", self.line), lease, times, on_new_leader=self.heard.append)
         self.task = asyncio.create_task(self.election.run())
 
     async def end(self) -> None:

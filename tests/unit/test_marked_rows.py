@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.model import labels
 from rescheduler.model.objects import NOTHING
 from rescheduler.runtime.orphans import Marked, found
@@ -14,9 +14,9 @@ OURS = {labels.MANAGED_BY: labels.OURSELVES, labels.MIGRATION_ID: "m"}
 RUNNING = {labels.MIGRATION_ID: "m", labels.MIGRATION_STATUS: "in-progress"}
 
 
-def cached(*objects: tuple[str, dict[str, Any]]) -> Cache:
+def cached(*objects: tuple[str, dict[str, Any]]) -> ClusterCache:
     """A cache that was told of these: kind and metadata."""
-    cache = Cache("test")
+    cache = ClusterCache("test")
     for kind, metadata in objects:
         body = {"metadata": {"namespace": "shop", "resourceVersion": "1"} | metadata, "spec": {}, "status": {}}
         cache.put(kind, json.dumps(body).encode())

@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.kube.client import Pace
+from rescheduler.kube.client import RateLimiter
 from tests.support.virtual_time import clock, in_virtual_time
 
 
-def pace(qps: float, burst: int) -> Pace:
-    return Pace(qps, burst, clock=clock)
+def pace(qps: float, burst: int) -> RateLimiter:
+    return RateLimiter(qps, burst, clock=clock)
 
 
-async def turns(of: Pace, count: int) -> list[float]:
+async def turns(of: RateLimiter, count: int) -> list[float]:
     """When each of so many who ask at once gets its turn."""
 
     async def one() -> float:
-        await of.turn()
+        await of.wait()
         return clock()
 
     return await asyncio.gather(*(one() for _ in range(count)))
@@ -47,8 +47,8 @@ async def test_a_rate_below_one_a_second_is_kept() -> None:
 @in_virtual_time
 async def test_who_is_cancelled_gives_the_turn_back() -> None:
     paced = pace(qps=1.0, burst=1)
-    await paced.turn()
-    waiting = asyncio.create_task(paced.turn())
+    await paced.wait()
+    waiting = asyncio.create_task(paced.wait())
     await asyncio.sleep(0.25)
     waiting.cancel()
     await asyncio.wait([waiting])

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.kinds import RESOURCES
 from rescheduler.kube.backoff import Backoff
-from rescheduler.kube.client import ApiClient, Page, Request
+from rescheduler.kube.client import ApiClient, ApiRequest, ListPage
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.reflector import Reflector
 from tests.support.virtual_time import VirtualLoop
@@ -44,13 +44,13 @@ def refused(status: int) -> ApiError:
 class ScriptedClient:
     """Answers each watch with the next chunks of its script, and waits for ever when it has said all."""
 
-    def __init__(self, *watches: list[bytes] | ApiError, pages: list[Page] | None = None) -> None:
+    def __init__(self, *watches: list[bytes] | ApiError, pages: list[ListPage] | None = None) -> None:
         self.asked: list[Mapping[str, str]] = []
         self.exhausted = asyncio.Event()
         self._watches = list(watches)
         self._pages = pages or []
 
-    async def stream(self, request: Request, silence: float) -> AsyncGenerator[bytes, None]:
+    async def stream(self, request: ApiRequest, silence: float) -> AsyncGenerator[bytes, None]:
         self.asked.append(request.params)
         if not self._watches:
             self.exhausted.set()
@@ -61,7 +61,7 @@ class ScriptedClient:
         for chunk in script:
             yield chunk
 
-    async def list_pages(self, path: str) -> AsyncGenerator[Page, None]:
+    async def list_pages(self, path: str) -> AsyncGenerator[ListPage, None]:
         for page in self._pages:
             yield page
 
@@ -79,9 +79,9 @@ def backoff(paused: list[float]) -> Backoff:
     return Backoff(sleep=note)
 
 
-async def followed(client: ScriptedClient, backoff: Backoff) -> tuple[Cache, Reflector]:
+async def followed(client: ScriptedClient, backoff: Backoff) -> tuple[ClusterCache, Reflector]:
     """The copy, when the client has said all it had to say."""
-    cache = Cache("test")
+    cache = ClusterCache("test")
     reflector = Reflector(cast("ApiClient", client), NODES, cache.sink("Node"), backoff)
     task = asyncio.create_task(reflector.run())
     try:
@@ -92,7 +92,7 @@ async def followed(client: ScriptedClient, backoff: Backoff) -> tuple[Cache, Ref
     return cache, reflector
 
 
-def names(cache: Cache) -> list[str]:
+def names(cache: ClusterCache) -> list[str]:
     return [each.name for each in cache.snapshot(0.0).nodes]
 
 
@@ -154,7 +154,7 @@ async def test_an_object_that_cannot_be_read_is_a_warning_and_the_rest_goes_on(b
 
 
 def test_a_snapshot_does_not_change_with_the_cache() -> None:
-    cache = Cache("test")
+    cache = ClusterCache("test")
     sink = cache.sink("Namespace")
     sink.put(json.dumps({"metadata": {"name": "a"}}).encode())
     taken = cache.snapshot(0.0)
@@ -166,7 +166,7 @@ def test_a_snapshot_does_not_change_with_the_cache() -> None:
 
 def test_listeners_hear_what_changed_and_what_went() -> None:
     heard: list[tuple[str, Any]] = []
-    cache = Cache("test")
+    cache = ClusterCache("test")
     cache.listen(lambda kind, key, _: heard.append((kind, key)))
     sink = cache.sink("Deployment")
     sink.begin()

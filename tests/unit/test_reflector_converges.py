@@ -17,10 +17,10 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.decode.cache import Cache
-from rescheduler.decode.kinds import RESOURCES, Resource
+from rescheduler.decode.cache import ClusterCache
+from rescheduler.decode.kinds import RESOURCES, ApiResource
 from rescheduler.kube.backoff import Backoff
-from rescheduler.kube.client import ApiClient, Page, Request
+from rescheduler.kube.client import ApiClient, ApiRequest, ListPage
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.reflector import Reflector
 
@@ -65,7 +65,7 @@ ACTS = st.one_of(
 class Server:
     """Acts the script out. What is left of it when the reflector has caught up is told to nobody: then all is over."""
 
-    def __init__(self, resource: Resource, acts: list[Act], luck: random.Random, *, streams: bool) -> None:
+    def __init__(self, resource: ApiResource, acts: list[Act], luck: random.Random, *, streams: bool) -> None:
         self.over = asyncio.Event()
         self.world: dict[str, Json] = {}
         self._path = resource.path
@@ -77,7 +77,7 @@ class Server:
         self._history: list[tuple[int, bytes]] = []
         self._forgotten, self._as_event = 0, False
 
-    async def stream(self, request: Request, silence: float) -> AsyncGenerator[bytes, None]:
+    async def stream(self, request: ApiRequest, silence: float) -> AsyncGenerator[bytes, None]:
         params = request.params
         self._patience -= 1
         if not self._patience:  # it asks again and again: what it has by now is compared
@@ -100,14 +100,14 @@ class Server:
                 self.over.set()  # whoever asks for more has taken all that there was
                 await asyncio.Event().wait()
 
-    async def list_pages(self, path: str) -> AsyncGenerator[Page, None]:
+    async def list_pages(self, path: str) -> AsyncGenerator[ListPage, None]:
         for start in range(2):  # the second time, it has expired on the way
             version, items = self._version, list(self.world.values())
             pages = [items[at : at + 2] for at in range(0, len(items), 2)] or [[]]
             expires = not start and len(pages) > 1 and self._luck.random() < 0.3
             for index, page in enumerate(pages[:1] if expires else pages):
                 self._live(self._luck.randint(0, 2))  # the pages stay as they were; the watch tells of it
-                yield Page(json.dumps({"metadata": {}, "items": page}).encode(), not index, str(version))
+                yield ListPage(json.dumps({"metadata": {}, "items": page}).encode(), not index, str(version))
             if not expires:
                 return
 
@@ -200,7 +200,7 @@ async def _at_once(seconds: float) -> None:
 def test_the_copy_ends_up_as_the_cluster_is(kind: str, acts: list[Act], seed: int, streams: bool) -> None:
     async def follow() -> None:
         server = Server(BY_KIND[kind], acts, random.Random(seed), streams=streams)
-        cache, truth = Cache("test"), Cache("test")
+        cache, truth = ClusterCache("test"), ClusterCache("test")
         backoff = Backoff(sleep=_at_once)
         reflector = Reflector(cast("ApiClient", server), BY_KIND[kind], cache.sink(kind), backoff)
         task = asyncio.create_task(reflector.run())

@@ -11,10 +11,10 @@ from typing import cast
 
 import pytest
 
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube import reflector as module
 from rescheduler.kube.backoff import Backoff
-from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.reflector import Reflector
 from rescheduler.model.migration import Migration, Order, Phase
@@ -38,7 +38,7 @@ class Script(ScriptedClient):
 
     clock: Clock
 
-    async def stream(self, request: Request, silence: float) -> AsyncGenerator[bytes, None]:
+    async def stream(self, request: ApiRequest, silence: float) -> AsyncGenerator[bytes, None]:
         async for chunk in super().stream(request, silence):
             self.clock.now += 10
             yield chunk
@@ -60,7 +60,7 @@ async def followed(clock: Clock, *watches: list[bytes] | ApiError) -> AsyncItera
 
     client = Script(*watches)
     client.clock = clock
-    reflector = Reflector(cast("ApiClient", client), NODES, Cache("test").sink("Node"), Backoff(sleep=at_once))
+    reflector = Reflector(cast("ApiClient", client), NODES, ClusterCache("test").sink("Node"), Backoff(sleep=at_once))
     task = asyncio.create_task(reflector.run())
     try:
         await client.exhausted.wait()

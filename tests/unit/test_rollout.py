@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.decode.reader import Reader
+from rescheduler.decode.reader import ObjectReader
 from rescheduler.migration.observation import Observation, Scene
 from rescheduler.migration.steps.common import rollout
 from rescheduler.model.migration import Migration, Order
@@ -39,7 +39,7 @@ def workload(kind: str, status: Json | None = None, **spec: Any) -> Json:
 
 def planners(body: Json) -> str:
     """What the planner reads of it."""
-    row = Reader().read(body["kind"], msgspec.json.encode(body), "test").row
+    row = ObjectReader().read(body["kind"], msgspec.json.encode(body), "test").row
     assert isinstance(row, Workload)
     return row.changing
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.kube.reflector import Lines
+from rescheduler.kube.reflector import LineBuffer
 
 LINE = st.binary(min_size=1, max_size=20).map(lambda line: line.replace(b"\n", b"-"))
 
@@ -11,7 +11,7 @@ LINE = st.binary(min_size=1, max_size=20).map(lambda line: line.replace(b"\n", b
 @given(st.lists(LINE, max_size=8), st.data())
 def test_lines_come_out_whole_wherever_the_stream_is_cut(expected: list[bytes], data: st.DataObject) -> None:
     stream = b"".join(line + b"\n" for line in expected)
-    lines = Lines()
+    lines = LineBuffer()
     found: list[bytes] = []
     at = 0
     while at < len(stream):
@@ -22,7 +22,7 @@ def test_lines_come_out_whole_wherever_the_stream_is_cut(expected: list[bytes], 
 
 
 def test_a_line_that_is_not_complete_is_kept_for_the_next_chunk() -> None:
-    lines = Lines()
+    lines = LineBuffer()
     assert lines.feed(b"half") == []
     assert lines.feed(b" a line\nand ") == [b"half a line"]
     assert lines.feed(b"more\n\n") == [b"and more"]

@@ -16,7 +16,7 @@ import msgspec
 
 from kubemini.kinds import CLAIM, CSI_NODE, NAMESPACE, NODE, POD, STORAGE_CLASS, VOLUME, Kind
 from kubemini.store import Change, Entry, Key, Store
-from rescheduler.decode.reader import Reader, table_of
+from rescheduler.decode.reader import ObjectReader, table_of
 from rescheduler.model.objects import Pod
 from rescheduler.model.snapshot import ClusterSnapshot, Rows
 
@@ -67,7 +67,7 @@ class Cache:
     def __init__(self, store: Store, notify: Callable[[], None]) -> None:
         self._store = store
         self._notify = notify
-        self._reader = Reader()
+        self._reader = ObjectReader()
         self._rows = Rows()
         self._unread: dict[tuple[str, Key], Kind] = {}
         self.pods: dict[Key, CachedPod] = {}

@@ -16,10 +16,10 @@ import msgspec
 from msgspec import Raw
 
 from rescheduler.decode import structs
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.pods import PodDecoder
 from rescheduler.decode.sections import SectionError
-from rescheduler.kube.record_owner import asks, known_above, workload_of
+from rescheduler.kube.record_owner import asks_for_retries, is_known_above, workload_of
 from rescheduler.migration.lifecycle import ROLL_BACK
 from rescheduler.migration.steps.evict import Evict
 from rescheduler.migration.steps.rebuild import AwaitRebuilt
@@ -58,7 +58,7 @@ class Fall(NamedTuple):
 class FreshFailures:
     """The failed pods of every controller; those that are gone are remembered for as long as they are fresh."""
 
-    def __init__(self, cache: Cache, reasons: Callable[[], tuple[str, ...]], now: Callable[[], float]) -> None:
+    def __init__(self, cache: ClusterCache, reasons: Callable[[], tuple[str, ...]], now: Callable[[], float]) -> None:
         self._cache = cache
         self._reasons = reasons
         self._now = now
@@ -126,9 +126,9 @@ class Holder(NamedTuple):
         return self.annotations.get(labels.FAILURES, "")
 
 
-def holder_of(newcomer: Newcomer, cache: Cache) -> Holder:
+def holder_of(newcomer: Newcomer, cache: ClusterCache) -> Holder:
     """Of a pod that nobody manages it is the pod itself, or who has its name; of any other its top owner."""
-    asked = asks(newcomer.annotations)
+    asked = asks_for_retries(newcomer.annotations)
     owner = newcomer.owner
     if owner is None:
         notes = newcomer.annotations
@@ -140,15 +140,15 @@ def holder_of(newcomer: Newcomer, cache: Cache) -> Holder:
     controller = top = workload_of(cache, namespace, owner)
     above = controller.owner if controller is not None else _guessed_above(newcomer, cache)
     if controller is not None:
-        asked = asked or asks(controller.annotations)
-    if above is not None and known_above(cache, namespace, owner.kind, above):
+        asked = asked or asks_for_retries(controller.annotations)
+    if above is not None and is_known_above(cache, namespace, owner.kind, above):
         top = workload_of(cache, namespace, above)  # the copy of a Deployment's record is never the record
     if top is None:
         return Holder(owner.kind, owner.name, NOTHING, asked)
-    return Holder(top.kind, top.name, top.annotations, asked or asks(top.annotations))
+    return Holder(top.kind, top.name, top.annotations, asked or asks_for_retries(top.annotations))
 
 
-def _guessed_above(newcomer: Newcomer, cache: Cache) -> Owner | None:
+def _guessed_above(newcomer: Newcomer, cache: ClusterCache) -> Owner | None:
     """Who made a controller that is not known yet: a Deployment adds the template's hash, a CronJob minutes."""
     owner = newcomer.owner
     if owner is None:
@@ -166,13 +166,13 @@ def _guessed_above(newcomer: Newcomer, cache: Cache) -> Owner | None:
 
 _REMEMBERED = 1000
 _MOST = 200_000  # requirements that are looked at for one pod, which takes some hundredths of a second
-_pods = msgspec.json.Decoder(structs.Pod)
+_pods = msgspec.json.Decoder(structs.ApiPod)
 
 
 class Reach:
     """Judges nodes one by one, and stops at the first that suits: with most pods that is the first of all."""
 
-    def __init__(self, cache: Cache, now: Callable[[], float]) -> None:
+    def __init__(self, cache: ClusterCache, now: Callable[[], float]) -> None:
         self._cache = cache
         self._places = Places(cache, now)
         self._decoder, self._reads = PodDecoder(), 0
@@ -200,7 +200,7 @@ class Reach:
         if self._reads > _REMEMBERED:
             self._decoder, self._reads = PodDecoder(), 0
         decoded = _pods.decode(pod)
-        return self._decoder.row(decoded, decoded.metadata or structs.Meta())
+        return self._decoder.row(decoded, decoded.metadata or structs.ApiMeta())
 
 
 def _cost(pod: Pod, volumes: tuple[tuple[NodeTerm, ...], ...]) -> int:
@@ -257,7 +257,7 @@ class Knowledge:
     """All that is known, ready to be asked."""
 
     def __init__(
-        self, cache: Cache, board: Board, settings: Callable[[], KnowledgeSettings], now: Callable[[], float]
+        self, cache: ClusterCache, board: Board, settings: Callable[[], KnowledgeSettings], now: Callable[[], float]
     ) -> None:
         self._cache = cache
         self._board = board

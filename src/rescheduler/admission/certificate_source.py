@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rescheduler.admission.certificates import CertificateError, Holding, Pair, check
 from rescheduler.kube.errors import ClusterError
-from rescheduler.kube.secrets import Secrets
+from rescheduler.kube.secrets import SecretStore
 from rescheduler.kube.tls import RereadFile
 
 _log = logging.getLogger(__name__)
@@ -90,7 +90,7 @@ def from_files(certificate: Path, key: Path) -> Source:
     return read
 
 
-def from_secret(secrets: Secrets) -> Source:
+def from_secret(secrets: SecretStore) -> Source:
     """The pair that the leader keeps in our Secret."""
 
     async def read() -> Pair:

@@ -20,9 +20,9 @@ from rescheduler.admission.server import Address, Handler, Manner, Server
 from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ClusterError
-from rescheduler.kube.secrets import Found, Secrets
+from rescheduler.kube.secrets import SecretStore, StoredSecret
 from rescheduler.kube.tls import RereadFile
-from rescheduler.kube.webhook import Json, Probe, WebhookConfiguration, WebhookSettings, asks_us, bundle_in
+from rescheduler.kube.webhook import Json, WebhookConfiguration, WebhookProbe, WebhookSettings, asks_us, bundle_in
 
 SETTLE = 30.0  # seconds until every API server has surely heard of a new authority; they watch, so it is mostly one
 _FIRST_LOOKS = 1.0  # seconds between looks for the first certificate
@@ -51,7 +51,7 @@ class Serving:
     ) -> None:
         files = settings.files
         source = (
-            from_secret(Secrets(client, settings.namespace, settings.secret))
+            from_secret(SecretStore(client, settings.namespace, settings.secret))
             if files is None
             else from_files(files.certificate, files.key)
         )
@@ -108,9 +108,9 @@ class Registration:
     def __init__(
         self, client: ApiClient, settings: WebhookSettings, why_not_served: Callable[[], str], now: Callable[[], float]
     ) -> None:
-        self._secrets = Secrets(client, settings.namespace, settings.secret)
+        self._secrets = SecretStore(client, settings.namespace, settings.secret)
         self._configuration = WebhookConfiguration(client, settings)
-        self._probe = Probe(client, settings)
+        self._probe = WebhookProbe(client, settings)
         self._names = names_of_server(settings)
         self._why_not_served = why_not_served
         self._now = now
@@ -195,7 +195,7 @@ class Registration:
         _log.info("%s holds a new certificate for the webhook", self._secrets)
         return wanted.bundle
 
-    def _held(self, secret: Found | None) -> Holding | None:
+    def _held(self, secret: StoredSecret | None) -> Holding | None:
         if secret is None:
             return None
         try:
@@ -204,7 +204,7 @@ class Registration:
             _log.warning("%s is broken, and is made anew: %s", self._secrets, error)
             return None
 
-    async def _stored(self, secret: Found | None, wanted: Holding) -> bool:
+    async def _stored(self, secret: StoredSecret | None, wanted: Holding) -> bool:
         data = wanted.written()
         return await (self._secrets.create(data) if secret is None else self._secrets.replace(secret, data))
 

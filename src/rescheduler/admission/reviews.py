@@ -111,7 +111,7 @@ class _Meta(_Camel):
 
 
 class _Affinity(_Camel):
-    node_affinity: structs.NodeAffinity | None = None
+    node_affinity: structs.ApiNodeAffinity | None = None
 
 
 class _Gate(_Camel):

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 import structlog
 
 from rescheduler.app import maintenance, move
-from rescheduler.kube.approval import Answer, Outcome, approve, together
+from rescheduler.kube.approval import ApprovalOutcome, ApprovalResult, add_group_members, approve
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
-from rescheduler.kube.events import Recorder
+from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.migrations import StaleError
 from rescheduler.kube.objects import NotFoundError
-from rescheduler.kube.pause_state import Pausing
+from rescheduler.kube.pause_state import PauseStore
 from rescheduler.migration.events import News, Subject
 from rescheduler.model.plan import Method
 from rescheduler.runtime.migration_cache import Board, Key
@@ -40,8 +40,8 @@ class Deeds:
     """Does them. `client` may write on every replica; `empties` says whether nodes under maintenance are emptied."""
 
     client: ApiClient
-    recorder: Recorder
-    pausing: Pausing
+    recorder: EventRecorder
+    pausing: PauseStore
     board: Board
     heard: Callable[[], Awaitable[object]]
     """Called when a pause has begun or ended, so that this replica goes by it at once."""
@@ -55,7 +55,7 @@ class Deeds:
     def together(self, keys: Sequence[Key]) -> list[Key]:
         """These migrations and those that stand or fall with them."""
         chosen = [found for key in keys if (found := self.board.get(key)) is not None]
-        all_of_them = together(chosen, self.board.active())
+        all_of_them = add_group_members(chosen, self.board.active())
         return list(dict.fromkeys([*keys, *((each.namespace, each.name) for each in all_of_them)]))
 
     async def pause(self, by: str, reason: str) -> str:
@@ -83,8 +83,8 @@ class Deeds:
         """Let moves begin that wait for it."""
         async with _answering("approve"):
             answers = await self._approved(by, migrations)
-        refused = [each for each in answers if each.outcome is Outcome.REFUSED]
-        approved = sum(each.outcome is Outcome.APPROVED for each in answers)
+        refused = [each for each in answers if each.outcome is ApprovalOutcome.REFUSED]
+        approved = sum(each.outcome is ApprovalOutcome.APPROVED for each in answers)
         before = len(answers) - approved - len(refused)
         if refused and not approved:
             raise Refusal(409, f"nothing was approved: {_reasons(refused)}")
@@ -95,11 +95,11 @@ class Deeds:
             told.append(f"{len(refused)} could not be: {_reasons(refused)}.")
         return " ".join(told if approved else told[1:])
 
-    async def _approved(self, by: str, migrations: Sequence[Key]) -> list[Answer]:
+    async def _approved(self, by: str, migrations: Sequence[Key]) -> list[ApprovalResult]:
         """In a few lanes, because there may be many. Those that are under way end before an error is told."""
         lanes = [migrations[number::_LANES] for number in range(_LANES)]
         found = await asyncio.gather(*(approve(self.client, lane, by) for lane in lanes), return_exceptions=True)
-        answers: list[Answer] = []
+        answers: list[ApprovalResult] = []
         for lane in found:
             if isinstance(lane, BaseException):
                 raise lane
@@ -129,7 +129,7 @@ class Deeds:
             note = f"{'Maintenance' if on else 'End of maintenance'} asked for by {by} on the page"
             about = Subject("Node", "", node, marked.uid)
             reason = "MaintenanceRequested" if on else "MaintenanceEnded"
-            await self.recorder.tell([News(about, about, reason, "Maintenance", note, occasion)])
+            await self.recorder.record([News(about, about, reason, "Maintenance", note, occasion)])
         if not on:
             return f"Node {node} is no longer under maintenance: it is opened again, if it was we who cordoned it."
         if not self.empties():
@@ -170,7 +170,7 @@ def _moves(count: int) -> str:
     return f"{count} move{' was' if count == 1 else 's were'}"
 
 
-def _reasons(refused: Sequence[Answer]) -> str:
+def _reasons(refused: Sequence[ApprovalResult]) -> str:
     told = "; ".join(f"{each.namespace}/{each.name}: {each.reason}" for each in refused[:_SHOWN])
     left = len(refused) - _SHOWN
     return f"{told}; and {left} more" if left > 0 else told

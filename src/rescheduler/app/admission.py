@@ -25,10 +25,10 @@ from rescheduler.config.live import Mandate
 from rescheduler.config.sections import Steering as Wanted
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
-from rescheduler.kube.events import Bulletins, Recorder
-from rescheduler.kube.observer import Observer
+from rescheduler.kube.events import EventQueue, EventRecorder
+from rescheduler.kube.observer import MigrationObserver
 from rescheduler.kube.webhook import MUTATE, CertificateFiles, WebhookSettings
-from rescheduler.kube.writer import Writer
+from rescheduler.kube.writer import CommandSender
 from rescheduler.migration.events import News, Subject
 from rescheduler.migration.observation import Steered
 from rescheduler.model.advice import Newcomer
@@ -73,7 +73,7 @@ class Steering:
         self._fields = fields = ground.mandate.config.fields  # of ours, all that needs a restart to change
         self._settings = webhook_settings(ground.mandate.config, ground.namespace)
         self._unasked = self._settings.unasked
-        self._bulletins = Bulletins(Recorder(ground.own, ground.identity, now))
+        self._bulletins = EventQueue(EventRecorder(ground.own, ground.identity, now))
         self._wants_gate = fields.webhook.enabled and fields.webhook.steering is Wanted.NOMINATE
         self._known_by = self._settings_of_knowledge()
         self._knowledge = Knowledge(watching.cache, watching.board, lambda: self._known_by, now)
@@ -91,8 +91,8 @@ class Steering:
         """What every replica does."""
         ungater = Ungater(
             self._ground.watching.cache,
-            Observer(self._ground.own),
-            Writer(self._ground.own),
+            MigrationObserver(self._ground.own),
+            CommandSender(self._ground.own),
             self._ground.own.clock.now,
         )
         loops: list[Loop] = [ungater, self._bulletins]  # gates may be left of a time when they were wanted
@@ -172,7 +172,7 @@ class Steering:
         if row is None or row.uid != newcomer.uid or row.node:
             return
         pod = Subject("Pod", newcomer.namespace, newcomer.name, newcomer.uid)
-        for news in self._bulletins.hear([News(pod, pod, "NoNodeLeft", "Schedule", why, newcomer.uid, warning=True)]):
+        for news in self._bulletins.add([News(pod, pod, "NoNodeLeft", "Schedule", why, newcomer.uid, warning=True)]):
             _log.warning(news.note, pod=f"{newcomer.namespace}/{newcomer.name}")
 
     async def _keep(self) -> None:

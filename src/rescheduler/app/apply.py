@@ -18,8 +18,8 @@ from pathlib import Path
 from rescheduler.app.planning import STDIN, InputError, Live
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.migrations import Journal, JournalError, decoded
-from rescheduler.kube.objects import Lookup
+from rescheduler.kube.migrations import InvalidMigrationError, MigrationClient, decoded
+from rescheduler.kube.objects import ObjectClient
 from rescheduler.migration.naming import migration_name
 from rescheduler.model.migration import Migration, Order
 from rescheduler.model.plan import Move, Plan, PlanFormatError, decode_plan, plan_document
@@ -101,10 +101,10 @@ async def _apply(live: Live, plan: Plan, snapshot: ClusterSnapshot, policy: Poli
 async def _known(client: ApiClient) -> dict[Key, Migration]:
     """All migrations that make sense; the others are the controller's business."""
     found: dict[Key, Migration] = {}
-    for body in await Lookup(client).migrations():
+    for body in await ObjectClient(client).list_migrations():
         try:
             migration = decoded(body)
-        except JournalError:
+        except InvalidMigrationError:
             continue  # it moves nothing, so it is in nobody's way
         found[migration.namespace, migration.name] = migration
     return found
@@ -145,7 +145,7 @@ async def _made(
     client: ApiClient, checked: Sequence[CheckedMove], orders: Mapping[Key, Migration], *, dry: bool
 ) -> dict[Key, Entry]:
     """Store the orders. Where the server refuses one, those that belong to it are taken back or not made."""
-    journal = Journal(client)
+    journal = MigrationClient(client)
     entries: dict[Key, Entry] = {}
     fallen: dict[int, str] = {}
     for one in checked:
@@ -166,7 +166,7 @@ async def _made(
     return entries
 
 
-async def _take_back(journal: Journal, entries: dict[Key, Entry], proposal: int, why: str) -> None:
+async def _take_back(journal: MigrationClient, entries: dict[Key, Entry], proposal: int, why: str) -> None:
     for key, entry in entries.items():
         if entry.move.proposal == proposal and entry.migration is not None:
             await journal.remove(entry.migration)

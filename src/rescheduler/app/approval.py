@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rescheduler.app.planning import InputError, Live
-from rescheduler.kube.approval import Answer, approve, reject, together
+from rescheduler.kube.approval import ApprovalResult, add_group_members, approve, reject
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.migrations import JournalError, decoded
-from rescheduler.kube.objects import Lookup
-from rescheduler.kube.reviews import own_name
+from rescheduler.kube.migrations import InvalidMigrationError, decoded
+from rescheduler.kube.objects import ObjectClient
+from rescheduler.kube.reviews import fetch_own_name
 from rescheduler.model.migration import Migration
 
 NOBODY = "rescheduler approve"
@@ -63,7 +63,7 @@ class Known:
 
     def with_members(self, chosen: Sequence[Migration]) -> list[Migration]:
         """These, and what belongs to them."""
-        return together(chosen, self.migrations)
+        return add_group_members(chosen, self.migrations)
 
     def _named(self, name: str) -> list[Migration]:
         plan = [each for each in self.migrations if each.order.plan == name]
@@ -93,12 +93,12 @@ def known(live: Live, scope: Scope) -> Known:
     return asyncio.run(_known(live, scope))
 
 
-def decide(live: Live, chosen: Sequence[Migration], *, rejects: bool, dry: bool) -> list[Answer]:
+def decide(live: Live, chosen: Sequence[Migration], *, rejects: bool, dry: bool) -> list[ApprovalResult]:
     """Approve of these, or reject them; an answer for each."""
 
-    async def write() -> list[Answer]:
+    async def write() -> list[ApprovalResult]:
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-            who = await own_name(client) or live.user or NOBODY
+            who = await fetch_own_name(client) or live.user or NOBODY
             act = reject if rejects else approve
             return await act(client, [(each.namespace, each.name) for each in chosen], who, dry=dry)
 
@@ -108,17 +108,17 @@ def decide(live: Live, chosen: Sequence[Migration], *, rejects: bool, dry: bool)
 async def _known(live: Live, scope: Scope) -> Known:
     home = scope.home(live)
     async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-        lookup = Lookup(client)
+        lookup = ObjectClient(client)
         try:
-            bodies = await lookup.migrations()
+            bodies = await lookup.list_migrations()
         except ApiError as error:
             if error.status != 403 or not home:
                 raise
-            bodies = await lookup.migrations(home)
+            bodies = await lookup.list_migrations(home)
     found: list[Migration] = []
     for body in bodies:
         try:
             found.append(decoded(body))
-        except JournalError:
+        except InvalidMigrationError:
             continue  # it moves nothing, and the controller says so
     return Known(tuple(found), home, scope.namespace is not None)

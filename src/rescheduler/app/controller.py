@@ -23,18 +23,18 @@ from rescheduler.app.usage import Meters
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.live import Mandate
 from rescheduler.config.loader import ConfigFile, Origin
-from rescheduler.decode.cache import Cache
-from rescheduler.kube.client import ApiClient, Pace
+from rescheduler.decode.cache import ClusterCache
+from rescheduler.kube.client import ApiClient, RateLimiter
 from rescheduler.kube.connection import Connection
-from rescheduler.kube.crd_installer import install
+from rescheduler.kube.crd_installer import install_crd
 from rescheduler.kube.errors import ClusterError
-from rescheduler.kube.events import Bulletins, Recorder
-from rescheduler.kube.lease import Election, LeaseName, LeaseTimes
-from rescheduler.kube.migrations import Journal
-from rescheduler.kube.observer import Observer
-from rescheduler.kube.pause_state import Pausing, state_name
-from rescheduler.kube.record_owner import Holders
-from rescheduler.kube.writer import Writer
+from rescheduler.kube.events import EventQueue, EventRecorder
+from rescheduler.kube.lease import LeaderElector, LeaseName, LeaseTimes
+from rescheduler.kube.migrations import MigrationClient
+from rescheduler.kube.observer import MigrationObserver
+from rescheduler.kube.pause_state import PauseStore, state_name
+from rescheduler.kube.record_owner import RecordOwners
+from rescheduler.kube.writer import CommandSender
 from rescheduler.migration.events import Subject, news
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.objects import Pod
@@ -82,8 +82,8 @@ def following(origin: Origin, mandate: Mandate, audience: Audience, now: Callabl
 class Ourselves:
     """By which object people know this controller."""
 
-    cache: Cache
-    observer: Observer
+    cache: ClusterCache
+    observer: MigrationObserver
     pods: str
     """The namespace that we run in, if we run in the cluster."""
     lease: tuple[str, str]
@@ -135,7 +135,7 @@ async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase
     report = metrics.requests_to(connection.server)
     async with ApiClient(connection, request_timeout=timeout) as own:
         own.report = report
-        if not await before(install(own), stop):
+        if not await before(install_crd(own), stop):
             return Counter()
         election = election_of(running.config, connection, own)
         async with ApiClient(
@@ -149,8 +149,8 @@ async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase
             watching = Watching(client, connection.source)
             meters = Meters(mandate, client, lambda: watching.cache.rows("Pod"))
             namespace = fields.leader_election.resource_namespace or connection.namespace
-            pausing = Pausing(own, namespace, state_name(fields.leader_election.resource_name))
-            pauses = Pauses(pausing, Recorder(own, identity, own.clock.now), own.clock.now)
+            pausing = PauseStore(own, namespace, state_name(fields.leader_election.resource_name))
+            pauses = Pauses(pausing, EventRecorder(own, identity, own.clock.now), own.clock.now)
             steering = Steering(Ground(mandate, namespace, own, client, watching, metrics, identity))
             checks = {"caches": watching.lacking, "webhook": steering.why_not_served}
             doorway = Doorway(fields.web.bind_address, port, fields.web.page, running.insecure_local, running.opened)
@@ -170,14 +170,14 @@ async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase
                 ),
                 doorway,
             )
-            recorder = Recorder(client, identity, client.clock.now)
+            recorder = EventRecorder(client, identity, client.clock.now)
             ourselves = Ourselves(
                 watching.cache,
-                Observer(own),
+                MigrationObserver(own),
                 connection.namespace,
                 (namespace, fields.leader_election.resource_name),
             )
-            audience = Audience(metrics.reread, Recorder(own, identity, own.clock.now), ourselves.known_as)
+            audience = Audience(metrics.reread, EventRecorder(own, identity, own.clock.now), ourselves.known_as)
             reads = [following(running.origin, mandate, audience, own.clock.now)] if running.origin else []
             parts = _Parts(
                 running, mandate, client, election, recorder, watching, steering, metrics, pauses, front, meters, reads
@@ -188,7 +188,7 @@ async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase
             return parts.outcome
 
 
-def election_of(config: Configuration, connection: Connection, client: ApiClient) -> Election | None:
+def election_of(config: Configuration, connection: Connection, client: ApiClient) -> LeaderElector | None:
     """Our part in the election; None where the configuration says that there is nobody else."""
     wanted = config.fields.leader_election
     if not wanted.leader_elect:
@@ -198,14 +198,14 @@ def election_of(config: Configuration, connection: Connection, client: ApiClient
         wanted.resource_name,
         f"{platform.node()}_{uuid.uuid4()}",
     )
-    return Election(client, lease, LeaseTimes(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period))
+    return LeaderElector(client, lease, LeaseTimes(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period))
 
 
-def _pace(config: Configuration) -> Pace | None:
+def _pace(config: Configuration) -> RateLimiter | None:
     wanted = config.fields.client_connection
     if wanted.qps is None:
         return None
-    return Pace(wanted.qps, wanted.burst or max(1, round(wanted.qps)))
+    return RateLimiter(wanted.qps, wanted.burst or max(1, round(wanted.qps)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +215,8 @@ class _Parts:
     running: Running
     mandate: Mandate
     client: ApiClient
-    election: Election | None
-    recorder: Recorder
+    election: LeaderElector | None
+    recorder: EventRecorder
     watching: Watching
     steering: Steering
     metrics: Metrics
@@ -232,12 +232,16 @@ class _Parts:
         mandate, client = self.mandate, self.client
         watching, steering = self.watching, self.steering
         board = watching.board
-        journal, observer, writer = Journal(client, client.clock.now), Observer(client), Writer(client)
+        journal, observer, writer = (
+            MigrationClient(client, client.clock.now),
+            MigrationObserver(client),
+            CommandSender(client),
+        )
         writer.refused = self.metrics.refused
-        bulletins = Bulletins(self.recorder)
+        bulletins = EventQueue(self.recorder)
 
         def tell(before: Migration, after: Migration) -> None:
-            bulletins.hear(news(before, after))
+            bulletins.add(news(before, after))
             self.metrics.migrated(before, after)
 
         logbook = Logbook(journal, board, tell)
@@ -313,14 +317,14 @@ class _Parts:
             everybody=[self.pauses, self.meters, *([] if once else [*self.rereading, *steering.everybody])],
         )
 
-    def _recovery(self, writer: Writer) -> Recovery:
+    def _recovery(self, writer: CommandSender) -> Recovery:
         watching, now = self.watching, self.client.clock.now
         known = Known(watching.cache, watching.board, self.mandate.policy, self.mandate.recovery, now)
 
         def may_act() -> bool:
             return self.steering.keeps_off() and self.pauses.paused() is None
 
-        hands = Hands(Holders(self.client), writer, self.recorder, self.metrics.recovered, may_act)
+        hands = Hands(RecordOwners(self.client), writer, self.recorder, self.metrics.recovered, may_act)
         return Recovery(known, hands)
 
 

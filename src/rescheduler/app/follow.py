@@ -16,11 +16,11 @@ from urllib.parse import urlencode
 import msgspec
 
 from rescheduler.app.planning import InputError, Live
-from rescheduler.decode.kinds import Resource
+from rescheduler.decode.kinds import ApiResource
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.migrations import JournalError, decoded
-from rescheduler.kube.objects import Lookup, NotFoundError, path_of
+from rescheduler.kube.migrations import InvalidMigrationError, decoded
+from rescheduler.kube.objects import NotFoundError, ObjectClient, path_of
 from rescheduler.kube.reflector import Reflector
 from rescheduler.migration.commands import Json
 from rescheduler.model.migration import Migration
@@ -59,10 +59,10 @@ class Part:
     namespace: str = ""
     selection: tuple[tuple[str, str], ...] = ()
 
-    def resource(self) -> Resource:
+    def resource(self) -> ApiResource:
         """Where it is listed and watched."""
         query = f"?{urlencode(self.selection)}" if self.selection else ""
-        return Resource(self.kind, "", path_of(self.kind, self.namespace) + query)
+        return ApiResource(self.kind, "", path_of(self.kind, self.namespace) + query)
 
 
 class Follower:
@@ -148,9 +148,9 @@ def watch_migrations(live: Live, part: Part, follower: Follower, name: str | Non
 
 
 async def _listed(client: ApiClient, part: Part, name: str | None = None) -> list[Json]:
-    found = await Lookup(client).migrations(part.namespace, dict(part.selection))
+    found = await ObjectClient(client).list_migrations(part.namespace, dict(part.selection))
     if name is not None and not found:
-        others = await Lookup(client).names(KIND, part.namespace)
+        others = await ObjectClient(client).list_names(KIND, part.namespace)
         raise NotFoundError(KIND, part.namespace, name, [each for each in others if each != name])
     return sorted(found, key=lambda body: Change(body).key)
 
@@ -219,7 +219,7 @@ def _part(keys: Sequence[Key]) -> Part:
 def _migration(body: Json) -> Migration:
     try:
         return decoded(body)
-    except JournalError as error:
+    except InvalidMigrationError as error:
         raise InputError(str(error)) from error
 
 
@@ -241,7 +241,7 @@ async def _absence(live: Live, lease: str) -> str:
     async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
         try:
             # The lease is in the controller's namespace, wherever that is.
-            found = await Lookup(client).every("Lease", selection={"fieldSelector": f"metadata.name={lease}"})
+            found = await ObjectClient(client).list_all("Lease", selection={"fieldSelector": f"metadata.name={lease}"})
         except ApiError as error:
             if error.status != 403:
                 raise

@@ -15,8 +15,8 @@ from rescheduler.app.follow import Change, Follower, Key, Part, follow
 from rescheduler.app.planning import Live
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
-from rescheduler.kube.objects import Lookup, NotFoundError, path_of
-from rescheduler.kube.writer import Writer
+from rescheduler.kube.objects import NotFoundError, ObjectClient, path_of
+from rescheduler.kube.writer import CommandSender
 from rescheduler.migration.commands import Command, Json, Verb
 from rescheduler.migration.observation import controller_of, has_ended, is_leaving, labels_of, notes_of
 from rescheduler.model import labels as marks
@@ -54,7 +54,7 @@ def mark(live: Live, names: Sequence[str], *, maintenance: bool, dry: bool) -> l
     async def marking() -> list[Marked]:
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
             nodes = await _nodes(client, names)
-            writer = Writer(client, dry=dry)
+            writer = CommandSender(client, dry=dry)
             return [
                 Marked(_name(node), await _mark(writer, node, maintenance=maintenance), str(node["metadata"]["uid"]))
                 for node in nodes
@@ -65,11 +65,11 @@ def mark(live: Live, names: Sequence[str], *, maintenance: bool, dry: bool) -> l
 
 async def mark_one(client: ApiClient, name: str, *, maintenance: bool) -> Marked:
     """The same for one node, with a client that is there."""
-    node = await Lookup(client).get("Node", "", name)
-    return Marked(name, await _mark(Writer(client), node, maintenance=maintenance), str(node["metadata"]["uid"]))
+    node = await ObjectClient(client).get("Node", "", name)
+    return Marked(name, await _mark(CommandSender(client), node, maintenance=maintenance), str(node["metadata"]["uid"]))
 
 
-async def _mark(writer: Writer, node: Json, *, maintenance: bool) -> bool:
+async def _mark(writer: CommandSender, node: Json, *, maintenance: bool) -> bool:
     if _is_marked(node) == maintenance:
         return False
     labels = {marks.MAINTENANCE: "true" if maintenance else None}
@@ -95,7 +95,7 @@ def under_maintenance(live: Live, names: Sequence[str]) -> tuple[dict[str, Cordo
 
 async def _nodes(client: ApiClient, names: Sequence[str]) -> list[Json]:
     """The nodes of these names, each once and in their order, or all."""
-    found = {_name(node): node for node in await Lookup(client).every("Node")}
+    found = {_name(node): node for node in await ObjectClient(client).list_all("Node")}
     for name in names:
         if name not in found:
             raise NotFoundError("Node", "", name, list(found))
@@ -149,7 +149,7 @@ class Emptying:
         """Tell if nobody seems to act; who may not look is not told, and waits as before."""
         await asyncio.sleep(PATIENCE)
         with suppress(ClusterError):
-            nodes = [await Lookup(client).find("Node", "", name) for name in self.left]
+            nodes = [await ObjectClient(client).find("Node", "", name) for name in self.left]
             unheeded = [_name(node) for node in nodes if node and _is_marked(node) and _cordon(node) is Cordon.NONE]
             if unheeded:
                 self._audience.unheeded(unheeded)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from rescheduler.app.planning import InputError, Live
 from rescheduler.kube.client import ApiClient
-from rescheduler.kube.migrations import Journal, new_object
-from rescheduler.kube.objects import Lookup
+from rescheduler.kube.migrations import MigrationClient, new_object
+from rescheduler.kube.objects import ObjectClient
 from rescheduler.migration.commands import Json
 from rescheduler.migration.naming import migration_name
 from rescheduler.migration.observation import condition, controller_of, has_ended, is_leaving, labels_of
@@ -63,7 +63,7 @@ def order(live: Live, migration: Migration) -> Migration:
 
 async def store(client: ApiClient, migration: Migration) -> Migration:
     """The same with a client that is there."""
-    return await Journal(client).add(migration)
+    return await MigrationClient(client).add(migration)
 
 
 def landing(live: Live, migration: Migration) -> str:
@@ -72,7 +72,7 @@ def landing(live: Live, migration: Migration) -> str:
     async def look() -> str:
         replacement = migration.progress.replacement
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-            found = replacement and await Lookup(client).find("Pod", migration.namespace, replacement.name)
+            found = replacement and await ObjectClient(client).find("Pod", migration.namespace, replacement.name)
         return str(found["spec"].get("nodeName", "")) if found else ""
 
     return asyncio.run(look()) or migration.progress.target
@@ -94,20 +94,20 @@ def stored(live: Live, migration: Migration) -> Json:
 
     async def look() -> Json:
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-            return await Lookup(client).get("PodMigration", migration.namespace, migration.name)
+            return await ObjectClient(client).get("PodMigration", migration.namespace, migration.name)
 
     return asyncio.run(look())
 
 
 async def check(client: ApiClient, wish: Wish) -> Migration:
     """As `checked`, with a client that is there."""
-    lookup = Lookup(client)
+    lookup = ObjectClient(client)
     pod = await lookup.get("Pod", wish.namespace, wish.pod)
     _check_pod(pod)
     if wish.target:
         _check_target(await lookup.get("Node", "", wish.target), pod)
     _check_method(wish.method, pod)
-    for body in await lookup.migrations(wish.namespace):
+    for body in await lookup.list_migrations(wish.namespace):
         _check_rival(body, wish)
     uid = str(pod["metadata"]["uid"])
     # By hand, the same move may well be ordered again: the moment tells one occasion from another.

@@ -14,9 +14,9 @@ from rescheduler.app.planning import InputError, Live
 from rescheduler.config.configuration import Configuration
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.objects import Lookup
-from rescheduler.kube.pause_state import Pause, Pausing, shortened, state_name
-from rescheduler.kube.reviews import own_name
+from rescheduler.kube.objects import ObjectClient
+from rescheduler.kube.pause_state import PauseDetails, PauseStore, shorten_reason, state_name
+from rescheduler.kube.reviews import fetch_own_name
 
 Result = TypeVar("Result")
 
@@ -42,7 +42,7 @@ class Paused:
     """The ConfigMap."""
     by: str
     """Who we are."""
-    pause: Pause | None
+    pause: PauseDetails | None
     """The pause that holds, or that was ended."""
     changed: bool
 
@@ -50,14 +50,14 @@ class Paused:
 def pause(place: Place, reason: str, *, dry: bool) -> Paused:
     """Pause; where it is paused already, that stands."""
 
-    async def act(client: ApiClient, state: Pausing) -> Paused:
-        before, who = await state.look(), await own_name(client) or place.live.user or "rescheduler pause"
+    async def act(client: ApiClient, state: PauseStore) -> Paused:
+        before, who = await state.look(), await fetch_own_name(client) or place.live.user or "rescheduler pause"
         if before.pause is not None and not before.nonsense:
             return Paused(str(state), who, before.pause, changed=False)
         if dry:
-            return Paused(str(state), who, Pause(who, client.clock.now(), reason), changed=True)
+            return Paused(str(state), who, PauseDetails(who, client.clock.now(), reason), changed=True)
         held = await state.pause(who, reason)
-        return Paused(str(state), who, held, changed=held.by == who and held.reason == shortened(reason))
+        return Paused(str(state), who, held, changed=held.by == who and held.reason == shorten_reason(reason))
 
     return _with_state(place, act)
 
@@ -65,18 +65,18 @@ def pause(place: Place, reason: str, *, dry: bool) -> Paused:
 def resume(place: Place, *, dry: bool) -> Paused:
     """Go on."""
 
-    async def act(client: ApiClient, state: Pausing) -> Paused:
-        who = await own_name(client) or place.live.user or "rescheduler resume"
+    async def act(client: ApiClient, state: PauseStore) -> Paused:
+        who = await fetch_own_name(client) or place.live.user or "rescheduler resume"
         ended = await (state.read() if dry else state.resume(who))
         return Paused(str(state), who, ended, changed=ended is not None)
 
     return _with_state(place, act)
 
 
-def held(live: Live, config: Configuration) -> list[Pause]:
+def held(live: Live, config: Configuration) -> list[PauseDetails]:
     """The pauses that hold, as far as they may be looked at: for commands that order something."""
 
-    async def look() -> list[Pause]:
+    async def look() -> list[PauseDetails]:
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
             found = []
             for home in await _homes(client, Place(live, config)):
@@ -90,7 +90,7 @@ def held(live: Live, config: Configuration) -> list[Pause]:
     return asyncio.run(look())
 
 
-def _with_state(place: Place, act: Callable[[ApiClient, Pausing], Awaitable[Result]]) -> Result:
+def _with_state(place: Place, act: Callable[[ApiClient, PauseStore], Awaitable[Result]]) -> Result:
     async def run() -> Result:
         async with ApiClient(place.live.connection(), request_timeout=place.live.request_timeout) as client:
             homes = await _homes(client, place)
@@ -110,7 +110,7 @@ async def _homes(client: ApiClient, place: Place) -> list[str]:
         return [named]
     try:
         chosen = {"fieldSelector": f"metadata.name={wanted.resource_name}"}
-        found = await Lookup(client).every("Lease", selection=chosen)
+        found = await ObjectClient(client).list_all("Lease", selection=chosen)
     except ApiError as error:
         if error.status != 403:
             raise
@@ -118,5 +118,5 @@ async def _homes(client: ApiClient, place: Place) -> list[str]:
     return sorted({each["metadata"]["namespace"] for each in found}) or [place.live.connection().namespace]
 
 
-def _state(client: ApiClient, config: Configuration, home: str) -> Pausing:
-    return Pausing(client, home, state_name(config.fields.leader_election.resource_name))
+def _state(client: ApiClient, config: Configuration, home: str) -> PauseStore:
+    return PauseStore(client, home, state_name(config.fields.leader_election.resource_name))

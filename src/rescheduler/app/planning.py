@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.loader import defaults, load_file, with_overrides
 from rescheduler.decode.dump import DumpReader
-from rescheduler.decode.kinds import RESOURCES, Resource
-from rescheduler.decode.reader import Collector, uncollected
-from rescheduler.decode.record import Recorder
+from rescheduler.decode.kinds import RESOURCES, ApiResource
+from rescheduler.decode.reader import SnapshotBuilder, without_gc
+from rescheduler.decode.record import SnapshotRecorder
 from rescheduler.decode.split import split
 from rescheduler.model.migration import Migration
 from rescheduler.model.plan import Plan
@@ -36,7 +36,7 @@ from rescheduler.strategies.node_maintenance import NodeMaintenance
 
 if TYPE_CHECKING:
     from rescheduler.kube.connection import Connection
-    from rescheduler.usage.history import History
+    from rescheduler.usage.history import UsageHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,12 @@ class Live:
 
 
 if TYPE_CHECKING:
-    from rescheduler.kube.client import Page
+    from rescheduler.kube.client import ListPage
 
 Progress = Callable[[int], None]
 """Told how much more was read: bytes of files, objects of a live cluster."""
 
-Into = TypeVar("Into", bound=Collector)
+Into = TypeVar("Into", bound=SnapshotBuilder)
 
 STDIN = "-"
 _DUMPED = sorted((r for r in RESOURCES if not r.optional), key=lambda resource: resource.kind != "Node")
@@ -119,7 +119,7 @@ def strategies(policy: Policy) -> list[Strategy[Settings]]:
 
 def read(source: Files | Live, now: float | None, progress: Progress) -> ClusterSnapshot:
     """The cluster as it is, or as it was dumped; `now` replaces the time that ages are reckoned from."""
-    with uncollected():
+    with without_gc():
         collector, taken_at = _collected(source, _Remembering, progress)
         snapshot = collector.remembered(taken_at if now is None else now)
     if not snapshot.nodes:
@@ -133,9 +133,9 @@ def measured_once(
     """The snapshot of a plan that is made once, with what is used now. Samples are single ones: nothing is smoothed."""
     if utilization is Utilization.REQUESTS:
         return snapshot
-    from rescheduler.usage.history import History  # noqa: PLC0415 - most plans go by requests, and need none of it
+    from rescheduler.usage.history import UsageHistory  # noqa: PLC0415 - most plans go by requests, and need none of it
 
-    history = History(settings)
+    history = UsageHistory(settings)
     if settings.source is UsageSource.PROMETHEUS and live:
         asyncio.run(_ask(history, settings, snapshot))  # as of when the snapshot was taken, however long that took
     else:
@@ -143,12 +143,12 @@ def measured_once(
     return replace(snapshot, measured=history.measured(snapshot))
 
 
-def _take(history: History, settings: UsageSettings, snapshot: ClusterSnapshot) -> None:
-    from rescheduler.usage.overhead import Remainder  # noqa: PLC0415 - as above
+def _take(history: UsageHistory, settings: UsageSettings, snapshot: ClusterSnapshot) -> None:
+    from rescheduler.usage.overhead import SystemOverhead  # noqa: PLC0415 - as above
 
     times = [row.timestamp for row in snapshot.usage if row.timestamp is not None]
     asked = snapshot.taken_at if snapshot.taken_at is not None else max(times, default=0.0)
-    history.begin(asked, Remainder(snapshot.pods))
+    history.begin(asked, SystemOverhead(snapshot.pods))
     history.take(snapshot.usage)
     if not snapshot.usage:
         history.failed("there is nothing of metrics.k8s.io: install metrics-server, or set usage.source: prometheus")
@@ -156,12 +156,12 @@ def _take(history: History, settings: UsageSettings, snapshot: ClusterSnapshot) 
         history.end((_NO_FILE,) if settings.source is UsageSource.PROMETHEUS else ())
 
 
-async def _ask(history: History, settings: UsageSettings, snapshot: ClusterSnapshot) -> None:
-    from rescheduler.usage.overhead import Remainder  # noqa: PLC0415 - as above
+async def _ask(history: UsageHistory, settings: UsageSettings, snapshot: ClusterSnapshot) -> None:
+    from rescheduler.usage.overhead import SystemOverhead  # noqa: PLC0415 - as above
     from rescheduler.usage.prometheus import Prometheus  # noqa: PLC0415 - aiohttp takes long, and files need none of it
     from rescheduler.usage.source import UsageError  # noqa: PLC0415 - the same
 
-    history.begin(snapshot.taken_at or 0.0, Remainder(snapshot.pods))
+    history.begin(snapshot.taken_at or 0.0, SystemOverhead(snapshot.pods))
     try:
         async with Prometheus(settings.prometheus, snapshot.taken_at) as prometheus:
             history.end(await prometheus.read(history.take))
@@ -169,13 +169,13 @@ async def _ask(history: History, settings: UsageSettings, snapshot: ClusterSnaps
         history.failed(str(error))
 
 
-def record(source: Files | Live, out: BinaryIO, now: float | None, progress: Progress) -> Recorder:
+def record(source: Files | Live, out: BinaryIO, now: float | None, progress: Progress) -> SnapshotRecorder:
     """Write what planning reads of a cluster, and nothing else; `out` must be a file that can be written anew."""
 
-    def afresh() -> Recorder:
+    def afresh() -> SnapshotRecorder:
         out.seek(0)
         out.truncate()
-        return Recorder(out)
+        return SnapshotRecorder(out)
 
     recorder, taken_at = _collected(source, afresh, progress)
     recorder.close(taken_at if now is None else now)
@@ -281,7 +281,7 @@ async def _listed(live: Live, afresh: Callable[[], Into], progress: Progress) ->
     """List everything; from the start when a list began anew, so that all of it is one state."""
     # aiohttp takes longer to import than a small dump takes to plan: only those who talk to a cluster pay for it.
     from rescheduler.kube.client import ApiClient  # noqa: PLC0415 - as said above
-    from rescheduler.kube.lister import finished_moves, list_everything  # noqa: PLC0415 - the same
+    from rescheduler.kube.lister import list_cluster, list_past_migrations  # noqa: PLC0415 - the same
 
     connection = live.connection()
     async with ApiClient(connection, request_timeout=live.request_timeout) as client:
@@ -289,19 +289,19 @@ async def _listed(live: Live, afresh: Callable[[], Into], progress: Progress) ->
             sink = _PageSink(afresh(), connection.source, progress)
             started = time.time()
             try:
-                absent = await list_everything(client, sink.take)
+                absent = await list_cluster(client, sink.take)
             except _ListedAnewError:
                 continue
             for resource in RESOURCES:
                 if resource.kind not in absent:
                     sink.collector.saw(resource.kind)
             if isinstance(sink.collector, _Remembering):
-                sink.collector.migrations = await finished_moves(client, sink.collector.note)
+                sink.collector.migrations = await list_past_migrations(client, sink.collector.note)
             return sink.collector, started
     raise InputError(f"{connection.source}: lists expire before they are read; try again when the cluster is calmer")
 
 
-class _Remembering(Collector):
+class _Remembering(SnapshotBuilder):
     """Collects what there is, and of a live cluster what was moved before."""
 
     def __init__(self) -> None:
@@ -322,7 +322,7 @@ class _PageSink(Generic[Into]):
         self._progress = progress
         self._begun: set[str] = set()
 
-    def take(self, resource: Resource, page: Page) -> None:
+    def take(self, resource: ApiResource, page: ListPage) -> None:
         """Hand each object of the page on."""
         if page.first:
             if resource.kind in self._begun:

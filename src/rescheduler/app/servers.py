@@ -15,10 +15,10 @@ from rescheduler.app.actions import Deeds
 from rescheduler.app.planning import explained, planned
 from rescheduler.config.live import Mandate
 from rescheduler.kube.client import ApiClient
-from rescheduler.kube.events import Recorder
-from rescheduler.kube.lease import Election
-from rescheduler.kube.pause_state import Pause, Pausing
-from rescheduler.kube.reviews import Reviews
+from rescheduler.kube.events import EventRecorder
+from rescheduler.kube.lease import LeaderElector
+from rescheduler.kube.pause_state import PauseDetails, PauseStore
+from rescheduler.kube.reviews import ReviewClient
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -51,9 +51,9 @@ class PageParts:
     cluster: str
     """Where we are connected to, in words."""
     now: Callable[[], float]
-    election: Election | None = None
+    election: LeaderElector | None = None
     """None where there is only one replica."""
-    paused: Callable[[], Pause | None] = lambda: None
+    paused: Callable[[], PauseDetails | None] = lambda: None
     local: bool = False
     """Whether the server takes actions from this machine without a token."""
     checks: Mapping[str, Callable[[], str]] = field(default_factory=dict)
@@ -177,8 +177,8 @@ class Knowing:
     source: str
     identity: str
     watching: Watching
-    election: Election | None
-    pausing: Pausing
+    election: LeaderElector | None
+    pausing: PauseStore
     pauses: Pauses
     metrics: Metrics
     checks: Mapping[str, Callable[[], str]]
@@ -219,13 +219,13 @@ class Front:
         knowing = self._knowing
         deeds = Deeds(
             knowing.own,
-            Recorder(knowing.own, knowing.identity, knowing.own.clock.now),
+            EventRecorder(knowing.own, knowing.identity, knowing.own.clock.now),
             knowing.pausing,
             knowing.watching.board,
             knowing.pauses.refresh,
             empties=lambda: NodeMaintenance.name in knowing.mandate.policy().strategies,
         )
-        return Actions(access, Identity(Reviews(knowing.own)), deeds)
+        return Actions(access, Identity(ReviewClient(knowing.own)), deeds)
 
 
 def _every(seconds: float, count: Callable[[], int]) -> Callable[[], int]:

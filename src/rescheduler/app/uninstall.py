@@ -18,15 +18,15 @@ import msgspec
 from rescheduler.app.admission import webhook_settings
 from rescheduler.app.planning import Live
 from rescheduler.config.configuration import Configuration
-from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.connection import Connection
 from rescheduler.kube.errors import ApiError, ClusterError
-from rescheduler.kube.lease import Election, LeaseName, LeaseTimes
-from rescheduler.kube.objects import Lookup, path_of
-from rescheduler.kube.pause_state import Pausing, state_name
-from rescheduler.kube.secrets import Secrets
+from rescheduler.kube.lease import LeaderElector, LeaseName, LeaseTimes
+from rescheduler.kube.objects import ObjectClient, path_of
+from rescheduler.kube.pause_state import PauseStore, state_name
+from rescheduler.kube.secrets import SecretStore
 from rescheduler.kube.webhook import WebhookConfiguration, WebhookSettings
-from rescheduler.kube.writer import Writer
+from rescheduler.kube.writer import CommandSender
 from rescheduler.migration.commands import delete
 from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.runtime.uninstall import Cleanup, Undone
@@ -37,13 +37,15 @@ Result = TypeVar("Result")
 class HeldError(ClusterError):
     """Somebody else leads."""
 
-    def __init__(self, election: Election) -> None:
+    def __init__(self, election: LeaderElector) -> None:
         name = f"{election.lease.namespace}/{election.lease.name}"
         holder = election.holder or "somebody else"
         super().__init__(f"a controller is running: Lease {name} is held by {holder}; stop it first (scale it to 0)")
 
 
-async def while_leading(elections: Sequence[Election], patience: float, work: Coroutine[Any, Any, Result]) -> Result:
+async def while_leading(
+    elections: Sequence[LeaderElector], patience: float, work: Coroutine[Any, Any, Result]
+) -> Result:
     """What the work gives; HeldError if one of the leases is not to be had within so many seconds."""
     running = [asyncio.ensure_future(election.run()) for election in elections]
     working: asyncio.Task[Result] | None = None
@@ -65,7 +67,7 @@ async def while_leading(elections: Sequence[Election], patience: float, work: Co
             await election.release()
 
 
-async def _all_lead(elections: Sequence[Election], patience: float) -> None:
+async def _all_lead(elections: Sequence[LeaderElector], patience: float) -> None:
     try:
         async with asyncio.timeout(patience):
             for election in elections:
@@ -99,7 +101,7 @@ class _Namespaces(msgspec.Struct):
 
 
 @dataclass
-class Claim(Election):
+class Claim(LeaderElector):
     """Takes part in an election, and leads also where nobody can."""
 
     _lasts: float = 0.0  # seconds for which its holder may act after a renewal
@@ -178,7 +180,7 @@ async def preview(live: Live, config: Configuration, *, definition: bool) -> lis
     """What would be undone."""
     async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
         lines = await Cleanup(client, config.manner(), lambda _: None).preview()
-        claims, lookup = await _claims(config, live.connection(), client), Lookup(client)
+        claims, lookup = await _claims(config, live.connection(), client), ObjectClient(client)
         for home in await _homes(config, claims, client):
             for thing in _registered(client, webhook_settings(config, home)):
                 try:
@@ -229,7 +231,7 @@ async def _undo(
     if definition and not undone.left:
         path = path_of("CustomResourceDefinition", "", _KIND)
         try:
-            await client.send(Request("DELETE", path, answers=frozenset({404})))
+            await client.send(ApiRequest("DELETE", path, answers=frozenset({404})))
             tell(f"delete CustomResourceDefinition {_KIND}")
         except ApiError as error:
             if error.status != 404:
@@ -249,11 +251,11 @@ async def _unregister(client: ApiClient, settings: WebhookSettings, tell: Callab
             tell(str(error))
 
 
-def _state(client: ApiClient, config: Configuration, home: str) -> Pausing:
-    return Pausing(client, home, state_name(config.fields.leader_election.resource_name))
+def _state(client: ApiClient, config: Configuration, home: str) -> PauseStore:
+    return PauseStore(client, home, state_name(config.fields.leader_election.resource_name))
 
 
-async def _forget_pause(state: Pausing, tell: Callable[[str], None]) -> None:
+async def _forget_pause(state: PauseStore, tell: Callable[[str], None]) -> None:
     """Nobody is left who could be paused."""
     try:
         if await state.remove():
@@ -264,17 +266,17 @@ async def _forget_pause(state: Pausing, tell: Callable[[str], None]) -> None:
         tell(str(error))
 
 
-def _registered(client: ApiClient, settings: WebhookSettings) -> tuple[WebhookConfiguration | Secrets, ...]:
+def _registered(client: ApiClient, settings: WebhookSettings) -> tuple[WebhookConfiguration | SecretStore, ...]:
     """What a webhook leaves in a cluster."""
-    return WebhookConfiguration(client, settings), Secrets(client, settings.namespace, settings.secret)
+    return WebhookConfiguration(client, settings), SecretStore(client, settings.namespace, settings.secret)
 
 
 async def _drop_leases(client: ApiClient, claims: list[Claim]) -> None:
     """Delete the leases that nobody has taken since we gave them up."""
     for lease in (each.lease for each in claims):
-        found = await Lookup(client).find("Lease", lease.namespace, lease.name)
+        found = await ObjectClient(client).find("Lease", lease.namespace, lease.name)
         if found is not None and not (found.get("spec") or {}).get("holderIdentity"):
-            await Writer(client).carry_out(delete(found, "nobody leads any more", as_seen=True))
+            await CommandSender(client).carry_out(delete(found, "nobody leads any more", as_seen=True))
 
 
 async def _claims(config: Configuration, connection: Connection, client: ApiClient) -> list[Claim]:
@@ -302,7 +304,7 @@ async def _homes(config: Configuration, claims: list[Claim], client: ApiClient) 
 async def _namespaces_with(client: ApiClient, kind: str, name: str) -> set[str]:
     """The namespaces in which there is an object of this name; none for who may not look."""
     try:
-        found = await Lookup(client).every(kind, selection={"fieldSelector": f"metadata.name={name}"})
+        found = await ObjectClient(client).list_all(kind, selection={"fieldSelector": f"metadata.name={name}"})
     except ApiError as error:
         if error.status != 403:
             raise

@@ -17,10 +17,10 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.usage import UsageSettings, UsageSource
 from rescheduler.runtime.controller import before, beside
 from rescheduler.runtime.usage_poller import Metering
-from rescheduler.usage.history import History
+from rescheduler.usage.history import UsageHistory
 from rescheduler.usage.metrics_api import MetricsApi
 from rescheduler.usage.prometheus import Prometheus
-from rescheduler.usage.source import Source
+from rescheduler.usage.source import UsageBackend
 
 
 def metering_of(
@@ -30,8 +30,8 @@ def metering_of(
     if utilization is Utilization.REQUESTS:
         return None
     by_prometheus = settings.source is UsageSource.PROMETHEUS
-    source: Source = Prometheus(settings.prometheus) if by_prometheus else MetricsApi(client)
-    return Metering(source, History(settings), settings.interval, client.clock.now, pods)
+    source: UsageBackend = Prometheus(settings.prometheus) if by_prometheus else MetricsApi(client)
+    return Metering(source, UsageHistory(settings), settings.interval, client.clock.now, pods)
 
 
 _PATIENCE = 60.0  # seconds; a large cluster's answer takes a few

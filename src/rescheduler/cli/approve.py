@@ -24,7 +24,7 @@ from rescheduler.model.migration import Migration
 
 if TYPE_CHECKING:
     from rescheduler.config.configuration import Configuration
-    from rescheduler.kube.approval import Answer
+    from rescheduler.kube.approval import ApprovalResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +119,13 @@ def approve(names: tuple[str, ...], access: Access, deciding: Deciding) -> None:
         whole = known.with_members(chosen)
         _tell_members(whole[len(chosen) :])
         answers = app_approval.decide(live, whole, rejects=deciding.rejects, dry=deciding.dry_run)
-        done = kube_approval.Outcome.REJECTED if deciding.rejects else kube_approval.Outcome.APPROVED
+        done = kube_approval.ApprovalOutcome.REJECTED if deciding.rejects else kube_approval.ApprovalOutcome.APPROVED
         _tell(answers, done, dry=deciding.dry_run)
         if not deciding.rejects and not deciding.dry_run:
             _warn_if_idle(live, config)
-    refused = [f"{each.full_name}: {each.reason}" for each in answers if each.outcome is kube_approval.Outcome.REFUSED]
+    refused = [
+        f"{each.full_name}: {each.reason}" for each in answers if each.outcome is kube_approval.ApprovalOutcome.REFUSED
+    ]
     if refused:
         raise messages.Failure(*refused, code=messages.REFUSED)
 
@@ -154,13 +156,13 @@ def _tell_members(members: Sequence[Migration]) -> None:
         messages.note(f"{each.full_name} belongs to it, and is decided on, too")
 
 
-def _tell(answers: Sequence[Answer], done: kube_approval.Outcome, *, dry: bool) -> None:
+def _tell(answers: Sequence[ApprovalResult], done: kube_approval.ApprovalOutcome, *, dry: bool) -> None:
     """What was written; `done` is what was asked for."""
     suffix = " (dry run)" if dry else ""
     for each in answers:
         if each.outcome is done:
             messages.emit(f"{RESOURCE}/{plain(each.name)} {done}{suffix}\n")
-        elif each.outcome is kube_approval.Outcome.UNCHANGED:
+        elif each.outcome is kube_approval.ApprovalOutcome.UNCHANGED:
             messages.emit(f"{RESOURCE}/{plain(each.name)} unchanged: {done} by {plain(each.by)} before{suffix}\n")
     if new := [each for each in answers if each.outcome is done]:
         messages.note(f"{_moves(len(new))} {done} by {new[0].by}{suffix}")

@@ -18,7 +18,7 @@ from rescheduler.cli.output.terminal import plain
 from rescheduler.model.time import format_instant
 
 if TYPE_CHECKING:
-    from rescheduler.kube.pause_state import Pause
+    from rescheduler.kube.pause_state import PauseDetails
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _warn_if_absent(place: app_pause.Place, until: str) -> None:
         messages.warn([f"{absent}; {until}"])
 
 
-def _told(found: Pause) -> str:
+def _told(found: PauseDetails) -> str:
     by = f" by {found.by}" if found.by else ""
     since = f" since {format_instant(found.since)}" if found.since is not None else ""
     return f"{by}{since}" + (f": {found.reason}" if found.reason else "")

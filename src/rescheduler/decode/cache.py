@@ -15,13 +15,13 @@ import msgspec
 
 from rescheduler.decode.reader import (
     Bytes,
-    Reader,
-    Reading,
-    rank_later,
-    ranked,
-    strays,
+    ObjectReader,
+    ParsedObject,
+    apply_priorities,
+    describe_strays,
+    nodes_of_unreadable_pods,
+    remember_priority_class,
     table_of,
-    tainted_by_unreadable_pods,
 )
 from rescheduler.model.snapshot import ClusterSnapshot, Rows
 
@@ -32,13 +32,13 @@ Changed = Callable[[str, Any, str], None]
 """Told the kind and the key of what has changed or gone, and its version; none for what is gone."""
 
 
-class Cache:
+class ClusterCache:
     """All that is known of the cluster."""
 
     def __init__(self, source: str) -> None:
         self._source = source
         self._rows = Rows()
-        self._reader = Reader()
+        self._reader = ObjectReader()
         self._reads = 0
         self._kinds: set[str] = set()
         self._counts: Counter[str] = Counter()
@@ -98,9 +98,9 @@ class Cache:
         told = set(self._warnings.values())
 
         def ordered() -> ClusterSnapshot:
-            copied.nodes |= tainted_by_unreadable_pods(copied)
-            ranked(copied, unranked, classes)
-            return copied.snapshot(kinds, now, sorted(told.union(strays(copied))))
+            copied.nodes |= nodes_of_unreadable_pods(copied)
+            apply_priorities(copied, unranked, classes)
+            return copied.snapshot(kinds, now, sorted(told.union(describe_strays(copied))))
 
         return ordered
 
@@ -108,7 +108,7 @@ class Cache:
         """Note that a kind is known, even if there is no object of it."""
         self._kinds.add(kind)
 
-    def read(self, kind: str, raw: Bytes) -> Reading:
+    def read(self, kind: str, raw: Bytes) -> ParsedObject:
         """What an object says, without taking it."""
         self._reads += 1
         if self._reads > max(_READS, 4 * len(self._rows.pods)):
@@ -119,9 +119,9 @@ class Cache:
         try:
             return self._reader.read(kind, raw, self._source)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            return Reading(None, None, warning=f"{self._source}: a {kind} that is not JSON is left out: {error}")
+            return ParsedObject(None, None, warning=f"{self._source}: a {kind} that is not JSON is left out: {error}")
 
-    def put(self, kind: str, raw: Bytes) -> Reading:
+    def put(self, kind: str, raw: Bytes) -> ParsedObject:
         """Take a new or changed object."""
         reading = self.read(kind, raw)
         if reading.key is None:  # no API server gives out such a thing, so it's not worth a memory of its own
@@ -135,7 +135,7 @@ class Cache:
             table.pop(reading.key, None)
         self._counts[kind] += len(table) - before
         if kind == "Pod":
-            rank_later(self._unranked, reading)
+            remember_priority_class(self._unranked, reading)
         self._warnings.pop((kind, reading.key), None)
         if reading.warning:
             self._warnings[(kind, reading.key)] = reading.warning
@@ -176,7 +176,7 @@ class Cache:
 class KindSink:
     """One kind's way into the cache, as `reflector.Sink` wants it."""
 
-    def __init__(self, cache: Cache, kind: str) -> None:
+    def __init__(self, cache: ClusterCache, kind: str) -> None:
         self._cache = cache
         self._kind = kind
         self._listed: set[Any] | None = None

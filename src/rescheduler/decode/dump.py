@@ -20,7 +20,7 @@ import yaml
 
 from rescheduler.decode import structs
 from rescheduler.decode.kinds import known_kind
-from rescheduler.decode.reader import Collector
+from rescheduler.decode.reader import SnapshotBuilder
 from rescheduler.decode.split import JsonError, ListHead, split
 from rescheduler.model.nesting import refuse_deep_nesting
 from rescheduler.model.time import InstantError, parse_instant
@@ -35,7 +35,7 @@ class DumpError(Exception):
     """A file that cannot be used; the message names it and the cure."""
 
 
-class _Head(structs.Wire):
+class _Head(structs.ApiStruct):
     api_version: str | None = None
     kind: str | None = None
     message: str | None = None
@@ -71,7 +71,7 @@ _PlainLoader.yaml_implicit_resolvers = {
 class DumpReader:
     """Reads files into a Collector and remembers when they were recorded."""
 
-    def __init__(self, collector: Collector, progress: Progress | None = None) -> None:
+    def __init__(self, collector: SnapshotBuilder, progress: Progress | None = None) -> None:
         self._collector = collector
         self._progress = progress or (lambda size: None)
         self.taken_at: float | None = None

@@ -6,25 +6,25 @@ from dataclasses import dataclass
 
 from rescheduler.decode import structs
 
-READ: dict[str, tuple[str, type[structs.Anything]]] = {
-    "Node": ("", structs.Node),
-    "Pod": ("", structs.Pod),
-    "Namespace": ("", structs.Namespace),
-    "PersistentVolumeClaim": ("", structs.PersistentVolumeClaim),
-    "PersistentVolume": ("", structs.PersistentVolume),
-    "PodDisruptionBudget": ("policy", structs.PodDisruptionBudget),
-    "Deployment": ("apps", structs.Workload),
-    "ReplicaSet": ("apps", structs.Workload),
-    "StatefulSet": ("apps", structs.Workload),
-    "DaemonSet": ("apps", structs.Workload),
-    "Job": ("batch", structs.Workload),
-    "CronJob": ("batch", structs.Workload),
-    "HorizontalPodAutoscaler": ("autoscaling", structs.HorizontalPodAutoscaler),
-    "StorageClass": ("storage.k8s.io", structs.StorageClass),
-    "CSINode": ("storage.k8s.io", structs.CSINode),
-    "PriorityClass": ("scheduling.k8s.io", structs.PriorityClass),
-    "NodeMetrics": ("metrics.k8s.io", structs.Metrics),
-    "PodMetrics": ("metrics.k8s.io", structs.Metrics),
+READ: dict[str, tuple[str, type[structs.ApiObject]]] = {
+    "Node": ("", structs.ApiNode),
+    "Pod": ("", structs.ApiPod),
+    "Namespace": ("", structs.ApiNamespace),
+    "PersistentVolumeClaim": ("", structs.ApiPersistentVolumeClaim),
+    "PersistentVolume": ("", structs.ApiPersistentVolume),
+    "PodDisruptionBudget": ("policy", structs.ApiPodDisruptionBudget),
+    "Deployment": ("apps", structs.ApiWorkload),
+    "ReplicaSet": ("apps", structs.ApiWorkload),
+    "StatefulSet": ("apps", structs.ApiWorkload),
+    "DaemonSet": ("apps", structs.ApiWorkload),
+    "Job": ("batch", structs.ApiWorkload),
+    "CronJob": ("batch", structs.ApiWorkload),
+    "HorizontalPodAutoscaler": ("autoscaling", structs.ApiHorizontalPodAutoscaler),
+    "StorageClass": ("storage.k8s.io", structs.ApiStorageClass),
+    "CSINode": ("storage.k8s.io", structs.ApiCsiNode),
+    "PriorityClass": ("scheduling.k8s.io", structs.ApiPriorityClass),
+    "NodeMetrics": ("metrics.k8s.io", structs.ApiMetrics),
+    "PodMetrics": ("metrics.k8s.io", structs.ApiMetrics),
 }
 """Kind → API group and the struct it is decoded into."""
 
@@ -47,7 +47,7 @@ def known_kind(api_version: str | None, kind: str | None) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class ApiResource:
     """`path` lists the kind over all namespaces. `optional` kinds may be missing from a cluster."""
 
     kind: str
@@ -72,21 +72,21 @@ class Resource:
 
 # Pods first: they take the longest, so the others are listed beside them.
 RESOURCES = (
-    Resource("Pod", "v1", "/api/v1/pods"),
-    Resource("Node", "v1", "/api/v1/nodes"),
-    Resource("Namespace", "v1", "/api/v1/namespaces"),
-    Resource("PodDisruptionBudget", "policy/v1", "/apis/policy/v1/poddisruptionbudgets"),
-    Resource("Deployment", "apps/v1", "/apis/apps/v1/deployments"),
-    Resource("ReplicaSet", "apps/v1", "/apis/apps/v1/replicasets"),
-    Resource("StatefulSet", "apps/v1", "/apis/apps/v1/statefulsets"),
-    Resource("DaemonSet", "apps/v1", "/apis/apps/v1/daemonsets"),
-    Resource("Job", "batch/v1", "/apis/batch/v1/jobs"),
-    Resource("HorizontalPodAutoscaler", "autoscaling/v2", "/apis/autoscaling/v2/horizontalpodautoscalers"),
-    Resource("PersistentVolumeClaim", "v1", "/api/v1/persistentvolumeclaims"),
-    Resource("PersistentVolume", "v1", "/api/v1/persistentvolumes"),
-    Resource("StorageClass", "storage.k8s.io/v1", "/apis/storage.k8s.io/v1/storageclasses"),
-    Resource("CSINode", "storage.k8s.io/v1", "/apis/storage.k8s.io/v1/csinodes"),
-    Resource("PriorityClass", "scheduling.k8s.io/v1", "/apis/scheduling.k8s.io/v1/priorityclasses"),
-    Resource("NodeMetrics", "metrics.k8s.io/v1beta1", "/apis/metrics.k8s.io/v1beta1/nodes", optional=True),
-    Resource("PodMetrics", "metrics.k8s.io/v1beta1", "/apis/metrics.k8s.io/v1beta1/pods", optional=True),
+    ApiResource("Pod", "v1", "/api/v1/pods"),
+    ApiResource("Node", "v1", "/api/v1/nodes"),
+    ApiResource("Namespace", "v1", "/api/v1/namespaces"),
+    ApiResource("PodDisruptionBudget", "policy/v1", "/apis/policy/v1/poddisruptionbudgets"),
+    ApiResource("Deployment", "apps/v1", "/apis/apps/v1/deployments"),
+    ApiResource("ReplicaSet", "apps/v1", "/apis/apps/v1/replicasets"),
+    ApiResource("StatefulSet", "apps/v1", "/apis/apps/v1/statefulsets"),
+    ApiResource("DaemonSet", "apps/v1", "/apis/apps/v1/daemonsets"),
+    ApiResource("Job", "batch/v1", "/apis/batch/v1/jobs"),
+    ApiResource("HorizontalPodAutoscaler", "autoscaling/v2", "/apis/autoscaling/v2/horizontalpodautoscalers"),
+    ApiResource("PersistentVolumeClaim", "v1", "/api/v1/persistentvolumeclaims"),
+    ApiResource("PersistentVolume", "v1", "/api/v1/persistentvolumes"),
+    ApiResource("StorageClass", "storage.k8s.io/v1", "/apis/storage.k8s.io/v1/storageclasses"),
+    ApiResource("CSINode", "storage.k8s.io/v1", "/apis/storage.k8s.io/v1/csinodes"),
+    ApiResource("PriorityClass", "scheduling.k8s.io/v1", "/apis/scheduling.k8s.io/v1/priorityclasses"),
+    ApiResource("NodeMetrics", "metrics.k8s.io/v1beta1", "/apis/metrics.k8s.io/v1beta1/nodes", optional=True),
+    ApiResource("PodMetrics", "metrics.k8s.io/v1beta1", "/apis/metrics.k8s.io/v1beta1/pods", optional=True),
 )

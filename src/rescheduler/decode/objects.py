@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rescheduler.decode import sections, structs
-from rescheduler.decode.pods import our_annotations
+from rescheduler.decode.pods import select_annotations
 from rescheduler.decode.sections import SectionError
 from rescheduler.model import labels as marks
 from rescheduler.model.objects import (
@@ -23,13 +23,13 @@ from rescheduler.model.shape import NodeTerm, Taint
 from rescheduler.model.time import parse_instant
 
 
-def node(found: structs.Node, meta: structs.Meta) -> Node:
+def node(found: structs.ApiNode, meta: structs.ApiMeta) -> Node:
     """A node; one without a Ready condition counts as ready: its taints tell if it isn't."""
-    spec = found.spec or structs.NodeSpec()
-    status = found.status or structs.NodeStatus()
+    spec = found.spec or structs.ApiNodeSpec()
+    status = found.status or structs.ApiNodeStatus()
     ready = [c for c in status.conditions or () if c.type == "Ready"]
     unready = next((c for c in ready if c.status != "True"), None)
-    annotations = our_annotations(meta.annotations)
+    annotations = select_annotations(meta.annotations)
     return Node(
         name=meta.name or "",
         labels=sections.string_map(meta.labels, "metadata.labels"),
@@ -44,20 +44,20 @@ def node(found: structs.Node, meta: structs.Meta) -> Node:
     )
 
 
-def _since(unready: structs.NodeCondition | None) -> float | None:
+def _since(unready: structs.ApiNodeCondition | None) -> float | None:
     written = unready.last_transition_time if unready is not None else None
     return parse_instant(written) if written else None
 
 
-def namespace_labels(meta: structs.Meta) -> Labels:
+def namespace_labels(meta: structs.ApiMeta) -> Labels:
     """A namespace's labels, with the one that the API server puts on each."""
     return {"kubernetes.io/metadata.name": meta.name or "", **sections.string_map(meta.labels, "metadata.labels")}
 
 
-def workload(kind: str, found: structs.Workload, meta: structs.Meta) -> Workload:
+def workload(kind: str, found: structs.ApiWorkload, meta: structs.ApiMeta) -> Workload:
     """A Deployment, ReplicaSet, StatefulSet, DaemonSet, Job or CronJob."""
-    spec = found.spec or structs.WorkloadSpec()
-    template = (spec.template and spec.template.spec) or structs.TemplateSpec()
+    spec = found.spec or structs.ApiWorkloadSpec()
+    template = (spec.template and spec.template.spec) or structs.ApiTemplateSpec()
     replicas = spec.parallelism if kind == "Job" else spec.replicas
     if replicas is None and kind not in ("DaemonSet", "CronJob"):
         replicas = 1  # the API's default
@@ -70,7 +70,7 @@ def workload(kind: str, found: structs.Workload, meta: structs.Meta) -> Workload
         replicas=replicas,
         recreate=spec.strategy is not None and spec.strategy.type == "Recreate",
         selector=sections.raw_label_selector(spec.selector, "spec.selector"),
-        annotations=our_annotations(meta.annotations),
+        annotations=select_annotations(meta.annotations),
         node_selector=tuple(
             sorted(sections.string_map(template.node_selector, "spec.template.spec.nodeSelector").items())
         ),
@@ -79,13 +79,13 @@ def workload(kind: str, found: structs.Workload, meta: structs.Meta) -> Workload
     )
 
 
-def _changing(kind: str, found: structs.Workload, meta: structs.Meta, wanted: int) -> str:
+def _changing(kind: str, found: structs.ApiWorkload, meta: structs.ApiMeta, wanted: int) -> str:
     """How its owner is just changing it; of an object without a status that is not known, and it counts as quiet."""
     status = found.status
     if status is None or kind not in ("Deployment", "ReplicaSet", "StatefulSet"):
         return ""
-    strategy = (found.spec and found.spec.update_strategy) or structs.UpdateStrategy()
-    rolling = strategy.rolling_update or structs.RollingUpdate()
+    strategy = (found.spec and found.spec.update_strategy) or structs.ApiUpdateStrategy()
+    rolling = strategy.rolling_update or structs.ApiRollingUpdate()
     change = Change(
         kind,
         observed=meta.generation is None or (status.observed_generation or 0) >= meta.generation,
@@ -98,10 +98,10 @@ def _changing(kind: str, found: structs.Workload, meta: structs.Meta, wanted: in
     return str(change)
 
 
-def autoscaler(found: structs.HorizontalPodAutoscaler, meta: structs.Meta) -> Autoscaler:
+def autoscaler(found: structs.ApiHorizontalPodAutoscaler, meta: structs.ApiMeta) -> Autoscaler:
     """An autoscaler; one that has never reckoned wants nothing."""
-    target = (found.spec and found.spec.scale_target_ref) or structs.ScaleTarget()
-    status = found.status or structs.AutoscalerStatus()
+    target = (found.spec and found.spec.scale_target_ref) or structs.ApiScaleTarget()
+    status = found.status or structs.ApiAutoscalerStatus()
     hindered = {c.type for c in status.conditions or () if c.status == "False"}
     return Autoscaler(
         namespace=meta.namespace or "default",
@@ -115,10 +115,10 @@ def autoscaler(found: structs.HorizontalPodAutoscaler, meta: structs.Meta) -> Au
     )
 
 
-def budget(found: structs.PodDisruptionBudget, meta: structs.Meta) -> DisruptionBudget:
+def budget(found: structs.ApiPodDisruptionBudget, meta: structs.ApiMeta) -> DisruptionBudget:
     """A disruption budget; one whose status lags behind its spec allows nothing, as the Eviction API has it."""
-    spec = found.spec or structs.BudgetSpec()
-    status = found.status or structs.BudgetStatus()
+    spec = found.spec or structs.ApiBudgetSpec()
+    status = found.status or structs.ApiBudgetStatus()
     allowed = status.disruptions_allowed
     if allowed is not None and (status.observed_generation or 0) < (meta.generation or 0):
         allowed = 0
@@ -141,9 +141,9 @@ def _made_for(labels: Labels) -> str:
     return labels.get(marks.MIGRATION_ID, "") if labels.get(marks.MANAGED_BY) == marks.OURSELVES else ""
 
 
-def claim(found: structs.PersistentVolumeClaim, meta: structs.Meta) -> Claim:
+def claim(found: structs.ApiPersistentVolumeClaim, meta: structs.ApiMeta) -> Claim:
     """A claim."""
-    spec = found.spec or structs.ClaimSpec()
+    spec = found.spec or structs.ApiClaimSpec()
     return Claim(
         namespace=meta.namespace or "default",
         name=meta.name or "",
@@ -152,13 +152,13 @@ def claim(found: structs.PersistentVolumeClaim, meta: structs.Meta) -> Claim:
         access_modes=tuple(spec.access_modes or ()),
         bound=((found.status and found.status.phase) or "Bound") == "Bound",
         deleting=meta.deletion_timestamp is not None,
-        selected_node=our_annotations(meta.annotations).get(marks.SELECTED_NODE, ""),
+        selected_node=select_annotations(meta.annotations).get(marks.SELECTED_NODE, ""),
     )
 
 
-def volume(found: structs.PersistentVolume, meta: structs.Meta) -> Volume:
+def volume(found: structs.ApiPersistentVolume, meta: structs.ApiMeta) -> Volume:
     """A volume."""
-    spec = found.spec or structs.VolumeSpec()
+    spec = found.spec or structs.ApiVolumeSpec()
     required = spec.node_affinity.required if spec.node_affinity else structs.ABSENT
     return Volume(
         name=meta.name or "",
@@ -170,7 +170,7 @@ def volume(found: structs.PersistentVolume, meta: structs.Meta) -> Volume:
     )
 
 
-def storage_class(found: structs.StorageClass, meta: structs.Meta) -> StorageClass:
+def storage_class(found: structs.ApiStorageClass, meta: structs.ApiMeta) -> StorageClass:
     """A storage class; each allowed topology is a term, and any of them will do."""
     topologies = tuple(
         NodeTerm(
@@ -190,14 +190,14 @@ def storage_class(found: structs.StorageClass, meta: structs.Meta) -> StorageCla
     )
 
 
-def attach_limits(found: structs.CSINode, meta: structs.Meta) -> AttachLimits:
+def attach_limits(found: structs.ApiCsiNode, meta: structs.ApiMeta) -> AttachLimits:
     """How many volumes of each driver a node can hold; drivers without a limit are left out."""
     drivers = (found.spec and found.spec.drivers) or ()
     limits = ((d.name or "", d.allocatable.count) for d in drivers if d.allocatable is not None)
     return AttachLimits(meta.name or "", tuple(sorted((name, count) for name, count in limits if count is not None)))
 
 
-def usage(kind: str, found: structs.Metrics, meta: structs.Meta) -> Usage:
+def usage(kind: str, found: structs.ApiMetrics, meta: structs.ApiMeta) -> Usage:
     """Measured use of a node, or of a pod: the sum of its containers."""
     total: dict[str, int] = {}
     parts = [found.usage, *(c.usage for c in found.containers or ())]

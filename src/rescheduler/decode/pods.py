@@ -33,7 +33,7 @@ class TroubleReader:
     def __init__(self) -> None:
         self._known: dict[Trouble, Trouble] = {}
 
-    def trouble(self, status: structs.PodStatus) -> Trouble:
+    def trouble(self, status: structs.ApiPodStatus) -> Trouble:
         """What a pod has been through."""
         restarts, states = _of(status.container_statuses, "")
         init_restarts, init_states = _of(status.init_container_statuses, "init")
@@ -54,12 +54,12 @@ class TroubleReader:
         self._known = {key: found for key, found in self._known.items() if id(found) in used}
 
 
-def usual(condition: structs.Condition) -> bool:
+def is_usual(condition: structs.ApiCondition) -> bool:
     """Whether a condition is as it is on every pod that is well."""
     return condition.status == "True" and condition.type not in _TELLING
 
 
-def is_ready(conditions: Sequence[structs.Condition] | None, *, default: bool) -> bool:
+def is_ready(conditions: Sequence[structs.ApiCondition] | None, *, default: bool) -> bool:
     """Whether a pod says that it is Ready."""
     for condition in conditions or ():
         if condition.type == "Ready":
@@ -67,7 +67,7 @@ def is_ready(conditions: Sequence[structs.Condition] | None, *, default: bool) -
     return default
 
 
-def ailment_of(status: structs.PodStatus, phase: str) -> Ailment | None:
+def find_failure(status: structs.ApiPodStatus, phase: str) -> Ailment | None:
     """What is wrong with it; the container that was restarted most often tells most."""
     if phase == "Failed":
         return Ailment(status.reason or _CRASHED)
@@ -82,14 +82,14 @@ def ailment_of(status: structs.PodStatus, phase: str) -> Ailment | None:
     return found
 
 
-def _ails(state: structs.ContainerState) -> str:
+def _ails(state: structs.ApiContainerState) -> str:
     if state.waiting is not None:
         reason = state.waiting.reason or ""
         return "" if reason in _STARTING else reason
     return _CRASHED if state.terminated is not None and state.terminated.exit_code else ""
 
 
-def _of(statuses: Sequence[structs.ContainerStatus] | None, part: str) -> tuple[int, tuple[ContainerState, ...]]:
+def _of(statuses: Sequence[structs.ApiContainerStatus] | None, part: str) -> tuple[int, tuple[ContainerState, ...]]:
     """How often these containers were restarted, and the states of those that do not run."""
     if not statuses:
         return 0, ()
@@ -109,7 +109,7 @@ def _of(statuses: Sequence[structs.ContainerStatus] | None, part: str) -> tuple[
     return restarts, states
 
 
-def _ended(state: structs.Terminated, part: str) -> ContainerState:
+def _ended(state: structs.ApiTerminated, part: str) -> ContainerState:
     return ContainerState(state.reason or "", state.exit_code or 0, part)
 
 
@@ -152,15 +152,15 @@ class PodDecoder:
         self._strings: dict[str, str] = {}
         self._troubles = TroubleReader()
 
-    def row(self, pod: structs.Pod, meta: structs.Meta) -> Pod:
+    def row(self, pod: structs.ApiPod, meta: structs.ApiMeta) -> Pod:
         """The pod's row; SectionError when a part of it cannot be understood."""
-        spec = pod.spec or structs.PodSpec()
-        status = pod.status or structs.PodStatus()
+        spec = pod.spec or structs.ApiPodSpec()
+        status = pod.status or structs.ApiPodStatus()
         node = spec.node_name or ""
         phase = status.phase or ("Running" if node else "Pending")
         name = meta.name or ""
         shape = self._shape(spec, name)
-        annotations = our_annotations(meta.annotations)
+        annotations = select_annotations(meta.annotations)
         return Pod(
             namespace=self._shared(meta.namespace or "default"),
             name=name,
@@ -180,7 +180,7 @@ class PodDecoder:
             deleting=meta.deletion_timestamp is not None,
             nominated=self._shared(status.nominated_node_name or ""),
             annotations=annotations,
-            ailment=ailment_of(status, phase) if meta.deletion_timestamp is None else None,
+            ailment=find_failure(status, phase) if meta.deletion_timestamp is None else None,
             trouble=self._troubles.trouble(status),
         )
 
@@ -203,7 +203,7 @@ class PodDecoder:
     def _shared(self, text: str) -> str:
         return self._strings.setdefault(text, text)
 
-    def _shape(self, spec: structs.PodSpec, pod_name: str) -> Shape:
+    def _shape(self, spec: structs.ApiPodSpec, pod_name: str) -> Shape:
         containers = tuple((bytes(c.resources), bytes(c.ports)) for c in spec.containers or ())
         inits = tuple((bytes(c.resources), bytes(c.ports), c.restart_policy) for c in spec.init_containers or ())
         claims, local, disks = _volumes(spec.volumes, pod_name) if spec.volumes else ((), (), ())
@@ -243,7 +243,7 @@ class PodDecoder:
         self._shapes[key] = shape
         return shape
 
-    def _held_by(self, spec: structs.PodSpec, status: structs.PodStatus, shape: Shape) -> Requests:
+    def _held_by(self, spec: structs.ApiPodSpec, status: structs.ApiPodStatus, shape: Shape) -> Requests:
         """What the pod holds: the larger of what it asks and what its containers were given (resized in place)."""
         statuses = [*(status.init_container_statuses or ()), *(status.container_statuses or ())]
         given = tuple(
@@ -267,7 +267,7 @@ class PodDecoder:
         return self._requests.setdefault(requests, requests)
 
 
-def pod_requests(spec: structs.PodSpec, actual: dict[str | None, dict[str, int]] | None = None) -> Requests:
+def pod_requests(spec: structs.ApiPodSpec, actual: dict[str | None, dict[str, int]] | None = None) -> Requests:
     """The scheduler's sum: containers and sidecars, or the peak of the init phase, or the pod's own; plus overhead."""
     total: dict[str, int] = {}
     for index, container in enumerate(spec.containers or ()):
@@ -291,7 +291,7 @@ def pod_requests(spec: structs.PodSpec, actual: dict[str | None, dict[str, int]]
     return tuple(sorted((name, min(number, MAX)) for name, number in total.items() if number))
 
 
-def our_annotations(raw: Raw) -> Labels:
+def select_annotations(raw: Raw) -> Labels:
     """The annotations that planning reads; the text is searched first, because most pods have none of them."""
     text = bytes(raw)
     for mark in _MARKED if text else ():
@@ -301,12 +301,12 @@ def our_annotations(raw: Raw) -> Labels:
     return NOTHING
 
 
-def _started(status: structs.PodStatus) -> float | None:
+def _started(status: structs.ApiPodStatus) -> float | None:
     return parse_instant(status.start_time) if status.start_time else None
 
 
 def _requests_of(
-    container: structs.Container, path: str, actual: dict[str | None, dict[str, int]] | None
+    container: structs.ApiContainer, path: str, actual: dict[str | None, dict[str, int]] | None
 ) -> dict[str, int]:
     asked = sections.resource_requests(container.resources, f"{path}.resources")
     if actual:
@@ -314,10 +314,10 @@ def _requests_of(
     return asked
 
 
-def _actual(status: structs.ContainerStatus) -> dict[str, int]:
+def _actual(status: structs.ApiContainerStatus) -> dict[str, int]:
     path = f"status.containerStatuses[{status.name}]"
     given = dict(sections.quantity_map(status.allocated_resources, f"{path}.allocatedResources"))
-    resources = sections.decode(status.resources, structs.Resources, f"{path}.resources")
+    resources = sections.decode(status.resources, structs.ApiResources, f"{path}.resources")
     if resources:
         _raise_to(given, sections.quantities(resources.requests, f"{path}.resources.requests"))
     return given
@@ -333,14 +333,14 @@ def _raise_to(total: dict[str, int], floor: dict[str, int]) -> None:
         total[name] = max(total.get(name, 0), number)
 
 
-def _host_ports(spec: structs.PodSpec) -> tuple[HostPort, ...]:
+def _host_ports(spec: structs.ApiPodSpec) -> tuple[HostPort, ...]:
     sidecars = (c for c in spec.init_containers or () if c.restart_policy == "Always")
-    serving: Iterable[structs.Container] = (*(spec.containers or ()), *sidecars)
+    serving: Iterable[structs.ApiContainer] = (*(spec.containers or ()), *sidecars)
     return tuple(sorted({port for c in serving for port in sections.host_ports(c.ports, "spec.containers.ports")}))
 
 
 def _volumes(
-    volumes: Sequence[structs.PodVolume], pod_name: str
+    volumes: Sequence[structs.ApiPodVolume], pod_name: str
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Claims, local storage and inline disks; config maps, secrets and tokens follow a pod anywhere."""
     claims: list[str] = []

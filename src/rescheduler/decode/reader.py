@@ -42,7 +42,7 @@ _TABLES = {
 } | dict.fromkeys(WORKLOADS, "workloads")
 
 
-class Reading(NamedTuple):
+class ParsedObject(NamedTuple):
     """What was read of one object. Without a name it has no key, and without sense it may have no row."""
 
     key: Hashable | None
@@ -60,13 +60,13 @@ def table_of(rows: Rows, kind: str) -> dict[Any, Any]:
     return table
 
 
-class Reader:
+class ObjectReader:
     """Reads objects; equal parts of pods are kept once."""
 
     def __init__(self) -> None:
         self._pods = PodDecoder()
 
-    def read(self, kind: str, raw: Bytes, source: str) -> Reading:
+    def read(self, kind: str, raw: Bytes, source: str) -> ParsedObject:
         """One object of a kind that planning reads."""
         try:
             decoded = _DECODERS[kind].decode(raw)
@@ -74,25 +74,25 @@ class Reader:
             return _unreadable(kind, raw, source, error)
         meta = decoded.metadata
         if meta is None or not meta.name:
-            return Reading(None, None, warning=f"{source}: a {kind} without metadata.name is left out")
+            return ParsedObject(None, None, warning=f"{source}: a {kind} without metadata.name is left out")
         key = key_of(kind, meta)
         try:
             row, priority_class = self._row(kind, decoded, meta)
         except (SectionError, InstantError) as error:
-            node = decoded.spec.node_name if isinstance(decoded, structs.Pod) and decoded.spec is not None else None
+            node = decoded.spec.node_name if isinstance(decoded, structs.ApiPod) and decoded.spec is not None else None
             return _broken(kind, meta, source, (str(error), node or ""))
-        return Reading(key, row, meta.resource_version or "", title_of(kind, meta), "", priority_class)
+        return ParsedObject(key, row, meta.resource_version or "", title_of(kind, meta), "", priority_class)
 
     def forget_all_but(self, pods: Collection[Pod]) -> None:
         """Remember only the parts of these pods."""
         self._pods.forget_all_but(pods)
 
-    def _row(self, kind: str, decoded: Any, meta: structs.Meta) -> tuple[object, str]:
+    def _row(self, kind: str, decoded: Any, meta: structs.ApiMeta) -> tuple[object, str]:
         match kind:
             case "Pod":
                 spec = decoded.spec
-                ranked = spec is None or spec.priority is not None or not spec.priority_class_name
-                return self._pods.row(decoded, meta), "" if ranked else spec.priority_class_name
+                apply_priorities = spec is None or spec.priority is not None or not spec.priority_class_name
+                return self._pods.row(decoded, meta), "" if apply_priorities else spec.priority_class_name
             case "Node":
                 return objects.node(decoded, meta), ""
             case "Namespace":
@@ -117,7 +117,7 @@ class Reader:
                 return objects.usage(kind, decoded, meta), ""
 
 
-def key_of(kind: str, meta: structs.Meta) -> Hashable:
+def key_of(kind: str, meta: structs.ApiMeta) -> Hashable:
     """Under which key the row of an object is kept."""
     name = meta.name or ""
     if kind in ("NodeMetrics", "PodMetrics"):
@@ -128,13 +128,13 @@ def key_of(kind: str, meta: structs.Meta) -> Hashable:
     return (kind, namespace, name) if kind in WORKLOADS else (namespace, name)
 
 
-def title_of(kind: str, meta: structs.Meta) -> str:
+def title_of(kind: str, meta: structs.ApiMeta) -> str:
     """The object as people name it."""
     namespace = "" if kind in CLUSTER_SCOPED else meta.namespace or "default"
     return f"{kind} {namespace}/{meta.name}" if namespace else f"{kind} {meta.name}"
 
 
-def _unreadable(kind: str, raw: Bytes, source: str, error: msgspec.ValidationError) -> Reading:
+def _unreadable(kind: str, raw: Bytes, source: str, error: msgspec.ValidationError) -> ParsedObject:
     """The object has a field of the wrong type: find out at least what it is called and where it runs."""
     what, _, where = str(error).partition(" - at `$.")
     reason = f"{where.rstrip('`')}: {what}" if where else what
@@ -142,16 +142,16 @@ def _unreadable(kind: str, raw: Bytes, source: str, error: msgspec.ValidationErr
     meta = loose.get("metadata") if isinstance(loose, dict) else None
     name = meta.get("name") if isinstance(meta, dict) else None
     if not isinstance(meta, dict) or not isinstance(name, str) or not name:
-        return Reading(None, None, warning=f"{source}: a {kind} that cannot be read is left out: {reason}")
+        return ParsedObject(None, None, warning=f"{source}: a {kind} that cannot be read is left out: {reason}")
     spec = loose.get("spec")
     node = spec.get("nodeName") if isinstance(spec, dict) else None
     texts = {key: meta.get(key) for key in ("namespace", "resourceVersion")}
     known = {key: text if isinstance(text, str) else None for key, text in texts.items()}
-    stand_in = structs.Meta(name, known["namespace"], resource_version=known["resourceVersion"])
+    stand_in = structs.ApiMeta(name, known["namespace"], resource_version=known["resourceVersion"])
     return _broken(kind, stand_in, source, (reason, node if isinstance(node, str) else ""))
 
 
-def _broken(kind: str, meta: structs.Meta, source: str, problem: tuple[str, str]) -> Reading:
+def _broken(kind: str, meta: structs.ApiMeta, source: str, problem: tuple[str, str]) -> ParsedObject:
     """Make safe what depends on an object that cannot be understood: why it can't, and its node if it is a pod."""
     title = title_of(kind, meta)
     why = f"{source}: {title}: {problem[0]}"
@@ -172,15 +172,15 @@ def _broken(kind: str, meta: structs.Meta, source: str, problem: tuple[str, str]
             row, warning = Workload(kind, namespace, name, recreate=True), f"{why}; its pods are not handed off"
         case _:
             row, warning = None, f"{why}; it is left out"
-    return Reading(key_of(kind, meta), row, meta.resource_version or "", title, warning)
+    return ParsedObject(key_of(kind, meta), row, meta.resource_version or "", title, warning)
 
 
-class Collector:
+class SnapshotBuilder:
     """Rows of the objects given so far."""
 
     def __init__(self) -> None:
         self._rows = Rows()
-        self._reader = Reader()
+        self._reader = ObjectReader()
         self._seen: set[str] = set()
         self._warnings: list[str] = []
         self._sources: dict[tuple[str, Hashable], tuple[int, str]] = {}
@@ -200,20 +200,20 @@ class Collector:
         self._seen.add(kind)
         reading = self._reader.read(kind, raw, source)
         if reading.row is not None and self._put(kind, reading, source) and kind == "Pod":
-            rank_later(self._unranked, reading)
+            remember_priority_class(self._unranked, reading)
         if reading.warning:
             self._warnings.append(reading.warning)
 
     def snapshot(self, taken_at: float | None = None) -> ClusterSnapshot:
         """Everything collected, in canonical order."""
         rows = self._rows
-        ranked(rows, self._unranked, self._priority_classes)
+        apply_priorities(rows, self._unranked, self._priority_classes)
         rows.priority_classes.update(self._priority_classes)
-        rows.nodes.update(tainted_by_unreadable_pods(rows))
-        self._warnings.extend(strays(rows))
+        rows.nodes.update(nodes_of_unreadable_pods(rows))
+        self._warnings.extend(describe_strays(rows))
         return rows.snapshot(self._seen, taken_at, sorted(set(self._warnings)))
 
-    def _put(self, kind: str, reading: Reading, source: str) -> bool:
+    def _put(self, kind: str, reading: ParsedObject, source: str) -> bool:
         """Keep one row per key. Of two objects with one name the newer counts, whatever their order in the input."""
         table: dict[Any, Any] = self._priority_classes if kind == "PriorityClass" else table_of(self._rows, kind)
         key, row = reading.key, reading.row
@@ -230,7 +230,7 @@ class Collector:
         return True
 
 
-def rank_later(unranked: dict[tuple[str, str], str], reading: Reading) -> None:
+def remember_priority_class(unranked: dict[tuple[str, str], str], reading: ParsedObject) -> None:
     """Remember that a pod's priority is its class's, whose object may come after it."""
     key: tuple[str, str] = reading.key  # type: ignore[assignment]  # of a pod it is namespace and name
     if reading.priority_class:
@@ -239,14 +239,14 @@ def rank_later(unranked: dict[tuple[str, str], str], reading: Reading) -> None:
         unranked.pop(key, None)
 
 
-def ranked(rows: Rows, unranked: dict[tuple[str, str], str], classes: dict[str, int]) -> None:
+def apply_priorities(rows: Rows, unranked: dict[tuple[str, str], str], classes: dict[str, int]) -> None:
     """Give pods the priority of their class, where only that tells it."""
     for key, name in unranked.items():
         if name in classes and key in rows.pods:
             rows.pods[key] = msgspec.structs.replace(rows.pods[key], priority=classes[name])
 
 
-def tainted_by_unreadable_pods(rows: Rows) -> dict[str, Node]:
+def nodes_of_unreadable_pods(rows: Rows) -> dict[str, Node]:
     """The nodes that hold a pod which cannot be read, marked as no targets."""
     found: dict[str, Node] = {}
     unreadable: list[Pod] = [pod for pod in rows.pods.values() if pod.problem]
@@ -257,7 +257,7 @@ def tainted_by_unreadable_pods(rows: Rows) -> dict[str, Node]:
     return found
 
 
-def strays(rows: Rows) -> list[str]:
+def describe_strays(rows: Rows) -> list[str]:
     """A word about pods on nodes that nobody told us of."""
     found = sorted(pod.full_name for pod in rows.pods.values() if pod.node and pod.node not in rows.nodes)
     if not found or not rows.nodes:
@@ -272,7 +272,7 @@ def _canonical(row: object) -> bytes:
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def without_gc() -> Iterator[None]:
     """No garbage collection in the block; what there is after it is never looked at again."""
     enabled = gc.isenabled()
     gc.disable()

@@ -17,8 +17,8 @@ from msgspec import Raw
 from rescheduler.decode import structs
 from rescheduler.decode.dump import KINDS, TAKEN_AT
 from rescheduler.decode.kinds import CLUSTER_SCOPED, READ
-from rescheduler.decode.pods import our_annotations, usual
-from rescheduler.decode.reader import Collector
+from rescheduler.decode.pods import is_usual, select_annotations
+from rescheduler.decode.reader import SnapshotBuilder
 from rescheduler.decode.sections import SectionError
 from rescheduler.model import labels
 from rescheduler.model.time import format_instant
@@ -30,7 +30,7 @@ _KEPT_OF_VOLUMES = ("name", "persistent_volume_claim")
 _UNREADABLE = "left out of the recording: it could not be read"
 
 
-class Recorder(Collector):
+class SnapshotRecorder(SnapshotBuilder):
     """Writes a List, an object a line, as objects come."""
 
     def __init__(self, out: BinaryIO) -> None:
@@ -105,27 +105,27 @@ def _text(loose: object, *path: str) -> str:
     return loose if isinstance(loose, str) else ""
 
 
-def _strip(found: structs.Anything) -> None:
+def _strip(found: structs.ApiObject) -> None:
     """Leave out of raw sections what only their presence matters of, and annotations that aren't ours."""
     meta = found.metadata
     if meta is not None and meta.annotations is not structs.ABSENT:
-        kept = our_annotations(meta.annotations)
+        kept = select_annotations(meta.annotations)
         meta.annotations = Raw(msgspec.json.encode(kept)) if kept else structs.ABSENT
-    if isinstance(found, structs.Pod) and found.status is not None:
+    if isinstance(found, structs.ApiPod) and found.status is not None:
         if meta is None or labels.DO_NOT_DISRUPT.encode() not in bytes(meta.annotations):
             found.status.start_time = None
-        for condition in (each for each in found.status.conditions or () if usual(each)):
+        for condition in (each for each in found.status.conditions or () if is_usual(each)):
             condition.reason = condition.last_transition_time = None  # five of each pod, and nobody reads them
-    if isinstance(found, structs.Pod) and found.spec is not None:
+    if isinstance(found, structs.ApiPod) and found.spec is not None:
         for volume in found.spec.volumes or ():
-            for section in (field for field in structs.PodVolume.__struct_fields__ if field not in _KEPT_OF_VOLUMES):
+            for section in (field for field in structs.ApiPodVolume.__struct_fields__ if field not in _KEPT_OF_VOLUMES):
                 _keep_presence(volume, section)
-    if isinstance(found, structs.PersistentVolume) and found.spec is not None:
+    if isinstance(found, structs.ApiPersistentVolume) and found.spec is not None:
         for section in ("local", "host_path"):
             _keep_presence(found.spec, section)
 
 
-def _keep_presence(holder: structs.Wire, section: str) -> None:
+def _keep_presence(holder: structs.ApiStruct, section: str) -> None:
     """Leave out what a section says; null stays null, for readers to judge."""
     raw = getattr(holder, section)
     if raw is not structs.ABSENT and bytes(raw) != b"null":

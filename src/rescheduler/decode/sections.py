@@ -91,7 +91,7 @@ def quantity_map(raw: Raw, path: str) -> Requests:
 
 def resource_requests(raw: Raw, path: str) -> dict[str, int]:
     """A container's requests; a limit without a request is one, as the API server's defaults have it."""
-    found = decode(raw, structs.Resources, path)
+    found = decode(raw, structs.ApiResources, path)
     if found is None:
         return {}
     return {**quantities(found.limits, f"{path}.limits"), **quantities(found.requests, f"{path}.requests")}
@@ -101,20 +101,20 @@ def host_ports(raw: Raw, path: str) -> tuple[HostPort, ...]:
     """The ports that a container takes on its node."""
     return tuple(
         HostPort(port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port)  # noqa: S104 - the API's default
-        for port in decode(raw, list[structs.Port], path) or ()
+        for port in decode(raw, list[structs.ApiPort], path) or ()
         if port.host_port
     )
 
 
 def tolerations(raw: Raw, path: str) -> tuple[Toleration, ...]:
     """A pod's tolerations."""
-    found = decode(raw, list[structs.Toleration], path) or ()
+    found = decode(raw, list[structs.ApiToleration], path) or ()
     return tuple(Toleration(t.key or "", t.operator or "", t.value or "", t.effect or "") for t in found)
 
 
 def owner(raw: Raw, path: str) -> Owner | None:
     """The controller among the owner references."""
-    for reference in decode(raw, list[structs.OwnerReference], path) or ():
+    for reference in decode(raw, list[structs.ApiOwnerReference], path) or ():
         if reference.controller:
             group, slash, _ = (reference.api_version or "").rpartition("/")
             kind = reference.kind or ""
@@ -123,7 +123,7 @@ def owner(raw: Raw, path: str) -> Owner | None:
     return None
 
 
-def label_selector(found: structs.LabelSelector | None, path: str) -> Selector | None:
+def label_selector(found: structs.ApiLabelSelector | None, path: str) -> Selector | None:
     """The object form of a label selector; an absent one matches nothing, an empty one everything."""
     if found is None:
         return None
@@ -133,10 +133,10 @@ def label_selector(found: structs.LabelSelector | None, path: str) -> Selector |
 
 def raw_label_selector(raw: Raw, path: str) -> Selector | None:
     """The same, from bytes."""
-    return label_selector(decode(raw, structs.LabelSelector, path), path)
+    return label_selector(decode(raw, structs.ApiLabelSelector, path), path)
 
 
-def node_terms(found: structs.NodeSelector | None, path: str) -> tuple[NodeTerm, ...] | None:
+def node_terms(found: structs.ApiNodeSelector | None, path: str) -> tuple[NodeTerm, ...] | None:
     """Required node selector terms; None is no rule at all."""
     if found is None:
         return None
@@ -148,7 +148,7 @@ def node_terms(found: structs.NodeSelector | None, path: str) -> tuple[NodeTerm,
 
 def raw_node_terms(raw: Raw, path: str) -> tuple[NodeTerm, ...] | None:
     """The same, from bytes."""
-    return node_terms(decode(raw, structs.NodeSelector, path), path)
+    return node_terms(decode(raw, structs.ApiNodeSelector, path), path)
 
 
 class AffinityRules(msgspec.Struct, frozen=True, gc=False):
@@ -165,11 +165,11 @@ NO_AFFINITY = AffinityRules()
 
 def affinity(raw: Raw, path: str) -> AffinityRules:
     """A pod's affinity. The API server has merged matchLabelKeys into the selectors when the pod was made."""
-    found = decode(raw, structs.Affinity, path)
+    found = decode(raw, structs.ApiAffinity, path)
     if found is None:
         return NO_AFFINITY
     required = "requiredDuringSchedulingIgnoredDuringExecution"
-    node = found.node_affinity or structs.NodeAffinity()
+    node = found.node_affinity or structs.ApiNodeAffinity()
     return AffinityRules(
         node=node_terms(node.required_during_scheduling_ignored_during_execution, f"{path}.nodeAffinity.{required}"),
         preferred=tuple(
@@ -194,11 +194,11 @@ def spread(raw: Raw, path: str) -> tuple[Spread, ...]:
             honor_taints=c.node_taints_policy == "Honor",
             match_label_keys=tuple(c.match_label_keys or ()),
         )
-        for index, c in enumerate(decode(raw, list[structs.SpreadConstraint], path) or ())
+        for index, c in enumerate(decode(raw, list[structs.ApiSpreadConstraint], path) or ())
     )
 
 
-def _pod_terms(found: structs.PodAffinity | None, path: str) -> tuple[PodTerm, ...]:
+def _pod_terms(found: structs.ApiPodAffinity | None, path: str) -> tuple[PodTerm, ...]:
     terms = (found and found.required_during_scheduling_ignored_during_execution) or ()
     return tuple(
         PodTerm(
@@ -211,14 +211,14 @@ def _pod_terms(found: structs.PodAffinity | None, path: str) -> tuple[PodTerm, .
     )
 
 
-def _node_term(term: structs.SelectorTerm, path: str) -> NodeTerm:
+def _node_term(term: structs.ApiSelectorTerm, path: str) -> NodeTerm:
     return NodeTerm(
         tuple(_requirements(term.match_expressions, f"{path}.matchExpressions", node=True)),
         tuple(_requirements(term.match_fields, f"{path}.matchFields", node=True)),
     )
 
 
-def _requirements(found: Sequence[structs.Expression] | None, path: str, *, node: bool = False) -> list[Requirement]:
+def _requirements(found: Sequence[structs.ApiExpression] | None, path: str, *, node: bool = False) -> list[Requirement]:
     checked: list[Requirement] = []
     for index, expression in enumerate(found or ()):
         try:

@@ -22,11 +22,11 @@ def present(section: Raw) -> bool:
     return section is not ABSENT and bytes(section) != b"null"
 
 
-class Wire(Struct, rename="camel", omit_defaults=True, gc=False):
+class ApiStruct(Struct, rename="camel", omit_defaults=True, gc=False):
     """Base: camelCase outside, unset fields left out when written."""
 
 
-class Meta(Wire):
+class ApiMeta(ApiStruct):
     name: str | None = None
     namespace: str | None = None
     uid: str | None = None
@@ -39,33 +39,33 @@ class Meta(Wire):
     owner_references: Raw = ABSENT
 
 
-class Condition(Wire):
+class ApiCondition(ApiStruct):
     type: str | None = None
     status: str | None = None
 
 
-class Anything(Wire):
+class ApiObject(ApiStruct):
     """An object of any kind, as far as it says what it is."""
 
     api_version: str | None = None
     kind: str | None = None
-    metadata: Meta | None = None
+    metadata: ApiMeta | None = None
 
 
-class Container(Wire):
+class ApiContainer(ApiStruct):
     name: str | None = None
     restart_policy: str | None = None
     resources: Raw = ABSENT
     ports: Raw = ABSENT
 
 
-class ClaimSource(Wire):
+class ApiClaimSource(ApiStruct):
     claim_name: str | None = None
 
 
-class PodVolume(Wire):
+class ApiPodVolume(ApiStruct):
     name: str | None = None
-    persistent_volume_claim: ClaimSource | None = None
+    persistent_volume_claim: ApiClaimSource | None = None
     ephemeral: Raw = ABSENT
     host_path: Raw = ABSENT
     empty_dir: Raw = ABSENT
@@ -81,14 +81,14 @@ class PodVolume(Wire):
     vsphere_volume: Raw = ABSENT
 
 
-class PodSpec(Wire):
+class ApiPodSpec(ApiStruct):
     node_name: str | None = None
     scheduler_name: str | None = None
     priority: Priority | None = None
     priority_class_name: str | None = None
-    containers: list[Container] | None = None
-    init_containers: list[Container] | None = None
-    volumes: list[PodVolume] | None = None
+    containers: list[ApiContainer] | None = None
+    init_containers: list[ApiContainer] | None = None
+    volumes: list[ApiPodVolume] | None = None
     node_selector: Raw = ABSENT
     affinity: Raw = ABSENT
     tolerations: Raw = ABSENT
@@ -98,107 +98,107 @@ class PodSpec(Wire):
     resource_claims: Raw = ABSENT
 
 
-class Waiting(Wire):
+class ApiWaiting(ApiStruct):
     reason: str | None = None
 
 
-class Terminated(Wire):
+class ApiTerminated(ApiStruct):
     exit_code: int | None = None
     reason: str | None = None
 
 
-class ContainerState(Wire):
-    waiting: Waiting | None = None
-    terminated: Terminated | None = None
+class ApiContainerState(ApiStruct):
+    waiting: ApiWaiting | None = None
+    terminated: ApiTerminated | None = None
 
 
-class ContainerStatus(Wire):
+class ApiContainerStatus(ApiStruct):
     name: str | None = None
     restart_count: int | None = None
-    state: ContainerState | None = None
-    last_state: ContainerState | None = None
+    state: ApiContainerState | None = None
+    last_state: ApiContainerState | None = None
     allocated_resources: Raw = ABSENT
     resources: Raw = ABSENT
 
 
-class PodCondition(Condition):
+class ApiPodCondition(ApiCondition):
     reason: str | None = None
     last_transition_time: str | None = None
 
 
-class PodStatus(Wire):
+class ApiPodStatus(ApiStruct):
     phase: str | None = None
     reason: str | None = None
     start_time: str | None = None
     nominated_node_name: str | None = None
-    conditions: list[PodCondition] | None = None
-    container_statuses: list[ContainerStatus] | None = None
-    init_container_statuses: list[ContainerStatus] | None = None
-    ephemeral_container_statuses: list[ContainerStatus] | None = None
+    conditions: list[ApiPodCondition] | None = None
+    container_statuses: list[ApiContainerStatus] | None = None
+    init_container_statuses: list[ApiContainerStatus] | None = None
+    ephemeral_container_statuses: list[ApiContainerStatus] | None = None
 
 
-class Pod(Anything):
-    spec: PodSpec | None = None
-    status: PodStatus | None = None
+class ApiPod(ApiObject):
+    spec: ApiPodSpec | None = None
+    status: ApiPodStatus | None = None
 
 
-class Taint(Wire):
+class ApiTaint(ApiStruct):
     key: str | None = None
     value: str | None = None
     effect: str | None = None
 
 
-class NodeSpec(Wire):
+class ApiNodeSpec(ApiStruct):
     unschedulable: bool | None = None
-    taints: list[Taint] | None = None
+    taints: list[ApiTaint] | None = None
 
 
-class NodeCondition(Condition):
+class ApiNodeCondition(ApiCondition):
     last_transition_time: str | None = None
 
 
-class NodeStatus(Wire):
+class ApiNodeStatus(ApiStruct):
     allocatable: Raw = ABSENT
-    conditions: list[NodeCondition] | None = None
+    conditions: list[ApiNodeCondition] | None = None
 
 
-class Node(Anything):
-    spec: NodeSpec | None = None
-    status: NodeStatus | None = None
+class ApiNode(ApiObject):
+    spec: ApiNodeSpec | None = None
+    status: ApiNodeStatus | None = None
 
 
-class Namespace(Anything):
+class ApiNamespace(ApiObject):
     pass
 
 
-class RollingUpdate(Wire):
+class ApiRollingUpdate(ApiStruct):
     partition: int | None = None
 
 
-class UpdateStrategy(Wire):
+class ApiUpdateStrategy(ApiStruct):
     type: str | None = None
-    rolling_update: RollingUpdate | None = None
+    rolling_update: ApiRollingUpdate | None = None
 
 
-class TemplateSpec(Wire):
+class ApiTemplateSpec(ApiStruct):
     node_selector: Raw = ABSENT
     affinity: Raw = ABSENT
 
 
-class Template(Wire):
-    spec: TemplateSpec | None = None
+class ApiTemplate(ApiStruct):
+    spec: ApiTemplateSpec | None = None
 
 
-class WorkloadSpec(Wire):
+class ApiWorkloadSpec(ApiStruct):
     replicas: int | None = None
     parallelism: int | None = None
-    strategy: UpdateStrategy | None = None
-    update_strategy: UpdateStrategy | None = None
+    strategy: ApiUpdateStrategy | None = None
+    update_strategy: ApiUpdateStrategy | None = None
     selector: Raw = ABSENT
-    template: Template | None = None
+    template: ApiTemplate | None = None
 
 
-class WorkloadStatus(Wire):
+class ApiWorkloadStatus(ApiStruct):
     observed_generation: int | None = None
     replicas: int | None = None
     updated_replicas: int | None = None
@@ -206,134 +206,134 @@ class WorkloadStatus(Wire):
     update_revision: str | None = None
 
 
-class Workload(Anything):
-    spec: WorkloadSpec | None = None
-    status: WorkloadStatus | None = None
+class ApiWorkload(ApiObject):
+    spec: ApiWorkloadSpec | None = None
+    status: ApiWorkloadStatus | None = None
 
 
-class ScaleTarget(Wire):
+class ApiScaleTarget(ApiStruct):
     kind: str | None = None
     name: str | None = None
 
 
-class AutoscalerSpec(Wire):
-    scale_target_ref: ScaleTarget | None = None
+class ApiAutoscalerSpec(ApiStruct):
+    scale_target_ref: ApiScaleTarget | None = None
 
 
-class AutoscalerStatus(Wire):
+class ApiAutoscalerStatus(ApiStruct):
     current_replicas: int | None = None
     desired_replicas: int | None = None
     last_scale_time: str | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[ApiCondition] | None = None
 
 
-class HorizontalPodAutoscaler(Anything):
-    spec: AutoscalerSpec | None = None
-    status: AutoscalerStatus | None = None
+class ApiHorizontalPodAutoscaler(ApiObject):
+    spec: ApiAutoscalerSpec | None = None
+    status: ApiAutoscalerStatus | None = None
 
 
-class BudgetSpec(Wire):
+class ApiBudgetSpec(ApiStruct):
     selector: Raw = ABSENT
     min_available: int | str | None = None
     max_unavailable: int | str | None = None
     unhealthy_pod_eviction_policy: str | None = None
 
 
-class BudgetStatus(Wire):
+class ApiBudgetStatus(ApiStruct):
     disruptions_allowed: int | None = None
     observed_generation: int | None = None
 
 
-class PodDisruptionBudget(Anything):
-    spec: BudgetSpec | None = None
-    status: BudgetStatus | None = None
+class ApiPodDisruptionBudget(ApiObject):
+    spec: ApiBudgetSpec | None = None
+    status: ApiBudgetStatus | None = None
 
 
-class ClaimSpec(Wire):
+class ApiClaimSpec(ApiStruct):
     volume_name: str | None = None
     storage_class_name: str | None = None
     access_modes: list[str] | None = None
 
 
-class ClaimStatus(Wire):
+class ApiClaimStatus(ApiStruct):
     phase: str | None = None
 
 
-class PersistentVolumeClaim(Anything):
-    spec: ClaimSpec | None = None
-    status: ClaimStatus | None = None
+class ApiPersistentVolumeClaim(ApiObject):
+    spec: ApiClaimSpec | None = None
+    status: ApiClaimStatus | None = None
 
 
-class CsiSource(Wire):
+class ApiCsiSource(ApiStruct):
     driver: str | None = None
     volume_handle: str | None = None
 
 
-class VolumeNodeAffinity(Wire):
+class ApiVolumeNodeAffinity(ApiStruct):
     required: Raw = ABSENT
 
 
-class VolumeSpec(Wire):
-    csi: CsiSource | None = None
+class ApiVolumeSpec(ApiStruct):
+    csi: ApiCsiSource | None = None
     local: Raw = ABSENT
     host_path: Raw = ABSENT
-    node_affinity: VolumeNodeAffinity | None = None
+    node_affinity: ApiVolumeNodeAffinity | None = None
 
 
-class PersistentVolume(Anything):
-    spec: VolumeSpec | None = None
+class ApiPersistentVolume(ApiObject):
+    spec: ApiVolumeSpec | None = None
 
 
-class TopologyExpression(Wire):
+class ApiTopologyExpression(ApiStruct):
     key: str
     values: list[str] | None = None
 
 
-class TopologyTerm(Wire):
-    match_label_expressions: list[TopologyExpression] | None = None
+class ApiTopologyTerm(ApiStruct):
+    match_label_expressions: list[ApiTopologyExpression] | None = None
 
 
-class StorageClass(Anything):
+class ApiStorageClass(ApiObject):
     provisioner: str | None = None
     volume_binding_mode: str | None = None
-    allowed_topologies: list[TopologyTerm] | None = None
+    allowed_topologies: list[ApiTopologyTerm] | None = None
 
 
-class DriverAllocatable(Wire):
+class ApiDriverAllocatable(ApiStruct):
     count: int | None = None
 
 
-class CsiDriver(Wire):
+class ApiCsiDriver(ApiStruct):
     name: str | None = None
-    allocatable: DriverAllocatable | None = None
+    allocatable: ApiDriverAllocatable | None = None
 
 
-class CsiNodeSpec(Wire):
-    drivers: list[CsiDriver] | None = None
+class ApiCsiNodeSpec(ApiStruct):
+    drivers: list[ApiCsiDriver] | None = None
 
 
-class CSINode(Anything):
-    spec: CsiNodeSpec | None = None
+class ApiCsiNode(ApiObject):
+    spec: ApiCsiNodeSpec | None = None
 
 
-class PriorityClass(Anything):
+class ApiPriorityClass(ApiObject):
     value: Priority | None = None
 
 
-class MeasuredContainer(Wire):
+class ApiMeasuredContainer(ApiStruct):
     usage: Raw = ABSENT
 
 
-class Metrics(Anything):
+class ApiMetrics(ApiObject):
     timestamp: str | None = None
     usage: Raw = ABSENT
-    containers: list[MeasuredContainer] | None = None
+    containers: list[ApiMeasuredContainer] | None = None
 
 
 # Sections that are parsed from Raw, once per distinct text.
 
 
-class OwnerReference(Wire):
+class ApiOwnerReference(ApiStruct):
     api_version: str | None = None
     kind: str | None = None
     name: str | None = None
@@ -341,76 +341,76 @@ class OwnerReference(Wire):
     controller: bool | None = None
 
 
-class Resources(Wire):
+class ApiResources(ApiStruct):
     requests: dict[str, str | int | float] | None = None
     limits: dict[str, str | int | float] | None = None
 
 
-class Port(Wire):
+class ApiPort(ApiStruct):
     host_port: int | None = None
     host_ip: str | None = field(default=None, name="hostIP")
     protocol: str | None = None
 
 
-class Toleration(Wire):
+class ApiToleration(ApiStruct):
     key: str | None = None
     operator: str | None = None
     value: str | None = None
     effect: str | None = None
 
 
-class Expression(Wire):
+class ApiExpression(ApiStruct):
     key: str
     operator: str
     values: list[str] | None = None
 
 
-class LabelSelector(Wire):
+class ApiLabelSelector(ApiStruct):
     match_labels: dict[str, str] | None = None
-    match_expressions: list[Expression] | None = None
+    match_expressions: list[ApiExpression] | None = None
 
 
-class SelectorTerm(Wire):
-    match_expressions: list[Expression] | None = None
-    match_fields: list[Expression] | None = None
+class ApiSelectorTerm(ApiStruct):
+    match_expressions: list[ApiExpression] | None = None
+    match_fields: list[ApiExpression] | None = None
 
 
-class NodeSelector(Wire):
-    node_selector_terms: list[SelectorTerm] | None = None
+class ApiNodeSelector(ApiStruct):
+    node_selector_terms: list[ApiSelectorTerm] | None = None
 
 
-class PreferredNodes(Wire):
+class ApiPreferredNodes(ApiStruct):
     weight: int
-    preference: SelectorTerm
+    preference: ApiSelectorTerm
 
 
-class PodAffinityTerm(Wire):
+class ApiPodAffinityTerm(ApiStruct):
     topology_key: str
-    label_selector: LabelSelector | None = None
+    label_selector: ApiLabelSelector | None = None
     namespaces: list[str] | None = None
-    namespace_selector: LabelSelector | None = None
+    namespace_selector: ApiLabelSelector | None = None
 
 
-class NodeAffinity(Wire):
-    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
-    preferred_during_scheduling_ignored_during_execution: list[PreferredNodes] | None = None
+class ApiNodeAffinity(ApiStruct):
+    required_during_scheduling_ignored_during_execution: ApiNodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: list[ApiPreferredNodes] | None = None
 
 
-class PodAffinity(Wire):
-    required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] | None = None
+class ApiPodAffinity(ApiStruct):
+    required_during_scheduling_ignored_during_execution: list[ApiPodAffinityTerm] | None = None
 
 
-class Affinity(Wire):
-    node_affinity: NodeAffinity | None = None
-    pod_affinity: PodAffinity | None = None
-    pod_anti_affinity: PodAffinity | None = None
+class ApiAffinity(ApiStruct):
+    node_affinity: ApiNodeAffinity | None = None
+    pod_affinity: ApiPodAffinity | None = None
+    pod_anti_affinity: ApiPodAffinity | None = None
 
 
-class SpreadConstraint(Wire):
+class ApiSpreadConstraint(ApiStruct):
     max_skew: int
     topology_key: str
     when_unsatisfiable: str | None = None
-    label_selector: LabelSelector | None = None
+    label_selector: ApiLabelSelector | None = None
     min_domains: int | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None

@@ -13,9 +13,9 @@ from enum import StrEnum
 
 import msgspec
 
-from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.migrations import Journal, JournalError
+from rescheduler.kube.migrations import InvalidMigrationError, MigrationClient
 from rescheduler.kube.objects import path_of
 from rescheduler.kube.writer import FIELD_MANAGER
 from rescheduler.model import labels
@@ -26,7 +26,7 @@ Key = tuple[str, str]
 _TRIES = 10  # the controller writes to it, too
 
 
-class Outcome(StrEnum):
+class ApprovalOutcome(StrEnum):
     """What came of it."""
 
     APPROVED = "approved"
@@ -37,12 +37,12 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApprovalResult:
     """What became of one migration."""
 
     namespace: str
     name: str
-    outcome: Outcome
+    outcome: ApprovalOutcome
     by: str = ""
     """Who has approved of it, or rejected it."""
     reason: str = ""
@@ -54,22 +54,22 @@ class Answer:
         return f"{self.namespace}/{self.name}"
 
 
-async def approve(client: ApiClient, keys: Sequence[Key], who: str, *, dry: bool = False) -> list[Answer]:
+async def approve(client: ApiClient, keys: Sequence[Key], who: str, *, dry: bool = False) -> list[ApprovalResult]:
     """Approve of these; an answer for each, in their order. ApiError where the API server does not let us.
 
     With `dry` the server checks everything and changes nothing.
     """
-    pen = _Pen(client, who, Outcome.APPROVED, dry)
+    pen = _Pen(client, who, ApprovalOutcome.APPROVED, dry)
     return [await pen.mark(key) for key in keys]
 
 
-async def reject(client: ApiClient, keys: Sequence[Key], who: str, *, dry: bool = False) -> list[Answer]:
+async def reject(client: ApiClient, keys: Sequence[Key], who: str, *, dry: bool = False) -> list[ApprovalResult]:
     """Reject these: the controller gives them up, and leaves their pods alone for the cool-down."""
-    pen = _Pen(client, who, Outcome.REJECTED, dry)
+    pen = _Pen(client, who, ApprovalOutcome.REJECTED, dry)
     return [await pen.mark(key) for key in keys]
 
 
-def together(chosen: Iterable[Migration], known: Iterable[Migration]) -> list[Migration]:
+def add_group_members(chosen: Iterable[Migration], known: Iterable[Migration]) -> list[Migration]:
     """The chosen ones, and those that belong to them and still wait for approval: they stand or fall together."""
     found = {(each.namespace, each.name): each for each in chosen}
     proposals = {each.order.proposal for each in found.values() if each.order.members > 1}
@@ -85,32 +85,32 @@ class _Pen:
 
     client: ApiClient
     who: str
-    wanted: Outcome
+    wanted: ApprovalOutcome
     dry: bool
 
-    async def mark(self, key: Key) -> Answer:
+    async def mark(self, key: Key) -> ApprovalResult:
         """His word on one migration."""
         if not self.who:
             raise ValueError("somebody must approve")
-        journal = Journal(self.client)
+        journal = MigrationClient(self.client)
         for _ in range(_TRIES):
             try:
                 found = await journal.read(*key)
-            except JournalError as error:
-                return Answer(*key, Outcome.REFUSED, reason=f"it makes no sense: {error}")
+            except InvalidMigrationError as error:
+                return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason=f"it makes no sense: {error}")
             if found is None:
-                return Answer(*key, Outcome.REFUSED, reason="it is gone")
+                return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason="it is gone")
             if answer := _settled(found, self.wanted):
                 return answer
             if await self._written(found):
-                return Answer(*key, self.wanted, self.who)
-        return Answer(*key, Outcome.REFUSED, reason="others change it all the time; try again")
+                return ApprovalResult(*key, self.wanted, self.who)
+        return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason="others change it all the time; try again")
 
     async def _written(self, found: Migration) -> bool:
         """Whether it was still what was read."""
-        note = labels.APPROVED if self.wanted is Outcome.APPROVED else labels.REJECTED
+        note = labels.APPROVED if self.wanted is ApprovalOutcome.APPROVED else labels.REJECTED
         metadata = {"uid": found.uid, "resourceVersion": found.version, "annotations": {note: self.who}}
-        request = Request(
+        request = ApiRequest(
             "PATCH",
             path_of("PodMigration", found.namespace, found.name),
             {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if self.dry else {}),
@@ -127,20 +127,20 @@ class _Pen:
         return True
 
 
-def _settled(found: Migration, wanted: Outcome) -> Answer | None:
+def _settled(found: Migration, wanted: ApprovalOutcome) -> ApprovalResult | None:
     """The answer where nothing is to be written."""
     key = (found.namespace, found.name)
     if found.progress.over:
         said = f": {found.progress.message}" if found.progress.message else ""
-        return Answer(*key, Outcome.REFUSED, reason=f"it is {found.progress.phase.value} already{said}")
+        return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason=f"it is {found.progress.phase.value} already{said}")
     if found.rejected_by:
-        if wanted is Outcome.REJECTED:
-            return Answer(*key, Outcome.UNCHANGED, found.rejected_by)
-        return Answer(*key, Outcome.REFUSED, reason=f"{found.rejected_by} has rejected it")
+        if wanted is ApprovalOutcome.REJECTED:
+            return ApprovalResult(*key, ApprovalOutcome.UNCHANGED, found.rejected_by)
+        return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason=f"{found.rejected_by} has rejected it")
     if not found.order.needs_approval:
-        return Answer(*key, Outcome.REFUSED, reason="it needs no approval")
-    if wanted is Outcome.APPROVED and found.approved_by:
-        return Answer(*key, Outcome.UNCHANGED, found.approved_by)
+        return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason="it needs no approval")
+    if wanted is ApprovalOutcome.APPROVED and found.approved_by:
+        return ApprovalResult(*key, ApprovalOutcome.UNCHANGED, found.approved_by)
     if found.progress.phase is Phase.IN_PROGRESS:
-        return Answer(*key, Outcome.REFUSED, reason="it has begun; deleting it rolls it back")
+        return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason="it has begun; deleting it rolls it back")
     return None

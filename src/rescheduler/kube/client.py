@@ -63,7 +63,7 @@ class Connector(aiohttp.TCPConnector):
         found = await super().connect(req, traces, timeout)
         if req.method not in READS and not self._may_write():
             found.release()
-            raise fenced(req.method, req.url.path)
+            raise fenced_error(req.method, req.url.path)
         return found
 
     async def close(self, *, abort_ssl: bool = False) -> None:
@@ -103,7 +103,7 @@ class FencedBody(aiohttp.BytesPayload):
         await super().write_with_length(writer, content_length)
 
 
-def fenced(method: str, path: str) -> FencedError:
+def fenced_error(method: str, path: str) -> FencedError:
     """What is raised instead of sending a write."""
     return FencedError(f"{method} {path} is not sent: we may not act any more, another may lead")
 
@@ -126,7 +126,7 @@ class _Socket(socket.socket):
 
 
 @dataclass(slots=True)
-class Pace:
+class RateLimiter:
     """The bucket. It is kept as the time at which it will be full again, so there is nothing to refill."""
 
     qps: float
@@ -135,7 +135,7 @@ class Pace:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _full_at: float = float("-inf")
 
-    async def turn(self) -> None:
+    async def wait(self) -> None:
         """Comes back when a request may be sent. Whoever is cancelled meanwhile gives the turn back."""
         now = self.clock()
         self._full_at = max(self._full_at, now) + 1 / self.qps
@@ -193,7 +193,7 @@ seconds the whole answer took. A watch is told of when it is answered, without a
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ApiRequest:
     """One request. A failure with a status in `answers` is an answer to the caller, and is not retried."""
 
     method: str
@@ -205,7 +205,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListPage:
     """One page of a list, undecoded. `first` opens a list: drop whatever came before (see `ApiClient.list_pages`)."""
 
     body: bytes = field(repr=False)
@@ -240,7 +240,7 @@ class ApiClient:
         request_timeout: float | None = None,
         backoff: Backoff | None = None,
         may_write: Callable[[], bool] = lambda: True,
-        pace: Pace | None = None,
+        pace: RateLimiter | None = None,
     ) -> None:
         self._connection = connection
         self._request_timeout = request_timeout
@@ -283,7 +283,7 @@ class ApiClient:
     async def find(self, path: str) -> bytes | None:
         """What is there, or None where nothing is."""
         try:
-            return await self.send(Request("GET", path, answers=frozenset({404})))
+            return await self.send(ApiRequest("GET", path, answers=frozenset({404})))
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -298,9 +298,9 @@ class ApiClient:
         body: bytes | None = None,
         content_type: str = "application/json",
     ) -> bytes:
-        return await self.send(Request(method, path, params or {}, body, content_type))
+        return await self.send(ApiRequest(method, path, params or {}, body, content_type))
 
-    async def send(self, request: Request) -> bytes:
+    async def send(self, request: ApiRequest) -> bytes:
         """The body of the answer, or an ApiError. `request_timeout` bounds all tries and the waits between them."""
         credential = await self._turn()  # a login may take a person's time: it is not the server's
         last: ApiError | None = None
@@ -332,7 +332,7 @@ class ApiClient:
         limit: int = 500,
         params: Mapping[str, str] | None = None,
         answers: frozenset[int] = frozenset(),
-    ) -> AsyncGenerator[Page, None]:
+    ) -> AsyncGenerator[ListPage, None]:
         """The pages of a list. A page with `first` set may come again: then forget all pages before it.
 
         That happens when the list expires while it is read (410: the continue token is older than etcd's history).
@@ -345,7 +345,7 @@ class ApiClient:
         while True:
             query = {**(params or {}), "limit": str(limit)} | ({"continue": token} if token else {})
             try:
-                body = await self.send(Request("GET", path, query, answers=answers))
+                body = await self.send(ApiRequest("GET", path, query, answers=answers))
             except ApiError as error:
                 if error.status != 410 or not token or starts >= LIST_STARTS:
                     raise
@@ -353,7 +353,7 @@ class ApiClient:
                 continue
             starts += not token
             head = self._list_head(body, path)
-            yield Page(body, not token, head.resource_version)
+            yield ListPage(body, not token, head.resource_version)
             token = head.continue_
             if not token:
                 return
@@ -364,7 +364,7 @@ class ApiClient:
         except msgspec.MsgspecError as error:
             raise not_kubernetes(path, self._connection, f"the list does not decode ({error})") from error
 
-    async def stream(self, request: Request, silence: float) -> AsyncGenerator[bytes, None]:
+    async def stream(self, request: ApiRequest, silence: float) -> AsyncGenerator[bytes, None]:
         """The body of an answer that does not end, as it comes. Not retried: the caller knows where to go on from.
 
         The first chunk is empty: the server has agreed, and what it has to say may come much later. A server that says
@@ -393,10 +393,10 @@ class ApiClient:
     async def _turn(self) -> Credential:
         """Waits until it is our turn; the credential is the one of then."""
         if self._pace is not None:
-            await self._pace.turn()
+            await self._pace.wait()
         return await self._auth.current()
 
-    async def _try(self, request: Request, credential: Credential) -> bytes:
+    async def _try(self, request: ApiRequest, credential: Credential) -> bytes:
         begun = time.monotonic()
         outcome: int | str = ""  # stays so for what is fenced off: it was never sent
         try:
@@ -416,7 +416,7 @@ class ApiClient:
 
     @asynccontextmanager
     async def _answer(
-        self, request: Request, credential: Credential, limits: aiohttp.ClientTimeout | None = None
+        self, request: ApiRequest, credential: Credential, limits: aiohttp.ClientTimeout | None = None
     ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
         """A successful answer, whose body is still to be read; anything else is an ApiError."""
         if self._session is None:
@@ -452,13 +452,13 @@ class ApiClient:
                 raise error.__cause__ from None
             raise error_from_exception(error, request.path, self._connection) from error
 
-    def _body(self, request: Request) -> bytes | FencedBody | None:
+    def _body(self, request: ApiRequest) -> bytes | FencedBody | None:
         if request.body is None or request.method in READS:
             return request.body
 
         def ask() -> None:
             if not self._may_write():
-                raise fenced(request.method, request.path)
+                raise fenced_error(request.method, request.path)
 
         return FencedBody(request.body, request.content_type, ask)
 

@@ -68,7 +68,7 @@ Login = BearerToken | TokenFile | BasicLogin | ExecPlugin
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class AuthInfo:
     """Who we are: at most one login (a header, or a plugin that gives one), and a certificate of our own beside it."""
 
     login: Login | None = None
@@ -97,7 +97,7 @@ class Connection:
     proxy_url: str | None = field(default=None, repr=False)  # it may hold a password
     compression: bool = True
     namespace: str = "default"
-    credentials: Credentials = Credentials()
+    credentials: AuthInfo = AuthInfo()
     impersonation: Impersonation = Impersonation()
 
 

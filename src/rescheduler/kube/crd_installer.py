@@ -17,7 +17,7 @@ import msgspec
 
 from rescheduler import __version__
 from rescheduler.kube.backoff import PASSING, Backoff
-from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.failures import BROKEN_OFF, TIMED_OUT
 from rescheduler.kube.objects import path_of
@@ -32,7 +32,7 @@ _VERSION = re.compile(r"(\d+(?:\.\d+)*)(?:(\.dev|a|b|rc|\.post)(\d+))?.*")
 _log = logging.getLogger(__name__)
 
 
-async def install(client: ApiClient) -> None:
+async def install_crd(client: ApiClient) -> None:
     """Have PodMigration served in our version; a ClusterError says what stands against it."""
     installation, backoff = _Installation(client), Backoff(first=0.1, longest=2.0)
     lacking = ""
@@ -98,7 +98,7 @@ class _Installation:
         params = {"fieldManager": FIELD_MANAGER, "force": "true"}
         body = msgspec.json.encode(POD_MIGRATION)
         path = path_of("CustomResourceDefinition", "", _NAME)
-        answer = await self._client.send(Request("PATCH", path, params, body, "application/apply-patch+yaml"))
+        answer = await self._client.send(ApiRequest("PATCH", path, params, body, "application/apply-patch+yaml"))
         written: Json = msgspec.json.decode(answer)
         if theirs != __version__:
             _log.info("installed the definition of PodMigration, version %s over %s", __version__, theirs or "none")
@@ -108,7 +108,7 @@ class _Installation:
         """Why its objects cannot be had yet: a definition is established a moment before its storage is ready."""
         try:
             answers = frozenset({403, 404, 429, 503})
-            await self._client.send(Request("GET", path_of("PodMigration"), {"limit": "1"}, answers=answers))
+            await self._client.send(ApiRequest("GET", path_of("PodMigration"), {"limit": "1"}, answers=answers))
         except ApiError as error:
             if error.status == 403:
                 return ""  # whoever reads them is told so, in words that fit what was wanted
@@ -120,7 +120,7 @@ class _Installation:
     async def _do_without(self, error: ApiError) -> str:
         """We lack a right. Go on if the kind is served, else say who can help; discovery is open to everybody."""
         try:
-            await self._client.send(Request("GET", f"/apis/{API_VERSION}", answers=frozenset({404})))
+            await self._client.send(ApiRequest("GET", f"/apis/{API_VERSION}", answers=frozenset({404})))
         except ApiError as unknown:
             if unknown.status != 404:
                 raise

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.objects import path_of
 from rescheduler.kube.writer import FIELD_MANAGER
@@ -33,7 +33,7 @@ _DIGITS = 16
 _log = logging.getLogger(__name__)
 
 
-class Recorder:
+class EventRecorder:
     """Writes Events; `identity` says which replica tells."""
 
     def __init__(self, client: ApiClient, identity: str, now: Callable[[], float]) -> None:
@@ -41,13 +41,13 @@ class Recorder:
         self._instance = _cut(identity, _LONGEST_INSTANCE)
         self._now = now
 
-    async def tell(self, news: Iterable[News]) -> None:
+    async def record(self, news: Iterable[News]) -> None:
         """Tell all of it; what cannot be told is logged."""
         await asyncio.gather(*(self._tell(each) for each in news))
 
     async def _tell(self, news: News) -> None:
         event = self._event(news)
-        request = Request(
+        request = ApiRequest(
             "POST",
             path_of("Event", event["metadata"]["namespace"]),
             {"fieldManager": FIELD_MANAGER},
@@ -111,10 +111,10 @@ _MOST = 10_000  # news that nobody could be told for so long; and those that are
 class Teller(Protocol):
     """Who tells people."""
 
-    async def tell(self, news: Iterable[News]) -> None: ...
+    async def record(self, news: Iterable[News]) -> None: ...
 
 
-class Bulletins:
+class EventQueue:
     """News that are to be told, in order, each once."""
 
     def __init__(self, teller: Teller) -> None:
@@ -123,7 +123,7 @@ class Bulletins:
         self._known: OrderedDict[tuple[Subject, str, str], None] = OrderedDict()
         self._some = asyncio.Event()
 
-    def hear(self, news: Iterable[News]) -> list[News]:
+    def add(self, news: Iterable[News]) -> list[News]:
         """Take note of what is new, and say what that is."""
         fresh = [each for each in news if self._is_fresh(each)]
         if fresh:
@@ -141,7 +141,7 @@ class Bulletins:
     async def flush(self) -> None:
         """Tell what is there to tell."""
         while self._untold:
-            await self._teller.tell(self._untold[0])
+            await self._teller.record(self._untold[0])
             self._untold.popleft()
 
     def _is_fresh(self, news: News) -> bool:

@@ -20,11 +20,11 @@ import yaml
 from yarl import URL
 
 from rescheduler.kube.connection import (
+    AuthInfo,
     BasicLogin,
     BearerToken,
     ClientCertificate,
     Connection,
-    Credentials,
     ExecPlugin,
     Impersonation,
     InteractiveMode,
@@ -33,7 +33,7 @@ from rescheduler.kube.connection import (
     TokenFile,
 )
 from rescheduler.kube.errors import KubeconfigError
-from rescheduler.kube.proxy import checked_proxy, proxy_from_environment
+from rescheduler.kube.proxy import check_proxy, proxy_from_environment
 from rescheduler.model.nesting import refuse_deep_nesting
 
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
@@ -117,7 +117,7 @@ class _File(msgspec.Struct, rename="kebab", frozen=True):
 FieldsT = TypeVar("FieldsT", ClusterFields, UserFields, ContextFields)
 
 
-class Entry(msgspec.Struct, Generic[FieldsT], frozen=True):
+class KubeconfigEntry(msgspec.Struct, Generic[FieldsT], frozen=True):
     """One named entry, with the file it stands in: relative paths and errors refer to that file."""
 
     file: Path
@@ -137,9 +137,9 @@ class Kubeconfig(msgspec.Struct):
     """Several files merged: of each name, and of the current context, the first file that has it wins."""
 
     current_context: str = ""
-    clusters: dict[str, Entry[ClusterFields]] = {}
-    users: dict[str, Entry[UserFields]] = {}
-    contexts: dict[str, Entry[ContextFields]] = {}
+    clusters: dict[str, KubeconfigEntry[ClusterFields]] = {}
+    users: dict[str, KubeconfigEntry[UserFields]] = {}
+    contexts: dict[str, KubeconfigEntry[ContextFields]] = {}
 
     def is_empty(self) -> bool:
         return not (self.current_context or self.clusters or self.users or self.contexts)
@@ -152,24 +152,24 @@ def label_of(path: Path, home: Path | None) -> str:
     return str(path)
 
 
-def merge(paths: Iterable[Path], home: Path | None) -> Kubeconfig:
+def merge_kubeconfigs(paths: Iterable[Path], home: Path | None) -> Kubeconfig:
     merged = Kubeconfig()
     for path in paths:
         label = label_of(path, home)
         content = _decoded(_read(path, label), label)
         merged.current_context = merged.current_context or content.current_context
         for cluster in content.clusters:
-            entry = Entry(path, label, f"clusters[{cluster.name}].cluster", cluster.cluster)
+            entry = KubeconfigEntry(path, label, f"clusters[{cluster.name}].cluster", cluster.cluster)
             merged.clusters.setdefault(cluster.name, entry)
         for user in content.users:
-            merged.users.setdefault(user.name, Entry(path, label, f"users[{user.name}].user", user.user))
+            merged.users.setdefault(user.name, KubeconfigEntry(path, label, f"users[{user.name}].user", user.user))
         for context in content.contexts:
             place = f"contexts[{context.name}].context"
-            merged.contexts.setdefault(context.name, Entry(path, label, place, context.context))
+            merged.contexts.setdefault(context.name, KubeconfigEntry(path, label, place, context.context))
     return merged
 
 
-def exec_extension(entry: Entry[ClusterFields], name: str) -> Any:
+def exec_extension(entry: KubeconfigEntry[ClusterFields], name: str) -> Any:
     """What the cluster entry tells exec plugins (`extensions`), with its own types: text, numbers and booleans.
 
     The file is parsed once more for it, because the merge above keeps every scalar as text.
@@ -264,7 +264,7 @@ def _with_names(problem: str, document: dict[str, Any]) -> str:
 EXEC_API = "client.authentication.k8s.io"
 
 
-def server_of(cluster: Entry[ClusterFields]) -> str:
+def server_of(cluster: KubeconfigEntry[ClusterFields]) -> str:
     where, server = cluster.where("server"), cluster.fields.server
     try:
         url = URL(server)
@@ -277,13 +277,13 @@ def server_of(cluster: Entry[ClusterFields]) -> str:
     return server.rstrip("/")
 
 
-def proxy_of(cluster: Entry[ClusterFields], environ: Mapping[str, str]) -> str | None:
+def proxy_of(cluster: KubeconfigEntry[ClusterFields], environ: Mapping[str, str]) -> str | None:
     if cluster.fields.proxy_url:
-        return checked_proxy(cluster.fields.proxy_url, cluster.where("proxy-url"))
+        return check_proxy(cluster.fields.proxy_url, cluster.where("proxy-url"))
     return proxy_from_environment(URL(cluster.fields.server), environ)
 
 
-def ca_of(cluster: Entry[ClusterFields]) -> Pem | None:
+def ca_of(cluster: KubeconfigEntry[ClusterFields]) -> Pem | None:
     fields = cluster.fields
     ca = _pem(cluster, "certificate-authority", fields.certificate_authority, fields.certificate_authority_data)
     if ca is not None and fields.insecure_skip_tls_verify:
@@ -291,7 +291,7 @@ def ca_of(cluster: Entry[ClusterFields]) -> Pem | None:
     return ca
 
 
-def credentials_of(user: Entry[UserFields]) -> Credentials:
+def credentials_of(user: KubeconfigEntry[UserFields]) -> AuthInfo:
     fields = user.fields
     if fields.auth_provider is not None:
         provider = f"the {fields.auth_provider.name} provider" if fields.auth_provider.name else "this kind of login"
@@ -302,16 +302,16 @@ def credentials_of(user: Entry[UserFields]) -> Credentials:
     certificate = _pem(user, "client-certificate", fields.client_certificate, fields.client_certificate_data)
     key = _pem(user, "client-key", fields.client_key, fields.client_key_data)
     if certificate is None:
-        return Credentials(_login(user))
+        return AuthInfo(_login(user))
     if key is None:
         raise KubeconfigError(f"{user.where('client-key')}: is not set, but a client certificate is; set both")
-    return Credentials(_login(user), ClientCertificate(certificate, key))
+    return AuthInfo(_login(user), ClientCertificate(certificate, key))
 
 
-def impersonation_of(user: Entry[UserFields] | None, flags: Impersonation) -> Impersonation:
+def impersonation_of(user: KubeconfigEntry[UserFields] | None, flags: Impersonation) -> Impersonation:
     """Flags over file, field by field."""
     if user is None:
-        return checked_impersonation(flags, "--as")
+        return check_impersonation(flags, "--as")
     fields = user.fields
     merged = Impersonation(
         user=flags.user or fields.as_user,
@@ -319,10 +319,10 @@ def impersonation_of(user: Entry[UserFields] | None, flags: Impersonation) -> Im
         uid=flags.uid or fields.as_uid,
         extra=flags.extra or {key: tuple(values) for key, values in fields.as_user_extra.items()},
     )
-    return checked_impersonation(merged, user.where("as"))
+    return check_impersonation(merged, user.where("as"))
 
 
-def checked_impersonation(impersonation: Impersonation, where: str) -> Impersonation:
+def check_impersonation(impersonation: Impersonation, where: str) -> Impersonation:
     if not impersonation.user and (impersonation.groups or impersonation.uid or impersonation.extra):
         raise KubeconfigError(f"{where}: is not set, but groups, a UID or extras to act as are; name the user as well")
     extras = (value for values in impersonation.extra.values() for value in values)
@@ -331,7 +331,9 @@ def checked_impersonation(impersonation: Impersonation, where: str) -> Impersona
     return impersonation
 
 
-def _pem(entry: Entry[ClusterFields] | Entry[UserFields], name: str, path: str, data: str) -> Pem | None:
+def _pem(
+    entry: KubeconfigEntry[ClusterFields] | KubeconfigEntry[UserFields], name: str, path: str, data: str
+) -> Pem | None:
     """Data wins over a path, as in kubectl."""
     if not data:
         return Pem(entry.where(name), entry.resolve(path)) if path else None
@@ -343,7 +345,7 @@ def _pem(entry: Entry[ClusterFields] | Entry[UserFields], name: str, path: str, 
         raise KubeconfigError(f"{where}: is not valid base64: {error}") from error
 
 
-def _login(user: Entry[UserFields]) -> Login | None:
+def _login(user: KubeconfigEntry[UserFields]) -> Login | None:
     """A token file wins over a token, and both over an exec plugin; a token beside a password is a mistake."""
     fields = user.fields
     has_password = bool(fields.username or fields.password)
@@ -360,7 +362,7 @@ def _login(user: Entry[UserFields]) -> Login | None:
     return _exec_plugin(user, fields.exec_) if fields.exec_ is not None else None
 
 
-def _exec_plugin(user: Entry[UserFields], fields: ExecFields) -> ExecPlugin:
+def _exec_plugin(user: KubeconfigEntry[UserFields], fields: ExecFields) -> ExecPlugin:
     if fields.api_version not in {f"{EXEC_API}/v1", f"{EXEC_API}/v1beta1"}:
         shown = fields.api_version or "nothing"
         raise KubeconfigError(f"{user.where('exec.apiVersion')}: {shown} is not supported; use v1 or v1beta1")
@@ -380,7 +382,7 @@ def _exec_plugin(user: Entry[UserFields], fields: ExecFields) -> ExecPlugin:
     )
 
 
-def _interactive_mode(user: Entry[UserFields], fields: ExecFields) -> InteractiveMode:
+def _interactive_mode(user: KubeconfigEntry[UserFields], fields: ExecFields) -> InteractiveMode:
     allowed: dict[str, Any] = {mode: mode for mode in get_args(InteractiveMode)}
     if not fields.interactive_mode and fields.api_version.endswith("/v1beta1"):
         return "IfAvailable"  # the default that v1 did away with
@@ -410,7 +412,7 @@ def load_connection(
     """The Connection that the flags and the environment ask for, or a KubeconfigError that says what is missing."""
     home = _home(environ)
     files = _files(options, environ, home)
-    config = merge((path for path in files if options.kubeconfig is not None or path.exists()), home)
+    config = merge_kubeconfigs((path for path in files if options.kubeconfig is not None or path.exists()), home)
     labels = [label_of(path, home) for path in files]
     if config.is_empty() and options.kubeconfig is None:
         # A context was asked for by name: the pod's own account would be another cluster than the user thinks.
@@ -450,8 +452,8 @@ def _in_cluster(environ: Mapping[str, str], folder: Path, impersonation: Imperso
         ca=Pem(source, folder / "ca.crt"),
         proxy_url=proxy_from_environment(URL(server), environ),
         namespace=(namespace.read_text().strip() if namespace.is_file() else "") or "default",
-        credentials=Credentials(TokenFile(folder / "token", source)),
-        impersonation=checked_impersonation(impersonation, "--as"),
+        credentials=AuthInfo(TokenFile(folder / "token", source)),
+        impersonation=check_impersonation(impersonation, "--as"),
     )
 
 
@@ -490,19 +492,19 @@ def _from_context(config: Kubeconfig, options: KubeconfigOptions, environ: Mappi
         namespace=context.fields.namespace or "default",
         credentials=_with_cluster_config(credentials_of(user), cluster, context.fields.cluster)
         if user is not None
-        else Credentials(),
+        else AuthInfo(),
         impersonation=impersonation_of(user, options.impersonation),
     )
 
 
-def _with_cluster_config(credentials: Credentials, cluster: Entry[ClusterFields], name: str) -> Credentials:
+def _with_cluster_config(credentials: AuthInfo, cluster: KubeconfigEntry[ClusterFields], name: str) -> AuthInfo:
     login = credentials.login
     if not isinstance(login, ExecPlugin) or not login.provide_cluster_info:
         return credentials
     return replace(credentials, login=replace(login, cluster_config=exec_extension(cluster, name)))
 
 
-def _cluster_of(context: Entry[ContextFields], config: Kubeconfig) -> Entry[ClusterFields]:
+def _cluster_of(context: KubeconfigEntry[ContextFields], config: Kubeconfig) -> KubeconfigEntry[ClusterFields]:
     name = context.fields.cluster
     if not name:
         raise KubeconfigError(f"{context.where('cluster')}: is not set. {_known(config.clusters)}")
@@ -511,7 +513,7 @@ def _cluster_of(context: Entry[ContextFields], config: Kubeconfig) -> Entry[Clus
     return config.clusters[name]
 
 
-def _user_of(context: Entry[ContextFields], config: Kubeconfig) -> Entry[UserFields] | None:
+def _user_of(context: KubeconfigEntry[ContextFields], config: Kubeconfig) -> KubeconfigEntry[UserFields] | None:
     """None is nobody: a server that lets anyone in needs no user."""
     name = context.fields.user
     if name and name not in config.users:

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.failures import NOT_KUBERNETES
 from rescheduler.kube.objects import path_of
@@ -74,7 +74,7 @@ class _Found:
 
 
 @dataclass
-class Election:
+class LeaderElector:
     """Takes part in the election. `leading` is set while we lead; `run` returns when we did and do not any more."""
 
     client: ApiClient
@@ -199,7 +199,7 @@ class Election:
         path = path_of("Lease", self.lease.namespace, name)
         try:
             answer = await self.client.send(
-                Request(method, path, {}, msgspec.json.encode(body), answers=frozenset({409}))
+                ApiRequest(method, path, {}, msgspec.json.encode(body), answers=frozenset({409}))
             )
         except ApiError as error:
             if error.status != 409:

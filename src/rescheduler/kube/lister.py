@@ -9,22 +9,22 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 
-from rescheduler.decode.kinds import RESOURCES, Resource
-from rescheduler.kube.client import ApiClient, Page
+from rescheduler.decode.kinds import RESOURCES, ApiResource
+from rescheduler.kube.client import ApiClient, ListPage
 from rescheduler.kube.errors import ApiError, ClusterError
-from rescheduler.kube.migrations import Journal
+from rescheduler.kube.migrations import MigrationClient
 from rescheduler.migration.crd import API_VERSION
 from rescheduler.model.migration import Migration
 
 AT_ONCE = 4
 
-OnPage = Callable[[Resource, Page], None]
+OnPage = Callable[[ApiResource, ListPage], None]
 
 
 class ForbiddenKindsError(ClusterError):
     """Some kinds may not be listed: `kinds`, with the server's words for the first."""
 
-    def __init__(self, refused: Sequence[tuple[Resource, ApiError]]) -> None:
+    def __init__(self, refused: Sequence[tuple[ApiResource, ApiError]]) -> None:
         super().__init__(refused)
         self.kinds = tuple(resource.kind for resource, _ in refused)
         self._refused = refused
@@ -46,13 +46,13 @@ class _Listing:
         self._client = client
         self._on_page = on_page
         self.absent: set[str] = set()
-        self.refused: list[tuple[Resource, ApiError]] = []
+        self.refused: list[tuple[ApiResource, ApiError]] = []
 
-    async def work(self, todo: Iterator[Resource]) -> None:
+    async def work(self, todo: Iterator[ApiResource]) -> None:
         for resource in todo:
             await self._list(resource)
 
-    async def _list(self, resource: Resource) -> None:
+    async def _list(self, resource: ApiResource) -> None:
         try:
             async with aclosing(self._client.list_pages(resource.path, answers=resource.absent_statuses)) as pages:
                 async for page in pages:
@@ -68,8 +68,8 @@ class _Listing:
                 raise
 
 
-async def list_everything(
-    client: ApiClient, on_page: OnPage, resources: Sequence[Resource] = RESOURCES
+async def list_cluster(
+    client: ApiClient, on_page: OnPage, resources: Sequence[ApiResource] = RESOURCES
 ) -> frozenset[str]:
     """Hands every page of every kind to `on_page`, and gives the optional kinds that this cluster does not have.
 
@@ -88,13 +88,13 @@ async def list_everything(
     return frozenset(listing.absent)
 
 
-async def finished_moves(client: ApiClient, note: Callable[[str], None]) -> list[Migration]:
+async def list_past_migrations(client: ApiClient, note: Callable[[str], None]) -> list[Migration]:
     """The migrations that are known, for what they came to; none where the cluster does not know the kind.
 
     Who plans may lack the right to see them: that is noted, and a plan is made without.
     """
     try:
-        found, complaints = await Journal(client).all()
+        found, complaints = await MigrationClient(client).all()
     except ApiError as error:
         if error.status == 404:
             return []

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from rescheduler.kube import migration_structs as wire
-from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.objects import path_of
 from rescheduler.kube.writer import FIELD_MANAGER
@@ -80,7 +80,7 @@ def _reason(migration: Migration, progress: Progress) -> str:
             return "RolledBack" if progress.attempts else "NotPossible"
 
 
-class JournalError(ValueError):
+class InvalidMigrationError(ValueError):
     """A PodMigration that makes no sense; the message names the object and the field."""
 
 
@@ -227,11 +227,11 @@ class _FieldError(ValueError):
         self.path = path
 
 
-def _complaint(body: Json, path: str, what: str) -> JournalError:
+def _complaint(body: Json, path: str, what: str) -> InvalidMigrationError:
     metadata = body.get("metadata")
     named = metadata if isinstance(metadata, dict) else {}
     title = f"{KIND} {named.get('namespace', '')}/{named.get('name', '')}"
-    return JournalError(": ".join(part for part in (title, path, what) if part))
+    return InvalidMigrationError(": ".join(part for part in (title, path, what) if part))
 
 
 def _method(text: str, path: str) -> Method | None:
@@ -308,7 +308,7 @@ class StaleError(Exception):
     """The migration has changed since it was read, or is gone."""
 
 
-class Journal:
+class MigrationClient:
     """The migrations of one cluster."""
 
     def __init__(self, client: ApiClient, now: Callable[[], float] = time.time) -> None:
@@ -323,7 +323,7 @@ class Journal:
             # An older definition, which we may not update, would drop the field: then nobody would be asked, or waited.
             params["fieldValidation"] = "Strict"
         try:
-            answer = await self._client.send(Request("POST", path, params, body, answers=frozenset({409})))
+            answer = await self._client.send(ApiRequest("POST", path, params, body, answers=frozenset({409})))
         except ApiError as error:
             unknown = " and no ".join(said for name, said in _UNKNOWN.items() if name in error.message)
             if error.status in (400, 422) and unknown:
@@ -353,7 +353,7 @@ class Journal:
             for item in items:
                 try:
                     migrations.append(decoded(item))
-                except JournalError as error:
+                except InvalidMigrationError as error:
                     complaints.append(str(error))
         return migrations, complaints
 
@@ -361,7 +361,7 @@ class Journal:
         """Record progress over the version that was read."""
         # The version alone says which object is meant: no other object ever has it, not even one of the same name.
         metadata = {"resourceVersion": migration.version}
-        request = Request(
+        request = ApiRequest(
             "PATCH",
             path_of(KIND, migration.namespace, migration.name, "status"),
             {"fieldManager": FIELD_MANAGER},
@@ -382,7 +382,7 @@ class Journal:
         body = msgspec.json.encode({"preconditions": {"uid": migration.uid}})
         path = path_of(KIND, migration.namespace, migration.name)
         try:
-            await self._client.send(Request("DELETE", path, {}, body, answers=frozenset({404, 409})))
+            await self._client.send(ApiRequest("DELETE", path, {}, body, answers=frozenset({404, 409})))
         except ApiError as error:
             if error.status not in (404, 409):
                 raise

@@ -85,7 +85,7 @@ class _Names(msgspec.Struct):
 _names = msgspec.json.Decoder(_Names)
 
 
-class Lookup:
+class ObjectClient:
     """Looks things up in one cluster."""
 
     def __init__(self, client: ApiClient) -> None:
@@ -101,10 +101,10 @@ class Lookup:
         """One object that must be there."""
         found = await self.find(kind, namespace, name)
         if found is None:
-            raise NotFoundError(kind, namespace, name, await self.names(kind, namespace))
+            raise NotFoundError(kind, namespace, name, await self.list_names(kind, namespace))
         return found
 
-    async def every(self, kind: str, namespace: str = "", selection: Mapping[str, str] | None = None) -> list[Json]:
+    async def list_all(self, kind: str, namespace: str = "", selection: Mapping[str, str] | None = None) -> list[Json]:
         """All objects of a kind, or those of a `labelSelector` or `fieldSelector`, as they are in one moment."""
         found: list[Json] = []
         async for page in self._client.list_pages(path_of(kind, namespace), params=selection):
@@ -115,7 +115,7 @@ class Lookup:
             found += [{"apiVersion": listed.get("apiVersion", ""), "kind": kind, **each} for each in listed["items"]]
         return found
 
-    async def names(self, kind: str, namespace: str = "") -> list[str]:
+    async def list_names(self, kind: str, namespace: str = "") -> list[str]:
         """The names of all objects of a kind."""
         found: list[str] = []
         async for page in self._client.list_pages(path_of(kind, namespace)):
@@ -124,10 +124,10 @@ class Lookup:
             found += [each.metadata.name for each in _names.decode(page.body).items]
         return found
 
-    async def migrations(self, namespace: str = "", selection: Mapping[str, str] | None = None) -> list[Json]:
+    async def list_migrations(self, namespace: str = "", selection: Mapping[str, str] | None = None) -> list[Json]:
         """PodMigrations; NotInstalledError says how to install their kind."""
         try:
-            return await self.every("PodMigration", namespace, selection)
+            return await self.list_all("PodMigration", namespace, selection)
         except ApiError as error:
             if error.status == 404:
                 raise NotInstalledError from error

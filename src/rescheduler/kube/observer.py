@@ -33,7 +33,7 @@ _ANY = "0"  # the newest state that the server knows without asking
 _CONTROLLERS = frozenset({"ReplicaSet", "StatefulSet", "Job", "DaemonSet"})
 
 
-class Observer:
+class MigrationObserver:
     """Looks for migrations."""
 
     def __init__(self, client: ApiClient) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.failures import NOT_KUBERNETES
 from rescheduler.kube.writer import FIELD_MANAGER
@@ -27,7 +27,7 @@ _WRITTEN = {"fieldManager": FIELD_MANAGER}
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class PauseDetails:
     """That nothing new is begun: who wants that, since when, and why."""
 
     by: str
@@ -42,10 +42,10 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class PauseState:
     """What the ConfigMap says."""
 
-    pause: Pause | None = None
+    pause: PauseDetails | None = None
     by: str = ""
     """Who wrote it last: he paused, or resumed."""
     since: float | None = None
@@ -61,12 +61,12 @@ def state_name(lease: str) -> str:
     return f"{lease}-state"
 
 
-def shortened(reason: str) -> str:
+def shorten_reason(reason: str) -> str:
     """A reason as it is written down."""
     return reason if len(reason) <= _LONGEST else reason[: _LONGEST - 1] + "…"
 
 
-class Pausing:
+class PauseStore:
     """The ConfigMap of one controller; as text, it is its name."""
 
     def __init__(self, client: ApiClient, namespace: str, name: str) -> None:
@@ -79,28 +79,28 @@ class Pausing:
     def __str__(self) -> str:
         return f"ConfigMap {self.namespace}/{self.name}"
 
-    async def read(self) -> Pause | None:
+    async def read(self) -> PauseDetails | None:
         """The pause that holds now, if one does."""
         return (await self.look()).pause
 
-    async def look(self) -> State:
+    async def look(self) -> PauseState:
         """All that is said."""
         answer = await self._client.find(self._path)
-        return self._state(self._decoded(answer)) if answer is not None else State()
+        return self._state(self._decoded(answer)) if answer is not None else PauseState()
 
-    async def pause(self, by: str, reason: str = "") -> Pause:
+    async def pause(self, by: str, reason: str = "") -> PauseDetails:
         """Pause, and give what holds now; where it is paused already, the first one's word stands."""
-        said = shortened(reason)
+        said = shorten_reason(reason)
         for _ in range(_TRIES):
             found = await self.look()
             if found.pause is not None and not found.nonsense:
                 return found.pause
-            wanted = Pause(by, float(int(self._client.clock.now())), said)
+            wanted = PauseDetails(by, float(int(self._client.clock.now())), said)
             if await self._write(found, wanted, by):
                 return wanted
         raise self._contended()
 
-    async def resume(self, by: str) -> Pause | None:
+    async def resume(self, by: str) -> PauseDetails | None:
         """Go on; gives the pause that has ended, None if there was none."""
         for _ in range(_TRIES):
             found = await self.look()
@@ -118,7 +118,7 @@ class Pausing:
             raise ClusterError(f"{self} is not ours, and is left alone; it has no label {MANAGED_BY}={OURSELVES}")
         return await self._send("DELETE", {"preconditions": {"uid": metadata["uid"]}})
 
-    async def _write(self, found: State, pause: Pause | None, by: str) -> bool:
+    async def _write(self, found: PauseState, pause: PauseDetails | None, by: str) -> bool:
         """Whether nobody has been faster."""
         since = pause.since if pause is not None and pause.since is not None else self._client.clock.now()
         data = {
@@ -140,7 +140,7 @@ class Pausing:
         path, params = (self._all if method == "POST" else self._path), ({} if method == "DELETE" else _WRITTEN)
         answers = frozenset({404, 409})
         try:
-            await self._client.send(Request(method, path, params, msgspec.json.encode(body), kind, answers))
+            await self._client.send(ApiRequest(method, path, params, msgspec.json.encode(body), kind, answers))
         except ApiError as error:
             # A 404 on a creation: it is the namespace that is not there.
             if error.status == 409 or (error.status == 404 and method != "POST"):
@@ -156,18 +156,18 @@ class Pausing:
             raise ApiError(None, NOT_KUBERNETES, f"{self} does not decode: {error}", self._path) from error
         return whole
 
-    def _state(self, whole: Json) -> State:
+    def _state(self, whole: Json) -> PauseState:
         metadata, data = whole["metadata"], whole.get("data") or {}
         told = {key: str(data.get(key) or "") for key in ("by", "reason")}
         since, said = _instant(str(data.get("since") or "")), str(data.get("paused", "")).strip().lower()
         at = (told["by"], since, str(metadata["uid"]), str(metadata["resourceVersion"]))
         if said == "false" or not data:
-            return State(None, *at)
+            return PauseState(None, *at)
         if said == "true":
-            return State(Pause(told["by"], since, told["reason"]), *at)
+            return PauseState(PauseDetails(told["by"], since, told["reason"]), *at)
         what = f"paused is {data['paused']!r}" if "paused" in data else "paused is missing"
         cure = "write true or false there, or use `rescheduler resume`"
-        return State(Pause("", since, f"{self} makes no sense: {what}; {cure}"), *at, nonsense=True)
+        return PauseState(PauseDetails("", since, f"{self} makes no sense: {what}; {cure}"), *at, nonsense=True)
 
     def _contended(self) -> ClusterError:
         return ClusterError(f"{self} is changed by others all the time; try again")

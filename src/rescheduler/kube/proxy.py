@@ -12,7 +12,7 @@ from yarl import URL
 from rescheduler.kube.errors import KubeconfigError
 
 
-def checked_proxy(url: str, where: str) -> str:
+def check_proxy(url: str, where: str) -> str:
     """The proxy's URL, or an error that names `where` it stands."""
     try:
         proxy = URL(url)
@@ -36,7 +36,7 @@ def proxy_from_environment(server: URL, environ: Mapping[str, str]) -> str | Non
     if variable is None or _is_direct(server, no_proxy):
         return None
     url = environ[variable]
-    return checked_proxy(url if "://" in url else f"http://{url}", variable)
+    return check_proxy(url if "://" in url else f"http://{url}", variable)
 
 
 def without_password(url: str) -> str:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.kinds import WORKLOADS
-from rescheduler.decode.reader import Reader
+from rescheduler.decode.reader import ObjectReader
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.objects import path_of
 from rescheduler.migration.commands import Json
@@ -23,7 +23,7 @@ from rescheduler.migration.observation import controller_of, notes_of
 from rescheduler.model import labels
 from rescheduler.model.objects import Owner, Workload
 
-HolderKey = tuple[str, str, str]
+RecordOwnerKey = tuple[str, str, str]
 """Kind, namespace and name of who keeps a record."""
 CONTROLLERS = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "Job"})
 """Who makes pods."""
@@ -33,7 +33,7 @@ _JOB_NAME = "batch.kubernetes.io/job-name"  # a label of every pod of a Job
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class OwnedObjects:
     """A holder and all that is below it."""
 
     holder: Json
@@ -41,17 +41,17 @@ class Holding:
     pods: tuple[Json, ...]
 
 
-def asks(notes: Iterable[str]) -> bool:
+def asks_for_retries(notes: Iterable[str]) -> bool:
     """Whether annotations say how often a pod that fails is to be rescheduled."""
     return labels.SCHEDULING_RETRIES in notes or labels.MISSPELT_RETRIES in notes
 
 
-def holder_above(kind: str, above: str, notes: Iterable[str]) -> bool:
+def is_record_kept_above(kind: str, above: str, notes: Iterable[str]) -> bool:
     """Whether a controller's record is kept by who made it: a Deployment always, a CronJob if it asks for it itself."""
-    return _ABOVE.get(kind) == above and (above == "Deployment" or asks(notes))
+    return _ABOVE.get(kind) == above and (above == "Deployment" or asks_for_retries(notes))
 
 
-def workload_of(cache: Cache, namespace: str, owner: Owner) -> Workload | None:
+def workload_of(cache: ClusterCache, namespace: str, owner: Owner) -> Workload | None:
     """This very workload, if it is known: one of the same name that was there before it says nothing."""
     row: Workload | None = (
         cache.row(owner.kind, (owner.kind, namespace, owner.name)) if owner.kind in WORKLOADS else None
@@ -59,22 +59,22 @@ def workload_of(cache: Cache, namespace: str, owner: Owner) -> Workload | None:
     return row if row is not None and (not owner.uid or row.uid == owner.uid) else None
 
 
-def known_above(cache: Cache, namespace: str, kind: str, above: Owner | None) -> bool:
+def is_known_above(cache: ClusterCache, namespace: str, kind: str, above: Owner | None) -> bool:
     """Whether who made a controller of this kind keeps its record, by what the cache knows: it may not know it yet."""
     if above is None:
         return False
     maker = workload_of(cache, namespace, above)
-    return holder_above(kind, above.kind, maker.annotations if maker is not None else ())
+    return is_record_kept_above(kind, above.kind, maker.annotations if maker is not None else ())
 
 
-class Holders:
+class RecordOwners:
     """Reads holders from one API server."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
-        self._reader = Reader()
+        self._reader = ObjectReader()
 
-    async def look(self, key: HolderKey) -> Holding | HolderKey | None:
+    async def look(self, key: RecordOwnerKey) -> OwnedObjects | RecordOwnerKey | None:
         """All of it; or who keeps the record instead; or None where nothing is."""
         kind, namespace, name = key
         holder = await self.find(kind, namespace, name)
@@ -84,7 +84,7 @@ class Holders:
             return elsewhere
         match kind:
             case "Pod":
-                return Holding(holder, (), (holder,)) if controller_of(holder) is None else None
+                return OwnedObjects(holder, (), (holder,)) if controller_of(holder) is None else None
             case "Deployment":
                 controllers = await self._owned("ReplicaSet", [holder], self._selector(holder))
                 pods = await self._owned("Pod", controllers, self._selector(holder)) if controllers else []
@@ -95,7 +95,7 @@ class Holders:
             case _:
                 controllers = [holder]
                 pods = await self._owned("Pod", controllers, self._selector(holder))
-        return Holding(holder, tuple(controllers), tuple(pods))
+        return OwnedObjects(holder, tuple(controllers), tuple(pods))
 
     async def find(self, kind: str, namespace: str, name: str) -> Json | None:
         """One object, if it is there."""
@@ -103,7 +103,7 @@ class Holders:
         body: Json | None = msgspec.json.decode(answer) if answer is not None else None
         return body
 
-    async def _elsewhere(self, key: HolderKey, holder: Json) -> HolderKey | None:
+    async def _elsewhere(self, key: RecordOwnerKey, holder: Json) -> RecordOwnerKey | None:
         """Who above a controller keeps its record; whoever named the controller did not know of him yet."""
         kind, namespace, _ = key
         above = controller_of(holder)
@@ -112,7 +112,7 @@ class Holders:
         found = await self.find(above["kind"], namespace, above["name"])
         if found is None or found["metadata"]["uid"] != above["uid"]:
             return None
-        is_holder = holder_above(kind, above["kind"], notes_of(found))
+        is_holder = is_record_kept_above(kind, above["kind"], notes_of(found))
         return (above["kind"], namespace, above["name"]) if is_holder else None
 
     async def _owned(self, kind: str, owners: list[Json], selector: str) -> list[Json]:

@@ -18,11 +18,11 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from rescheduler.decode.kinds import Resource
-from rescheduler.decode.reader import uncollected
+from rescheduler.decode.kinds import ApiResource
+from rescheduler.decode.reader import without_gc
 from rescheduler.decode.split import split
 from rescheduler.kube.backoff import Backoff
-from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.failures import BROKEN_OFF, NOT_KUBERNETES
 
@@ -30,7 +30,7 @@ SILENCE = 150.0
 """Seconds. Bookmarks come about every minute, so a server that is silent for longer is not there any more."""
 
 
-class Event(msgspec.Struct, frozen=True, gc=False):
+class WatchEvent(msgspec.Struct, frozen=True, gc=False):
     """ADDED, MODIFIED, DELETED or BOOKMARK, and the object, undecoded."""
 
     type: str
@@ -44,11 +44,11 @@ class _Failure(msgspec.Struct):
 
 
 T = TypeVar("T")
-_event = msgspec.json.Decoder(Event)
+_event = msgspec.json.Decoder(WatchEvent)
 _failure = msgspec.json.Decoder(_Failure)
 
 
-class Lines:
+class LineBuffer:
     """Puts chunks together and takes them apart at the ends of lines."""
 
     def __init__(self) -> None:
@@ -68,26 +68,26 @@ class Lines:
 
 async def watch(
     client: ApiClient, path: str, params: Mapping[str, str], opened: Callable[[], None]
-) -> AsyncGenerator[Event, None]:
+) -> AsyncGenerator[WatchEvent, None]:
     """The events of a watch until the server ends it; an ERROR event is raised as the ApiError that it tells of.
 
     `opened` is called when the server has agreed to tell: the first event may be a minute away.
     """
-    lines = Lines()
-    request = Request("GET", path, {**params, "watch": "true", "allowWatchBookmarks": "true"})
+    lines = LineBuffer()
+    request = ApiRequest("GET", path, {**params, "watch": "true", "allowWatchBookmarks": "true"})
     async with aclosing(client.stream(request, SILENCE)) as chunks:
         async for chunk in chunks:
             if not chunk:
                 opened()
             for line in lines.feed(chunk):
-                event = decoded(_event, line, path)
+                event = decode_message(_event, line, path)
                 if event.type == "ERROR":
-                    failure = decoded(_failure, event.object, path)
+                    failure = decode_message(_failure, event.object, path)
                     raise ApiError(failure.code, failure.reason, failure.message, path)
                 yield event
 
 
-def decoded(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw, path: str) -> T:
+def decode_message(decoder: msgspec.json.Decoder[T], raw: bytes | msgspec.Raw, path: str) -> T:
     """A part of the protocol, not of the cluster: if it makes no sense, whoever answers is no API server."""
     try:
         return decoder.decode(raw)
@@ -132,7 +132,7 @@ _bookmark = msgspec.json.Decoder(_Bookmark)
 class Reflector:
     """One kind's copy."""
 
-    def __init__(self, client: ApiClient, resource: Resource, sink: Sink, backoff: Backoff | None = None) -> None:
+    def __init__(self, client: ApiClient, resource: ApiResource, sink: Sink, backoff: Backoff | None = None) -> None:
         self._client = client
         self._resource = resource
         self._sink = sink
@@ -213,14 +213,14 @@ class Reflector:
         if not heard and clock() - started < _TOO_SHORT:
             raise ApiError(None, BROKEN_OFF, "the watch ended at once, without an event", self._resource.path)
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: WatchEvent) -> None:
         match event.type:
             case "ADDED" | "MODIFIED":
                 version = self._sink.put(event.object)
             case "DELETED":
                 version = self._sink.drop(event.object)
             case "BOOKMARK":
-                metadata = decoded(_bookmark, event.object, self._resource.path).metadata
+                metadata = decode_message(_bookmark, event.object, self._resource.path).metadata
                 version = metadata.resource_version
                 if not self._version and (metadata.annotations or {}).get(_LIST_ENDS) == "true":
                     self._complete(version)
@@ -250,11 +250,11 @@ class Reflector:
         self.failure = ""
 
 
-async def first_sync(reflectors: Iterable[Reflector], patience: float = 300.0) -> None:
+async def wait_for_first_sync(reflectors: Iterable[Reflector], patience: float = 300.0) -> None:
     """Wait until every reflector has its first state. After `patience` seconds rubbish is collected as ever."""
     waiting = asyncio.gather(*(reflector.synced.wait() for reflector in reflectors))
     try:
-        with uncollected():
+        with without_gc():
             done, _ = await asyncio.wait([waiting], timeout=patience)
         if not done:
             await waiting

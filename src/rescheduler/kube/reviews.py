@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.failures import NOT_KUBERNETES
 
@@ -21,7 +21,7 @@ Review = TypeVar("Review")
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class User:
     """A user as the API server knows him; a service account is one, too."""
 
     name: str
@@ -32,7 +32,7 @@ class Person:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ResourceAttributes:
     """Something that somebody would like to do; without a namespace it is meant for all of them."""
 
     verb: str
@@ -72,13 +72,13 @@ class _AccessReview(msgspec.Struct):
     status: _Allowed
 
 
-class Reviews:
+class ReviewClient:
     """Asks one API server."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
 
-    async def person(self, token: str) -> Person | None:
+    async def authenticate(self, token: str) -> User | None:
         """Whose token it is; None if the API server does not accept it."""
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
         answer = await self._client.request("POST", _TOKENS, body=msgspec.json.encode(body))
@@ -88,9 +88,9 @@ class Reviews:
         if not found.authenticated or user is None or not user.username:
             return None
         extra = tuple((key, tuple(values)) for key, values in sorted((user.extra or {}).items()))
-        return Person(user.username, user.uid or "", tuple(user.groups or ()), extra)
+        return User(user.username, user.uid or "", tuple(user.groups or ()), extra)
 
-    async def may(self, person: Person, question: Question) -> bool:
+    async def is_allowed(self, person: User, question: ResourceAttributes) -> bool:
         """Whether the person may do that."""
         attributes = {
             "verb": question.verb,
@@ -135,11 +135,11 @@ class _OwnReview(msgspec.Struct):
     status: _OwnStatus
 
 
-async def own_name(client: ApiClient) -> str:
+async def fetch_own_name(client: ApiClient) -> str:
     """The user name that our credentials have there; empty where nobody can say."""
     body = msgspec.json.encode({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
     try:
-        answer = await client.send(Request("POST", _REVIEWS, {}, body, answers=_CANNOT_SAY))
+        answer = await client.send(ApiRequest("POST", _REVIEWS, {}, body, answers=_CANNOT_SAY))
         return msgspec.json.decode(answer, type=_OwnReview).status.user.username
     except ApiError as error:
         if error.status not in _CANNOT_SAY:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.failures import NOT_KUBERNETES
 from rescheduler.kube.writer import FIELD_MANAGER
@@ -26,7 +26,7 @@ _WRITTEN = {"fieldManager": FIELD_MANAGER}
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StoredSecret:
     """A Secret as it was read."""
 
     data: Mapping[str, bytes]
@@ -34,7 +34,7 @@ class Found:
     whole: Json
 
 
-class Secrets:
+class SecretStore:
     """The Secret of one name in one namespace; as text, it is that name."""
 
     def __init__(self, client: ApiClient, namespace: str, name: str) -> None:
@@ -47,7 +47,7 @@ class Secrets:
     def __str__(self) -> str:
         return f"Secret {self._namespace}/{self._name}"
 
-    async def read(self) -> Found | None:
+    async def read(self) -> StoredSecret | None:
         """What is there; a ClusterError if it is not ours."""
         answer = await self._client.find(self._path)
         if answer is None:
@@ -62,7 +62,7 @@ class Secrets:
         if (metadata.get("labels") or {}).get(MANAGED_BY) != OURSELVES:
             cure = f"delete it, or label it {MANAGED_BY}={OURSELVES} if it may be overwritten"
             raise ClusterError(f"{self} is not ours, and is left alone; {cure}")
-        return Found(data, version, whole)
+        return StoredSecret(data, version, whole)
 
     async def create(self, data: Mapping[str, bytes]) -> bool:
         """Make it; no if somebody has been faster."""
@@ -70,7 +70,7 @@ class Secrets:
         body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": _encoded(data)}
         return await self._write("POST", self._all, body)
 
-    async def replace(self, found: Found, data: Mapping[str, bytes]) -> bool:
+    async def replace(self, found: StoredSecret, data: Mapping[str, bytes]) -> bool:
         """Give it another content; no if it is not what was found any more."""
         return await self._write("PUT", self._path, found.whole | {"data": _encoded(data)})
 
@@ -86,7 +86,7 @@ class Secrets:
         params = {} if method == "DELETE" else _WRITTEN
         answers = frozenset({404, 409})
         try:
-            await self._client.send(Request(method, path, params, msgspec.json.encode(body), answers=answers))
+            await self._client.send(ApiRequest(method, path, params, msgspec.json.encode(body), answers=answers))
         except ApiError as error:
             # A 404 on a replacement: it was deleted meanwhile. On a creation it is the namespace that is not there.
             if error.status == 409 or (error.status == 404 and method != "POST"):

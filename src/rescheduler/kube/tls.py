@@ -84,10 +84,10 @@ class TlsContexts:
                 context = ssl.create_default_context(cadata=ca.decode("ascii", "ignore"))
             except (ssl.SSLError, ValueError) as error:
                 raise AuthError(f"{self._connection.ca.where}: holds no usable PEM certificate ({error})") from error
-        return verifying_as_go(context)
+        return verify_like_go(context)
 
 
-def verifying_as_go(context: ssl.SSLContext) -> ssl.SSLContext:
+def verify_like_go(context: ssl.SSLContext) -> ssl.SSLContext:
     """The same context, that verifies as kubectl and the API server do, on every Python; chain and name stay checked.
 
     The CAs of many clusters lack extensions (an authority key identifier, a key usage) that Python insists on by

@@ -23,11 +23,11 @@ from urllib.parse import quote, urlsplit
 import aiohttp
 import msgspec
 
-from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.failures import NOT_KUBERNETES
 from rescheduler.kube.objects import path_of
-from rescheduler.kube.tls import verifying_as_go
+from rescheduler.kube.tls import verify_like_go
 from rescheduler.kube.writer import FIELD_MANAGER
 from rescheduler.model.labels import ANSWER, MANAGED_BY, OURSELVES, PROBE, REGISTERED_BY
 
@@ -133,7 +133,7 @@ class WebhookConfiguration:
         params = {"fieldManager": FIELD_MANAGER, "force": "true"}
         body, kind = msgspec.json.encode(wanted), "application/apply-patch+yaml"
         try:
-            await self._client.send(Request("PATCH", self._path, params, body, kind))
+            await self._client.send(ApiRequest("PATCH", self._path, params, body, kind))
         except ApiError as error:
             if found is not None or error.status != 403:
                 raise
@@ -157,7 +157,7 @@ class WebhookConfiguration:
         params, kind = {"fieldManager": FIELD_MANAGER}, "application/merge-patch+json"
         gone = frozenset({404})
         try:
-            await self._client.send(Request("PATCH", self._path, params, msgspec.json.encode(body), kind, gone))
+            await self._client.send(ApiRequest("PATCH", self._path, params, msgspec.json.encode(body), kind, gone))
         except ApiError as error:
             if error.status not in gone:
                 raise
@@ -172,7 +172,7 @@ class WebhookConfiguration:
         options = {"preconditions": {"uid": found["metadata"]["uid"]}}
         gone = frozenset({404, 409})
         try:
-            await self._client.send(Request("DELETE", self._path, {}, msgspec.json.encode(options), answers=gone))
+            await self._client.send(ApiRequest("DELETE", self._path, {}, msgspec.json.encode(options), answers=gone))
         except ApiError as error:
             if error.status not in gone:
                 raise
@@ -298,7 +298,7 @@ _SECONDS = 5.0  # for our own call
 _DRY = {"dryRun": "All", "fieldManager": FIELD_MANAGER}
 
 
-class Probe:
+class WebhookProbe:
     """Asks one API server; where there are several, another one may answer otherwise for a moment."""
 
     def __init__(self, client: ApiClient, settings: WebhookSettings) -> None:
@@ -312,7 +312,7 @@ class Probe:
         path = path_of("Pod", self._settings.namespace)
         body = msgspec.json.encode(probe_pod(self._settings.namespace, nonce))
         try:
-            answer = await self._client.send(Request("POST", path, _DRY, body, answers=_REFUSALS))
+            answer = await self._client.send(ApiRequest("POST", path, _DRY, body, answers=_REFUSALS))
         except ClusterError as error:
             return f"whether the API server asks our webhook cannot be told: {_words(error, self._settings.namespace)}"
         made: Json = msgspec.json.decode(answer, type=Json)
@@ -415,4 +415,4 @@ async def _called(client: Json) -> tuple[str, str]:
 def _trusting(bundle: str) -> ssl.SSLContext:
     """As the API server trusts: the machine's authorities where the configuration names none."""
     trusted = base64.b64decode(bundle, validate=True).decode("ascii", "ignore") if bundle else None
-    return verifying_as_go(ssl.create_default_context(cadata=trusted))
+    return verify_like_go(ssl.create_default_context(cadata=trusted))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from rescheduler.kube.client import ApiClient, Request
+from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.objects import path_of
 from rescheduler.migration.commands import Command, Json, Verb
@@ -25,7 +25,7 @@ _REFUSALS = frozenset({400, 403, 404, 405, 409, 410, 415, 422, 429})
 _TWO_BUDGETS = "more than one PodDisruptionBudget"
 
 
-class Writer:
+class CommandSender:
     """Writes to one API server; `dry` asks the server to check everything and change nothing.
 
     `refused` hears of every refusal.
@@ -41,7 +41,7 @@ class Writer:
         """Do it; the answer is how it was refused, if it was."""
         name = "" if command.verb is Verb.CREATE else command.name
         path = path_of(command.kind, command.namespace, name, command.subresource)
-        request = Request(
+        request = ApiRequest(
             _METHODS[command.verb],
             path,
             {} if command.verb is Verb.DELETE else self._params,

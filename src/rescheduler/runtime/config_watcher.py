@@ -39,7 +39,7 @@ class Reread(StrEnum):
 class Teller(Protocol):
     """Who writes Events."""
 
-    def tell(self, news: Iterable[News]) -> Awaitable[None]: ...
+    def record(self, news: Iterable[News]) -> Awaitable[None]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class Rereading:
         if audience.teller is None or audience.about is None or not words:
             return
         about, occasion = await audience.about(), format_instant(self._now())
-        await audience.teller.tell(
+        await audience.teller.record(
             [News(about, about, each.reason, "Reread", each.note, occasion, each.warning) for each in words]
         )
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import structlog
 
-from rescheduler.kube.lease import Election
+from rescheduler.kube.lease import LeaderElector
 from rescheduler.runtime.informers import Watching
 from rescheduler.runtime.migration_controller import Carrier
 from rescheduler.runtime.reconciler import Duty
@@ -39,7 +39,7 @@ class Controller:
     """The parts of a running controller."""
 
     watching: Watching
-    election: Election | None
+    election: LeaderElector | None
     """None where there is only one replica."""
     gatekeeper: Gatekeeper
     carrier: Carrier
@@ -98,7 +98,7 @@ class Controller:
             await election.release()  # after an error, too: nothing of ours acts any more
 
 
-async def _until_lost(election: Election) -> None:
+async def _until_lost(election: LeaderElector) -> None:
     await election.run()
     raise LeadLostError(f"lease {election.lease.name} is lost")
 

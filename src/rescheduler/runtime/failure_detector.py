@@ -13,9 +13,9 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Any, NamedTuple
 
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.kinds import WORKLOADS
-from rescheduler.kube.record_owner import CONTROLLERS, HolderKey, asks, known_above, workload_of
+from rescheduler.kube.record_owner import CONTROLLERS, RecordOwnerKey, asks_for_retries, is_known_above, workload_of
 from rescheduler.migration.commands import Json
 from rescheduler.model import labels
 from rescheduler.model.objects import Node, Owner, Pod, Workload
@@ -120,10 +120,10 @@ class Failing:
 
     def __init__(
         self,
-        cache: Cache,
+        cache: ClusterCache,
         settings: Callable[[], Settings],
         now: Callable[[], float],
-        suspect: Callable[[HolderKey], None],
+        suspect: Callable[[RecordOwnerKey], None],
     ) -> None:
         self._cache = cache
         self._settings = settings
@@ -132,18 +132,18 @@ class Failing:
         self.fallen = Fallen(now)
         """Pods that may be gone when they are to be read."""
         self._on = False
-        self._notes: dict[HolderKey, _Notes] = {}
+        self._notes: dict[RecordOwnerKey, _Notes] = {}
         """Of the workloads that say anything."""
         self._lost: set[str] = set()
         """Nodes that have been not ready, or gone, for too long."""
         self._timers: dict[Hashable, asyncio.TimerHandle] = {}
         """For nodes, by name, and for pods that start, by key."""
         self._new_nodes: set[str] = set()
-        self._new_workloads: set[HolderKey] = set()
+        self._new_workloads: set[RecordOwnerKey] = set()
         """Whose pods have yet to be gone through."""
-        self._unclaimed: defaultdict[HolderKey, set[PodKey]] = defaultdict(set)
+        self._unclaimed: defaultdict[RecordOwnerKey, set[PodKey]] = defaultdict(set)
         """Pods to look at whose controller is not known yet: kinds are watched one by one."""
-        self._suspected: dict[PodKey, HolderKey] = {}
+        self._suspected: dict[PodKey, RecordOwnerKey] = {}
         """Pods that a holder was looked at for: the record may still wait for them to go."""
         self._called = asyncio.Event()
         self._anew = False
@@ -222,7 +222,7 @@ class Failing:
                 await asyncio.sleep(0)
         self._lost -= {name for name in nodes if self._cache.row("Node", name) is None}  # nothing comes to those
 
-    def _controllers(self, workloads: set[HolderKey]) -> set[HolderKey]:
+    def _controllers(self, workloads: set[RecordOwnerKey]) -> set[RecordOwnerKey]:
         """Who makes the pods of these workloads."""
         found = {key for key in workloads if key[0] in CONTROLLERS}
         if len(found) < len(workloads):
@@ -273,12 +273,12 @@ class Failing:
             due = (pod.created if pod.created is not None else self._now()) + self._settings().start_timeout
             self._set(key, due, lambda: self._not_started(key))
 
-    def _look_at(self, holder: HolderKey, pod: PodKey) -> None:
+    def _look_at(self, holder: RecordOwnerKey, pod: PodKey) -> None:
         """Have a holder looked at because of a pod; when that is gone, it is looked at once more."""
         self._suspected[pod] = holder
         self._suspect(holder)
 
-    def _expect(self, key: PodKey, controller: HolderKey) -> None:
+    def _expect(self, key: PodKey, controller: RecordOwnerKey) -> None:
         """Come back to a pod when its controller is known, if that is why nobody asks for it."""
         if controller[0] in CONTROLLERS and self._cache.row(controller[0], controller) is None:
             if len(self._unclaimed) > _MOST:
@@ -306,7 +306,7 @@ class Failing:
         self._new_nodes.add(name)
         self._called.set()
 
-    def _workload_changed(self, key: HolderKey) -> None:
+    def _workload_changed(self, key: RecordOwnerKey) -> None:
         workload: Workload | None = self._cache.row(key[0], key)
         notes = _notes(workload) if workload is not None else _NOTHING
         before = self._notes.pop(key, _NOTHING)
@@ -332,7 +332,7 @@ class Failing:
             self._new_workloads.add(key)
             self._called.set()
 
-    def _job_changed(self, key: HolderKey, job: Workload) -> None:
+    def _job_changed(self, key: RecordOwnerKey, job: Workload) -> None:
         """A Job that has completed is well, and its pods may have changed for the last time before it was."""
         above = job.owner
         holder = (above.kind, key[1], above.name) if above is not None and above.kind == "CronJob" else key
@@ -340,7 +340,7 @@ class Failing:
             if self._notes.get(each, _NOTHING).record:
                 self._suspect(each)
 
-    def holder(self, pod: Pod) -> HolderKey | None:
+    def holder(self, pod: Pod) -> RecordOwnerKey | None:
         """Who keeps the record of a pod's failures, as far as is known; None for a pod that somebody else makes."""
         owner, namespace = pod.owner, pod.namespace
         if owner is None:
@@ -349,21 +349,21 @@ class Failing:
             return None
         controller = workload_of(self._cache, namespace, owner)
         above = controller.owner if controller is not None else None
-        if above is not None and known_above(self._cache, namespace, owner.kind, above):
+        if above is not None and is_known_above(self._cache, namespace, owner.kind, above):
             return (above.kind, namespace, above.name)
         return (owner.kind, namespace, owner.name)
 
-    def _has_record(self, holder: HolderKey, pod: Pod) -> bool:
+    def _has_record(self, holder: RecordOwnerKey, pod: Pod) -> bool:
         if holder[0] == "Pod":
             return labels.FAILURES in pod.annotations or labels.KSE_RECORDS["Pod"] in pod.annotations
         return bool(self._notes.get(holder, _NOTHING).record)
 
-    def _asks(self, pod: Pod, holder: HolderKey) -> bool:
+    def _asks(self, pod: Pod, holder: RecordOwnerKey) -> bool:
         """Whether anybody says that this pod is to be rescheduled: itself, its controller, or who made that.
 
         What a Deployment's controller copied to a ReplicaSet is not asked: it stays when the Deployment's own goes.
         """
-        if asks(pod.annotations):
+        if asks_for_retries(pod.annotations):
             return True
         if pod.owner is None:
             return False
@@ -392,7 +392,7 @@ def _notes(workload: Workload) -> _Notes:
     return _Notes(retries, said.get(labels.FAILURES, ""), foreign)
 
 
-def _deployment(workload: Workload) -> HolderKey | None:
+def _deployment(workload: Workload) -> RecordOwnerKey | None:
     """The Deployment that a ReplicaSet is of."""
     above = workload.owner
     if workload.kind != "ReplicaSet" or above is None or above.kind != "Deployment":

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import structlog
 
-from rescheduler.decode.cache import Cache
-from rescheduler.decode.kinds import RESOURCES, WORKLOADS, Resource
+from rescheduler.decode.cache import ClusterCache
+from rescheduler.decode.kinds import RESOURCES, WORKLOADS, ApiResource
 from rescheduler.kube.client import ApiClient
-from rescheduler.kube.reflector import Reflector, Sink, first_sync
+from rescheduler.kube.reflector import Reflector, Sink, wait_for_first_sync
 from rescheduler.model.migration import Reference
 from rescheduler.model.objects import Workload
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -24,8 +24,8 @@ from rescheduler.runtime.migration_cache import Board, BoardSink
 
 _log = structlog.stdlib.get_logger(__name__)
 _TOLD_EVERY = 10.0
-MIGRATIONS = Resource("PodMigration", "rescheduler.io/v1alpha1", "/apis/rescheduler.io/v1alpha1/podmigrations")
-CRON_JOBS = Resource("CronJob", "batch/v1", "/apis/batch/v1/cronjobs")
+MIGRATIONS = ApiResource("PodMigration", "rescheduler.io/v1alpha1", "/apis/rescheduler.io/v1alpha1/podmigrations")
+CRON_JOBS = ApiResource("CronJob", "batch/v1", "/apis/batch/v1/cronjobs")
 """Only the controller reads them: their annotations speak for the pods of their Jobs."""
 # Measured usage cannot be watched, only asked for.
 WATCHED = tuple(resource for resource in RESOURCES if not resource.optional)
@@ -51,10 +51,10 @@ class Watching:
     """The copy of the cluster and what keeps it up to date."""
 
     def __init__(
-        self, client: ApiClient, source: str, resources: Sequence[Resource] = (*WATCHED, CRON_JOBS, MIGRATIONS)
+        self, client: ApiClient, source: str, resources: Sequence[ApiResource] = (*WATCHED, CRON_JOBS, MIGRATIONS)
     ) -> None:
         self._now = client.clock.now
-        self.cache = Cache(source)
+        self.cache = ClusterCache(source)
         self.board = Board()
         self._overlays: list[Overlay] = []
         self._resources = {resource.plural: resource for resource in resources}
@@ -71,7 +71,7 @@ class Watching:
     async def synced(self) -> None:
         """Wait until everything has been read once, and say what is being waited for."""
         started = time.monotonic()
-        syncing = asyncio.ensure_future(first_sync(self._reflectors.values()))
+        syncing = asyncio.ensure_future(wait_for_first_sync(self._reflectors.values()))
         try:
             while not (await asyncio.wait([syncing], timeout=_TOLD_EVERY))[0]:
                 for plural, reflector in self._reflectors.items():
@@ -131,8 +131,8 @@ class Watching:
         """Have every snapshot from now on say what else is known of the cluster; it may be asked in a thread."""
         self._overlays.append(overlay)
 
-    def _count(self, resource: Resource) -> int:
+    def _count(self, resource: ApiResource) -> int:
         return self.board.count() if resource is MIGRATIONS else self.cache.count(resource.kind)
 
-    def _sink(self, resource: Resource) -> Sink:
+    def _sink(self, resource: ApiResource) -> Sink:
         return BoardSink(self.board) if resource is MIGRATIONS else self.cache.sink(resource.kind)

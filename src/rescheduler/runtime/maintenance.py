@@ -11,7 +11,7 @@ from typing import Protocol
 
 import structlog
 
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.errors import ClusterError
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command, Json
@@ -83,7 +83,7 @@ class Cordons:
 
     def __init__(
         self,
-        cache: Cache,
+        cache: ClusterCache,
         finder: Finder,
         writer: Writer,
         *,

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from rescheduler.kube.migrations import Journal, JournalError, decoded
+from rescheduler.kube.migrations import InvalidMigrationError, MigrationClient, decoded
 from rescheduler.model.migration import Migration, Phase, Progress
 
 _log = logging.getLogger(__name__)
@@ -145,7 +145,7 @@ class BoardSink:
             self._listed.add(key)
         try:
             self._board.put(decoded(body))
-        except JournalError as error:
+        except InvalidMigrationError as error:
             _log.warning("%s; it is left alone", error)
             self._board.drop(key)
         return str(metadata.get("resourceVersion", ""))
@@ -177,7 +177,7 @@ Tell = Callable[[Migration, Migration], None]
 class Logbook:
     """A journal that tells."""
 
-    def __init__(self, journal: Journal, board: Board, tell: Tell) -> None:
+    def __init__(self, journal: MigrationClient, board: Board, tell: Tell) -> None:
         self._journal = journal
         self._board = board
         self._tell = tell

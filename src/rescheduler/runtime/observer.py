@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from rescheduler.decode.cache import Cache, Changed
+from rescheduler.decode.cache import Changed, ClusterCache
 from rescheduler.migration.observation import Observation, Part, Steered
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.runtime.migration_cache import Board, Key
@@ -28,7 +28,7 @@ class Observer(Protocol):
 class Sightings:
     """An observer that remembers, and the changes that it has not seen."""
 
-    def __init__(self, observer: Observer, cache: Cache) -> None:
+    def __init__(self, observer: Observer, cache: ClusterCache) -> None:
         self._observer = observer
         self._cache = cache
         self._seen: OrderedDict[Key, int] = OrderedDict()

@@ -15,9 +15,9 @@ from typing import Protocol
 
 import structlog
 
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.errors import ClusterError
-from rescheduler.kube.migrations import JournalError
+from rescheduler.kube.migrations import InvalidMigrationError
 from rescheduler.migration import rollback
 from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.observation import Refused, notes_of
@@ -64,7 +64,7 @@ class Sweeper:
     """Puts right what dead migrations left; `tell` hears of each thing that was."""
 
     def __init__(
-        self, cache: Cache, observer: Observer, writer: Writer, tell: Callable[[Command], None] = lambda _: None
+        self, cache: ClusterCache, observer: Observer, writer: Writer, tell: Callable[[Command], None] = lambda _: None
     ) -> None:
         self._cache = cache
         self._observer = observer
@@ -156,7 +156,7 @@ class Sweeper:
         return tuple(each for each in sets if each is not None)
 
 
-def found(cache: Cache) -> Iterator[Marked]:
+def found(cache: ClusterCache) -> Iterator[Marked]:
     """All that carries marks, as far as it is known: pods first, because a cheap original is in danger."""
     for row in cache.rows("Pod"):
         if not row.annotations and labels.MIGRATION_ID not in row.labels and labels.PLACEHOLDER not in row.labels:
@@ -269,7 +269,7 @@ class Janitor:
             return None
         try:
             migration = await self._journal.read(*key)
-        except JournalError as error:
+        except InvalidMigrationError as error:
             _log.warning("left alone", why=str(error))
             return None
         if migration is None:

@@ -16,38 +16,38 @@ from typing import Protocol
 import structlog
 
 from rescheduler.kube.errors import ClusterError
-from rescheduler.kube.pause_state import Pause, Pausing, State
+from rescheduler.kube.pause_state import PauseDetails, PauseState, PauseStore
 from rescheduler.migration.events import News, Subject
 from rescheduler.model.time import format_instant
 
 _log = structlog.stdlib.get_logger(__name__)
 _EVERY = 2.0  # seconds between two reads
-_UNKNOWN = Pause("", None, "it is not known yet whether somebody has paused it")
+_UNKNOWN = PauseDetails("", None, "it is not known yet whether somebody has paused it")
 
-Hook = Callable[[Pause | None], None]
+Hook = Callable[[PauseDetails | None], None]
 
 
 class Teller(Protocol):
     """Who writes Events."""
 
-    def tell(self, news: Iterable[News]) -> Awaitable[None]: ...
+    def record(self, news: Iterable[News]) -> Awaitable[None]: ...
 
 
 class Pauses:
     """What a replica knows of it."""
 
-    def __init__(self, pausing: Pausing, teller: Teller | None = None, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, pausing: PauseStore, teller: Teller | None = None, now: Callable[[], float] = time.time) -> None:
         self._pausing = pausing
         self._teller = teller
         self._now = now
         self._went_on = 0.0
         """When a pause was seen to have ended, where the ConfigMap does not say it."""
-        self._state: State | None = None
+        self._state: PauseState | None = None
         self._failure = ""
         self._hooks: list[Hook] = []
         self._reading = asyncio.Lock()
 
-    def paused(self) -> Pause | None:
+    def paused(self) -> PauseDetails | None:
         """The pause that holds, as far as is known; one that says so while nothing is known."""
         if self._state is not None:
             return self._state.pause
@@ -97,7 +97,7 @@ class Pauses:
             await self._changed(before, found)
         return True
 
-    async def _changed(self, before: State | None, found: State) -> None:
+    async def _changed(self, before: PauseState | None, found: PauseState) -> None:
         pause = found.pause
         if pause is not None:
             since = format_instant(pause.since) if pause.since is not None else None
@@ -107,9 +107,9 @@ class Pauses:
         for hook in self._hooks:
             hook(pause)
         if before is not None and self._teller is not None and (found.uid or before.uid):
-            await self._teller.tell([self._news(before, found)])
+            await self._teller.record([self._news(before, found)])
 
-    def _news(self, before: State, found: State) -> News:
+    def _news(self, before: PauseState, found: PauseState) -> News:
         about = Subject("ConfigMap", self._pausing.namespace, self._pausing.name, found.uid or before.uid)
         occasion = f"{found.since if _is_dated(before, found) else found.version}"
         if found.pause is not None:
@@ -119,6 +119,6 @@ class Pauses:
         return News(about, about, "ReschedulingResumed", "Resume", f"rescheduling was resumed{by}", occasion)
 
 
-def _is_dated(before: State, found: State) -> bool:
+def _is_dated(before: PauseState, found: PauseState) -> bool:
     """Whether what is new has a time of its own: who writes with kubectl may leave the one that was there."""
     return found.since is not None and found.since != before.since

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.model.objects import Claim, Pod, Volume, Workload
 from rescheduler.model.shape import NodeTerm, Shape
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -40,7 +40,7 @@ class _Picture:
 class Places:
     """The nodes of one cluster."""
 
-    def __init__(self, cache: Cache, now: Callable[[], float]) -> None:
+    def __init__(self, cache: ClusterCache, now: Callable[[], float]) -> None:
         self._cache = cache
         self._now = now
         self._drawn: _Picture | None = None

@@ -17,11 +17,11 @@ from typing import Protocol
 import msgspec
 import structlog
 
-from rescheduler.decode.cache import Cache
-from rescheduler.decode.reader import Reader
+from rescheduler.decode.cache import ClusterCache
+from rescheduler.decode.reader import ObjectReader
 from rescheduler.kube.errors import ClusterError
-from rescheduler.kube.events import Bulletins, Teller
-from rescheduler.kube.record_owner import HolderKey, Holding, asks
+from rescheduler.kube.events import EventQueue, Teller
+from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey, asks_for_retries
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command, Json
 from rescheduler.migration.observation import Refused, condition, is_leaving, notes_of
@@ -55,7 +55,7 @@ _SLICE = 200  # pods; then others have a turn
 class Reads(Protocol):
     """Who reads workloads, as they are now."""
 
-    async def look(self, key: HolderKey) -> Holding | HolderKey | None: ...
+    async def look(self, key: RecordOwnerKey) -> OwnedObjects | RecordOwnerKey | None: ...
     async def find(self, kind: str, namespace: str, name: str) -> Json | None: ...
 
 
@@ -63,7 +63,7 @@ class Reads(Protocol):
 class Known:
     """What is known without asking."""
 
-    cache: Cache
+    cache: ClusterCache
     board: Board
     policy: Callable[[], Policy]
     settings: Callable[[], Settings]
@@ -79,13 +79,13 @@ class Cases:
         self._fallen = fallen
         self._places = Places(known.cache, known.now)
 
-    async def case(self, key: HolderKey) -> Case | HolderKey | None:
+    async def case(self, key: RecordOwnerKey) -> Case | RecordOwnerKey | None:
         """All there is to say about a holder; or who keeps the record instead; or None where nothing is."""
         found = await self._reads.look(key)
-        if not isinstance(found, Holding):
+        if not isinstance(found, OwnedObjects):
             return found
         entry = _entry(found.holder) if key[0] == "Pod" else EMPTY
-        reader = Reader()  # it remembers all that it has read, so each case has its own
+        reader = ObjectReader()  # it remembers all that it has read, so each case has its own
         # A pod that is Ready has not failed, so nobody asks what guards it and where else it could be.
         doubtful = [pod for pod in found.pods if condition(pod, "Ready").get("status") != "True"]
         rows: dict[str, Pod] = {}
@@ -114,7 +114,7 @@ class Cases:
             now=self._known.now(),
         )
 
-    async def renewed(self, key: HolderKey, case: Case) -> Case | HolderKey | None:
+    async def renewed(self, key: RecordOwnerKey, case: Case) -> Case | RecordOwnerKey | None:
         """The same with the holder as it is now. A Deployment whose pods fail changes all the time, and between a
         whole look and the writing of its record too much of that goes by."""
         holder = await self._reads.find(*key)
@@ -185,7 +185,7 @@ def _entry(holder: Json) -> Entry:
         return EMPTY
 
 
-def _row(reader: Reader, pod: Json, entry: Entry) -> Pod:
+def _row(reader: ObjectReader, pod: Json, entry: Entry) -> Pod:
     """The pod as planning knows it; where we told a pod that nobody manages not to go counts as not said."""
     spec = pod["spec"]
     if entry.avoids and "affinity" in spec:
@@ -196,7 +196,7 @@ def _row(reader: Reader, pod: Json, entry: Entry) -> Pod:
     return row
 
 
-def _template(reader: Reader, controller: Json) -> Workload | None:
+def _template(reader: ObjectReader, controller: Json) -> Workload | None:
     row = reader.read(controller["kind"], msgspec.json.encode(controller), _SOURCE).row
     return row if isinstance(row, Workload) else None
 
@@ -250,13 +250,13 @@ class Hands:
 class _Peace:
     """Until when each workload is left in peace."""
 
-    until: OrderedDict[HolderKey, float] = field(default_factory=OrderedDict)
+    until: OrderedDict[RecordOwnerKey, float] = field(default_factory=OrderedDict)
 
-    def left(self, key: HolderKey) -> float:
+    def left(self, key: RecordOwnerKey) -> float:
         """For how many seconds more."""
         return self.until.get(key, 0.0) - asyncio.get_running_loop().time()
 
-    def leave(self, key: HolderKey, seconds: float) -> None:
+    def leave(self, key: RecordOwnerKey, seconds: float) -> None:
         """For so many seconds from now."""
         self.until.pop(key, None)
         self.until[key] = asyncio.get_running_loop().time() + seconds
@@ -270,11 +270,11 @@ class Recovery:
     def __init__(self, known: Known, hands: Hands) -> None:
         self._known = known
         self._hands = hands
-        self._queue: WorkQueue[HolderKey] = WorkQueue()
+        self._queue: WorkQueue[RecordOwnerKey] = WorkQueue()
         self._failing = Failing(known.cache, known.settings, known.now, self._suspect)
         self._cases = Cases(hands.reads, known, self._failing.fallen)
         self._peace = _Peace()
-        self._bulletins = Bulletins(hands.teller)
+        self._bulletins = EventQueue(hands.teller)
 
     async def run(self) -> None:
         """Recover until cancelled."""
@@ -295,7 +295,7 @@ class Recovery:
         """Tell what is still to be told."""
         await self._bulletins.flush()
 
-    def _suspect(self, key: HolderKey) -> None:
+    def _suspect(self, key: RecordOwnerKey) -> None:
         if key[1] in self._known.policy().excluded_namespaces:
             return
         if (left := self._peace.left(key)) > 0:
@@ -328,7 +328,7 @@ class Recovery:
                 self._peace.leave(key, max(_REST, _SHARE * (clock() - started)))
                 self._queue.done(key, again)
 
-    async def _recover(self, key: HolderKey) -> float | None:
+    async def _recover(self, key: RecordOwnerKey) -> float | None:
         """Look at one workload and do what there is to do; in how many seconds to look again, if at all."""
         case = await self._cases.case(key)
         for _ in range(_TRIES):
@@ -360,16 +360,16 @@ class Recovery:
         changes = {"resourceVersion": case.holder["metadata"]["resourceVersion"], "annotations": notes}
         return await self._done(commands.patch(case.holder, {"metadata": changes}, "record that its pods failed"))
 
-    async def _acted_or_told(self, key: HolderKey, case: Case, decision: Decision) -> bool:
+    async def _acted_or_told(self, key: RecordOwnerKey, case: Case, decision: Decision) -> bool:
         """The same as `_acted`; what a quota or a policy refuses, people are told."""
         try:
             return await self._acted(key, case, decision)
         except RefusedError as error:
             occasion = f"{case.holder['metadata'].get('uid', '')}/{error}"
-            self._bulletins.hear(events.news_of(case.holder, None, events.REFUSED, str(error), occasion))
+            self._bulletins.add(events.news_of(case.holder, None, events.REFUSED, str(error), occasion))
             raise
 
-    async def _acted(self, key: HolderKey, case: Case, decision: Decision) -> bool:
+    async def _acted(self, key: RecordOwnerKey, case: Case, decision: Decision) -> bool:
         """Do what was decided, now that it is recorded; False if somebody else was faster with a part of it."""
         if decision.creation is not None:
             await self._done(commands.create(decision.creation, "take the place of a pod that failed"), certain=True)
@@ -391,14 +391,14 @@ class Recovery:
             _log.debug("done", command=str(command))
         return refused is None
 
-    def _announce(self, key: HolderKey, decision: Decision) -> None:
+    def _announce(self, key: RecordOwnerKey, decision: Decision) -> None:
         for outcome in decision.outcomes:
             self._hands.count(outcome)
-        fresh = self._bulletins.hear(decision.news)
+        fresh = self._bulletins.add(decision.news)
         for reason, note in dict.fromkeys((each.reason, each.note) for each in fresh):
             _log.info(note, workload=_title(key), reason=reason)
 
-    def _failed(self, key: HolderKey, why: str) -> None:
+    def _failed(self, key: RecordOwnerKey, why: str) -> None:
         delay = self._queue.failed(key)
         if delay is None:
             # A pod that fails may never change again, so nothing else would have it looked at.
@@ -426,7 +426,7 @@ def _copies(case: Case, decision: Decision) -> list[Command]:
     Also where nothing is taken over any more: a controller may have been killed before it came to the copies.
     """
     theirs, notes = labels.KSE_RECORDS["Deployment"], notes_of(case.holder)
-    is_gone = decision.taken_over or (theirs not in notes and asks(notes))
+    is_gone = decision.taken_over or (theirs not in notes and asks_for_retries(notes))
     if case.holder["kind"] != "Deployment" or not is_gone:
         return []
     return [_unnoted(each, theirs) for each in case.controllers if theirs in notes_of(each)]
@@ -441,5 +441,5 @@ def _deletion(pod: Json) -> Command:
     return commands.delete(pod, "it fails on its node", as_seen=True)
 
 
-def _title(key: HolderKey) -> str:
+def _title(key: RecordOwnerKey) -> str:
     return f"{key[0]} {key[1]}/{key[2]}"

@@ -12,16 +12,16 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from rescheduler.decode.cache import Cache
-from rescheduler.decode.kinds import RESOURCES, WORKLOADS, Resource
+from rescheduler.decode.cache import ClusterCache
+from rescheduler.decode.kinds import RESOURCES, WORKLOADS, ApiResource
 from rescheduler.decode.split import split
-from rescheduler.kube.client import ApiClient, Page
+from rescheduler.kube.client import ApiClient, ListPage
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.lister import list_everything
-from rescheduler.kube.migrations import Journal, StaleError
-from rescheduler.kube.objects import Lookup
-from rescheduler.kube.observer import Observer
-from rescheduler.kube.writer import Writer
+from rescheduler.kube.lister import list_cluster
+from rescheduler.kube.migrations import MigrationClient, StaleError
+from rescheduler.kube.objects import ObjectClient
+from rescheduler.kube.observer import MigrationObserver
+from rescheduler.kube.writer import CommandSender
 from rescheduler.migration import rollback
 from rescheduler.migration.commands import Command, Json, delete, patch
 from rescheduler.migration.lifecycle import Lifecycle, Manner
@@ -38,7 +38,7 @@ _LABELS = (marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATED_FROM, mark
 _NOTES = (marks.MIGRATION_TIME, marks.ORIGINAL_POD, marks.ORIGINAL_POD_NAME)
 
 
-def traced(cache: Cache) -> Iterator[Marked]:
+def traced(cache: ClusterCache) -> Iterator[Marked]:
     """Every pod that carries a trace, and no mark of a running move."""
     for row in cache.rows("Pod"):
         has_trace = any(key in row.labels for key in _LABELS) or any(key in row.annotations for key in _NOTES)
@@ -46,7 +46,9 @@ def traced(cache: Cache) -> Iterator[Marked]:
             yield Marked("Pod", row.namespace, row.name)
 
 
-async def wipe(cache: Cache, observer: Observer, writer: Writer, tell: Callable[[Command], None]) -> None:
+async def wipe(
+    cache: ClusterCache, observer: MigrationObserver, writer: CommandSender, tell: Callable[[Command], None]
+) -> None:
     """Take every trace off; what is refused, the next look finds again."""
     for each in list(traced(cache)):
         body = await observer.find(each.kind, each.namespace, each.name)
@@ -67,7 +69,7 @@ def _without_trace(pod: Json) -> Json:
 KINDS = ("Deployment", *sorted(WORKLOADS - {"Deployment"}), "Pod")
 
 
-def recorded(cache: Cache) -> Iterator[Marked]:
+def recorded(cache: ClusterCache) -> Iterator[Marked]:
     """Everything that carries a record."""
     for kind in KINDS:
         for row in cache.rows(kind):
@@ -75,7 +77,9 @@ def recorded(cache: Cache) -> Iterator[Marked]:
                 yield Marked(kind, row.namespace, row.name)
 
 
-async def erase(cache: Cache, observer: Observer, writer: Writer, tell: Callable[[Command], None]) -> None:
+async def erase(
+    cache: ClusterCache, observer: MigrationObserver, writer: CommandSender, tell: Callable[[Command], None]
+) -> None:
     """Take every record off; what is refused, the next look finds again."""
     for each in list(recorded(cache)):
         body = await observer.find(each.kind, each.namespace, each.name)
@@ -107,7 +111,11 @@ class Cleanup:
     def __init__(self, client: ApiClient, manner: Manner, tell: Tell) -> None:
         self._client = client
         self._tell = tell
-        self._journal, self._observer, self._writer = Journal(client), Observer(client), Writer(client)
+        self._journal, self._observer, self._writer = (
+            MigrationClient(client),
+            MigrationObserver(client),
+            CommandSender(client),
+        )
         self._lifecycle = Lifecycle(manner)
         self._migrator = Migrator(self._journal, self._observer, self._writer, lambda: self._lifecycle, _never)
         self._ended: dict[tuple[str, str], Phase] = {}
@@ -205,31 +213,31 @@ class Cleanup:
 
     async def _bodies(self) -> list[Json]:
         try:
-            return await Lookup(self._client).every("PodMigration")
+            return await ObjectClient(self._client).list_all("PodMigration")
         except ApiError as error:
             if error.status != 404:
                 raise
             return []
 
-    async def _listed(self) -> Cache:
+    async def _listed(self) -> ClusterCache:
         """The cluster as it is now."""
-        cache = Cache("the cluster")
+        cache = ClusterCache("the cluster")
         kinds = [resource for resource in (*RESOURCES, CRON_JOBS) if resource.kind in (*WATCHED, *KINDS)]
         sinks = {resource.kind: cache.sink(resource.kind) for resource in kinds}
 
-        def take(resource: Resource, page: Page) -> None:
+        def take(resource: ApiResource, page: ListPage) -> None:
             if page.first:
                 sinks[resource.kind].begin()
             for part in split(io.BytesIO(page.body)):
                 if isinstance(part, memoryview):
                     sinks[resource.kind].put(part)
 
-        await list_everything(self._client, take, kinds)
+        await list_cluster(self._client, take, kinds)
         for sink in sinks.values():
             sink.complete()
         return cache
 
-    def _sweeper(self, cache: Cache) -> Sweeper:
+    def _sweeper(self, cache: ClusterCache) -> Sweeper:
         return Sweeper(cache, self._observer, self._writer, self._told)
 
     def _told(self, command: Command) -> None:

@@ -17,9 +17,9 @@ import structlog
 from rescheduler.kube.errors import ClusterError
 from rescheduler.model.objects import Pod
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.usage.history import History
-from rescheduler.usage.overhead import Remainder
-from rescheduler.usage.source import Source, UsageError
+from rescheduler.usage.history import UsageHistory
+from rescheduler.usage.overhead import SystemOverhead
+from rescheduler.usage.source import UsageBackend, UsageError
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -33,8 +33,8 @@ class Metering:
 
     def __init__(
         self,
-        source: Source,
-        history: History,
+        source: UsageBackend,
+        history: UsageHistory,
         every: float,
         now: Callable[[], float],
         pods: Callable[[], Sequence[Pod]] = tuple,
@@ -98,9 +98,9 @@ class Metering:
 
         return both
 
-    async def _placed(self) -> Remainder:
+    async def _placed(self) -> SystemOverhead:
         """Where pods stand now; others get their turn while very many are looked at."""
-        placed, pods = Remainder(), self._pods()
+        placed, pods = SystemOverhead(), self._pods()
         for first in range(0, len(pods), _AT_ONCE):
             placed.place(pods[first : first + _AT_ONCE])
             await asyncio.sleep(0)

@@ -18,9 +18,9 @@ from rescheduler.model.shape import Requests
 from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
 from rescheduler.model.usage import RESOURCES, Measured, UsageSettings
 from rescheduler.planning.workloads import Workloads
-from rescheduler.usage.overhead import Remainder, Remainders
-from rescheduler.usage.samples import Floats, Key, Reach, Sample, Samples, amounts_of, latest
-from rescheduler.usage.source import Gaps, Names, Refused, told_of_gaps, told_of_refused
+from rescheduler.usage.overhead import OverheadHistory, SystemOverhead
+from rescheduler.usage.samples import Floats, Key, SampleLimits, SampleStore, UsageSample, amounts_of, latest_time
+from rescheduler.usage.source import FirstNames, RejectedSamples, UsageGaps, describe_gaps, describe_rejected
 
 _KEPT_FOR = 86400.0
 _MOST = 100_000  # workloads without measured pods that are remembered
@@ -66,26 +66,26 @@ _AT_ONCE = 8192  # keys that are looked at under one lock: a few milliseconds
 _OTHERS = 100  # names of nodes that are looked at to tell how the source names them
 
 
-class History:
+class UsageHistory:
     """Samples over time; safe for one writer and any number of threads that read."""
 
     def __init__(self, settings: UsageSettings) -> None:
-        self._reach = Reach(settings.window, settings.max_age, settings.interval)
-        self._samples = Samples(self._reach)
-        self._remainders = Remainders(settings.window)
+        self._reach = SampleLimits(settings.window, settings.max_age, settings.interval)
+        self._samples = SampleStore(self._reach)
+        self._remainders = OverheadHistory(settings.window)
         self._workloads = WorkloadMeans()
         self._lock = threading.Lock()
-        self._refused = Refused(0.0)
-        self._remainder = Remainder()
+        self._refused = RejectedSamples(0.0)
+        self._remainder = SystemOverhead()
         self._said: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self._samples)
 
-    def begin(self, now: float, remainder: Remainder | None = None) -> None:
+    def begin(self, now: float, remainder: SystemOverhead | None = None) -> None:
         """A source is asked now, while pods stand where the remainder knows; the answer before is done with."""
-        self._refused = Refused(now)
-        self._remainder = remainder or Remainder()
+        self._refused = RejectedSamples(now)
+        self._remainder = remainder or SystemOverhead()
 
     def take(self, rows: Iterable[Usage]) -> None:
         """A part of the answer."""
@@ -98,11 +98,11 @@ class History:
         """The answer is whole, and this is what the source had to say about it."""
         oldest = self._refused.asked - max(self._reach.max_age, self._reach.window)
         besides = list(self._remainder.found())
-        self._remainder = Remainder()
+        self._remainder = SystemOverhead()
         with self._lock:
             self._remainders.put(besides, self._refused.asked)
             self._samples.forget_before(oldest)
-            self._said = (*warnings, *told_of_refused(self._refused, self._reach.max_age))
+            self._said = (*warnings, *describe_rejected(self._refused, self._reach.max_age))
 
     def failed(self, why: str) -> None:
         """No whole answer came. What is known stays, until it is too old."""
@@ -128,24 +128,24 @@ class History:
         measured = Measured(nodes, pods, workloads)
         gaps = _gaps(snapshot, measured, list(zip(placed, owned, strict=True)))
         with self._lock:
-            others = Names(islice(self._samples.names(""), _OTHERS) if gaps.nodes and not nodes else ())
+            others = FirstNames(islice(self._samples.names(""), _OTHERS) if gaps.nodes and not nodes else ())
             besides = self._remainders.least(nodes, now)
-            said = (*self._said, *told_of_gaps(gaps, others, self._reach.max_age))
+            said = (*self._said, *describe_gaps(gaps, others, self._reach.max_age))
         return Measured(nodes, pods, workloads, said, besides)
 
-    def _sample(self, row: Usage) -> Sample | None:
+    def _sample(self, row: Usage) -> UsageSample | None:
         self._refused.rows += 1
         if row.timestamp is None:
             self._refused.timeless.add(_title(row))
         elif row.timestamp < self._refused.asked - self._reach.max_age:
             self._refused.old.add(_title(row))
-        elif row.timestamp > latest(self._refused.asked, self._reach):
+        elif row.timestamp > latest_time(self._refused.asked, self._reach):
             self._refused.ahead.add(_title(row))
         else:
             known = dict(row.usage)
             amounts = tuple(float(known[each]) if each in known else np.nan for each in RESOURCES)
             key = ("", row.name) if row.kind == "NodeMetrics" else (row.namespace, row.name)
-            return Sample(key, row.timestamp, amounts)
+            return UsageSample(key, row.timestamp, amounts)
         return None
 
     def _means(self, keys: Sequence[Key], since: Floats, now: float) -> Floats:
@@ -185,17 +185,17 @@ def _inherit(snapshot: ClusterSnapshot, owners: Workloads, workloads: dict[Workl
             workloads[key] = tuple((dict(like) | dict(own)).items())
 
 
-def _gaps(snapshot: ClusterSnapshot, measured: Measured, placed: Sequence[tuple[Pod, WorkloadKey]]) -> Gaps:
+def _gaps(snapshot: ClusterSnapshot, measured: Measured, placed: Sequence[tuple[Pod, WorkloadKey]]) -> UsageGaps:
     """Who should be measured, and is not. A pod that is starting or ending is nobody to wonder about."""
     ready = [node.name for node in snapshot.nodes if node.ready]
     running = [(pod, key) for pod, key in placed if pod.phase == "Running" and not pod.deleting]
-    unknown = Names(
+    unknown = FirstNames(
         pod.full_name
         for pod, key in running
         if (pod.namespace, pod.name) not in measured.pods and key not in measured.workloads
     )
-    return Gaps(
-        nodes=Names(name for name in ready if name not in measured.nodes),
+    return UsageGaps(
+        nodes=FirstNames(name for name in ready if name not in measured.nodes),
         of_nodes=len(ready),
         pods=unknown,
         of_pods=len(running),

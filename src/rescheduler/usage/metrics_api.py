@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from rescheduler.decode.kinds import RESOURCES, Resource
-from rescheduler.decode.reader import Reader
+from rescheduler.decode.kinds import RESOURCES, ApiResource
+from rescheduler.decode.reader import ObjectReader
 from rescheduler.decode.split import split
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
@@ -73,8 +73,8 @@ class MetricsApi:
         more = len(warnings) - _SHOWN
         return (*warnings[:_SHOWN], *((f"{self._source}: {more} more objects could not be read",) if more > 0 else ()))
 
-    async def _list(self, resource: Resource, take: Take, warnings: list[str]) -> None:
-        reader = Reader()
+    async def _list(self, resource: ApiResource, take: Take, warnings: list[str]) -> None:
+        reader = ObjectReader()
         async for page in self._client.list_pages(resource.path, answers=resource.absent_statuses):
             rows: list[Usage] = []
             for part in split(io.BytesIO(page.body)):
@@ -104,7 +104,7 @@ def _row(kind: str, part: memoryview) -> Usage:
     return Usage(kind, meta.namespace, meta.name, tuple(sorted(total.items())), parse_instant(found.timestamp))
 
 
-def _explained(error: ApiError, resource: Resource) -> ClusterError:
+def _explained(error: ApiError, resource: ApiResource) -> ClusterError:
     if error.status == 404:
         return MetricsMissingError(f"the cluster has no metrics.k8s.io; {_INSTALL}")
     if error.status == 503:

@@ -1,9 +1,9 @@
 """What nodes use besides their pods: their system, and what nobody can move.
 
-Of each answer of a source `Remainder` reckons it with the pods as they stand then; `Remainders` keeps the least of a
-while. The least, and not a mean: what a node is said to use is some seconds old, and pods that have left it meanwhile
-are still in it. So a remainder may be too large for a moment after each move, and is hardly ever too small. If it were
-taken from means, a node would look hot for minutes after it was cooled, and be emptied.
+`SystemOverhead` computes it from one answer of a source, with the pods as they stand at that time. `OverheadHistory`
+keeps the minimum over a window. It is the minimum, not the mean: a node's measurement is some seconds old, and still
+includes pods that have left since. So the overhead can be too large for a moment after each move, and is hardly ever
+too small. With means, a node would look hot for minutes after it was cooled, and would be emptied.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 
 from rescheduler.model.objects import Pod
 from rescheduler.model.shape import Requests
-from rescheduler.usage.samples import CELLS, Sample, amounts_of
+from rescheduler.usage.samples import CELLS, UsageSample, amounts_of
 
 _SHORTEST = 300.0  # seconds: moves and the measuring of what came of them take a good part of a minute
 Amounts = tuple[float, ...]
 
 
-class Remainder:
+class SystemOverhead:
     """One answer: what each node uses, less what its pods use.
 
     A node with a pod that was not measured, such as one that has only just started, tells nothing this time: what that
@@ -32,7 +32,7 @@ class Remainder:
         self._unseen: dict[str, dict[str, str]] = {}
         """Namespace → pod → node, of those that run and have not been told of yet."""
         self._waiting: Counter[str] = Counter()
-        self._nodes: dict[str, Sample] = {}
+        self._nodes: dict[str, UsageSample] = {}
         self._used: dict[str, Amounts] = {}
         self.place(pods)
 
@@ -43,7 +43,7 @@ class Remainder:
                 self._unseen.setdefault(pod.namespace, {})[pod.name] = pod.node
                 self._waiting[pod.node] += 1
 
-    def take(self, samples: Iterable[Sample]) -> None:
+    def take(self, samples: Iterable[UsageSample]) -> None:
         """A part of the answer."""
         if not self._waiting:
             return
@@ -68,7 +68,7 @@ class Remainder:
                 yield name, whole.time, tuple(rest.tolist())
 
 
-class Remainders:
+class OverheadHistory:
     """The least remainder of each node over a window, which is cut into cells as that of samples is."""
 
     def __init__(self, window: float) -> None:

@@ -26,7 +26,7 @@ from rescheduler.model.quantity import MAX
 from rescheduler.model.time import format_duration
 from rescheduler.model.usage import PrometheusAccess
 from rescheduler.usage.samples import Key
-from rescheduler.usage.source import AnswerError, FileError, Names, Take, UsageError
+from rescheduler.usage.source import FirstNames, QueryError, Take, UsageError, UsageFileError
 
 _LONGEST = 200  # characters of somebody else's text within a sentence
 
@@ -62,7 +62,7 @@ _ONE = msgspec.json.Decoder(_Series)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PrometheusQuery:
     """One query, and what its answer tells of."""
 
     field: str
@@ -75,16 +75,16 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Vector:
+class QueryResult:
     """Amount and time by key, and what is to be said about the rest."""
 
     amounts: dict[Key, tuple[int, float]]
     warnings: tuple[str, ...]
 
 
-def vector(question: Question, body: bytes) -> Vector:
+def parse_result(question: PrometheusQuery, body: bytes) -> QueryResult:
     """What the answer tells; AnswerError if it is none."""
-    nameless, garbled, several = Names(), Names(), dict[Key, None]()
+    nameless, garbled, several = FirstNames(), FirstNames(), dict[Key, None]()
     amounts: dict[Key, tuple[int, float]] = {}
     for series in _series(question, body, garbled):
         key = _key(question, series.metric)
@@ -99,7 +99,7 @@ def vector(question: Question, body: bytes) -> Vector:
             several[key] = None
             amount = max(amount, amounts[key][0])
         amounts[key] = (amount, series.value[0])
-    double = Names("/".join(filter(None, key)) for key in several)
+    double = FirstNames("/".join(filter(None, key)) for key in several)
     labels = "namespace and pod" if question.of_pods else "node or instance"
     about = f"usage: the answer to {question.field} has"
     told = (
@@ -107,10 +107,10 @@ def vector(question: Question, body: bytes) -> Vector:
         (garbled, f"{about} {garbled.count} values that are no amounts, and they are left out: {garbled}"),
         (double, f"{about} several series for {double.count} names, of which the largest counts: {double}"),
     )
-    return Vector(amounts, tuple(sentence for names, sentence in told if names))
+    return QueryResult(amounts, tuple(sentence for names, sentence in told if names))
 
 
-def complaint(body: bytes) -> str:
+def error_text(body: bytes) -> str:
     """What a Prometheus says about a question that it refuses; empty if it is not its way of saying so."""
     try:
         return _ANSWER.decode(body).error[:_LONGEST]
@@ -118,15 +118,15 @@ def complaint(body: bytes) -> str:
         return ""
 
 
-def _series(question: Question, body: bytes, garbled: Names) -> Iterator[_Series]:
+def _series(question: PrometheusQuery, body: bytes, garbled: FirstNames) -> Iterator[_Series]:
     try:
         answer = _ANSWER.decode(body)
     except msgspec.DecodeError as error:
-        raise AnswerError(f"the answer to {question.field} is not one of a Prometheus ({error})") from error
+        raise QueryError(f"the answer to {question.field} is not one of a Prometheus ({error})") from error
     if answer.status != "success" or answer.data is None:
-        raise AnswerError(f"it refuses usage.prometheus.queries.{question.field}: {answer.error[:_LONGEST]}")
+        raise QueryError(f"it refuses usage.prometheus.queries.{question.field}: {answer.error[:_LONGEST]}")
     if answer.data.result_type != "vector":
-        raise AnswerError(
+        raise QueryError(
             f"usage.prometheus.queries.{question.field} gives a {answer.data.result_type[:_LONGEST]}, "
             "and not an instant vector with a value for each node or pod"
         )
@@ -136,7 +136,7 @@ def _series(question: Question, body: bytes, garbled: Names) -> Iterator[_Series
     try:
         parts = _PARTS.decode(answer.data.result)
     except msgspec.ValidationError as error:
-        raise AnswerError(f"the answer to {question.field} is not one of a Prometheus ({error})") from error
+        raise QueryError(f"the answer to {question.field} is not one of a Prometheus ({error})") from error
     for part in parts:
         try:
             yield _ONE.decode(part)
@@ -144,7 +144,7 @@ def _series(question: Question, body: bytes, garbled: Names) -> Iterator[_Series
             garbled.add(bytes(part)[:40].decode("utf-8", "replace"))
 
 
-def _key(question: Question, labels: _Labels) -> Key | None:
+def _key(question: PrometheusQuery, labels: _Labels) -> Key | None:
     if question.of_pods:
         return (labels.namespace, labels.pod) if labels.namespace and labels.pod else None
     name = labels.node or _host(labels.instance)
@@ -175,7 +175,7 @@ def _shown(labels: _Labels) -> str:
 _Stamp = tuple[int, int, int]
 
 
-class Credentials:
+class PrometheusCredentials:
     """What is shown to a Prometheus, and whom we take for it."""
 
     def __init__(self, access: PrometheusAccess) -> None:
@@ -194,7 +194,9 @@ class Credentials:
         if stamp != self._token_stamp:
             token = _read(path, "bearerTokenFile").decode("utf-8", "replace").strip()
             if not token or not token.isascii() or not token.isprintable() or " " in token:
-                raise FileError(f"usage.prometheus.bearerTokenFile: {path} does not hold a token, in one line of ASCII")
+                raise UsageFileError(
+                    f"usage.prometheus.bearerTokenFile: {path} does not hold a token, in one line of ASCII"
+                )
             self._token, self._token_stamp = token, stamp
         return self._token
 
@@ -225,7 +227,7 @@ class Credentials:
                 context = ssl.create_default_context(cadata=pem)
             except (ssl.SSLError, ValueError) as error:
                 where = f"usage.prometheus.caFile: {access.ca_file}"
-                raise FileError(f"{where} holds no usable PEM certificate ({error})") from error
+                raise UsageFileError(f"{where} holds no usable PEM certificate ({error})") from error
         # As Prometheus' own clients, written in Go, verify, and on every Python alike: CAs of older installers lack
         # extensions that Python 3.13's default flags insist on, and an intermediate certificate can be the trusted one.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
@@ -239,7 +241,7 @@ class Credentials:
 
         def refuse() -> str:
             # Without this OpenSSL would ask for a passphrase on the terminal, and block everything.
-            raise FileError(f"usage.prometheus.keyFile: {access.key_file} is encrypted; store it decrypted")
+            raise UsageFileError(f"usage.prometheus.keyFile: {access.key_file} is encrypted; store it decrypted")
 
         for path, name in ((access.certificate_file, "certificateFile"), (access.key_file, "keyFile")):
             _read(Path(path), name)  # a file that cannot be read is told of by its name
@@ -247,7 +249,9 @@ class Credentials:
             context.load_cert_chain(access.certificate_file, access.key_file, password=refuse)
         except ssl.SSLError as error:
             where = f"usage.prometheus.certificateFile: {access.certificate_file} and {access.key_file}"
-            raise FileError(f"{where} do not load as a certificate and its key ({error.reason or error})") from error
+            raise UsageFileError(
+                f"{where} do not load as a certificate and its key ({error.reason or error})"
+            ) from error
 
 
 def _stamp(path: Path, field: str) -> _Stamp:
@@ -266,8 +270,8 @@ def _read(path: Path, field: str) -> bytes:
         raise _unreadable(path, field, error) from error
 
 
-def _unreadable(path: Path, field: str, error: OSError) -> FileError:
-    return FileError(f"usage.prometheus.{field}: cannot read {path}: {error.strerror or error}")
+def _unreadable(path: Path, field: str, error: OSError) -> UsageFileError:
+    return UsageFileError(f"usage.prometheus.{field}: cannot read {path}: {error.strerror or error}")
 
 
 LARGEST = 256 * 2**20
@@ -292,15 +296,15 @@ class Prometheus:
         """`at`: as of which time it is asked; None for now."""
         self._access = access
         self._at = at
-        self._credentials = Credentials(access)
+        self._credentials = PrometheusCredentials(access)
         self._session: aiohttp.ClientSession | None = None
         self._place = _without_secrets(access.url)
         queries = access.queries
         self._questions = (
-            Question("nodeCpu", queries.node_cpu, "cpu", of_pods=False, unit=1000),
-            Question("nodeMemory", queries.node_memory, "memory", of_pods=False, unit=1),
-            Question("podCpu", queries.pod_cpu, "cpu", of_pods=True, unit=1000),
-            Question("podMemory", queries.pod_memory, "memory", of_pods=True, unit=1),
+            PrometheusQuery("nodeCpu", queries.node_cpu, "cpu", of_pods=False, unit=1000),
+            PrometheusQuery("nodeMemory", queries.node_memory, "memory", of_pods=False, unit=1),
+            PrometheusQuery("podCpu", queries.pod_cpu, "cpu", of_pods=True, unit=1000),
+            PrometheusQuery("podMemory", queries.pod_memory, "memory", of_pods=True, unit=1),
         )
 
     async def __aenter__(self) -> Self:
@@ -320,12 +324,12 @@ class Prometheus:
         A single query that is refused costs only what it would have told; if none is answered, that is an error.
         """
         warnings: list[str] = []
-        found: dict[Question, Vector] = {}
+        found: dict[PrometheusQuery, QueryResult] = {}
         failed: list[UsageError] = []
         for question in self._questions:  # one after the other: four at once are no kinder to a Prometheus
             try:
                 found[question] = await self._ask(question)
-            except AnswerError as error:
+            except QueryError as error:
                 failed.append(error)
             else:
                 warnings += found[question].warnings
@@ -338,14 +342,16 @@ class Prometheus:
             await _hand_over(kind, {q: v for q, v in found.items() if q.of_pods is of_pods}, take)
         return (*(f"usage: {error}" for error in failed), *warnings)
 
-    async def _ask(self, question: Question) -> Vector:
+    async def _ask(self, question: PrometheusQuery) -> QueryResult:
         body = await self._get(question)
         try:
-            return await asyncio.to_thread(vector, question, body)  # at 150,000 pods it takes a good part of a second
-        except AnswerError as error:
-            raise AnswerError(f"{self._place}: {error}") from error
+            return await asyncio.to_thread(
+                parse_result, question, body
+            )  # at 150,000 pods it takes a good part of a second
+        except QueryError as error:
+            raise QueryError(f"{self._place}: {error}") from error
 
-    async def _get(self, question: Question) -> bytes:
+    async def _get(self, question: PrometheusQuery) -> bytes:
         if self._session is None:
             raise RuntimeError("Prometheus is used outside `async with`")
         token, context = self._credentials.token(), self._credentials.context()
@@ -373,7 +379,7 @@ class Prometheus:
         except (aiohttp.ClientError, OSError) as error:
             raise PrometheusError(f"{self._place} {_cause(error)}") from error
 
-    async def _body(self, response: aiohttp.ClientResponse, question: Question) -> bytes:
+    async def _body(self, response: aiohttp.ClientResponse, question: PrometheusQuery) -> bytes:
         body = bytearray()
         async for chunk in response.content.iter_any():
             body += chunk
@@ -382,18 +388,18 @@ class Prometheus:
                 raise PrometheusError(f"{self._place}: the answer exceeds {LARGEST // 2**20} MiB; {cure}")
         return bytes(body)
 
-    def _refused(self, response: aiohttp.ClientResponse, body: bytes, question: Question) -> UsageError:
+    def _refused(self, response: aiohttp.ClientResponse, body: bytes, question: PrometheusQuery) -> UsageError:
         if response.status < 400:
             target = _without_secrets(response.headers.get("Location", ""))
             cure = "redirects are not followed: give the address at which it is in usage.prometheus.url"
             return PrometheusError(f"{self._place} redirects to {target or 'nowhere'}; {cure}")
-        if said := complaint(body):  # 400 and 422 are about the query, 503 about its time-out
-            return AnswerError(f"{self._place} refuses usage.prometheus.queries.{question.field}: {said}")
+        if said := error_text(body):  # 400 and 422 are about the query, 503 about its time-out
+            return QueryError(f"{self._place} refuses usage.prometheus.queries.{question.field}: {said}")
         cure = _CURES.get(response.status, "look into its log")
         return PrometheusError(f"{self._place} answers {response.status} {response.reason}; {cure}")
 
 
-async def _hand_over(kind: str, found: dict[Question, Vector], take: Take) -> None:
+async def _hand_over(kind: str, found: dict[PrometheusQuery, QueryResult], take: Take) -> None:
     """One row for each node or pod, with the earlier time where its two amounts differ in that."""
     keys: dict[Key, None] = {}
     for known in found.values():

@@ -30,7 +30,7 @@ _FEWEST = 1024  # keys that there is room for from the start
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class UsageSample:
     """What was used at one time, in the order of RESOURCES."""
 
     key: Key
@@ -39,7 +39,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class SampleLimits:
     """Which samples count, in seconds: those of `window` before now, if the newest is not older than `max_age`."""
 
     window: float
@@ -48,10 +48,10 @@ class Reach:
     """How far apart samples are meant to be: for what time one stands that has none before it."""
 
 
-class Samples:
+class SampleStore:
     """Keys and their samples."""
 
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: SampleLimits) -> None:
         self.reach = reach
         self._cell = reach.window / CELLS
         self._names: dict[str, dict[str, int]] = {}  # by namespace: a tuple for each pod would cost 8 MB
@@ -70,7 +70,7 @@ class Samples:
         """All that are known of a namespace."""
         return self._names.get(namespace, {})
 
-    def put(self, samples: Iterable[Sample]) -> None:
+    def put(self, samples: Iterable[UsageSample]) -> None:
         """Keep these, where no newer one of the same cell is known."""
         newest: dict[tuple[int, int], tuple[float, tuple[float, ...]]] = {}
         for sample in samples:
@@ -104,7 +104,7 @@ class Samples:
         order = np.argsort(times, axis=1)
         times = np.take_along_axis(times, order, axis=1)
         amounts = np.take_along_axis(self._amounts[rows], order[:, :, None], axis=1)
-        counts = (times > _NEVER) & (times >= since[:, None]) & (times <= latest(now, self.reach))
+        counts = (times > _NEVER) & (times >= since[:, None]) & (times <= latest_time(now, self.reach))
         within = counts & (times > now - self.reach.window)
         before = np.concatenate([np.full((len(times), 1), _NEVER), times[:, :-1]], axis=1)
         follows = np.concatenate([np.zeros((len(times), 1), dtype=bool), counts[:, :-1]], axis=1)
@@ -166,7 +166,7 @@ def _known_of(amounts: Sequence[int]) -> Requests:
     return tuple((name, amount) for name, amount in zip(RESOURCES, amounts, strict=True) if amount >= 0)
 
 
-def latest(now: float, reach: Reach) -> float:
+def latest_time(now: float, reach: SampleLimits) -> float:
     """The latest time that a sample may be of: clocks of nodes differ a little."""
     return now + max(_AHEAD, reach.interval)
 

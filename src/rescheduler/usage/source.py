@@ -14,11 +14,11 @@ class UsageError(Exception):
     """What is used could not be read; the message names the place and the cure."""
 
 
-class FileError(UsageError):
+class UsageFileError(UsageError):
     """A token, certificate or key that cannot be read or does not load."""
 
 
-class AnswerError(UsageError):
+class QueryError(UsageError):
     """An answer of a Prometheus that is none, or not to our question."""
 
 
@@ -26,7 +26,7 @@ Take = Callable[[Sequence[Usage]], None]
 """Told a part of an answer."""
 
 
-class Source(Protocol):
+class UsageBackend(Protocol):
     """Who is asked."""
 
     async def read(self, take: Take) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ class Source(Protocol):
 _SHOWN = 3
 
 
-class Names:
+class FirstNames:
     """Of any number of names, the first three and how many there are."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -61,29 +61,29 @@ class Names:
 
 
 @dataclass(slots=True)
-class Refused:
+class RejectedSamples:
     """Whose samples were refused of one answer, and why; `asked` is when."""
 
     asked: float
     rows: int = 0
-    old: Names = field(default_factory=Names)
-    ahead: Names = field(default_factory=Names)
-    timeless: Names = field(default_factory=Names)
+    old: FirstNames = field(default_factory=FirstNames)
+    ahead: FirstNames = field(default_factory=FirstNames)
+    timeless: FirstNames = field(default_factory=FirstNames)
 
 
 @dataclass(frozen=True, slots=True)
-class Gaps:
+class UsageGaps:
     """Who is counted by requests because nothing else is known, of how many."""
 
-    nodes: Names
+    nodes: FirstNames
     of_nodes: int
-    pods: Names
+    pods: FirstNames
     of_pods: int
     timeless: bool
     """Whether the time is not known at which the snapshot was taken."""
 
 
-def told_of_refused(refused: Refused, max_age: float) -> Iterator[str]:
+def describe_rejected(refused: RejectedSamples, max_age: float) -> Iterator[str]:
     """A sentence for each reason."""
     for names, why in (
         (refused.old, f"older than {format_duration(max_age)}"),
@@ -95,7 +95,7 @@ def told_of_refused(refused: Refused, max_age: float) -> Iterator[str]:
             yield f"usage: {names.count} of {refused.rows} samples {be} {why}, and refused: {names}"
 
 
-def told_of_gaps(gaps: Gaps, others: Names, max_age: float) -> Iterator[str]:
+def describe_gaps(gaps: UsageGaps, others: FirstNames, max_age: float) -> Iterator[str]:
     """A sentence for nodes and one for pods; `others` are names by which the source knows nodes that we do not."""
     newer = f"no sample of the last {format_duration(max_age)}"
     if gaps.nodes:

@@ -16,7 +16,7 @@ import structlog
 from aiohttp import http_exceptions, web
 from msgspec import Meta, Struct
 
-from rescheduler.kube.reviews import Person, Question
+from rescheduler.kube.reviews import ResourceAttributes, User
 from rescheduler.web.auth import Access, Identity, peer
 from rescheduler.web.responses import Refusal, answered
 
@@ -95,29 +95,29 @@ def read(action: str, body: bytes) -> Demand:
         raise Refusal(400, f"the body is not JSON: {error}") from None
 
 
-def needed(demand: Demand, state: tuple[str, str]) -> list[Question]:
+def needed(demand: Demand, state: tuple[str, str]) -> list[ResourceAttributes]:
     """The rights that it needs; `state` is the namespace and name of the ConfigMap that says whether we are paused."""
     resource, group = MIGRATIONS
     match demand:
         case Pause() | Resume():
-            return [Question("patch", "configmaps", "", *state)]
+            return [ResourceAttributes("patch", "configmaps", "", *state)]
         case Approve():
             namespaces = sorted({each.namespace for each in demand.migrations})
-            return [Question("patch", resource, group, namespace) for namespace in namespaces]
+            return [ResourceAttributes("patch", resource, group, namespace) for namespace in namespaces]
         case Migrate():
-            return [Question("create", resource, group, demand.namespace)]
+            return [ResourceAttributes("create", resource, group, demand.namespace)]
         case Maintenance():
-            return [Question("patch", "nodes", name=demand.node)]
+            return [ResourceAttributes("patch", "nodes", name=demand.node)]
 
 
-def everywhere(state: tuple[str, str]) -> dict[str, Question]:
+def everywhere(state: tuple[str, str]) -> dict[str, ResourceAttributes]:
     """By what the page shows, the right that goes with it; in all namespaces, for those who may act in all."""
     resource, group = MIGRATIONS
     return {
-        "pause": Question("patch", "configmaps", "", *state),
-        "approve": Question("patch", resource, group),
-        "migrate": Question("create", resource, group),
-        "maintenance": Question("patch", "nodes"),
+        "pause": ResourceAttributes("patch", "configmaps", "", *state),
+        "approve": ResourceAttributes("patch", resource, group),
+        "migrate": ResourceAttributes("create", resource, group),
+        "maintenance": ResourceAttributes("patch", "nodes"),
     }
 
 
@@ -140,7 +140,7 @@ def _joined(path: str, field: str) -> str:
 
 
 _log = structlog.stdlib.get_logger(__name__)
-LOCAL = Person("local")
+LOCAL = User("local")
 """Whoever is on this machine, where that is enough."""
 _LARGEST = 256 * 1024  # bytes: a thousand migrations with long names
 _TO_SEND = 10.0  # seconds for a body
@@ -190,7 +190,7 @@ class Actions:
             may = dict.fromkeys(asked, True)
         else:
             may = {name: await self._identity.might(person, question) for name, question in asked.items()}
-        known = person or Person("")
+        known = person or User("")
         return await answered(request, {"name": known.name, "groups": known.groups, "may": may})
 
     async def _act(self, request: web.Request) -> web.Response:
@@ -215,7 +215,7 @@ class Actions:
         _log.info("done on the page", action=action, by=person.name, peer=peer(request), **_log_fields(demand))
         return await answered(request, {"done": done})
 
-    async def _person(self, request: web.Request) -> Person | None:
+    async def _person(self, request: web.Request) -> User | None:
         """Who it is; None where nobody says who he is. A token counts also where none is needed."""
         given = request.headers.getall("Authorization", [])
         if not given:
@@ -235,11 +235,11 @@ class Actions:
         keys = self._deeds.together([(each.namespace, each.name) for each in demand.migrations])
         return Approve([Which(*key) for key in keys])
 
-    async def _check(self, person: Person, demand: Demand) -> None:
+    async def _check(self, person: User, demand: Demand) -> None:
         """Refuse what the API server does not let this person do."""
         questions = needed(demand, self._deeds.state)
         if len(questions) > 1:  # who may do it everywhere need not be asked about one namespace after the other
-            whole = Question(questions[0].verb, questions[0].resource, questions[0].group)
+            whole = ResourceAttributes(questions[0].verb, questions[0].resource, questions[0].group)
             if await self._identity.may(person, whole):
                 return
         if len(questions) > _MOST_NAMESPACES:

@@ -28,7 +28,7 @@ import structlog
 from aiohttp import web
 
 from rescheduler.kube.errors import ApiError, ClusterError
-from rescheduler.kube.reviews import Person, Question, Reviews
+from rescheduler.kube.reviews import ResourceAttributes, ReviewClient, User
 from rescheduler.web.responses import Refusal
 
 ACTION = "X-Rescheduler-Action"
@@ -145,7 +145,7 @@ _WITHIN = 60.0  # seconds
 _AT_ONCE = 8  # questions to the API server
 _WAITING = 100  # more than that
 _PATIENCE = 10.0  # seconds for its answers
-_NOBODY = Person("")
+_NOBODY = User("")
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
@@ -203,17 +203,17 @@ class WrongTokens:
 class Identity:
     """Asks, and remembers."""
 
-    def __init__(self, reviews: Reviews, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, reviews: ReviewClient, now: Callable[[], float] = time.monotonic) -> None:
         self._reviews = reviews
         self._key = secrets.token_bytes(32)
-        self._people: Remembered[bytes, Person] = Remembered(_REMEMBERED, _MOST, now)
-        self._accepted: Remembered[bytes, Person] = Remembered(3600.0, _MOST, now)
-        self._rights: Remembered[tuple[Person, Question], bool] = Remembered(_REMEMBERED, _MOST, now)
+        self._people: Remembered[bytes, User] = Remembered(_REMEMBERED, _MOST, now)
+        self._accepted: Remembered[bytes, User] = Remembered(3600.0, _MOST, now)
+        self._rights: Remembered[tuple[User, ResourceAttributes], bool] = Remembered(_REMEMBERED, _MOST, now)
         self._wrong = WrongTokens(now)
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._asking = 0
 
-    async def person(self, token: str, peer: str) -> Person:
+    async def person(self, token: str, peer: str) -> User:
         """Whose token it is; a Refusal where it is nobody's, or this peer was wrong too often."""
         digest = hmac.digest(self._key, token.encode("utf-8", "surrogateescape"), hashlib.sha256)
         # Whoever was accepted before is asked about in any case: behind a proxy, all people are one peer.
@@ -226,7 +226,7 @@ class Identity:
         found = self._people.get(digest)
         if found is None:
             async with self._question("who you are", "create tokenreviews.authentication.k8s.io"):
-                found = await self._reviews.person(token) or _NOBODY
+                found = await self._reviews.authenticate(token) or _NOBODY
             self._people.put(digest, found)
         if found is _NOBODY:
             self._wrong.count(peer)
@@ -239,14 +239,14 @@ class Identity:
         self._accepted.put(digest, found)
         return found
 
-    async def may(self, person: Person, question: Question) -> bool:
+    async def may(self, person: User, question: ResourceAttributes) -> bool:
         """Whether somebody may do something, as it is now."""
         async with self._question("what you may do", "create subjectaccessreviews.authorization.k8s.io"):
-            allowed = await self._reviews.may(person, question)
+            allowed = await self._reviews.is_allowed(person, question)
         self._rights.put((person, question), allowed)
         return allowed
 
-    async def might(self, person: Person, question: Question) -> bool:
+    async def might(self, person: User, question: ResourceAttributes) -> bool:
         """The same as it was a moment ago: to show, not to act by."""
         known = self._rights.get((person, question))
         return await self.may(person, question) if known is None else known

@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 import structlog
 
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.kinds import WORKLOADS
 from rescheduler.model.objects import Node, Owner, Pod, Workload
 from rescheduler.model.policy import Policy, Utilization
@@ -23,7 +23,7 @@ from rescheduler.runtime.usage_poller import Metering
 from rescheduler.web.node_snapshot import COUNT, Frame, Judging, Standing, Traits
 
 
-def workload_of(cache: Cache, pod: Pod) -> str:
+def workload_of(cache: ClusterCache, pod: Pod) -> str:
     """`Deployment/web`; empty for a pod that nobody manages."""
     if pod.owner is None:
         return ""
@@ -31,7 +31,7 @@ def workload_of(cache: Cache, pod: Pod) -> str:
     return f"{kind}/{name}"
 
 
-def workload_key(cache: Cache, pod: Pod) -> WorkloadKey:
+def workload_key(cache: ClusterCache, pod: Pod) -> WorkloadKey:
     """What the pod's workload is called; a pod without a controller is its own."""
     if pod.owner is None:
         return ("Pod", pod.namespace, pod.name)
@@ -41,7 +41,7 @@ def workload_key(cache: Cache, pod: Pod) -> WorkloadKey:
     return found.kind, pod.namespace, found.name
 
 
-def _known(cache: Cache, owner: Owner, namespace: str) -> Workload | None:
+def _known(cache: ClusterCache, owner: Owner, namespace: str) -> Workload | None:
     if owner.kind not in WORKLOADS:
         return None  # of a kind that somebody has made up: its name is all that is known
     found: Workload | None = cache.row(owner.kind, (owner.kind, namespace, owner.name))
@@ -100,7 +100,7 @@ _NO_PODS: frozenset[PodKey] = frozenset()
 class Loads:
     """The nodes and what their pods hold, as the cache has told it so far."""
 
-    def __init__(self, cache: Cache, policy: Policy) -> None:
+    def __init__(self, cache: ClusterCache, policy: Policy) -> None:
         self._cache = cache
         self._judging = Judging(policy)
         self._rows = _rows_of(self._judging)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rescheduler.config.live import Mandate
-from rescheduler.decode.cache import Cache
-from rescheduler.kube.pause_state import Pause
+from rescheduler.decode.cache import ClusterCache
+from rescheduler.kube.pause_state import PauseDetails
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.runtime.migration_cache import Board, Key
 from rescheduler.web.node_snapshot import Spread, State
@@ -210,13 +210,13 @@ class Showing:
     """Where we are connected to, in words."""
     mandate: Mandate
     replica: Replica
-    cache: Cache
+    cache: ClusterCache
     board: Board
     loads: Loads
     moves: Moves
     plans: Plans
     now: Callable[[], float]
-    paused: Callable[[], Pause | None]
+    paused: Callable[[], PauseDetails | None]
     health: Callable[[], Sequence[Health]]
     measuring: Measuring
     usage: Callable[[], Usage]

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from rescheduler.admission.advisor import Knowledge, KnowledgeSettings
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.model import labels as marks
 from rescheduler.model.advice import Newcomer
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
@@ -41,7 +41,7 @@ class World:
 
     def __init__(self, *nodes: str) -> None:
         self.time = NOW
-        self.cache = Cache("test")
+        self.cache = ClusterCache("test")
         self.board = Board()
         for name in nodes or ("one", "two", "three"):
             self.node(name)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.decode.pods import pod_requests
-from rescheduler.decode.structs import PodSpec
+from rescheduler.decode.structs import ApiPodSpec
 from rescheduler.migration.steps.placeholder import own_placeholder, placeholder_for, placeholder_name, releasing
 from rescheduler.model import labels as marks
 from rescheduler.model.plan import Method
@@ -48,7 +48,7 @@ def test_it_asks_for_what_planning_counts_for_the_pod(
         spec["resources"] = {"requests": whole}
     (room,) = held_for(spec)["spec"]["containers"]
     counted = {name: amount(name, text) for name, text in room["resources"]["requests"].items()}
-    assert counted == dict(pod_requests(msgspec.json.decode(msgspec.json.encode(spec), type=PodSpec)))
+    assert counted == dict(pod_requests(msgspec.json.decode(msgspec.json.encode(spec), type=ApiPodSpec)))
     assert room["resources"]["limits"] == room["resources"]["requests"]
 
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.model import labels
 from rescheduler.model.time import format_instant
 from tests.support.virtual_time import clock, in_virtual_time
@@ -63,7 +63,7 @@ def node(name: str, *, ready: bool = True) -> Json:
     return body("Node", name, status={"conditions": [condition]})
 
 
-def told(cache: Cache, *bodies: Json) -> None:
+def told(cache: ClusterCache, *bodies: Json) -> None:
     """The watch tells of these."""
     for each in bodies:
         cache.put(each["kind"], json.dumps(each).encode())

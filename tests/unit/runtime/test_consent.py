@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from rescheduler.kube.pause_state import Pause
+from rescheduler.kube.pause_state import PauseDetails
 from rescheduler.migration.observation import Observation, Scene
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method
@@ -25,7 +25,7 @@ HOUR = 3600.0
 ONE_AT_A_TIME = Concurrency(total=1, per_node=None, per_namespace=None, per_workload=None)
 ORDER = Order("web-a", "web-a-uid", target="two", strategy="LoadBalancing", needs_approval=True, plan="k4m9tz")
 WAITING = "waits for approval: rescheduler approve k4m9tz"
-JANE = Pause("jane", NOW, "why")
+JANE = PauseDetails("jane", NOW, "why")
 TOLD = "rescheduling is paused by jane: why; `rescheduler resume` goes on"
 
 
@@ -33,10 +33,10 @@ TOLD = "rescheduling is paused by jane: why; `rescheduler resume` goes on"
 class Held:
     """Paused, or not."""
 
-    pause: Pause | None = None
+    pause: PauseDetails | None = None
     resumed: float = 0.0
 
-    def paused(self) -> Pause | None:
+    def paused(self) -> PauseDetails | None:
         return self.pause
 
 

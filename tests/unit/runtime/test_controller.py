@@ -12,7 +12,7 @@ from typing import cast
 
 import pytest
 
-from rescheduler.kube.lease import Election, LeaseName
+from rescheduler.kube.lease import LeaderElector, LeaseName
 from rescheduler.runtime.controller import Controller, LeadLostError, before, beside
 from rescheduler.runtime.informers import Watching
 from rescheduler.runtime.migration_controller import Carrier
@@ -99,7 +99,7 @@ class Played:
 
         return Controller(
             watching=cast("Watching", _Seat(self.watch.run, synced=self.synced)),
-            election=cast("Election", _Elected(self)) if self.elects else None,
+            election=cast("LeaderElector", _Elected(self)) if self.elects else None,
             gatekeeper=cast("Gatekeeper", self),
             carrier=cast("Carrier", _Seat(self.carry.run, park=self.park)),
             first=[Duty(f"first {number}", 0.0, do) for number, do in enumerate(self.first)],

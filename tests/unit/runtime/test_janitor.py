@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from rescheduler.kube.errors import ClusterError
-from rescheduler.kube.migrations import JournalError
+from rescheduler.kube.migrations import InvalidMigrationError
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.runtime.migration_cache import Board, Key
 from rescheduler.runtime.orphans import Fate, Janitor, Marked
@@ -80,7 +80,7 @@ async def test_a_migration_is_dead_some_time_after_its_end() -> None:
 
 
 async def test_a_migration_that_makes_no_sense_is_left_alone() -> None:
-    assert await Stage(failure=JournalError("PodMigration shop/m: spec.pod.name: required")).fate() is None
+    assert await Stage(failure=InvalidMigrationError("PodMigration shop/m: spec.pod.name: required")).fate() is None
 
 
 async def test_a_mark_without_a_name_is_nobodys_unless_this_very_pod_is_moved() -> None:

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.migrations import Journal, StaleError
+from rescheduler.kube.migrations import MigrationClient, StaleError
 from rescheduler.model.migration import Migration, Phase, Progress
 from rescheduler.runtime.migration_cache import Board, Key, Logbook
 from tests.unit.runtime.migrations import pending, under_way
@@ -47,7 +47,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.board.listen(self._changed)
-        self.logbook = Logbook(cast("Journal", self.journal), self.board, self._told)
+        self.logbook = Logbook(cast("MigrationClient", self.journal), self.board, self._told)
 
     def _changed(self, key: Key, ours: bool) -> None:
         self.log.append(f"board {key[1]}{' ours' if ours else ''}")

@@ -13,7 +13,7 @@ import structlog
 from rescheduler.model.objects import Pod, Usage
 from rescheduler.model.usage import UsageSettings
 from rescheduler.runtime.usage_poller import Metering
-from rescheduler.usage.history import History
+from rescheduler.usage.history import UsageHistory
 from rescheduler.usage.metrics_api import MetricsMissingError
 from rescheduler.usage.source import Take, UsageError
 from tests.support.builders import NOW, cluster, node
@@ -59,7 +59,7 @@ class Opened(Scripted):
 
 
 def metering(source: Scripted) -> Metering:
-    return Metering(source, History(UsageSettings()), 30.0, lambda: NOW)
+    return Metering(source, UsageHistory(UsageSettings()), 30.0, lambda: NOW)
 
 
 async def for_a_while(loop: Metering, seconds: float) -> None:
@@ -95,7 +95,7 @@ async def test_an_error_of_our_own_is_told_like_one_of_the_source() -> None:
     def pods() -> Sequence[Pod]:
         raise ZeroDivisionError("a bug")
 
-    loop = Metering(Scripted([of_node("a")]), History(UsageSettings()), 30.0, lambda: NOW, pods)
+    loop = Metering(Scripted([of_node("a")]), UsageHistory(UsageSettings()), 30.0, lambda: NOW, pods)
     await loop.ask()
     assert (loop.failure, loop.heard.is_set()) == ("ZeroDivisionError: a bug", True)
 

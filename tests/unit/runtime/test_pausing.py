@@ -10,22 +10,22 @@ from typing import cast
 from structlog.testing import capture_logs
 
 from rescheduler.kube.errors import ClusterError
-from rescheduler.kube.pause_state import Pause, Pausing, State
+from rescheduler.kube.pause_state import PauseDetails, PauseState, PauseStore
 from rescheduler.migration.events import News
 from rescheduler.runtime.pause_watcher import Pauses
 from tests.support.virtual_time import clock, in_virtual_time
 from tests.unit.runtime.migrations import NOW
 
-JANE = Pause("jane", NOW, "why")
-PAUSED = State(JANE, "jane", NOW, "uid", "2")
-RESUMED = State(None, "joe", NOW + 60, "uid", "3")
+JANE = PauseDetails("jane", NOW, "why")
+PAUSED = PauseState(JANE, "jane", NOW, "uid", "2")
+RESUMED = PauseState(None, "joe", NOW + 60, "uid", "3")
 
 
 @dataclass
 class Kept:
     """A ConfigMap that says what it is told to, or fails."""
 
-    state: State | ClusterError = field(default_factory=State)
+    state: PauseState | ClusterError = field(default_factory=PauseState)
     namespace: str = "ours"
     name: str = "state"
     read: list[float] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Kept:
     def __str__(self) -> str:
         return "ConfigMap ours/state"
 
-    async def look(self) -> State:
+    async def look(self) -> PauseState:
         self.read.append(clock())
         if isinstance(self.state, ClusterError):
             raise self.state
@@ -44,12 +44,12 @@ class Kept:
 class Told:
     news: list[News] = field(default_factory=list)
 
-    async def tell(self, news: Iterable[News]) -> None:
+    async def record(self, news: Iterable[News]) -> None:
         self.news += news
 
 
 def pauses(kept: Kept, told: Told | None = None) -> Pauses:
-    return Pauses(cast("Pausing", kept), told)
+    return Pauses(cast("PauseStore", kept), told)
 
 
 async def test_until_it_is_known_it_counts_as_paused() -> None:
@@ -63,7 +63,7 @@ async def test_until_it_is_known_it_counts_as_paused() -> None:
     assert [each["event"] for each in logs] == [
         "ConfigMap ours/state could not be read; nothing is begun until it can be"
     ]
-    kept.state = State()
+    kept.state = PauseState()
     assert await found.refresh()
     assert (found.paused(), found.known, found.failure) == (None, True, "")
 
@@ -79,7 +79,7 @@ async def test_when_it_cannot_be_read_any_more_what_was_read_last_holds() -> Non
 
 
 async def test_changes_are_told_once_and_what_was_there_at_the_start_is_no_news() -> None:
-    kept, told, heard = Kept(PAUSED), Told(), list[Pause | None]()
+    kept, told, heard = Kept(PAUSED), Told(), list[PauseDetails | None]()
     found = pauses(kept, told)
     found.listen(heard.append)
     with capture_logs() as logs:
@@ -96,7 +96,7 @@ async def test_since_when_it_goes_on_is_known() -> None:
     kept = Kept()
     found = pauses(kept)
     assert found.resumed == 0.0
-    for state, resumed in ((State(), 0.0), (PAUSED, 0.0), (RESUMED, NOW + 60)):
+    for state, resumed in ((PauseState(), 0.0), (PAUSED, 0.0), (RESUMED, NOW + 60)):
         kept.state = state
         await found.refresh()
         assert found.resumed == resumed
@@ -104,10 +104,10 @@ async def test_since_when_it_goes_on_is_known() -> None:
 
 async def test_who_resumes_with_kubectl_leaves_the_time_of_the_pause_and_it_goes_on_from_when_that_is_seen() -> None:
     """Else what has waited through a long pause would be too late at once."""
-    by_kubectl, removed = State(None, "jane", NOW, "uid", "3"), State()
+    by_kubectl, removed = PauseState(None, "jane", NOW, "uid", "3"), PauseState()
     for state in (by_kubectl, removed):
         kept, told = Kept(PAUSED), Told()
-        found = Pauses(cast("Pausing", kept), told, lambda: NOW + 7200)
+        found = Pauses(cast("PauseStore", kept), told, lambda: NOW + 7200)
         await found.refresh()
         kept.state = state
         await found.refresh()

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.record_owner import HolderKey, Holding
+from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey
 from rescheduler.migration.commands import Command, Verb
 from rescheduler.migration.events import News, Subject
 from rescheduler.migration.observation import Refused
@@ -32,7 +32,7 @@ from tests.unit.runtime.migrations import NOW
 WEB = body("Deployment", "web", ASKS)
 WEB_SET = body("ReplicaSet", "web-1", ASKS, WEB)
 ILL = crashing("web-1-a", WEB_SET)
-WEB_KEY: HolderKey = ("Deployment", SPACE, "web")
+WEB_KEY: RecordOwnerKey = ("Deployment", SPACE, "web")
 CONFLICT = Refused(409, "Conflict", "it has changed")
 NEWS = News(Subject("Deployment", SPACE, "web"), Subject("Pod", SPACE, "web-1-a"), "Why", "Recover", "so", "1")
 QUIET = Decision()
@@ -51,27 +51,27 @@ class Stage:
     commands: list[Command] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     counted: list[str] = field(default_factory=list)
-    cache: Cache = field(default_factory=lambda: Cache("test"))
-    shown: dict[HolderKey, Holding | HolderKey | None] = field(default_factory=dict)
+    cache: ClusterCache = field(default_factory=lambda: ClusterCache("test"))
+    shown: dict[RecordOwnerKey, OwnedObjects | RecordOwnerKey | None] = field(default_factory=dict)
     slowness: float = 0.0
     settings: Settings = field(default_factory=Settings)
 
     def __post_init__(self) -> None:
-        self.shown[WEB_KEY] = Holding(WEB, (WEB_SET,), (ILL,))
+        self.shown[WEB_KEY] = OwnedObjects(WEB, (WEB_SET,), (ILL,))
         policy = Policy(excluded_namespaces=frozenset({"away"}))
         known = Known(self.cache, Board(), lambda: policy, lambda: self.settings, lambda: NOW + clock())
         self.steered_from = 0.0
         hands = Hands(self, self, self, self.counted.append, lambda: clock() >= self.steered_from)
         self.recovery = Recovery(known, hands)
 
-    async def look(self, key: HolderKey) -> Holding | HolderKey | None:
+    async def look(self, key: RecordOwnerKey) -> OwnedObjects | RecordOwnerKey | None:
         self.looks.append((clock(), key[2]))
         await asyncio.sleep(self.slowness)
         return self.shown.get(key)
 
     async def find(self, kind: str, namespace: str, name: str) -> Json | None:
         found = self.shown.get((kind, namespace, name))
-        return found.holder if isinstance(found, Holding) else None
+        return found.holder if isinstance(found, OwnedObjects) else None
 
     async def carry_out(self, command: Command) -> Refused | None:
         deed = f"{command.verb} {command.name}"
@@ -82,7 +82,7 @@ class Stage:
             raise answer
         return answer
 
-    async def tell(self, news: Iterable[News]) -> None:
+    async def record(self, news: Iterable[News]) -> None:
         self.told += [each.reason for each in news]
 
     def decide(self, case: Case) -> Decision:
@@ -157,8 +157,8 @@ def test_the_record_of_a_single_pod_makes_another_version_of_it_so_it_is_seen_ag
 ) -> None:
     single, newer = crashing("single", notes=ASKS), crashing("single", notes=ASKS | RECORD)
     newer["metadata"]["resourceVersion"] = "2"
-    key: HolderKey = ("Pod", SPACE, "single")
-    stage.shown[key] = Holding(newer, (), (newer,))
+    key: RecordOwnerKey = ("Pod", SPACE, "single")
+    stage.shown[key] = OwnedObjects(newer, (), (newer,))
     copy = body("Pod", "copy")
     stage.decisions["single"] = [
         Decision("text", (NEWS,), ("rescheduled",), creation=copy, deletions=(single,)),
@@ -238,7 +238,7 @@ def test_two_workers_never_work_on_one_workload(stage: Stage) -> None:
 
 def test_an_error_ends_nothing_but_the_attempt(stage: Stage) -> None:
     other = body("StatefulSet", "db", ASKS)
-    stage.shown["StatefulSet", SPACE, "db"] = Holding(other, (other,), ())
+    stage.shown["StatefulSet", SPACE, "db"] = OwnedObjects(other, (other,), ())
     stage.decisions["web"] = [Decision("text", deletions=(ILL,))] * 3
     stage.answers["patch web"] = [down(), Refused(422, "Invalid", "too long")]
     recovers(stage, a_minute, WEB, WEB_SET, ILL, other, crashing("db-0", other))
@@ -250,9 +250,9 @@ def test_an_object_that_makes_no_sense_ends_nothing_but_the_attempt(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:
     nonsense = {"metadata": {"uid": "u", "annotations": {}}, "spec": {}}
-    key: HolderKey = ("StatefulSet", SPACE, "db")
+    key: RecordOwnerKey = ("StatefulSet", SPACE, "db")
     db = body("StatefulSet", "db", ASKS)
-    stage.shown[key] = Holding(db, (db,), (nonsense,))
+    stage.shown[key] = OwnedObjects(db, (db,), (nonsense,))
     stage.decisions["web"] = [Decision(deletions=(ILL,))]
     recovers(stage, a_minute, db, crashing("db-0", db), WEB, WEB_SET, ILL)
     assert stage.deeds == ["delete web-1-a"]
@@ -289,7 +289,7 @@ def test_who_keeps_the_record_instead_is_looked_at_instead(stage: Stage) -> None
     job = body("Job", "nightly-1", ASKS)
     stage.shown["Job", SPACE, "nightly-1"] = ("CronJob", SPACE, "nightly")
     cron = body("CronJob", "nightly", ASKS)
-    stage.shown["CronJob", SPACE, "nightly"] = Holding(cron, (job,), ())
+    stage.shown["CronJob", SPACE, "nightly"] = OwnedObjects(cron, (job,), ())
     recovers(stage, a_minute, job, crashing("nightly-1-a", job))
     assert [name for _, name in stage.looks] == ["nightly-1", "nightly"]
 
@@ -311,7 +311,7 @@ def test_people_are_told_beside_the_work_and_the_rest_in_the_end(stage: Stage, m
     async def slow(news: Iterable[News]) -> None:
         await asyncio.sleep(3600)
 
-    monkeypatch.setattr(stage, "tell", slow)
+    monkeypatch.setattr(stage, "record", slow)
     stage.decisions["web"] = [Decision("text", (NEWS,), deletions=(ILL,))]
     recovers(stage, a_minute)
     assert stage.deeds == ["patch web", "delete web-1-a"]

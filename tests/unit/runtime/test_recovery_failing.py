@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from rescheduler.decode.cache import Cache
-from rescheduler.kube.record_owner import HolderKey
+from rescheduler.decode.cache import ClusterCache
+from rescheduler.kube.record_owner import RecordOwnerKey
 from rescheduler.model import labels
 from rescheduler.recovery.settings import Settings
 from rescheduler.runtime.failure_detector import Failing
@@ -36,12 +36,12 @@ class Stage:
     """A cache, and who is suspected when."""
 
     def __init__(self) -> None:
-        self.cache = Cache("test")
-        self.suspected: list[tuple[float, HolderKey]] = []
+        self.cache = ClusterCache("test")
+        self.suspected: list[tuple[float, RecordOwnerKey]] = []
         self.settings = Settings(start_timeout=600, node_not_ready=60)
         self.failing = Failing(self.cache, lambda: self.settings, lambda: NOW + clock(), self._suspect)
 
-    def _suspect(self, key: HolderKey) -> None:
+    def _suspect(self, key: RecordOwnerKey) -> None:
         self.suspected.append((clock(), key))
 
     def tell(self, *bodies: Json) -> None:
@@ -271,7 +271,7 @@ def test_pods_of_a_node_that_is_gone_are_looked_at_if_nobody_has_cleared_them_aw
 
 
 def test_a_hundred_nodes_that_are_lost_together_are_gone_through_together() -> None:
-    class Counting(Cache):
+    class Counting(ClusterCache):
         rows_read = 0
 
         def rows(self, kind: str) -> list[object]:

@@ -11,8 +11,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.decode.cache import Cache
-from rescheduler.kube.record_owner import HolderKey, Holding
+from rescheduler.decode.cache import ClusterCache
+from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey
 from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import Refused
 from rescheduler.model import labels
@@ -28,7 +28,7 @@ from tests.support.virtual_time import clock
 from tests.unit.runtime.failing_world import ASKS, SPACE, Json, beside, body, crashing, pod, told
 from tests.unit.runtime.migrations import NOW
 
-DB_KEY: HolderKey = ("StatefulSet", SPACE, "db")
+DB_KEY: RecordOwnerKey = ("StatefulSet", SPACE, "db")
 READY = {"type": "Ready", "status": "True"}
 SPEC = {"replicas": 2, "template": {"spec": {}}}
 
@@ -41,7 +41,7 @@ def fallen_pod(name: str, of: Json | None, number: int = 1, **more: Any) -> Json
 
 
 def row(seen: Json) -> Pod:
-    cache = Cache("test")
+    cache = ClusterCache("test")
     told(cache, seen)
     found: Pod = cache.row("Pod", (SPACE, seen["metadata"]["name"]))
     return found
@@ -101,7 +101,7 @@ class Stage:
     """A StatefulSet whose controller deletes what has failed before anybody can read it."""
 
     def __init__(self, settings: Settings) -> None:
-        self.cache = Cache("test")
+        self.cache = ClusterCache("test")
         self.holder = body("StatefulSet", "db", ASKS, spec=SPEC)
         self.pods: tuple[Json, ...] = ()
         self.deleted: list[str] = []
@@ -112,10 +112,10 @@ class Stage:
         self.recovery = Recovery(known, Hands(self, self, self, self.counted.append))
         told(self.cache, self.holder, *(body("Node", name, status={"conditions": [READY]}) for name in ("one", "two")))
 
-    async def look(self, key: HolderKey) -> Holding | HolderKey | None:
+    async def look(self, key: RecordOwnerKey) -> OwnedObjects | RecordOwnerKey | None:
         assert key == DB_KEY
         self.looks += 1
-        return Holding(self.holder, (self.holder,), self.pods)
+        return OwnedObjects(self.holder, (self.holder,), self.pods)
 
     async def find(self, kind: str, namespace: str, name: str) -> Json | None:
         return self.holder if (kind, namespace, name) == DB_KEY else None
@@ -132,7 +132,7 @@ class Stage:
         told(self.cache, self.holder)
         return None
 
-    async def tell(self, news: object) -> None:
+    async def record(self, news: object) -> None:
         pass
 
     def falls(self, name: str, number: int = 1) -> None:
@@ -279,7 +279,7 @@ class Laggard(Stage):
         self.untold: deque[Callable[[], None]] = deque()
         self.fell: Counter[str] = Counter()
 
-    async def look(self, key: HolderKey) -> Holding | HolderKey | None:
+    async def look(self, key: RecordOwnerKey) -> OwnedObjects | RecordOwnerKey | None:
         self.pods = tuple(self.live.values())
         return await super().look(key)
 

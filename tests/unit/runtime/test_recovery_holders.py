@@ -10,10 +10,10 @@ from typing import cast
 import pytest
 
 from rescheduler.admission.advisor import holder_of
-from rescheduler.decode.cache import Cache
-from rescheduler.kube.client import ApiClient, Page
+from rescheduler.decode.cache import ClusterCache
+from rescheduler.kube.client import ApiClient, ListPage
 from rescheduler.kube.objects import path_of
-from rescheduler.kube.record_owner import HolderKey, Holders, Holding
+from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey, RecordOwners
 from rescheduler.model.advice import Newcomer
 from rescheduler.model.objects import Pod
 from rescheduler.recovery.settings import Settings
@@ -35,7 +35,7 @@ class Server:
         found = [each for each in self.bodies if path_of(each["kind"], SPACE, each["metadata"]["name"]) == path]
         return json.dumps(found[0]).encode() if found else None
 
-    async def list_pages(self, path: str, params: Mapping[str, str] | None = None) -> AsyncGenerator[Page, None]:
+    async def list_pages(self, path: str, params: Mapping[str, str] | None = None) -> AsyncGenerator[ListPage, None]:
         self.asked.append(params)
         found = [
             {key: value for key, value in each.items() if key not in ("kind", "apiVersion")}
@@ -44,12 +44,12 @@ class Server:
         ]
         for start in range(0, max(len(found), 1), 2):
             listed = {"apiVersion": "v1", "metadata": {}, "items": found[start : start + 2]}
-            yield Page(json.dumps(listed).encode(), start == 0, "9")
+            yield ListPage(json.dumps(listed).encode(), start == 0, "9")
 
 
-def looked_at(kind: str, name: str, *bodies: Json) -> tuple[Holding | HolderKey | None, Server]:
+def looked_at(kind: str, name: str, *bodies: Json) -> tuple[OwnedObjects | RecordOwnerKey | None, Server]:
     server = Server(*bodies)
-    return asyncio.run(Holders(cast("ApiClient", server)).look((kind, SPACE, name))), server
+    return asyncio.run(RecordOwners(cast("ApiClient", server)).look((kind, SPACE, name))), server
 
 
 def names(bodies: tuple[Json, ...]) -> list[str]:
@@ -63,7 +63,7 @@ def test_a_deployment_has_the_pods_of_all_its_replica_sets_and_no_others() -> No
     other = body("ReplicaSet", "other")
     pods = [pod("a", old), pod("b", new), pod("c", new), pod("d", other), pod("e"), pod("f", new)]
     found, server = looked_at("Deployment", "web", top, old, new, other, *pods)
-    assert isinstance(found, Holding)
+    assert isinstance(found, OwnedObjects)
     assert (names(found.controllers), names(found.pods)) == (["web-1", "web-2"], ["a", "b", "c", "f"])
     assert server.asked == [{"labelSelector": "app=web"}] * 2, "and at no older version: as it is now"
 
@@ -72,7 +72,7 @@ def test_a_cron_job_has_the_pods_of_its_jobs() -> None:
     top = body("CronJob", "nightly", ASKS)
     first, second = body("Job", "nightly-1", of=top), body("Job", "nightly-2", of=top)
     found, server = looked_at("CronJob", "nightly", top, first, second, pod("a", first), pod("b", second), pod("c"))
-    assert isinstance(found, Holding)
+    assert isinstance(found, OwnedObjects)
     assert (names(found.controllers), names(found.pods)) == (["nightly-1", "nightly-2"], ["a", "b"])
     assert server.asked[1] == {"labelSelector": "batch.kubernetes.io/job-name in (nightly-1,nightly-2)"}
 
@@ -80,7 +80,7 @@ def test_a_cron_job_has_the_pods_of_its_jobs() -> None:
 @pytest.mark.parametrize("kind", ["Deployment", "CronJob"])
 def test_who_has_made_nothing_yet_has_nothing(kind: str) -> None:
     found, server = looked_at(kind, "web", body(kind, "web", spec=SELECTS), pod("a"))
-    assert isinstance(found, Holding)
+    assert isinstance(found, OwnedObjects)
     assert (found.controllers, found.pods) == ((), ())
     assert len(server.asked) == 1
 
@@ -89,12 +89,12 @@ def test_who_has_made_nothing_yet_has_nothing(kind: str) -> None:
 def test_other_controllers_are_their_own_holders(kind: str) -> None:
     holder = body(kind, "web", spec=SELECTS)
     found, _ = looked_at(kind, "web", holder, pod("a", holder), pod("b", body("Job", "other")))
-    assert found == Holding(holder, (holder,), (pod("a", holder),))
+    assert found == OwnedObjects(holder, (holder,), (pod("a", holder),))
 
 
 def test_a_single_pod_is_its_own_holder_unless_somebody_has_adopted_it() -> None:
     alone = pod("a")
-    assert looked_at("Pod", "a", alone)[0] == Holding(alone, (), (alone,))
+    assert looked_at("Pod", "a", alone)[0] == OwnedObjects(alone, (), (alone,))
     assert looked_at("Pod", "a", pod("a", body("ReplicaSet", "web-1")))[0] is None
 
 
@@ -104,14 +104,14 @@ def test_a_controller_says_who_above_it_keeps_the_record() -> None:
     asking, quiet = body("CronJob", "nightly", ASKS), body("CronJob", "nightly")
     job = body("Job", "nightly-1", of=asking)
     assert looked_at("Job", "nightly-1", asking, job)[0] == ("CronJob", SPACE, "nightly")
-    assert isinstance(looked_at("Job", "nightly-1", quiet, job)[0], Holding)
+    assert isinstance(looked_at("Job", "nightly-1", quiet, job)[0], OwnedObjects)
 
 
 def test_who_has_only_the_name_of_the_owner_keeps_nothing() -> None:
     top, namesake = body("Deployment", "web"), body("Deployment", "web")
     namesake["metadata"]["uid"] = "another"
-    assert isinstance(looked_at("ReplicaSet", "web-1", namesake, body("ReplicaSet", "web-1", of=top))[0], Holding)
-    assert isinstance(looked_at("ReplicaSet", "web-1", body("ReplicaSet", "web-1", of=top))[0], Holding)
+    assert isinstance(looked_at("ReplicaSet", "web-1", namesake, body("ReplicaSet", "web-1", of=top))[0], OwnedObjects)
+    assert isinstance(looked_at("ReplicaSet", "web-1", body("ReplicaSet", "web-1", of=top))[0], OwnedObjects)
 
 
 def test_what_is_gone_is_nothing() -> None:
@@ -143,7 +143,7 @@ def family(*kinds: str, notes: dict[str, str] | None = None) -> list[Json]:
     ],
 )
 def test_all_who_ask_agree_on_who_keeps_the_record_of_a_pod(found: list[Json], expected: tuple[str, str]) -> None:
-    cache = Cache("test")
+    cache = ClusterCache("test")
     told(cache, *(each for each in found if each["kind"] != "Rollout"))
     row: Pod = cache.row("Pod", (SPACE, "a"))
     by_webhook = holder_of(Newcomer(SPACE, row.name, owner=row.owner), cache)
@@ -151,7 +151,7 @@ def test_all_who_ask_agree_on_who_keeps_the_record_of_a_pod(found: list[Json], e
     assert (by_webhook.kind, by_webhook.name) == expected
     assert by_loop == (expected[0], SPACE, expected[1])
     answer, _ = looked_at(*expected, *(each for each in found if each["kind"] != "Rollout"))
-    assert isinstance(answer, Holding), "and the live read agrees"
+    assert isinstance(answer, OwnedObjects), "and the live read agrees"
     maker = row.owner
     if maker is not None and (maker.kind, maker.name) != expected:
         assert looked_at(maker.kind, maker.name, *found)[0] == by_loop
@@ -160,7 +160,7 @@ def test_all_who_ask_agree_on_who_keeps_the_record_of_a_pod(found: list[Json], e
 def test_a_namesake_of_the_maker_that_is_gone_says_nothing() -> None:
     cron, job, alone = family("CronJob", "Job", notes=ASKS)
     cron["metadata"]["uid"] = "another"
-    cache = Cache("test")
+    cache = ClusterCache("test")
     told(cache, cron, job, alone)
     row: Pod = cache.row("Pod", (SPACE, "a"))
     assert Failing(cache, Settings, lambda: NOW, print).holder(row) == ("Job", SPACE, "w1")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rescheduler.decode.cache import Cache
-from rescheduler.kube.record_owner import HolderKey, Holding
+from rescheduler.decode.cache import ClusterCache
+from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey
 from rescheduler.model import labels
 from rescheduler.model.policy import Policy
 from rescheduler.model.selector import parse_selector
@@ -29,12 +29,12 @@ POLICY = Policy(excluded_namespaces=frozenset({"away"}), excluded_pods=parse_sel
 class Reads:
     """A cluster that shows one workload, and nodes as they are now."""
 
-    def __init__(self, holding: Holding | HolderKey | None, *others: Json) -> None:
+    def __init__(self, holding: OwnedObjects | RecordOwnerKey | None, *others: Json) -> None:
         self.holding = holding
         self.others = {(each["kind"], each["metadata"]["name"]): each for each in others}
         self.found: list[str] = []
 
-    async def look(self, key: HolderKey) -> Holding | HolderKey | None:
+    async def look(self, key: RecordOwnerKey) -> OwnedObjects | RecordOwnerKey | None:
         return self.holding
 
     async def find(self, kind: str, namespace: str, name: str) -> Json | None:
@@ -51,14 +51,14 @@ def a_node(name: str, *, ready: bool = True, taints: tuple[str, ...] = (), **spe
 
 
 def case_of(
-    holding: Holding,
+    holding: OwnedObjects,
     *known: Json,
     board: Board | None = None,
     live: tuple[Json, ...] = (),
     fell: tuple[Json, ...] = (),
 ) -> Case:
     """The case of a holder, where the cache has been told of these; three nodes that are well, if it is of none."""
-    cache, fallen = Cache("test"), Fallen(clock)
+    cache, fallen = ClusterCache("test"), Fallen(clock)
     for each in fell:
         told(cache, each)
         fallen.saw(cache.row("Pod", (SPACE, each["metadata"]["name"])))
@@ -71,11 +71,11 @@ def case_of(
     return found
 
 
-def web(*pods: Json, **template: Any) -> Holding:
+def web(*pods: Json, **template: Any) -> OwnedObjects:
     """A Deployment with one ReplicaSet; `pods` are made anew as its own."""
     top = body("Deployment", "web", ASKS)
     spec = {"template": {"spec": template}}
-    return Holding(top, (body("ReplicaSet", "web-1", of=top, spec=spec),), pods)
+    return OwnedObjects(top, (body("ReplicaSet", "web-1", of=top, spec=spec),), pods)
 
 
 def of_web(name: str = "web-1-a", **more: Any) -> Json:
@@ -86,7 +86,7 @@ def of_web(name: str = "web-1-a", **more: Any) -> Json:
 
 def test_a_holder_that_is_elsewhere_or_nowhere_makes_no_case() -> None:
     for found in (None, ("CronJob", SPACE, "nightly")):
-        known = Known(Cache("test"), Board(), lambda: POLICY, Settings, lambda: NOW)
+        known = Known(ClusterCache("test"), Board(), lambda: POLICY, Settings, lambda: NOW)
         assert asyncio.run(Cases(Reads(found), known, Fallen(clock)).case(("Job", SPACE, "nightly-1"))) == found
 
 
@@ -133,7 +133,7 @@ def test_a_move_that_waits_is_no_hindrance_but_for_a_pod_that_would_be_copied() 
     board.put(pending("n", "single"))
     assert case_of(web(of_web()), board=board).objections == {}
     single = crashing("single", notes=ASKS)
-    assert "migration n" in case_of(Holding(single, (), (single,)), board=board).objections["single-uid"]
+    assert "migration n" in case_of(OwnedObjects(single, (), (single,)), board=board).objections["single-uid"]
 
 
 def test_nodes_that_are_not_well_are_read_anew_and_those_that_are_gone_are_left_out() -> None:
@@ -176,10 +176,10 @@ def test_where_a_pod_was_told_not_to_go_counts_not_where_its_template_says_nothi
     assert case_of(web(told_off)).free_nodes == set(NODES)
     single = crashing("single", notes=ASKS | {labels.FAILURES: '{"count":1,"avoids":["one"]}'})
     single["spec"]["affinity"] = {"nodeAffinity": required}
-    assert case_of(Holding(single, (), (single,))).free_nodes == set(NODES)
+    assert case_of(OwnedObjects(single, (), (single,))).free_nodes == set(NODES)
     own = crashing("single", notes=ASKS)
     own["spec"]["affinity"] = {"nodeAffinity": required}
-    assert case_of(Holding(own, (), (own,))).free_nodes == {"two", "three"}
+    assert case_of(OwnedObjects(own, (), (own,))).free_nodes == {"two", "three"}
 
 
 def test_pods_of_an_older_template_or_with_a_volume_may_have_other_nodes() -> None:
@@ -195,7 +195,7 @@ def test_pods_of_an_older_template_or_with_a_volume_may_have_other_nodes() -> No
     claim = body("PersistentVolumeClaim", "data", spec={"volumeName": "disk"})
     del volume["metadata"]["namespace"]
     pods = (crashing("web-1-a", old), crashing("web-2-a", new), bound)
-    found = case_of(Holding(top, (old, new), pods), *map(a_node, NODES), volume, claim)
+    found = case_of(OwnedObjects(top, (old, new), pods), *map(a_node, NODES), volume, claim)
     assert found.free_nodes == set(NODES)
     assert found.free_for == {"web-1-a-uid": {"two"}, "web-2-b-uid": {"three"}}
 
@@ -204,9 +204,9 @@ def test_a_case_is_renewed_with_the_holder_as_it_is_now() -> None:
     old, new = body("StatefulSet", "db", ASKS), body("StatefulSet", "db", ASKS)
     new["metadata"]["resourceVersion"] = "2"
     ill = crashing("db-0", old)
-    known = Known(Cache("test"), Board(), lambda: POLICY, Settings, clock)
-    cases = Cases(Reads(Holding(old, (old,), (ill,)), new), known, Fallen(clock))
-    key: HolderKey = ("StatefulSet", SPACE, "db")
+    known = Known(ClusterCache("test"), Board(), lambda: POLICY, Settings, clock)
+    cases = Cases(Reads(OwnedObjects(old, (old,), (ill,)), new), known, Fallen(clock))
+    key: RecordOwnerKey = ("StatefulSet", SPACE, "db")
     first = asyncio.run(cases.case(key))
     assert isinstance(first, Case)
     again = asyncio.run(cases.renewed(key, first))
@@ -216,8 +216,10 @@ def test_a_case_is_renewed_with_the_holder_as_it_is_now() -> None:
 
 def test_a_case_is_made_anew_if_the_holder_is_another_or_gone_or_a_pod() -> None:
     single = crashing("single", notes=ASKS)
-    reads = Reads(Holding(single, (), (single,)), crashing("single", notes=ASKS | {labels.FAILURES: '{"count":1}'}))
-    known = Known(Cache("test"), Board(), lambda: POLICY, Settings, clock)
+    reads = Reads(
+        OwnedObjects(single, (), (single,)), crashing("single", notes=ASKS | {labels.FAILURES: '{"count":1}'})
+    )
+    known = Known(ClusterCache("test"), Board(), lambda: POLICY, Settings, clock)
     cases, key = Cases(reads, known, Fallen(clock)), ("Pod", SPACE, "single")
     first = asyncio.run(cases.case(key))
     assert isinstance(first, Case)
@@ -235,7 +237,7 @@ def test_pods_that_failed_and_are_gone_are_shown_as_they_were_with_their_guards_
     stranger = fallen_pod("other-0", body("StatefulSet", "other"))
     gone["metadata"]["labels"] = {"controller-revision-hash": "db-7"}
     out["metadata"]["labels"] = {labels.RESCHEDULING: "disabled"}
-    found = case_of(Holding(db, (db,), (there,)), fell=(there, gone, out, stranger))
+    found = case_of(OwnedObjects(db, (db,), (there,)), fell=(there, gone, out, stranger))
     assert [each["metadata"]["name"] for each in found.vanished] == ["db-1", "db-2"]
     shown = found.vanished[0]
     assert (shown["metadata"]["uid"], shown["metadata"]["labels"]) == ("db-1-uid", gone["metadata"]["labels"])
@@ -254,7 +256,7 @@ def fallen_pod(name: str, of: Json) -> Json:
 def test_whoever_has_the_name_of_the_replacement_is_shown() -> None:
     single = crashing("single", notes=ASKS | {labels.FAILURES: '{"count":1,"replacement":"copy"}'})
     copy = pod("copy")
-    assert case_of(Holding(single, (), (single,)), live=(copy,)).replacement == copy
-    assert case_of(Holding(single, (), (single,))).replacement is None
+    assert case_of(OwnedObjects(single, (), (single,)), live=(copy,)).replacement == copy
+    assert case_of(OwnedObjects(single, (), (single,))).replacement is None
     unreadable = crashing("single", notes=ASKS | {labels.FAILURES: "{"})
-    assert case_of(Holding(unreadable, (), (unreadable,))).replacement is None
+    assert case_of(OwnedObjects(unreadable, (), (unreadable,))).replacement is None

@@ -69,7 +69,7 @@ class Stage:
     async def about(self) -> Subject:
         return OURSELVES
 
-    def tell(self, news: Iterable[News]) -> Awaitable[None]:
+    def record(self, news: Iterable[News]) -> Awaitable[None]:
         self.told += news
         return asyncio.sleep(0)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.migration.observation import EVERYTHING, Observation, Part
 from rescheduler.model.migration import Migration
 from rescheduler.runtime.observer import Sightings
@@ -32,7 +32,7 @@ def pod(name: str, version: str) -> Json:
 
 async def after(*looks: Observation) -> Sightings:
     observer = Scripted(Observation())
-    sightings = Sightings(observer, Cache("test"))
+    sightings = Sightings(observer, ClusterCache("test"))
     for each in looks:
         observer.seen = each
         assert await sightings.look(under_way("m"), EVERYTHING) is each

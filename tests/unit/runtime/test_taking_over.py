@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.kube.record_owner import HolderKey, Holding
+from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey
 from rescheduler.model import labels
 from rescheduler.recovery.model import Decision
 from tests.unit.runtime.failing_world import ASKS, SPACE, Json, body, pod
@@ -16,7 +16,7 @@ THEIRS = {**ASKS, DEPLOY: "{}"}
 WEB = body("Deployment", "web", THEIRS)
 COPIED = body("ReplicaSet", "web-1", THEIRS, WEB)
 PLAIN = body("ReplicaSet", "web-0", ASKS, WEB)
-KEY: HolderKey = ("Deployment", SPACE, "web")
+KEY: RecordOwnerKey = ("Deployment", SPACE, "web")
 
 
 def seen(stage: Stage, *known: Json) -> list[str]:
@@ -42,7 +42,7 @@ def test_a_workload_without_any_is_left_in_peace(stage: Stage) -> None:
 def test_theirs_goes_in_the_write_of_ours_and_then_off_the_copies(
     stage: Stage, record: str | None, ours: dict[str, str]
 ) -> None:
-    stage.shown[KEY] = Holding(WEB, (PLAIN, COPIED), ())
+    stage.shown[KEY] = OwnedObjects(WEB, (PLAIN, COPIED), ())
     stage.decisions["web"] = [Decision(record, taken_over=DEPLOY)]
     recovers(stage, a_minute, WEB, PLAIN, COPIED)
     written, copy = stage.commands
@@ -59,7 +59,7 @@ CLEAN = body("Deployment", "web", ASKS)
 def test_copies_that_a_controller_left_when_it_was_killed_are_taken_off_by_the_next(
     stage: Stage, order: tuple[Json, ...]
 ) -> None:
-    stage.shown[KEY] = Holding(CLEAN, (PLAIN, COPIED), ())
+    stage.shown[KEY] = OwnedObjects(CLEAN, (PLAIN, COPIED), ())
     recovers(stage, a_minute, *order)
     assert [each.body for each in stage.commands] == [
         {"metadata": {"uid": "web-1-uid", "annotations": {DEPLOY: None}}},
@@ -69,6 +69,6 @@ def test_copies_that_a_controller_left_when_it_was_killed_are_taken_off_by_the_n
 def test_copies_of_a_workload_that_asks_for_nothing_stay_as_its_record_does(stage: Stage) -> None:
     calm = body("Deployment", "web")
     copied = body("ReplicaSet", "web-1", {DEPLOY: "{}"}, calm)
-    stage.shown[KEY] = Holding(calm, (copied,), ())
+    stage.shown[KEY] = OwnedObjects(calm, (copied,), ())
     recovers(stage, a_minute, copied, calm)
     assert stage.commands == []

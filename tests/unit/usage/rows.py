@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from rescheduler.model.objects import Usage
 from rescheduler.model.usage import UsageSettings
-from rescheduler.usage.history import History
+from rescheduler.usage.history import UsageHistory
 from tests.support.builders import NOW
 
 
@@ -22,14 +22,14 @@ def of_pod(
     return _row("PodMetrics", namespace, name, cpu, memory, ago)
 
 
-def heard(*rows: Usage, settings: UsageSettings | None = None, now: float = NOW) -> History:
+def heard(*rows: Usage, settings: UsageSettings | None = None, now: float = NOW) -> UsageHistory:
     """A history that has heard these rows in one answer."""
-    history = History(settings or UsageSettings())
+    history = UsageHistory(settings or UsageSettings())
     hear(history, rows, now)
     return history
 
 
-def hear(history: History, rows: Iterable[Usage], now: float = NOW) -> None:
+def hear(history: UsageHistory, rows: Iterable[Usage], now: float = NOW) -> None:
     """A further answer, heard at this time."""
     history.begin(now)
     history.take(list(rows))

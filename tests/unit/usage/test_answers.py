@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.model.quantity import MAX
-from rescheduler.usage.prometheus import Question, complaint, vector
-from rescheduler.usage.source import AnswerError
+from rescheduler.usage.prometheus import PrometheusQuery, error_text, parse_result
+from rescheduler.usage.source import QueryError
 from tests.support.builders import NOW
 from tests.unit.usage.prometheus_answers import answered, refused, vector_of
 
-NODE_CPU = Question("nodeCpu", "…", "cpu", of_pods=False, unit=1000)
-POD_MEMORY = Question("podMemory", "…", "memory", of_pods=True, unit=1)
+NODE_CPU = PrometheusQuery("nodeCpu", "…", "cpu", of_pods=False, unit=1000)
+POD_MEMORY = PrometheusQuery("podMemory", "…", "memory", of_pods=True, unit=1)
 
 
 @pytest.mark.parametrize(
@@ -29,30 +29,30 @@ POD_MEMORY = Question("podMemory", "…", "memory", of_pods=True, unit=1)
     ],
 )
 def test_a_node_is_known_by_its_label_node_or_else_by_instance(labels: dict[str, str], name: str) -> None:
-    assert vector(NODE_CPU, vector_of((labels, "1.5"))).amounts == {("", name): (1500, NOW)}
+    assert parse_result(NODE_CPU, vector_of((labels, "1.5"))).amounts == {("", name): (1500, NOW)}
 
 
 def test_a_pod_is_known_by_namespace_and_pod() -> None:
-    found = vector(POD_MEMORY, vector_of(({"namespace": "shop", "pod": "web", "node": "a"}, "1e6")))
+    found = parse_result(POD_MEMORY, vector_of(({"namespace": "shop", "pod": "web", "node": "a"}, "1e6")))
     assert found.amounts == {("shop", "web"): (1_000_000, NOW)}
     assert found.warnings == ()
 
 
 def test_amounts_are_rounded_up_and_bounded() -> None:
-    found = vector(NODE_CPU, vector_of(({"node": "a"}, "0.0001"), ({"node": "b"}, "1e300")))
+    found = parse_result(NODE_CPU, vector_of(({"node": "a"}, "0.0001"), ({"node": "b"}, "1e300")))
     assert {name: amount for (_, name), (amount, _) in found.amounts.items()} == {"a": 1, "b": MAX}
 
 
 @pytest.mark.parametrize("text", ["NaN", "+Inf", "-Inf", "-0.5", "many", "", "1e999"])
 def test_a_value_that_is_no_amount_is_left_out_and_said(text: str) -> None:
-    found = vector(NODE_CPU, vector_of(({"node": "a"}, text), ({"node": "b"}, "2")))
+    found = parse_result(NODE_CPU, vector_of(({"node": "a"}, text), ({"node": "b"}, "2")))
     assert list(found.amounts) == [("", "b")]
     said = "usage: the answer to nodeCpu has 1 values that are no amounts, and they are left out: "
     assert found.warnings == (f"{said}a ({text})",)
 
 
 def test_a_series_without_a_name_is_left_out_and_said() -> None:
-    found = vector(POD_MEMORY, vector_of(({"pod": "web"}, "1"), ({"namespace": "shop"}, "1"), ({}, "1")))
+    found = parse_result(POD_MEMORY, vector_of(({"pod": "web"}, "1"), ({"namespace": "shop"}, "1"), ({}, "1")))
     assert found.amounts == {}
     why = "without the labels namespace and pod, and they are left out"
     assert found.warnings == (
@@ -61,7 +61,7 @@ def test_a_series_without_a_name_is_left_out_and_said() -> None:
 
 
 def test_of_several_series_for_one_name_the_largest_counts() -> None:
-    found = vector(NODE_CPU, vector_of(({"node": "a"}, "2"), ({"node": "a"}, "3"), ({"node": "a"}, "1")))
+    found = parse_result(NODE_CPU, vector_of(({"node": "a"}, "2"), ({"node": "a"}, "3"), ({"node": "a"}, "1")))
     assert found.amounts == {("", "a"): (3000, NOW)}
     assert found.warnings == (
         "usage: the answer to nodeCpu has several series for 1 names, of which the largest counts: a",
@@ -71,44 +71,44 @@ def test_of_several_series_for_one_name_the_largest_counts() -> None:
 def test_a_series_that_is_none_costs_only_itself() -> None:
     good = {"metric": {"node": "a"}, "value": [NOW, "1"]}
     broken = [good, {"metric": {"node": 7}, "value": [NOW, "1"]}, 7, {"metric": {"node": "b"}}]
-    found = vector(NODE_CPU, answered("vector", broken))
+    found = parse_result(NODE_CPU, answered("vector", broken))
     assert list(found.amounts) == [("", "a")]
     assert "has 3 values that are no amounts" in found.warnings[0]
 
 
 @pytest.mark.parametrize("kind", ["matrix", "scalar", "string"])
 def test_an_answer_that_is_no_vector_is_refused(kind: str) -> None:
-    with pytest.raises(AnswerError, match=f"queries.nodeCpu gives a {kind}, and not an instant vector"):
-        vector(NODE_CPU, answered(kind, [NOW, "1"]))
+    with pytest.raises(QueryError, match=f"queries.nodeCpu gives a {kind}, and not an instant vector"):
+        parse_result(NODE_CPU, answered(kind, [NOW, "1"]))
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"status":"success","data":{"resultType":"vector"}}'])
 def test_what_is_no_answer_of_a_prometheus_is_refused(body: bytes) -> None:
-    with pytest.raises(AnswerError, match=r"is not one of a Prometheus|refuses"):
-        vector(NODE_CPU, body)
+    with pytest.raises(QueryError, match=r"is not one of a Prometheus|refuses"):
+        parse_result(NODE_CPU, body)
 
 
 def test_an_error_is_told_in_its_own_words() -> None:
-    with pytest.raises(AnswerError, match=r"refuses usage\.prometheus\.queries\.nodeCpu: parse error"):
-        vector(NODE_CPU, refused("parse error"))
-    assert complaint(refused("parse error")) == "parse error"
-    assert complaint(b"<html>") == ""
+    with pytest.raises(QueryError, match=r"refuses usage\.prometheus\.queries\.nodeCpu: parse error"):
+        parse_result(NODE_CPU, refused("parse error"))
+    assert error_text(refused("parse error")) == "parse error"
+    assert error_text(b"<html>") == ""
 
 
 def test_the_text_of_others_is_cut() -> None:
-    assert len(complaint(refused("x" * 10_000))) == 200
+    assert len(error_text(refused("x" * 10_000))) == 200
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_at_all_are_more_than_an_answer_error(body: bytes) -> None:
     for mangled in (body, vector_of(({"node": "a"}, "1"))[: len(body)] + body):
         try:
-            vector(NODE_CPU, mangled)
-        except AnswerError:
+            parse_result(NODE_CPU, mangled)
+        except QueryError:
             continue
 
 
 @given(st.lists(st.tuples(st.dictionaries(st.sampled_from(["node", "instance", "x"]), st.text()), st.text())))
 def test_any_labels_and_values_can_be_read(series: list[tuple[dict[str, str], str]]) -> None:
-    found = vector(NODE_CPU, vector_of(*series))
+    found = parse_result(NODE_CPU, vector_of(*series))
     assert all(0 <= amount <= MAX for amount, _ in found.amounts.values())

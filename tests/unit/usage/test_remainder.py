@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 
 from rescheduler.model.objects import Pod, Usage
 from rescheduler.model.usage import Measured, UsageSettings
-from rescheduler.usage.history import History
-from rescheduler.usage.overhead import Remainder, Remainders
+from rescheduler.usage.history import UsageHistory
+from rescheduler.usage.overhead import OverheadHistory, SystemOverhead
 from tests.support.builders import NOW, cluster, node, pod
 from tests.unit.usage.rows import of_node, of_pod
 
 
-def answered(history: History, now: float, pods: list[Pod], *rows: Usage) -> None:
-    history.begin(now, Remainder(pods))
+def answered(history: UsageHistory, now: float, pods: list[Pod], *rows: Usage) -> None:
+    history.begin(now, SystemOverhead(pods))
     history.take(rows)
     history.end()
 
 
 def once(pods: list[Pod], *rows: Usage) -> Measured:
-    history = History(UsageSettings())
+    history = UsageHistory(UsageSettings())
     answered(history, NOW, pods, *rows)
     return history.measured(cluster(node("a"), node("b"), pods))
 
@@ -71,7 +71,7 @@ def test_without_pods_nothing_is_reckoned() -> None:
 
 def test_a_pod_that_has_left_is_not_taken_for_the_node_s_own() -> None:
     """The mean of the node has it for minutes; what is reckoned besides never has."""
-    history = History(UsageSettings())
+    history = UsageHistory(UsageSettings())
     large, small = pod("large", on="a"), pod("small", on="a")
     for ago in (120.0, 90.0, 60.0):
         rows = [of_pod("large", 3000, 100, ago), of_pod("small", 200, 10, ago), of_node("a", 3300, 200, ago)]
@@ -96,8 +96,8 @@ def test_however_an_answer_is_cut_it_adds_up(own: list[int], system: int, cuts: 
     pods = [pod(f"p{number}", on="a") for number in range(len(own))]
     rows = [of_pod(f"p{number}", cpu, 0) for number, cpu in enumerate(own)]
     rows.insert(len(own) // 2, of_node("a", sum(own) + system, 0))
-    history = History(UsageSettings())
-    history.begin(NOW, Remainder(pods))
+    history = UsageHistory(UsageSettings())
+    history.begin(NOW, SystemOverhead(pods))
     edges = sorted({0, len(rows), *(min(cut, len(rows)) for cut in cuts)})
     for first, last in pairwise(edges):
         history.take(rows[first:last])
@@ -107,7 +107,7 @@ def test_however_an_answer_is_cut_it_adds_up(own: list[int], system: int, cuts: 
 
 def test_a_node_s_number_that_is_older_than_where_its_pods_stand_makes_no_difference() -> None:
     """A source tells a node's use as of some seconds ago: pods that have left since are in it, and nowhere else."""
-    history = History(UsageSettings())
+    history = UsageHistory(UsageSettings())
     large, small = pod("large", on="a"), pod("small", on="a")
     told = [of_pod("small", 200, 10), of_node("a", 3300, 200)]
     answered(history, NOW, [large, small], of_pod("large", 3000, 100), *told)
@@ -126,14 +126,14 @@ def test_the_least_of_the_window_counts_whatever_the_order(
     shuffled = found.copy()
     chance.shuffle(shuffled)
     for order in (found, shuffled):
-        kept = Remainders(300.0)
+        kept = OverheadHistory(300.0)
         for ago, cpu in order:
             kept.put([("a", NOW + ago, (float(cpu), math.nan))], NOW)
         assert kept.least(["a", "b"], NOW) == {"a": (("cpu", min(cpu for _, cpu in found)),)}
 
 
 def test_what_was_before_the_window_is_forgotten() -> None:
-    kept = Remainders(300.0)
+    kept = OverheadHistory(300.0)
     kept.put([("a", NOW, (1.0, 1.0))], NOW)
     kept.put([("a", NOW + 400, (5.0, 5.0))], NOW + 400)
     assert kept.least(["a"], NOW + 400) == {"a": (("cpu", 5), ("memory", 5))}

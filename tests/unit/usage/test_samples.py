@@ -10,10 +10,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.usage.samples import CELLS, Key, Reach, Sample, Samples, amounts_of
+from rescheduler.usage.samples import CELLS, Key, SampleLimits, SampleStore, UsageSample, amounts_of
 
 NOW = 1_800_000_000.0
-REACH = Reach(window=300.0, max_age=180.0, interval=30.0)
+REACH = SampleLimits(window=300.0, max_age=180.0, interval=30.0)
 WEB: Key = ("default", "web")
 
 amounts = st.integers(0, 2**45).map(float)
@@ -21,19 +21,19 @@ ages = st.floats(0.0, 179.0)
 sampled = st.lists(st.tuples(ages, amounts, amounts), min_size=1, max_size=40)
 
 
-def kept(samples: Sequence[Sample], reach: Reach = REACH) -> Samples:
-    found = Samples(reach)
+def kept(samples: Sequence[UsageSample], reach: SampleLimits = REACH) -> SampleStore:
+    found = SampleStore(reach)
     found.put(samples)
     return found
 
 
-def mean(samples: Samples, key: Key = WEB, now: float = NOW, since: float = -math.inf) -> list[float]:
+def mean(samples: SampleStore, key: Key = WEB, now: float = NOW, since: float = -math.inf) -> list[float]:
     found = samples.means(np.array([samples.index(key)]), now, np.array([since]))
     return [float(value) for value in found[0]]
 
 
-def sample(ago: float, cpu: float, memory: float = 0.0, key: Key = WEB) -> Sample:
-    return Sample(key, NOW - ago, (cpu, memory))
+def sample(ago: float, cpu: float, memory: float = 0.0, key: Key = WEB) -> UsageSample:
+    return UsageSample(key, NOW - ago, (cpu, memory))
 
 
 @given(sampled)
@@ -55,7 +55,7 @@ def test_the_order_of_arrival_does_not_matter(
     samples = [sample(*each) for each in found]
     shuffled = samples.copy()
     chance.shuffle(shuffled)
-    later = Samples(REACH)
+    later = SampleStore(REACH)
     for first in range(0, len(shuffled), parts):
         later.put(shuffled[first : first + parts])
     assert mean(later) == mean(kept(samples))
@@ -90,7 +90,7 @@ def test_where_the_newest_is_too_old_nothing_is_known() -> None:
 
 
 def test_a_window_shorter_than_the_greatest_age_still_lets_the_newest_count() -> None:
-    short = Reach(window=20.0, max_age=180.0, interval=10.0)
+    short = SampleLimits(window=20.0, max_age=180.0, interval=10.0)
     assert mean(kept([sample(150, 900), sample(100, 100)], short))[0] == 100
 
 
@@ -101,12 +101,12 @@ def test_what_was_measured_before_a_pod_was_made_is_not_its_own() -> None:
 
 
 def test_a_resource_that_is_not_told_of_is_not_known() -> None:
-    found = kept([Sample(WEB, NOW, (5.0, math.nan))])
+    found = kept([UsageSample(WEB, NOW, (5.0, math.nan))])
     assert amounts_of(found.means(np.array([0]), NOW, np.array([-math.inf]))) == [(("cpu", 5),)]
 
 
 def test_each_resource_has_an_age_of_its_own() -> None:
-    found = kept([Sample(WEB, NOW - 100, (5.0, 7.0)), Sample(WEB, NOW, (6.0, math.nan))])
+    found = kept([UsageSample(WEB, NOW - 100, (5.0, 7.0)), UsageSample(WEB, NOW, (6.0, math.nan))])
     assert not math.isnan(mean(found)[1])
     later = found.means(np.array([0]), NOW + 100, np.array([-math.inf]))[0]
     assert math.isnan(later[1])
@@ -120,16 +120,16 @@ def test_a_key_that_was_never_heard_of_is_not_known() -> None:
 
 
 def test_of_any_number_of_samples_no_more_are_kept_than_the_window_has_cells() -> None:
-    found = Samples(REACH)
+    found = SampleStore(REACH)
     for second in range(3600):
-        found.put([Sample(WEB, NOW - 3600 + second, (float(second), 0.0))])
+        found.put([UsageSample(WEB, NOW - 3600 + second, (float(second), 0.0))])
     held = np.count_nonzero(np.isfinite(found._times[0]))
     assert held == CELLS + 1
 
 
 def test_many_keys_are_told_apart() -> None:
     keys = [(f"ns-{number % 7}", f"pod-{number}") for number in range(5000)]
-    found = kept([Sample(key, NOW, (float(number), 1.0)) for number, key in enumerate(keys)])
+    found = kept([UsageSample(key, NOW, (float(number), 1.0)) for number, key in enumerate(keys)])
     indexes = np.array([found.index(key) for key in keys])
     means = found.means(indexes, NOW, np.full(len(keys), -math.inf))
     assert means[:, 0].tolist() == list(range(5000))
@@ -137,8 +137,8 @@ def test_many_keys_are_told_apart() -> None:
 
 
 def test_who_is_not_heard_of_any_more_is_forgotten() -> None:
-    gone = [Sample(("default", f"gone-{number}"), NOW - 1000, (1.0, 1.0)) for number in range(3000)]
-    here = [Sample(("default", f"here-{number}"), NOW, (float(number), 1.0)) for number in range(100)]
+    gone = [UsageSample(("default", f"gone-{number}"), NOW - 1000, (1.0, 1.0)) for number in range(3000)]
+    here = [UsageSample(("default", f"here-{number}"), NOW, (float(number), 1.0)) for number in range(100)]
     found = kept(gone + here)
     found.forget_before(NOW - 300)
     assert len(found) == 100
@@ -150,7 +150,7 @@ def test_who_is_not_heard_of_any_more_is_forgotten() -> None:
 
 def test_a_few_who_are_gone_are_kept_for_a_while() -> None:
     found = kept(
-        [Sample(("default", "gone"), NOW - 1000, (1.0, 1.0)), *(sample(0, 1, 1, ("n", str(i))) for i in range(50))]
+        [UsageSample(("default", "gone"), NOW - 1000, (1.0, 1.0)), *(sample(0, 1, 1, ("n", str(i))) for i in range(50))]
     )
     found.forget_before(NOW - 300)
     assert len(found) == 51

@@ -13,7 +13,7 @@ import aiohttp
 from multidict import CIMultiDict
 
 from rescheduler.kube.client import ApiClient
-from rescheduler.kube.reviews import Reviews
+from rescheduler.kube.reviews import ReviewClient
 from rescheduler.web.actions import Actions, Key, Migrate
 from rescheduler.web.auth import Access, Identity
 from rescheduler.web.metrics import Metrics
@@ -99,7 +99,7 @@ async def stage(tmp_path: Path, *rights: Answer) -> AsyncIterator[Stage]:
         server.script(TOKENS, JANE)
         server.script(RIGHTS, *rights)
         deeds = Kept()
-        actions = Actions(Access(), Identity(Reviews(own)), deeds)
+        actions = Actions(Access(), Identity(ReviewClient(own)), deeds)
         async with serving(Pages(Metrics(), parts=[actions]), HERE, 0) as port:
             yield Stage(f"http://{HERE}:{port}", deeds, server)
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-from rescheduler.kube.pause_state import Pause
+from rescheduler.kube.pause_state import PauseDetails
 from rescheduler.model import labels
 from rescheduler.model.migration import Order, Outcome, OutcomeVerdict, Phase, Progress, Reference
 from rescheduler.model.plan import Method
@@ -52,7 +52,7 @@ async def address() -> AsyncGenerator[str]:
 
 
 async def test_the_overview_says_who_we_are_and_how_the_cluster_stands() -> None:
-    made = stage(pause=Pause("jane", NOW - 60, "maintenance"), local=True)
+    made = stage(pause=PauseDetails("jane", NOW - 60, "maintenance"), local=True)
     async with served(made) as address:
         status, found = await asked(address, "/api/overview")
     assert status == 200

@@ -11,8 +11,8 @@ import pytest
 
 from rescheduler.app.actions import Deeds
 from rescheduler.kube.client import ApiClient
-from rescheduler.kube.events import Recorder
-from rescheduler.kube.pause_state import Pausing
+from rescheduler.kube.events import EventRecorder
+from rescheduler.kube.pause_state import PauseStore
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.runtime.migration_cache import Board
 from rescheduler.web.actions import Migrate
@@ -43,8 +43,8 @@ async def deeds(tmp_path: Path, *, empties: bool = True) -> AsyncIterator[tuple[
             async def hear() -> None:
                 return
 
-            recorder = Recorder(own, "test", own.clock.now)
-            yield Deeds(own, recorder, Pausing(own, "ours", "state"), Board(), hear, lambda: empties), server
+            recorder = EventRecorder(own, "test", own.clock.now)
+            yield Deeds(own, recorder, PauseStore(own, "ours", "state"), Board(), hear, lambda: empties), server
 
 
 async def refused(deed: Awaitable[str]) -> tuple[int, str]:

@@ -14,7 +14,7 @@ from typing import cast
 import pytest
 
 from rescheduler.kube.client import ApiClient
-from rescheduler.kube.reviews import Person, Question, Reviews
+from rescheduler.kube.reviews import ResourceAttributes, ReviewClient, User
 from rescheduler.web.auth import Identity, Remembered, WrongTokens
 from rescheduler.web.responses import Refusal
 from tests.support.api_server import Answer, ApiServer, api_server, status_answer
@@ -24,7 +24,7 @@ TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 RIGHTS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 JANE = {"username": "jane", "uid": "7", "groups": ["ops", "dev"], "extra": {"scopes": ["a", "b"]}}
 HERE = "127.0.0.1"
-PAUSE = Question("patch", "configmaps", "", "ours", "state")
+PAUSE = ResourceAttributes("patch", "configmaps", "", "ours", "state")
 
 
 class Clock:
@@ -53,7 +53,7 @@ async def identity(tmp_path: Path, clock: Clock) -> AsyncIterator[tuple[Identity
     async with api_server() as server:
         found = connection(tmp_path, {"server": server.url})
         async with ApiClient(found) as client:
-            yield Identity(Reviews(client), clock), server
+            yield Identity(ReviewClient(client), clock), server
 
 
 async def refusal(work: object) -> Refusal:
@@ -68,7 +68,7 @@ async def test_a_person_is_asked_for_once_in_a_few_seconds(tmp_path: Path) -> No
         server.script(TOKENS, accepted(JANE))
         for _ in range(3):
             jane = await found.person("secret", HERE)
-        assert jane == Person("jane", "7", ("ops", "dev"), (("scopes", ("a", "b")),))
+        assert jane == User("jane", "7", ("ops", "dev"), (("scopes", ("a", "b")),))
         assert len(server.seen) == 1
         clock.now += 5.1
         await found.person("secret", HERE)
@@ -148,7 +148,7 @@ class Slow:
     def __init__(self) -> None:
         self.waiting, self.most, self.answer = 0, 0, asyncio.Event()
 
-    async def person(self, token: str) -> Person | None:
+    async def authenticate(self, token: str) -> User | None:
         self.waiting += 1
         self.most = max(self.most, self.waiting)
         await self.answer.wait()
@@ -165,7 +165,7 @@ async def test_somebody_who_is_not_authenticated_is_nobody(tmp_path: Path) -> No
 
 async def test_not_more_is_asked_at_once_than_the_api_server_should_bear() -> None:
     slow = Slow()
-    found = Identity(cast("Reviews", slow), Clock())
+    found = Identity(cast("ReviewClient", slow), Clock())
     asking = [asyncio.create_task(found.person(f"token-{number}", f"10.0.0.{number}")) for number in range(150)]
     for _ in range(10):
         await asyncio.sleep(0)  # all of them have come as far as they can

@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.model import labels
 from rescheduler.model.plan import NodeLoad, Picture
 from rescheduler.model.policy import Policy, Pool, ThresholdMode, Thresholds, Utilization
@@ -151,12 +151,12 @@ def _is_known(loads: Loads, resource: str) -> bool:
     return resource in {*asked, *(name for each in nodes for name, _ in each.allocatable)}
 
 
-def picture_of(cache: Cache, policy: Policy, measured: Measured | None = None) -> Picture:
+def picture_of(cache: ClusterCache, policy: Policy, measured: Measured | None = None) -> Picture:
     snapshot = replace(cache.snapshot(NOW), measured=measured)
     return Planner(snapshot, policy).build_plan().before
 
 
-def changed(cache: Cache, change: tuple[str, object, object]) -> None:
+def changed(cache: ClusterCache, change: tuple[str, object, object]) -> None:
     kind, key, body = change
     if body is None:
         cache.drop(kind, key)
@@ -167,7 +167,7 @@ def changed(cache: Cache, change: tuple[str, object, object]) -> None:
 @settings(max_examples=examples(few=30, many=300))
 @given(changes_of_a_cluster, st.integers(0, 40), some_policies)
 def test_after_any_changes_the_figures_are_those_of_plannings_own_picture(changes, first, policy) -> None:  # type: ignore[no-untyped-def] # hypothesis fills them in
-    cache = Cache("test")
+    cache = ClusterCache("test")
     loads: Loads | None = None
     for number, change in enumerate(changes):
         if number == first:  # what was there before it listened counts, too
@@ -187,7 +187,7 @@ def test_after_any_changes_the_figures_are_those_of_plannings_own_picture(change
 @given(changes_of_a_cluster, st.lists(some_measured, min_size=1, max_size=3), some_policies)
 def test_measured_use_is_that_of_plannings_own_picture_too_however_it_changes(changes, told, policy) -> None:  # type: ignore[no-untyped-def] # as above
     async def live() -> None:
-        cache, measured = Cache("test"), None
+        cache, measured = ClusterCache("test"), None
         loads = Loads(cache, policy)
         for number, change in enumerate(changes):
             changed(cache, change)
@@ -209,7 +209,7 @@ def test_another_policy_counts_from_the_moment_on_and_measured_use_from_the_next
     changes, policies, measured
 ) -> None:
     async def live() -> None:
-        cache = Cache("test")
+        cache = ClusterCache("test")
         loads = Loads(cache, policies[0])
         for number, change in enumerate(changes):
             changed(cache, change)
@@ -224,7 +224,7 @@ def test_another_policy_counts_from_the_moment_on_and_measured_use_from_the_next
 
 
 async def test_pods_that_come_while_a_measurement_is_summed_count() -> None:
-    cache = Cache("test")
+    cache = ClusterCache("test")
     policy = replace(POLICY, utilization=Utilization.USAGE)
     loads = Loads(cache, policy)
     for number in range(200):
@@ -242,7 +242,7 @@ async def test_pods_that_come_while_a_measurement_is_summed_count() -> None:
 
 
 async def test_a_measurement_touches_the_nodes_whose_figures_it_changes_and_no_others() -> None:
-    cache = Cache("test")
+    cache = ClusterCache("test")
     loads = Loads(cache, replace(POLICY, utilization=Utilization.USAGE))
     for name in NODES:
         cache.put("Node", msgspec.json.encode(node(name)))
@@ -262,7 +262,7 @@ async def test_a_measurement_touches_the_nodes_whose_figures_it_changes_and_no_o
 
 
 def test_what_changes_nothing_that_is_shown_touches_no_node() -> None:
-    cache = Cache("test")
+    cache = ClusterCache("test")
     loads = Loads(cache, POLICY)
     cache.put("Node", msgspec.json.encode(node("a")))
     cache.put("Pod", msgspec.json.encode(pod("p", "a")))
@@ -276,7 +276,7 @@ def test_what_changes_nothing_that_is_shown_touches_no_node() -> None:
 
 
 def test_the_map_is_laid_out_anew_only_when_nodes_come_go_or_stand_elsewhere() -> None:
-    cache = Cache("test")
+    cache = ClusterCache("test")
     loads = Loads(cache, POLICY)
     cache.put("Node", msgspec.json.encode(node("a")))
     layout = loads.layout
@@ -291,7 +291,7 @@ def test_the_map_is_laid_out_anew_only_when_nodes_come_go_or_stand_elsewhere() -
 
 
 def test_a_node_stands_in_the_pool_of_the_configuration_and_in_the_clouds_where_it_has_none() -> None:
-    cache = Cache("test")
+    cache = ClusterCache("test")
     gpu = Pool("gpu", parse_selector("tier=gpu"), Thresholds(cpu=90.0))
     loads = Loads(cache, replace(POLICY, pools=(gpu,)))
     cloud = {"karpenter.sh/nodepool": "general"}
@@ -303,7 +303,7 @@ def test_a_node_stands_in_the_pool_of_the_configuration_and_in_the_clouds_where_
 
 
 def test_more_nodes_come_and_go_than_there_was_room_for() -> None:
-    cache = Cache("test")
+    cache = ClusterCache("test")
     loads = Loads(cache, POLICY)
     for number in range(200):
         cache.put("Node", msgspec.json.encode(node(f"n{number}", cpu="10")))

@@ -8,7 +8,7 @@ from string import ascii_letters
 
 import pytest
 
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.model.migration import Phase
 from rescheduler.model.plan import Method, Move, NodeLoad, Picture, Plan, Rejection, Spreading
 from rescheduler.model.policy import Policy, Thresholds
@@ -104,7 +104,7 @@ class TestNodes:
         assert value(metrics, f"{USE}_ratio_gcount", resource="cpu") == 3
 
     def test_stand_as_the_page_shows_them_where_there_is_one(self) -> None:
-        cache = Cache("test")
+        cache = ClusterCache("test")
         loads = Loads(cache, Policy(thresholds=Thresholds(80, 80)))
         metrics = Metrics()
         metrics.planned(plan())

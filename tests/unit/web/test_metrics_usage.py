@@ -9,7 +9,7 @@ import pytest
 
 from rescheduler import app
 from rescheduler.config.live import Mandate
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.model.objects import Usage
 from rescheduler.model.policy import Policy, Pool, Thresholds
 from rescheduler.model.selector import parse_selector
@@ -17,7 +17,7 @@ from rescheduler.model.usage import UsageSettings
 from rescheduler.planning.planner import Planner
 from rescheduler.runtime.usage_poller import Metering
 from rescheduler.strategies import discover
-from rescheduler.usage.history import History
+from rescheduler.usage.history import UsageHistory
 from rescheduler.usage.source import Take, UsageError
 from rescheduler.web.metrics import Metrics, Sources
 from rescheduler.web.metrics.catalogue import strategies
@@ -48,8 +48,8 @@ class _Source:
         return ()
 
 
-def cluster() -> Cache:
-    cache = Cache("test")
+def cluster() -> ClusterCache:
+    cache = ClusterCache("test")
     for name, pool in (("a", "big"), ("b", "big"), ("c", "")):
         body = node(name, cpu="4", pods="10", labels={"pool": pool})
         if name == "c":
@@ -87,7 +87,7 @@ def test_a_resource_that_no_node_has_is_no_reason_to_show_anything_wrong() -> No
 
 async def test_the_source_of_usage_is_told_of_while_it_answers_and_while_it_does_not() -> None:
     source, metrics = _Source(), Metrics()
-    metering = Metering(source, History(UsageSettings()), 30.0, lambda: NOW)
+    metering = Metering(source, UsageHistory(UsageSettings()), 30.0, lambda: NOW)
     mandate = Mandate(app.configuration(None, {"utilization": "max"}), NOW)
     metrics.read(Sources(metering=lambda: metering, mandate=lambda: mandate))
     assert value(metrics, "rescheduler_usage_up") is None  # nobody has been asked yet

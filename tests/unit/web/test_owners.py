@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rescheduler.decode.cache import Cache
+from rescheduler.decode.cache import ClusterCache
 from rescheduler.planning.workloads import Workloads
 from rescheduler.web.node_stats import workload_of
 from tests.support.showing import NOW
@@ -26,7 +26,7 @@ def owner(kind: str, name: str) -> list[dict[str, object]]:
     ],
 )
 def test_a_pods_workload_is_that_of_planning(kind: str, name: str, above: str, expected: str) -> None:
-    cache = Cache("test")
+    cache = ClusterCache("test")
     cache.put("Node", msgspec.json.encode({"metadata": {"name": "a"}}))
     pod = {"name": "p", "namespace": "shop", "ownerReferences": owner(kind, name)}
     cache.put("Pod", msgspec.json.encode({"metadata": pod, "spec": {"nodeName": "a", "containers": []}}))
@@ -42,6 +42,6 @@ def test_a_pods_workload_is_that_of_planning(kind: str, name: str, above: str, e
 
 
 def test_a_pod_that_nobody_manages_has_none() -> None:
-    cache = Cache("test")
+    cache = ClusterCache("test")
     cache.put("Pod", b'{"metadata": {"name": "p", "namespace": "shop"}}')
     assert workload_of(cache, cache.row("Pod", ("shop", "p"))) == ""

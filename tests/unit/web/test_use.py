@@ -8,7 +8,7 @@ from rescheduler import app
 from rescheduler.model.objects import Usage
 from rescheduler.model.usage import UsageSettings
 from rescheduler.runtime.usage_poller import Metering
-from rescheduler.usage.history import History
+from rescheduler.usage.history import UsageHistory
 from rescheduler.usage.source import Take, UsageError
 from rescheduler.web import node_stats
 from rescheduler.web.views.nodes import rows
@@ -44,7 +44,7 @@ class Source:
 
 
 def metered(source: Source, clock: Clock, **overrides: object) -> Stage:
-    metering = Metering(source, History(UsageSettings()), 30.0, clock)
+    metering = Metering(source, UsageHistory(UsageSettings()), 30.0, clock)
     return Stage(overrides={"utilization": "usage", **overrides}, clock=clock, metering=metering)
 
 

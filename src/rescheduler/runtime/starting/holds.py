@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol
 
-from rescheduler.kube.pause_state import Pause
+from rescheduler.kube.pause_state import PauseDetails
 from rescheduler.migration.lifecycle import hopeless, wanting
 from rescheduler.model.migration import PLANNED_ANEW, Migration, Phase
 from rescheduler.runtime.migration_cache import Board, Key
@@ -30,7 +30,7 @@ class PauseKnown(Protocol):
 
     @property
     def resumed(self) -> float: ...
-    def paused(self) -> Pause | None: ...
+    def paused(self) -> PauseDetails | None: ...
 
 
 class HoursKnown(Protocol):
@@ -51,7 +51,7 @@ class _AtAnyTime:
 class _NeverPaused:
     resumed = 0.0
 
-    def paused(self) -> Pause | None:
+    def paused(self) -> PauseDetails | None:
         return None
 
 
@@ -139,7 +139,7 @@ class Consent:
         return max(self._given.get(key, 0.0), self._held.get(key, 0.0), self.pauses.resumed)
 
 
-def _told(pause: Pause) -> str:
+def _told(pause: PauseDetails) -> str:
     return f"{pause}; `rescheduler resume` goes on"
 
 
