@@ -70,7 +70,7 @@ class TestEvents:
         recovery = {value for name, value in vars(telling).items() if name.isupper() and isinstance(value, str)}
         for reason in recovery:
             assert events[reason][0] == ("Normal" if reason in good else "Warning"), reason
-        tree = ast.parse((SOURCE / "migration" / "news.py").read_text(encoding="utf-8"))
+        tree = ast.parse((SOURCE / "migration" / "events.py").read_text(encoding="utf-8"))
         for each in ast.walk(tree):
             if isinstance(each, ast.Return) and isinstance(each.value, ast.Tuple) and len(each.value.elts) == 4:
                 said, *_, warning = each.value.elts
