@@ -20,7 +20,8 @@ from kubemini.kinds import NAMESPACE as NAMESPACE_KIND
 from kubemini.patches import apply_merge_patch
 from kubemini.refusals import Refusal
 from kubemini.store import Entry, Store
-from rescheduler_demo.workloads import JOB, NAMESPACE, Json, Pace, Template, job
+from rescheduler.model.json import Json
+from rescheduler_demo.workloads import JOB, NAMESPACE, Pace, Template, job
 
 _NOT_FOUND = 404
 _EVERY, _LEAST = 7.0, 2.0  # seconds

@@ -20,21 +20,11 @@ from kubemini.cluster import EmbeddedCluster
 from kubemini.kinds import DEPLOYMENT, NODE
 from kubemini.simulation import KUBELET_LABEL, Kubelet
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler_demo.churn import Actions, Churn
 from rescheduler_demo.controller import Supervisor
 from rescheduler_demo.state import ClusterState, find_incomplete, find_leftovers
-from rescheduler_demo.workloads import (
-    AGENT,
-    NAMESPACE,
-    NODE_CPU,
-    NODE_MEMORY,
-    Json,
-    Pace,
-    Size,
-    Template,
-    budget,
-    deployment,
-)
+from rescheduler_demo.workloads import AGENT, NAMESPACE, NODE_CPU, NODE_MEMORY, Pace, Size, Template, budget, deployment
 
 _POLL = 0.1  # seconds
 

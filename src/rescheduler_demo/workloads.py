@@ -12,8 +12,7 @@ from itertools import count, cycle
 from typing import Any, NamedTuple
 
 from kubemini.simulation import PREFIX as SIMULATE
-
-Json = dict[str, Any]
+from rescheduler.model.json import Json
 
 NAMESPACE = "shop"
 """The namespace of all workloads."""

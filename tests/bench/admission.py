@@ -23,7 +23,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -35,13 +34,13 @@ from rescheduler.admission.webhook import Mutation
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.reader import without_gc
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 from rescheduler.recovery.record import WHOLE, Entry, Failure, written
 from rescheduler.runtime.migration_cache import Board
 from tests.bench.skewed import nodes_of, objects, workloads_of
 
-Json = dict[str, Any]
 Handler = Callable[[bytes], bytes]
 
 NODES, PODS = 5_000, 150_000

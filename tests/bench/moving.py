@@ -20,13 +20,14 @@ import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
+from rescheduler.model.json import Json
 from tests.support.audit_log import entries
 from tests.support.both_clusters import Space, is_ready, name_of
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import deployment
 from tests.support.migrations import MIGRATIONS
 from tests.support.skewed_cluster import kind_is_served, migrations
-from tests.testbed.api import Api, Json
+from tests.testbed.api import Api
 from tests.testbed.binaries import binaries
 from tests.testbed.cluster import ControlPlane
 from tests.testbed.hollow import NodeShape

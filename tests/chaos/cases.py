@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 
 from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.plan import Method
 from tests.chaos.lives import forget_lease
 from tests.support.both_clusters import ClusterUnderTest, Items, Space, is_ready, name_of
 from tests.support.manifests import budget, deployment, pod, replica_set, simulated, stateful_set
 from tests.support.migrations import MIGRATIONS
 from tests.support.ready_watch import Floor, floor_of
-from tests.testbed.api import Json
 from tests.testbed.namespaces import own_namespace
 from tests.testbed.processes import until
 

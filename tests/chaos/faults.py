@@ -13,13 +13,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+from rescheduler.model.json import Json
 from tests.chaos.cases import Stage
 from tests.chaos.kills import LONGEST
 from tests.chaos.lives import Life, Setting
 from tests.support.auditor import Auditor
 from tests.support.fault_proxy import FaultProxy
 from tests.support.ready_watch import ReadyWatch
-from tests.testbed.api import Json
 
 IN_FLIGHT = 8  # moves at a time
 OF_ONE = 2  # … and of one workload, as long as it has so many pods

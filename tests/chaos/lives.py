@@ -15,9 +15,10 @@ from typing import Self
 
 import yaml
 
+from rescheduler.model.json import Json
 from tests.support.forking import ForkedProcess
 from tests.support.killing import Point
-from tests.testbed.api import Api, ApiError, Json
+from tests.testbed.api import Api, ApiError
 from tests.testbed.processes import until
 
 LOST = "kube-rescheduler is lost"  # how a controller ends that could not renew its lease in time

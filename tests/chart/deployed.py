@@ -15,10 +15,10 @@ from urllib.request import urlopen
 
 import yaml
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import ClusterUnderTest
 from tests.support.config_volumes import ConfigVolume
 from tests.support.controller_process import PROGRAM, Controller
-from tests.testbed.api import Json
 from tests.testbed.processes import Child, Process, free_port, until
 
 CONFIG = "config.yaml"

@@ -9,12 +9,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rescheduler.model.json import Json
 from tests.chart.deployed import Release
 from tests.chart.inventory import Inventory, taken
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.cli import rescheduler
 from tests.support.controller_process import QUICK, SHORT_LEASE
-from tests.testbed.api import ApiError, Json
+from tests.testbed.api import ApiError
 from tests.testbed.helm import CHART, Helm
 from tests.testbed.processes import StateNotReached, free_port, until
 

@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterator
 
 from rescheduler.model import labels
-from tests.testbed.api import Api, ApiError, Json
+from rescheduler.model.json import Json
+from tests.testbed.api import Api, ApiError
 from tests.testbed.processes import until
 
 Key = tuple[str, str, str]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-Json = dict[str, Any]
+from rescheduler.model.json import Json
 
 
 def of_kind(objects: Sequence[Json], kind: str) -> list[Json]:

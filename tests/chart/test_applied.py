@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import yaml
 from charts.generate import ROOT
 
+from rescheduler.model.json import Json
 from tests.chart.rendered import pod_of
 from tests.chart.test_rendering import VARIANTS
 from tests.testbed.cluster import ControlPlane
@@ -17,7 +17,6 @@ from tests.testbed.processes import until
 
 pytestmark = pytest.mark.cluster
 
-Json = dict[str, Any]
 HOME = "kube-rescheduler"
 OF_THE_OPERATOR = ("ServiceMonitor", "PrometheusRule")
 """Kinds that no server here has."""

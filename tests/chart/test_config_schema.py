@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from charts.config_schema import config_schema
@@ -15,11 +14,11 @@ from hypothesis import strategies as st
 
 from rescheduler.config.schema import Fields
 from rescheduler.config.validate import fields_by_name
+from rescheduler.model.json import Json
 from rescheduler.model.time import DurationError, format_duration, parse_duration
 from rescheduler.strategies import settings_by_name
 from tests.testbed.helm import CHART
 
-Json = dict[str, Any]
 CONFIG, DEFINITIONS = config_schema()
 DURATION: str = CONFIG["properties"]["reschedulingInterval"]["pattern"]
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 import yaml
 
 from rescheduler.config.loader import defaults, load
+from rescheduler.model.json import Json
 from rescheduler.model.labels import REGISTERED_BY
 from rescheduler.strategies import settings_by_name
 from tests.chart.rendered import config_of, container_of, names, of_kind, only, pod_of
 from tests.support.cli import rescheduler
 from tests.testbed.helm import CHART, Helm
 
-Json = dict[str, Any]
 EVERYTHING: Json = {
     "priorityClass": {"create": True},
     "networkPolicy": {

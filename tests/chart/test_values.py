@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import yaml
 from charts.value_comments import values_of
 
 from rescheduler.config.reference import NATIVE_EXAMPLE, POOLS_EXAMPLE
+from rescheduler.model.json import Json
 from tests.chart.rendered import config_of
 from tests.support.cli import rescheduler
 from tests.testbed.helm import CHART, Helm, HelmRefused
 
-Json = dict[str, Any]
 REFUSED: list[tuple[Json, str]] = [
     ({"replica": 3}, "at '': additional properties 'replica' not allowed"),
     ({"replicas": "two"}, "at '/replicas': got string, want integer"),

@@ -10,6 +10,7 @@ import structlog
 
 from rescheduler.kube.migrations import decoded
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of
 from tests.support.manifests import deployment
 from tests.support.migrations import MIGRATIONS, pod_migrations
@@ -24,7 +25,6 @@ from tests.support.signing_in import (
     served,
     token_of,
 )
-from tests.testbed.api import Json
 from tests.testbed.namespaces import own_namespace
 
 PAUSE = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [STATE], "verbs": ["patch"]}

@@ -19,6 +19,7 @@ from rescheduler.admission.extender import Extender
 from rescheduler.admission.webhook import Mutation
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 from rescheduler.recovery.avoidance import avoided_by
@@ -29,7 +30,6 @@ from tests.contract.test_cluster_webhooks import probed, registered
 from tests.support.both_clusters import Items, Space, name_of
 from tests.support.loopback import answering
 from tests.support.manifests import deployment, on, pod
-from tests.testbed.api import Json
 from tests.testbed.pki import Authority
 from tests.testbed.processes import until
 

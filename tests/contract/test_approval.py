@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from rescheduler.kube.approval import ApprovalOutcome, add_group_members, approve, reject
 from rescheduler.kube.migrations import MigrationClient
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.model.plan import Method, Move
 from rescheduler.model.policy import Concurrency
@@ -19,7 +20,6 @@ from tests.support.leading import Leader, Wanted, client_of, leading
 from tests.support.manifests import deployment
 from tests.support.migrations import MIGRATIONS
 from tests.support.shell import Shell
-from tests.testbed.api import Json
 from tests.testbed.hollow import NodeShape
 
 pytestmark = pytest.mark.usefixtures("kind")

@@ -16,6 +16,7 @@ from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.lease import LeaderElector, LeaseName, LeaseTimes
 from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.model import labels as marks
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of
@@ -36,7 +37,6 @@ from tests.support.migrations import (
     undisturbed,
 )
 from tests.support.shell import clean_up
-from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 LEASES = "/apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name%3Dkube-rescheduler"

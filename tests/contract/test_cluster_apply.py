@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Space, name_of, refusal
 from tests.support.manifests import deployment, lease
-from tests.testbed.api import Json
 
 
 def apply(space: Space, body: Json) -> Json:

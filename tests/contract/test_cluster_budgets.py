@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Space, condition, name_of, refusal
 from tests.support.manifests import budget, deployment, pod, replica_set, simulated
-from tests.testbed.api import Json
 
 NUMBERS = ("expectedPods", "currentHealthy", "desiredHealthy", "disruptionsAllowed")
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import ClusterUnderTest, Space, condition, names, refusal
 from tests.support.custom_kinds import DEFINITIONS, Widgets, definition, widgets
 from tests.support.manifests import lease
-from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Space, name_of, names, refusal
 from tests.support.manifests import deployment, gated, lease, pod, replica_set, simulated
-from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 HOLD = "contract.test/hold"

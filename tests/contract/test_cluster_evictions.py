@@ -10,9 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Space, condition, is_ready, name_of, names, refusal
 from tests.support.manifests import budget, deployment, gated, pod, simulated
-from tests.testbed.api import ApiError, Json
+from tests.testbed.api import ApiError
 
 IN_SERVICE = "contract.test/in-service"
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import ClusterUnderTest, Items, Space
 from tests.support.loopback import Answer, Loopback, answering
 from tests.support.manifests import gated, pod
-from tests.testbed.api import Json
 from tests.testbed.processes import free_port
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Space, condition, is_ready, name_of, names, refusal
 from tests.support.manifests import GATE, budget, deployment, gated
-from tests.testbed.api import ApiError, Json
+from tests.testbed.api import ApiError
 from tests.testbed.processes import until
 
 HASH = "pod-template-hash"

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import (
     UNSCHEDULABLE,
     ClusterUnderTest,
@@ -36,7 +37,6 @@ from tests.support.manifests import (
     stateful_set,
 )
 from tests.support.measured_clusters import measured
-from tests.testbed.api import Json
 from tests.testbed.cluster import ControlPlane
 from tests.testbed.processes import until
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Space, condition, is_ready, name_of, refusal
 from tests.support.manifests import lease, pod, simulated
-from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 IN_SERVICE = "contract.test/in-service"

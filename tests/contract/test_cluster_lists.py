@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Space, name_of, names, refusal
 from tests.support.manifests import gated, lease, pod
-from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import UNSCHEDULABLE, ClusterUnderTest, Space, condition, is_tainted, names
 from tests.support.manifests import deployment, on, pod
-from tests.testbed.api import Json
 from tests.testbed.hollow import NodeShape
 from tests.testbed.namespaces import own_namespace
 from tests.testbed.processes import until

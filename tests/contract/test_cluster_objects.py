@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Space, condition, name_of, names, refusal
 from tests.support.manifests import budget, deployment, gated, lease, pod, replica_set, stateful_set
-from tests.testbed.api import ApiError, Json
+from tests.testbed.api import ApiError
 from tests.testbed.processes import until
 
 UUID = 36

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Space, condition, name_of, refusal
 from tests.support.manifests import deployment, gated, lease, pod
-from tests.testbed.api import Json
 
 
 def reference(owner: Json) -> Json:

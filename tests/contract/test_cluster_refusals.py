@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Space, refusal
 from tests.support.manifests import deployment, lease, pod, replica_set, stateful_set
-from tests.testbed.api import ApiError, Json
+from tests.testbed.api import ApiError
 
 
 def test_an_object_that_is_not_there_is_not_found(space: Space) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Items, Space, is_ready, name_of, names
 from tests.support.manifests import GATE, deployment, lease, on, pod, replica_set
-from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 COST = "controller.kubernetes.io/pod-deletion-cost"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Space, condition, name_of, names, refusal
 from tests.support.manifests import deployment, prefers, replica_set
-from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 REVISION = "deployment.kubernetes.io/revision"

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Items, Space, name_of, refusal
 from tests.support.custom_kinds import Widgets, widgets
 from tests.support.manifests import lease
-from tests.testbed.api import ApiError, Json
+from tests.testbed.api import ApiError
 from tests.testbed.processes import until
 
 END = "k8s.io/initial-events-end"

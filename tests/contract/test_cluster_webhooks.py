@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Space, name_of, refusal
 from tests.support.loopback import Loopback, answering
 from tests.support.manifests import deployment, gated, lease, pod, stateful_set
-from tests.testbed.api import ApiError, Json
+from tests.testbed.api import ApiError
 from tests.testbed.pki import Authority
 from tests.testbed.processes import free_port, until
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import ClusterUnderTest, Space, condition, name_of, names
 from tests.support.manifests import daemon_set, job, simulated, stateful_set
-from tests.testbed.api import Json
 from tests.testbed.hollow import NodeShape
 from tests.testbed.processes import until
 

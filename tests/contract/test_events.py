@@ -10,11 +10,11 @@ from rescheduler.kube.client import ApiClient
 from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.migration.events import news
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import deployment
-from tests.testbed.api import Json
 
 
 def migration(space: Space, pod: Json, source: str) -> tuple[Migration, Migration]:

@@ -20,11 +20,12 @@ from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.migrations import MigrationClient
 from rescheduler.migration.crd import POD_MIGRATION, VERSION_ANNOTATION
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import ClusterUnderTest, Space, condition, is_discovered, names, refusal
 from tests.support.migrations import DEFINITIONS, MIGRATIONS
-from tests.testbed.api import ApiError, Json
+from tests.testbed.api import ApiError
 from tests.testbed.processes import until
 
 NAME: str = POD_MIGRATION["metadata"]["name"]

@@ -14,10 +14,10 @@ import pytest
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.lease import LeaderElector, LeaseName, LeaseTimes
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Space
 from tests.support.cut_proxy import CutProxy, cut_proxy
 from tests.support.manifests import lease
-from tests.testbed.api import Json
 
 TIMES = LeaseTimes(duration=8.0, renew_deadline=6.0, retry_period=0.1)
 NEVER = LeaseTimes(duration=3600.0, renew_deadline=1800.0, retry_period=0.1)

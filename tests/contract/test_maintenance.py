@@ -11,10 +11,10 @@ import pytest
 from rescheduler.kube.observer import MigrationObserver
 from rescheduler.kube.writer import CommandSender
 from rescheduler.model import labels as marks
+from rescheduler.model.json import Json
 from rescheduler.runtime.maintenance import Cordons
 from tests.support.both_clusters import ClusterUnderTest
 from tests.support.watching import SECONDS, Watched, watched
-from tests.testbed.api import Json
 from tests.testbed.hollow import NodeShape
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space, name_of
@@ -23,7 +24,6 @@ from tests.support.migrations import (
     inventory,
     settled,
 )
-from tests.testbed.api import Json
 
 pytestmark = pytest.mark.usefixtures("kind")
 

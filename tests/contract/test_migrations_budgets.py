@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Order, Phase
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import budget, deployment, stateful_set
 from tests.support.migrations import Drive, Fuse, Killed, Moves, settled
-from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 pytestmark = pytest.mark.usefixtures("kind")

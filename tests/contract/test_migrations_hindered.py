@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import deployment, pod, stateful_set
 from tests.support.migrations import QUICK, Drive, Fuse, Killed, Moves, audit, settled
-from tests.testbed.api import Json
 
 pytestmark = pytest.mark.usefixtures("kind")
 TIME_IS_UP = replace(QUICK, timeout=0.0, attempts=1)

@@ -16,6 +16,7 @@ import pytest
 from rescheduler.migration import commands
 from rescheduler.migration.observation import Steered
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import ClusterUnderTest, Space, condition, name_of
@@ -35,7 +36,6 @@ from tests.support.migrations import (
 )
 from tests.support.replicas import Replica, Wanted, replica
 from tests.support.shell import clean_up
-from tests.testbed.api import Json
 from tests.testbed.hollow import NodeShape
 from tests.testbed.pki import Authority
 from tests.testbed.processes import until

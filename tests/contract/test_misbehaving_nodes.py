@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import ClusterUnderTest, Space, condition, is_ready
 from tests.support.manifests import on, pod
 from tests.support.misbehaviour import kubelet_dies, kubelet_recovers, kubelet_says_not_ready
 from tests.testbed import hollow
-from tests.testbed.api import ApiError, Json
+from tests.testbed.api import ApiError
 from tests.testbed.processes import until
 
 NOT_READY = "node.kubernetes.io/not-ready"

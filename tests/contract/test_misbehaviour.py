@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Space, condition, is_ready, name_of
 from tests.support.manifests import deployment, job, on, pod
 from tests.support.misbehaviour import Misbehaviour, Mode, behaves, misbehaves
-from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 CRASHED = {"exitCode": 1, "reason": "Error"}

@@ -15,6 +15,7 @@ import pytest
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.migrations import MigrationClient
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Order, OutcomeVerdict
 from rescheduler.model.policy import Policy
 from rescheduler.model.time import parse_instant
@@ -26,7 +27,6 @@ from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import HOSTNAME, deployment, pod
 from tests.support.migrations import MIGRATIONS, Moves, undisturbed
 from tests.support.shell import Shell
-from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 pytestmark = pytest.mark.usefixtures("kind")

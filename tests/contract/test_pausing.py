@@ -11,13 +11,13 @@ from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.pause_state import PauseDetails, PauseStore
 from rescheduler.migration.steps.common import AwaitReady
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.runtime.pause_watcher import Pauses
 from tests.support.both_clusters import Space, name_of
 from tests.support.leading import SECONDS, STATE, client_of, leading
 from tests.support.manifests import deployment, simulated
 from tests.support.misbehaviour import let_start
-from tests.testbed.api import Json
 
 pytestmark = pytest.mark.usefixtures("kind")
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import POD_GROUP
@@ -21,7 +22,6 @@ from tests.support.leading import LENIENT, QUICK, Leader, Wanted, leading
 from tests.support.manifests import deployment
 from tests.support.migrations import settled
 from tests.support.recovering import only_open
-from tests.testbed.api import Json
 
 pytestmark = pytest.mark.usefixtures("kind")
 GANG = "gang"

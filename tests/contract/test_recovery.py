@@ -11,12 +11,12 @@ from collections.abc import Iterator
 import pytest
 
 from rescheduler.model import labels as marks
+from rescheduler.model.json import Json
 from rescheduler.model.policy import Policy
 from tests.support.both_clusters import Space, is_ready, name_of
 from tests.support.manifests import daemon_set, deployment, gated, job, pod, replica_set, stateful_set
 from tests.support.misbehaviour import Misbehaviour
 from tests.support.recovery import QUICK, notes, record, recovering, retried, told
-from tests.testbed.api import Json
 from tests.testbed.namespaces import own_namespace
 from tests.testbed.processes import until
 

@@ -10,12 +10,12 @@ import pytest
 
 from rescheduler.migration.commands import Command, Verb
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of
 from tests.support.manifests import deployment, on, pod, stateful_set
 from tests.support.migrations import Fuse
 from tests.support.misbehaviour import Misbehaviour, kubelet_dies, kubelet_recovers, misbehaves
 from tests.support.recovery import QUICK, notes, record, recovering, retried, told
-from tests.testbed.api import Json
 from tests.testbed.hollow import NodeShape
 from tests.testbed.processes import until
 

@@ -9,11 +9,11 @@ from collections import Counter
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Items, Space, is_ready, name_of
 from tests.support.manifests import daemon_set, gated, prefers, stateful_set
 from tests.support.misbehaviour import Misbehaviour
 from tests.support.recovery import QUICK, record, recovering, retried, told
-from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 TURNED_AWAY = Misbehaviour("OutOfcpu")

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space, is_ready, name_of
 from tests.support.manifests import budget, deployment, job, pod
 from tests.support.migrations import Drive, Fuse, Killed, Moves, inventory
 from tests.support.misbehaviour import Misbehaviour, misbehaves
-from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 pytestmark = pytest.mark.usefixtures("kind")

@@ -17,12 +17,12 @@ import yaml
 
 from rescheduler.admission.certificates import Pair as Signed
 from rescheduler.admission.certificates import new_authority, new_serving
+from rescheduler.model.json import Json
 from rescheduler.model.labels import MANAGED_BY, OURSELVES
 from tests.support.both_clusters import Space
 from tests.support.cli import succeeded
 from tests.support.loopback import Loopback, answering
 from tests.support.manifests import pod
-from tests.testbed.api import Json
 from tests.testbed.cluster import ControlPlane
 from tests.testbed.hollow import NodeShape
 from tests.testbed.namespaces import own_namespace

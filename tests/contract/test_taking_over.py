@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.recovery.record import REASON
 from tests.contract.test_recovery import crashes, failing_on, is_crashing, places, well
 from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import deployment, pod, stateful_set
 from tests.support.migrations import Fuse
 from tests.support.recovery import notes, record, recovering, retried, told
-from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 

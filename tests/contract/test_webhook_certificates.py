@@ -17,6 +17,7 @@ from rescheduler.admission.certificates import AUTHORITY_NAME, PREVIOUS_KEPT, Ho
 from rescheduler.admission.registration import SETTLE, names_of_server
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.webhook import CertificateFiles, WebhookConfiguration, WebhookSettings, bundle_in
+from rescheduler.model.json import Json
 from rescheduler.model.labels import MANAGED_BY, OURSELVES
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.manifests import gated
@@ -30,7 +31,6 @@ from tests.support.webhook_serving import (
     replica,
     settings_of,
 )
-from tests.testbed.api import Json
 from tests.testbed.namespaces import own_namespace
 from tests.testbed.pki import Authority
 from tests.testbed.processes import free_port, until

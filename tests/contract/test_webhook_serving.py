@@ -14,6 +14,7 @@ from rescheduler.admission.certificates import new_authority
 from rescheduler.admission.registration import Registration
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.webhook import WebhookProbe, WebhookSettings
+from rescheduler.model.json import Json
 from rescheduler.model.labels import MANAGED_BY, OURSELVES, REGISTERED_BY
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.manifests import deployment, gated
@@ -28,7 +29,6 @@ from tests.support.webhook_serving import (
     replica,
     settings_of,
 )
-from tests.testbed.api import Json
 from tests.testbed.namespaces import own_namespace
 from tests.testbed.processes import free_port, until
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Concurrency, Timing
@@ -25,7 +26,6 @@ from tests.support.manifests import deployment, simulated, stateful_set
 from tests.support.manifests import pod as bare_pod
 from tests.support.migrations import MIGRATIONS
 from tests.support.misbehaviour import let_start
-from tests.testbed.api import Json
 from tests.testbed.namespaces import own_namespace
 from tests.testbed.processes import until
 

@@ -16,6 +16,7 @@ import yaml
 
 from rescheduler.config.errors import ConfigErrors
 from rescheduler.config.loader import load
+from rescheduler.model.json import Json
 from rescheduler.model.plan import PlanFormatError, decode_plan
 from rescheduler.strategies import settings_by_name
 from tests.docs.pages import ROOT
@@ -23,7 +24,6 @@ from tests.support.cli import rescheduler
 from tests.testbed.api import ApiError
 from tests.testbed.cluster import ControlPlane
 
-Json = dict[str, Any]
 CONVERTED = ("DeschedulerPolicy", "DeschedulerConfiguration")
 CONFIGURATIONS = ("ReschedulerConfiguration", "KubeSchedulerConfiguration")
 HEAD: Json = {"apiVersion": "rescheduler.io/v1alpha1", "kind": "ReschedulerConfiguration"}

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import deployment
 from tests.support.shell import Shell
 from tests.support.skewed_cluster import active, migrations
-from tests.testbed.api import ApiError, Json
+from tests.testbed.api import ApiError
 from tests.testbed.processes import until
 
 MAINTENANCE = "scheduler.alpha.kubernetes.io/maintenance"

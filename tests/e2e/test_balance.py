@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Space, name_of
 from tests.support.controller_process import Controller, write_config
 from tests.support.examples import examples
 from tests.support.pod_record import recorded
 from tests.support.skewed_cluster import LARGE, SMALL, SkewedCluster, landed, migrations, skewed_cluster
-from tests.testbed.api import Json
 
 MIGRATION_ID = "scheduler.alpha.kubernetes.io/migration-id"
 STRATEGIES = ["LoadBalancing", "ResourceOptimization"]

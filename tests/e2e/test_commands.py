@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import ClusterUnderTest, Space, is_ready
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import daemon_set, deployment, pod
 from tests.support.shell import Shell
 from tests.support.skewed_cluster import kind_is_served
-from tests.testbed.api import Json
 from tests.testbed.hollow import NodeShape
 from tests.testbed.processes import until
 

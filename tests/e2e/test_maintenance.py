@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import ClusterUnderTest, Items, Space, is_ready
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import budget, daemon_set, deployment, on, pod, stateful_set
-from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 MAINTENANCE = "scheduler.alpha.kubernetes.io/maintenance"

@@ -14,13 +14,13 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from rescheduler.model.json import Json
 from rescheduler.model.labels import MAINTENANCE
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import deployment
 from tests.support.signing_in import token_of
 from tests.support.skewed_cluster import migrations
-from tests.testbed.api import Json
 from tests.testbed.processes import free_port, until
 
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import HOSTNAME, deployment, stateful_set
 from tests.support.recovering import only_open
 from tests.support.resting import rests
 from tests.support.skewed_cluster import migrations
-from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 

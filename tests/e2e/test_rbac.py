@@ -10,12 +10,12 @@ import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
 import yaml
 
+from rescheduler.model.json import Json
 from tests.support.audit_log import Right, entries
 from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of, names
 from tests.support.controller_process import Controller, write_config
@@ -31,7 +31,6 @@ from tests.testbed.processes import free_port, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.parametrize("any_cluster", ["real"], indirect=True)]
 
-Json = dict[str, Any]
 MANIFEST = Path(__file__).parents[2] / "deploy" / "rbac.yaml"
 HOME = "kube-rescheduler"
 ACCOUNT = f"system:serviceaccount:{HOME}:rescheduler"

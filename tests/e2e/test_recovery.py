@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of
 from tests.support.manifests import deployment, job, on, pod, stateful_set
 from tests.support.misbehaviour import Misbehaviour
@@ -27,7 +28,6 @@ from tests.support.recovering import (
     retried,
     settled,
 )
-from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 PATIENT = 1000

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from rescheduler.model.json import Json
 from tests.e2e.test_recovery import crashing, failing
 from tests.support.both_clusters import Items, Space
 from tests.support.config_volumes import ConfigVolume, replaced
@@ -21,7 +22,6 @@ from tests.support.manifests import deployment
 from tests.support.recovering import CONFIGURATION, Recovering, record, retried, settled
 from tests.support.recovering import QUICK as RECOVERING
 from tests.support.skewed_cluster import active, migrations
-from tests.testbed.api import Json
 from tests.testbed.processes import free_port, until
 
 LEASE = "kube-rescheduler"

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import budget, deployment
 from tests.support.migrations import MIGRATIONS
 from tests.support.pod_record import Lowest, recorded
 from tests.support.skewed_cluster import kind_is_served, migrations
-from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 MAINTENANCE = "scheduler.alpha.kubernetes.io/maintenance"

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of
 from tests.support.controller_process import Controller
 from tests.support.manifests import deployment, stateful_set
 from tests.support.migrations import MIGRATIONS
 from tests.support.recovering import Recovering
-from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 PREFIX = "scheduler.alpha.kubernetes.io/"

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import ClusterUnderTest, Items, Space, is_ready
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import deployment
 from tests.support.recovering import only_open
 from tests.support.resting import rests
 from tests.support.skewed_cluster import migrations
-from tests.testbed.api import Json
 from tests.testbed.hollow import NodeShape
 from tests.testbed.processes import until
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import deployment, job, on, pod, stateful_set
 from tests.support.misbehaviour import Misbehaviour, misbehaves
 from tests.support.recovering import only_open, retried
 from tests.support.skewed_cluster import migrations
-from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 CYCLES = 4

@@ -15,12 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from rescheduler.model.json import Json
 from rescheduler.model.usage import Queries
 from tests.support.both_clusters import Space, names
 from tests.support.controller_process import Controller, write_config
 from tests.support.measured_clusters import measured, scraped
 from tests.support.skewed_cluster import active, migrations
-from tests.testbed.api import ApiError, Json
+from tests.testbed.api import ApiError
 from tests.testbed.hollow import NodeShape, deployment
 from tests.testbed.processes import until
 

@@ -17,6 +17,7 @@ from typing import Self
 
 import pytest
 
+from rescheduler.model.json import Json
 from rescheduler.recovery.avoidance import avoided_by
 from tests.e2e.test_recovery import crashing
 from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of
@@ -25,7 +26,7 @@ from tests.support.fault_proxy import FaultProxy, Odds, Upstream
 from tests.support.manifests import deployment
 from tests.support.recovering import CONFIGURATION, Recovering, Replica, is_in_force, record, retried, settled
 from tests.support.switch import Switch
-from tests.testbed.api import ApiError, Json
+from tests.testbed.api import ApiError
 from tests.testbed.processes import free_port, until
 
 MANY = examples(few=60, many=200)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.e2e.test_recovery import crashing, failing
 from tests.e2e.test_steering import moved, nothing_is_left, other_node
 from tests.support.both_clusters import ClusterUnderTest, Space, is_ready
@@ -21,7 +22,6 @@ from tests.support.manifests import deployment, gated, stateful_set
 from tests.support.migrations import MIGRATIONS
 from tests.support.recovering import Recovering, Replica, is_in_force, record, retried, settled
 from tests.support.switch import Switch
-from tests.testbed.api import Json
 from tests.testbed.processes import free_port, until
 
 GATED = "rescheduler.io/gated"

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.testbed import TestbedUnavailable, cluster
-from tests.testbed.api import ApiError, Json
+from tests.testbed.api import ApiError
 from tests.testbed.binaries import binaries
 from tests.testbed.cluster import ControlPlane
 from tests.testbed.hollow import NodeShape, deployment

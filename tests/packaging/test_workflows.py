@@ -8,13 +8,14 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from release.image import REPOSITORY
 from release.lock import PYTHONS
 from release.tree import ROOT
+
+from rescheduler.model.json import Json
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FORMS = sorted(path for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")
@@ -38,7 +39,6 @@ ON_NODE_24 = {
     "softprops/action-gh-release": 3,
 }
 IN_A_CONTAINER = {"pypa/gh-action-pypi-publish"}
-Json = dict[str, Any]
 
 
 def read(path: Path) -> Json:

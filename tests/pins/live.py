@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rescheduler.model.json import Json
 from tests.pins.transcript import transcript
 from tests.support import manifests
 from tests.support.controller_process import Controller, write_config
 from tests.support.embedded import EmbeddedControlPlane
 from tests.support.page_answers import answer, is_served
-from tests.testbed.api import Json
 from tests.testbed.processes import free_port, until
 
 _SPACE = "shop"

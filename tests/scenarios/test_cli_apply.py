@@ -12,11 +12,11 @@ import yaml
 
 from rescheduler.cli import messages
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of
 from tests.support.manifests import deployment, pod
 from tests.support.migrations import MIGRATIONS
 from tests.support.shell import Shell, driven, meanwhile
-from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 STANDING = {"max": 0.0, "min": 0.0, "mean": 0.0, "stddev": 0.0}

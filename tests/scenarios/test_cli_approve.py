@@ -10,13 +10,13 @@ import pytest
 
 from rescheduler.cli import messages
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Order
 from rescheduler.model.time import format_instant
 from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import lease
 from tests.support.migrations import MIGRATIONS, Moves
 from tests.support.shell import Shell
-from tests.testbed.api import Json
 
 PLAN = "k4m9tz"
 RESOURCE = "podmigration.rescheduler.io"

@@ -9,10 +9,10 @@ import pytest
 
 from rescheduler.cli import messages
 from rescheduler.model import labels as marks
+from rescheduler.model.json import Json
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.manifests import budget, daemon_set, lease, pod, simulated, stateful_set
 from tests.support.shell import Shell, driven
-from tests.testbed.api import Json
 
 CONFIG = """apiVersion: rescheduler.io/v1alpha1
 kind: ReschedulerConfiguration

@@ -9,12 +9,12 @@ import pytest
 
 from rescheduler.cli import messages
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.time import format_instant
 from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import deployment, lease, pod, simulated
 from tests.support.migrations import MIGRATIONS
 from tests.support.shell import Shell, driven, meanwhile
-from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 

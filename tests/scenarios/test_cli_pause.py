@@ -9,11 +9,11 @@ from contextlib import contextmanager
 import pytest
 
 from rescheduler.cli import messages
+from rescheduler.model.json import Json
 from rescheduler.model.time import format_instant
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.manifests import lease
 from tests.support.shell import Shell
-from tests.testbed.api import Json
 from tests.testbed.namespaces import own_namespace
 
 STATE = "kube-rescheduler-state"

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Space
 from tests.support.config_volumes import replaced
 from tests.support.controller_process import Controller, write_config
 from tests.support.embedded import EmbeddedControlPlane
 from tests.support.manifests import deployment
-from tests.testbed.api import Json
 from tests.testbed.namespaces import own_namespace
 from tests.testbed.processes import until
 

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Space, name_of
 from tests.support.cli import rescheduler
 from tests.support.controller_process import PROGRAM, Controller, write_config
@@ -25,7 +26,6 @@ from tests.support.embedded import EmbeddedControlPlane
 from tests.support.kubeconfigs import kubeconfig, written
 from tests.support.manifests import deployment, lease, simulated
 from tests.support.migrations import DEFINITIONS, MIGRATIONS
-from tests.testbed.api import Json
 from tests.testbed.namespaces import own_namespace
 from tests.testbed.processes import until
 

@@ -14,9 +14,10 @@ from typing import Any
 from rescheduler.migration.observation import controller_of
 from rescheduler.migration.steps.handoff import CHEAPEST
 from rescheduler.model import labels as marks
+from rescheduler.model.json import Json
 from tests.support.both_clusters import PATHS, is_ready, name_of
 from tests.support.migrations import MIGRATIONS, likeness
-from tests.testbed.api import Api, Json
+from tests.testbed.api import Api
 from tests.testbed.processes import StateNotReached, until
 
 AUDITED = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "PodDisruptionBudget", "Service")

@@ -17,8 +17,9 @@ from uuid import uuid4
 
 import pytest
 
+from rescheduler.model.json import Json
 from tests.support.manifests import gated, on, pod, replica_set
-from tests.testbed.api import Api, ApiError, Json
+from tests.testbed.api import Api, ApiError
 from tests.testbed.hollow import NodeShape
 from tests.testbed.processes import StateNotReached, until
 

@@ -19,9 +19,9 @@ from typing import Any, Self
 
 import yaml
 
+from rescheduler.model.json import Json
 from tests.support.config_volumes import replaced
 from tests.support.forking import ForkedProcess
-from tests.testbed.api import Json
 from tests.testbed.processes import Child, Process, StateNotReached, until
 from tests.testbed.toolchain import last_lines
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import ClusterUnderTest, condition
-from tests.testbed.api import ApiError, Json
+from tests.testbed.api import ApiError
 from tests.testbed.processes import until
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

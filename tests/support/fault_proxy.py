@@ -26,7 +26,8 @@ import aiohttp
 import yaml
 from aiohttp import web
 
-Json = dict[str, Any]
+from rescheduler.model.json import Json
+
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "host", "content-length", "authorization"})
 _GONE = {"code": 410, "reason": "Expired", "message": "too old resource version: chaos"}
 

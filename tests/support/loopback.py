@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tests.testbed.api import Json
+from rescheduler.model.json import Json
 from tests.testbed.pki import Pair
 
 Answer = Callable[[str, Json], object]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.testbed.api import Json
+from rescheduler.model.json import Json
 from tests.testbed.hollow import IMAGE
 
 SIMULATE = "simulate.rescheduler.io/"

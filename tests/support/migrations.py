@@ -26,11 +26,12 @@ from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.migration.lifecycle import Lifecycle, Manner
 from rescheduler.migration.observation import Observation, Part, Refused, Scene, Steered, controller_of
 from rescheduler.model import labels as marks
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 from rescheduler.runtime.executor import Admitted, Migrator
 from tests.support.both_clusters import PATHS, ClusterUnderTest, Space, condition, is_ready, name_of
-from tests.testbed.api import ApiError, Json
+from tests.testbed.api import ApiError
 from tests.testbed.namespaces import LOOKED_FOR, NOT_SERVED
 from tests.testbed.processes import until
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass, fields
 from typing import Literal
 from urllib.parse import quote
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Space, is_ready, name_of
-from tests.testbed.api import Api, ApiError, Json
+from tests.testbed.api import Api, ApiError
 
 PREFIX = "simulate.rescheduler.io/"
 KUBELET = f"{PREFIX}kubelet"

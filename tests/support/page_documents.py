@@ -11,7 +11,7 @@ import statistics
 import time
 from typing import Any
 
-Json = dict[str, Any]
+from rescheduler.model.json import Json
 
 ZONES = ["", "zone-a", "zone-b", "zone-c"]
 POOLS = ["general", "gpu", "memory-optimised-spot"]

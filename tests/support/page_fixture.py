@@ -16,17 +16,16 @@ import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from aiohttp import web
 
+from rescheduler.model.json import Json
 from rescheduler.web.api import Files
 from rescheduler.web.responses import Refusal, answered
 from tests.support import page_documents
 from tests.support.page_thread import InThread, pages_in_thread
 from tests.testbed.processes import until
 
-Json = dict[str, Any]
 EVERYTHING = {"pause": True, "approve": True, "migrate": True, "maintenance": True}
 NOTHING = dict.fromkeys(EVERYTHING, False)
 PEOPLE: dict[str, Json] = {

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Space, is_ready
 from tests.support.controller_process import Controller, write_config
 from tests.support.embedded import EmbeddedControlPlane
 from tests.support.manifests import budget, daemon_set, deployment, simulated, stateful_set
 from tests.support.page_answers import is_served
-from tests.testbed.api import Json
 from tests.testbed.hollow import NodeShape
 from tests.testbed.processes import free_port, until
 

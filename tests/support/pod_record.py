@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Space, is_ready, name_of
 from tests.support.manifests import gated
-from tests.testbed.api import Json
 
 END = "the-record-ends-here"
 SECONDS_OF_ONE_WATCH = 300

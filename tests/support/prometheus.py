@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import yaml
 
+from rescheduler.model.json import Json
 from tests.testbed import TestbedUnavailable, require_tool
 from tests.testbed.debian import unpacked
 from tests.testbed.processes import Child, listening
@@ -31,7 +31,6 @@ CURE = (
     "Put `prometheus` and `promtool` on the PATH (on Debian and Ubuntu: apt-get install prometheus), or make "
     "`apt-get download prometheus` work (apt-get update, as root)."
 )
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from types import TracebackType
 from typing import Self
 
 from rescheduler.model import labels as marks
+from rescheduler.model.json import Json
 from tests.support.both_clusters import PATHS, is_ready, name_of
-from tests.testbed.api import Api, Json
+from tests.testbed.api import Api
 
 PODS = "/api/v1/pods"
 SECONDS = 2  # of one watch: so long does the thread take to notice that it shall end

@@ -16,10 +16,11 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Space, is_ready, name_of
 from tests.support.cli import rescheduler
 from tests.support.controller_process import SHORT_LEASE, Controller, write_config
-from tests.testbed.api import ApiError, Json
+from tests.testbed.api import ApiError
 from tests.testbed.processes import free_port, until
 
 FAILURES = "rescheduler.io/failures"

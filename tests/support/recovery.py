@@ -25,6 +25,7 @@ from rescheduler.kube.writer import CommandSender
 from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import Refused
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.policy import Policy
 from rescheduler.recovery.settings import Settings
 from rescheduler.runtime.controller import beside
@@ -33,7 +34,6 @@ from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.recovery_controller import Hands, Known, Recovery
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.migrations import Fuse, Killed, undisturbed
-from tests.testbed.api import Json
 from tests.testbed.processes import until
 
 SECONDS = 120.0

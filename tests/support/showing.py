@@ -18,6 +18,7 @@ from rescheduler.app.servers import Page, PageParts, page_of
 from rescheduler.config.live import Mandate
 from rescheduler.kube.client import ApiClient, ServerClock
 from rescheduler.kube.pause_state import PauseDetails
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order, Progress
 from rescheduler.runtime.informers import Watching
 from rescheduler.runtime.usage_poller import Metering
@@ -28,7 +29,6 @@ HERE = "127.0.0.1"
 NOW = 1_800_000_000.0  # 2027-01-15T08:00:00Z
 CREATED = "2027-01-15T07:00:00Z"
 IDENTITY = "replica-1"
-Json = dict[str, Any]
 
 
 @dataclass

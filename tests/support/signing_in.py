@@ -26,13 +26,14 @@ from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.pause_state import PauseStore, state_name
 from rescheduler.kube.reviews import ReviewClient
+from rescheduler.model.json import Json
 from rescheduler.runtime.migration_cache import Board
 from rescheduler.web.actions import Actions
 from rescheduler.web.auth import Access, Identity
 from rescheduler.web.metrics import Metrics
 from rescheduler.web.server import Pages, serving
 from tests.support.both_clusters import ClusterUnderTest, Space
-from tests.testbed.api import ApiError, Json
+from tests.testbed.api import ApiError
 from tests.testbed.processes import until
 
 HERE = "127.0.0.1"

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rescheduler.model.json import Json
 from tests.support.both_clusters import Items, Space, is_ready, name_of
 from tests.support.cli import rescheduler
 from tests.support.controller_process import Controller
 from tests.support.manifests import budget, daemon_set, deployment, pod, stateful_set
 from tests.support.migrations import MIGRATIONS
 from tests.support.pod_record import PodRecord
-from tests.testbed.api import ApiError, Json
+from tests.testbed.api import ApiError
 from tests.testbed.hollow import NodeShape
 from tests.testbed.processes import until
 

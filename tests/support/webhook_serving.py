@@ -28,10 +28,11 @@ from rescheduler.kube.client import ApiClient
 from rescheduler.kube.connection import Impersonation
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.webhook import MUTATE, WebhookSettings
+from rescheduler.model.json import Json
 from rescheduler.model.labels import ANSWER, PROBE
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.manifests import gated
-from tests.testbed.api import ApiError, Json
+from tests.testbed.api import ApiError
 from tests.testbed.processes import free_port, until
 
 Result = TypeVar("Result")

@@ -15,11 +15,10 @@ import ssl
 import time
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
+from rescheduler.model.json import Json
 from tests.testbed.pki import Pair
 
-Json = dict[str, Any]
 SECONDS_KEPT_IDLE = 30.0  # the API server hangs up on idle connections after 90
 JSON = "application/json"
 PATCHES = {

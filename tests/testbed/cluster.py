@@ -17,8 +17,9 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
+from rescheduler.model.json import Json
 from tests.testbed import programs
-from tests.testbed.api import Api, ApiError, Json
+from tests.testbed.api import Api, ApiError
 from tests.testbed.binaries import Binaries
 from tests.testbed.hollow import NodeShape, is_ready, node
 from tests.testbed.pki import Authority, Pair

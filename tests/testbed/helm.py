@@ -12,15 +12,14 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any
 
 import yaml
 
+from rescheduler.model.json import Json
 from tests.testbed import TestbedUnavailable, require_tool
 from tests.testbed.binaries import MODULES, Component, built
 from tests.testbed.toolchain import cache_folder, last_lines
 
-Json = dict[str, Any]
 CHART = Path(__file__).parents[2] / "charts" / "kube-rescheduler"
 MODULE = "helm.sh/helm/v4"
 

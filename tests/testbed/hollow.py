@@ -8,7 +8,7 @@ is KWOK's part.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tests.testbed.api import Json
+from rescheduler.model.json import Json
 
 IMAGE = "hollow:1"  # never pulled: there is no container runtime
 

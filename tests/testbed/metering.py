@@ -10,7 +10,8 @@ import base64
 import contextlib
 from collections.abc import Iterator
 
-from tests.testbed.api import ApiError, Json
+from rescheduler.model.json import Json
+from tests.testbed.api import ApiError
 from tests.testbed.binaries import metrics_server
 from tests.testbed.cluster import ControlPlane
 from tests.testbed.processes import Child, listening, until

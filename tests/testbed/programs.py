@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.testbed.api import Json
+from rescheduler.model.json import Json
 from tests.testbed.pki import Authority, Pair
 
 STAGES = Path(__file__).with_name("stages")

@@ -20,6 +20,7 @@ from rescheduler.kube.pause_state import PauseDetails
 from rescheduler.kube.webhook import WebhookConfiguration, WebhookSettings
 from rescheduler.migration.events import Subject
 from rescheduler.migration.observation import Steered
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 from rescheduler.model.plan import Plan
 from rescheduler.planning.thresholds import HotStreaks
@@ -28,8 +29,6 @@ from rescheduler.runtime.pause_watcher import Pauses
 from rescheduler.runtime.starting.windows import Timetable
 from rescheduler.web.metrics import Metrics
 from tests.support.showing import NOW, Read, Stage, _Client
-
-Json = dict[str, Any]
 
 
 def mandate(**overrides: object) -> Mandate:

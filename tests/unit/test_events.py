@@ -13,8 +13,8 @@ from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, AuthError
 from rescheduler.kube.events import EventRecorder
 from rescheduler.migration.events import News, Subject
+from rescheduler.model.json import Json
 
-Json = dict[str, Any]
 POD = Subject("Pod", "shop", "web-a", "uid")
 MIGRATION = Subject("PodMigration", "shop", "m", "m-uid")
 

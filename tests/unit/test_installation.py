@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 import pytest
@@ -12,9 +12,9 @@ from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.crd_installer import install_crd, is_newer
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.migration.crd import POD_MIGRATION
+from rescheduler.model.json import Json
 from tests.support.virtual_time import VirtualLoop
 
-Json = dict[str, Any]
 ESTABLISHED = [{"type": each, "status": "True"} for each in ("NamesAccepted", "Established")]
 MISSING = ApiError(404, "NotFound", "the server could not find the requested resource", "/x")
 

@@ -15,11 +15,11 @@ from rescheduler.kube.migrations import InvalidMigrationError, decoded, new_obje
 from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.migration.lifecycle import ROLL_BACK
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order, Outcome, OutcomeVerdict, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_duration, parse_duration
 
-Json = dict[str, Any]
 NOW = 1_800_000_000.0
 SCHEMA = POD_MIGRATION["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
 

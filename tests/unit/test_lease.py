@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.lease import LeaderElector, LeaseName, LeaseTimes
+from rescheduler.model.json import Json
 from tests.support.virtual_time import VirtualLoop, clock, in_virtual_time
 
-Json = dict[str, Any]
 PATH = "/apis/coordination.k8s.io/v1/namespaces/ours/leases/rescheduler"
 TIMES = LeaseTimes()
 

@@ -13,10 +13,10 @@ from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.client import ApiClient, ApiRequest, ListPage
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.reflector import Reflector
+from rescheduler.model.json import Json
 from tests.support.virtual_time import VirtualLoop
 
 NODES = next(resource for resource in RESOURCES if resource.kind == "Node")
-Json = dict[str, Any]
 LIST_ENDS = {"k8s.io/initial-events-end": "true"}
 
 

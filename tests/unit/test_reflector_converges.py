@@ -23,8 +23,8 @@ from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.client import ApiClient, ApiRequest, ListPage
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.reflector import Reflector
+from rescheduler.model.json import Json
 
-Json = dict[str, Any]
 END = {"k8s.io/initial-events-end": "true"}
 BY_KIND = {resource.kind: resource for resource in RESOURCES}
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from rescheduler.decode.reader import ObjectReader
 from rescheduler.migration.observation import Observation, Scene
 from rescheduler.migration.steps.common import rollout
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order
 from rescheduler.model.objects import Workload
 
-Json = dict[str, Any]
 BUSY, UNSEEN = "is being rolled out or scaled", "has changes that its controller has not seen yet"
 CALM: Json = {
     "observedGeneration": 3,

@@ -26,6 +26,7 @@ from rescheduler.migration.steps.rebuild import AwaitRebuilt
 from rescheduler.migration.steps.steering import HOSTNAME
 from rescheduler.model import labels
 from rescheduler.model.advice import Advice, Expected, Newcomer
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.objects import NOTHING, Node, Owner, Pod
 from rescheduler.model.plan import Method
@@ -40,15 +41,13 @@ from rescheduler.runtime.places import Places
 JUST_NOW = 60.0
 """What failed longer ago is recorded by now, or was not worth a record."""
 
-Key = tuple[str, str]
-
 
 class Fall(NamedTuple):
     """One pod that has failed."""
 
     pod: str
     uid: str
-    owner: Key
+    owner: ObjectKey
     """Its namespace, and its controller's UID: who writes an owner's UID on pods elsewhere is no kin of its."""
     node: str
     reason: str
@@ -62,8 +61,8 @@ class FreshFailures:
         self._cache = cache
         self._reasons = reasons
         self._now = now
-        self._falls: dict[Key, dict[str, Fall]] = {}
-        self._known: dict[Key, Fall] = {}
+        self._falls: dict[ObjectKey, dict[str, Fall]] = {}
+        self._known: dict[ObjectKey, Fall] = {}
         self._gone: deque[Fall] = deque()
 
     def __len__(self) -> int:
@@ -75,7 +74,7 @@ class FreshFailures:
         oldest = self._now() - JUST_NOW
         yield from (fall for fall in self._falls.get((namespace, owner), {}).values() if fall.seen > oldest)
 
-    def changed(self, key: Key) -> None:
+    def changed(self, key: ObjectKey) -> None:
         """Look at a pod that has changed or gone."""
         row: Pod | None = self._cache.row("Pod", key)
         known = self._known.get(key)
@@ -97,7 +96,7 @@ class FreshFailures:
             return None
         return Fall(row.name, row.uid, (row.namespace, row.owner.uid), row.node, reason, self._now())
 
-    def _forget(self, key: Key) -> None:
+    def _forget(self, key: ObjectKey) -> None:
         """A failed pod is gone, or another has its name: it is remembered for as long as it is fresh."""
         fall = self._known.pop(key, None)
         if fall is not None:
@@ -266,9 +265,9 @@ class Knowledge:
         self._reach = Reach(cache, now)
         self._open: set[str] = set()
         self._fresh = FreshFailures(cache, lambda: settings().failed_reasons, now)
-        self._marked: dict[Key, dict[Key, str]] = {}
+        self._marked: dict[ObjectKey, dict[ObjectKey, str]] = {}
         """By migration, the pods that carry its mark, and their UIDs."""
-        self._marks: dict[Key, Key] = {}
+        self._marks: dict[ObjectKey, ObjectKey] = {}
         for node in cache.rows("Node"):
             self._changed("Node", node.name, "")
         for pod in cache.rows("Pod"):
@@ -362,7 +361,7 @@ class Knowledge:
             else:
                 self._open.discard(key)
 
-    def _note_mark(self, key: Key) -> None:
+    def _note_mark(self, key: ObjectKey) -> None:
         row: Pod | None = self._cache.row("Pod", key)
         before, now = self._marks.pop(key, None), _mark(row)
         if before is not None:
@@ -409,7 +408,7 @@ def _is_open(node: Node) -> bool:
     return node.ready and not node.problem and not shut
 
 
-def _mark(row: Pod | None) -> Key | None:
+def _mark(row: Pod | None) -> ObjectKey | None:
     """The migration that a pod is being moved by; the trace of a finished move is none."""
     if row is None or row.deleting or row.finished or labels.MIGRATION_ID not in row.labels:
         return None

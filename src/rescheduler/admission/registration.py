@@ -22,7 +22,8 @@ from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.secrets import SecretStore, StoredSecret
 from rescheduler.kube.tls import RereadFile
-from rescheduler.kube.webhook import Json, WebhookConfiguration, WebhookProbe, WebhookSettings, asks_us, bundle_in
+from rescheduler.kube.webhook import WebhookConfiguration, WebhookProbe, WebhookSettings, asks_us, bundle_in
+from rescheduler.model.json import Json
 
 SETTLE = 30.0  # seconds until every API server has surely heard of a new authority; they watch, so it is mostly one
 _FIRST_LOOKS = 1.0  # seconds between looks for the first certificate

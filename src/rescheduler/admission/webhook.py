@@ -18,11 +18,11 @@ from msgspec import Raw
 
 from rescheduler.admission.advisor import NO_ADVICE, Knowledge
 from rescheduler.admission.reviews import NonsenseError, Review, answer, read_newcomer, read_review
-from rescheduler.migration.commands import Json
 from rescheduler.migration.steps.steering import steered
 from rescheduler.model import labels
 from rescheduler.model import labels as marks
 from rescheduler.model.advice import Advice, Expected, Newcomer
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Progress
 from rescheduler.model.time import format_instant
 from rescheduler.recovery.avoidance import avoiding

@@ -23,8 +23,9 @@ from rescheduler.kube.migrations import StaleError
 from rescheduler.kube.objects import NotFoundError
 from rescheduler.kube.pause_state import PauseStore
 from rescheduler.migration.events import News, Subject
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.plan import Method
-from rescheduler.runtime.migration_cache import Board, Key
+from rescheduler.runtime.migration_cache import Board
 from rescheduler.web.actions import Migrate
 from rescheduler.web.responses import Refusal
 
@@ -52,7 +53,7 @@ class Deeds:
         """Namespace and name of the ConfigMap that says whether rescheduling is paused."""
         return self.pausing.namespace, self.pausing.name
 
-    def together(self, keys: Sequence[Key]) -> list[Key]:
+    def together(self, keys: Sequence[ObjectKey]) -> list[ObjectKey]:
         """These migrations and those that stand or fall with them."""
         chosen = [found for key in keys if (found := self.board.get(key)) is not None]
         all_of_them = add_group_members(chosen, self.board.active())
@@ -79,7 +80,7 @@ class Deeds:
             return "Rescheduling was not paused: nothing has changed."
         return f"Rescheduling goes on after {before.by} had paused it: the next plan is made within seconds."
 
-    async def approve(self, by: str, migrations: Sequence[Key]) -> str:
+    async def approve(self, by: str, migrations: Sequence[ObjectKey]) -> str:
         """Let moves begin that wait for it."""
         async with _answering("approve"):
             answers = await self._approved(by, migrations)
@@ -95,7 +96,7 @@ class Deeds:
             told.append(f"{len(refused)} could not be: {_reasons(refused)}.")
         return " ".join(told if approved else told[1:])
 
-    async def _approved(self, by: str, migrations: Sequence[Key]) -> list[ApprovalResult]:
+    async def _approved(self, by: str, migrations: Sequence[ObjectKey]) -> list[ApprovalResult]:
         """In a few lanes, because there may be many. Those that are under way end before an error is told."""
         lanes = [migrations[number::_LANES] for number in range(_LANES)]
         found = await asyncio.gather(*(approve(self.client, lane, by) for lane in lanes), return_exceptions=True)

@@ -21,6 +21,7 @@ from rescheduler.kube.errors import ApiError
 from rescheduler.kube.migrations import InvalidMigrationError, MigrationClient, decoded
 from rescheduler.kube.objects import ObjectClient
 from rescheduler.migration.naming import migration_name
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Migration, Order
 from rescheduler.model.plan import Move, Plan, PlanFormatError, decode_plan, plan_document
 from rescheduler.model.policy import Policy
@@ -29,7 +30,6 @@ from rescheduler.planning.cycle import with_inflight_moves
 from rescheduler.planning.revalidate import CheckedMove, revalidate_moves
 
 _REFUSALS = frozenset({400, 403, 404, 409, 422})
-Key = tuple[str, str]
 
 
 class Outcome(StrEnum):
@@ -98,9 +98,9 @@ async def _apply(live: Live, plan: Plan, snapshot: ClusterSnapshot, policy: Poli
     return [(made | refused | unchanged)[_key(move)] for move in moves]
 
 
-async def _known(client: ApiClient) -> dict[Key, Migration]:
+async def _known(client: ApiClient) -> dict[ObjectKey, Migration]:
     """All migrations that make sense; the others are the controller's business."""
-    found: dict[Key, Migration] = {}
+    found: dict[ObjectKey, Migration] = {}
     for body in await ObjectClient(client).list_migrations():
         try:
             migration = decoded(body)
@@ -110,7 +110,7 @@ async def _known(client: ApiClient) -> dict[Key, Migration]:
     return found
 
 
-def _orders(plan: Plan, snapshot: ClusterSnapshot) -> dict[Key, Migration]:
+def _orders(plan: Plan, snapshot: ClusterSnapshot) -> dict[ObjectKey, Migration]:
     """A migration for each move. Its name comes from the plan alone, so that the same plan orders nothing twice."""
     uids = {(pod.namespace, pod.name): pod.uid for pod in snapshot.pods}  # for plans of dumps that have none
     document = json.dumps(plan_document(plan)["moves"], sort_keys=True)
@@ -142,11 +142,11 @@ def _whole(plan: Plan, taken: Sequence[Move], checked: Iterable[CheckedMove]) ->
 
 
 async def _made(
-    client: ApiClient, checked: Sequence[CheckedMove], orders: Mapping[Key, Migration], *, dry: bool
-) -> dict[Key, Entry]:
+    client: ApiClient, checked: Sequence[CheckedMove], orders: Mapping[ObjectKey, Migration], *, dry: bool
+) -> dict[ObjectKey, Entry]:
     """Store the orders. Where the server refuses one, those that belong to it are taken back or not made."""
     journal = MigrationClient(client)
-    entries: dict[Key, Entry] = {}
+    entries: dict[ObjectKey, Entry] = {}
     fallen: dict[int, str] = {}
     for one in checked:
         move, order = one.move, orders[_key(one.move)]
@@ -166,16 +166,16 @@ async def _made(
     return entries
 
 
-async def _take_back(journal: MigrationClient, entries: dict[Key, Entry], proposal: int, why: str) -> None:
+async def _take_back(journal: MigrationClient, entries: dict[ObjectKey, Entry], proposal: int, why: str) -> None:
     for key, entry in entries.items():
         if entry.move.proposal == proposal and entry.migration is not None:
             await journal.remove(entry.migration)
             entries[key] = Entry(entry.move, Outcome.REFUSED, None, why)
 
 
-def _key(move: Move) -> Key:
+def _key(move: Move) -> ObjectKey:
     return move.namespace, move.pod
 
 
-def _target(migration: Migration) -> Key:
+def _target(migration: Migration) -> ObjectKey:
     return migration.namespace, migration.name

@@ -36,6 +36,7 @@ from rescheduler.kube.pause_state import PauseStore, state_name
 from rescheduler.kube.record_owner import RecordOwners
 from rescheduler.kube.writer import CommandSender
 from rescheduler.migration.events import Subject, news
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Move
@@ -46,7 +47,7 @@ from rescheduler.runtime.controller import Controller, Loop, before, beside
 from rescheduler.runtime.executor import Migrator
 from rescheduler.runtime.informers import MIGRATIONS, WATCHED, Watching
 from rescheduler.runtime.maintenance import Cordons
-from rescheduler.runtime.migration_cache import Key, Logbook
+from rescheduler.runtime.migration_cache import Logbook
 from rescheduler.runtime.migration_controller import Carrier
 from rescheduler.runtime.observer import Circumstances, Sightings
 from rescheduler.runtime.orphans import Janitor, Sweeper
@@ -274,7 +275,7 @@ class _Parts:
         assessor = Assessor(by, logbook, self.metrics.assessed)
         assessing = Duty("assess moves", ASSESS_EVERY, assessor.assess)
 
-        def needed(at: float) -> set[Key]:
+        def needed(at: float) -> set[ObjectKey]:
             return assessor.needed(at) | hours.needed(at)
 
         janitor = Janitor(board, journal, sweeper.sweep, keep, carrier.in_hand, now, needed)

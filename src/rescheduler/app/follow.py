@@ -22,12 +22,10 @@ from rescheduler.kube.errors import ApiError
 from rescheduler.kube.migrations import InvalidMigrationError, decoded
 from rescheduler.kube.objects import NotFoundError, ObjectClient, path_of
 from rescheduler.kube.reflector import Reflector
-from rescheduler.migration.commands import Json
+from rescheduler.model.json import Json, ObjectKey
 from rescheduler.model.migration import Migration
 from rescheduler.model.time import InstantError, parse_instant
 
-Key = tuple[str, str]
-"""Namespace and name."""
 Bytes = bytes | memoryview | msgspec.Raw
 
 KIND = "PodMigration"
@@ -41,7 +39,7 @@ class Change:
     gone: bool = False
 
     @property
-    def key(self) -> Key:
+    def key(self) -> ObjectKey:
         """Which object."""
         metadata = self.body["metadata"]
         return metadata.get("namespace", ""), metadata["name"]
@@ -71,8 +69,8 @@ class Follower:
     def __init__(self, tell: Tell, settled: Settled = lambda: None) -> None:
         self._tell = tell
         self._settled = settled
-        self._known: dict[Key, Json] = {}
-        self._listed: dict[Key, Json] | None = None
+        self._known: dict[ObjectKey, Json] = {}
+        self._listed: dict[ObjectKey, Json] | None = None
 
     def begin(self) -> None:
         """A whole new state follows."""
@@ -159,8 +157,8 @@ Noticed = Callable[[Migration], None]
 
 
 def await_migrations(
-    live: Live, keys: Sequence[Key], noticed: Noticed, timeout: float | None
-) -> dict[Key, Migration | None]:
+    live: Live, keys: Sequence[ObjectKey], noticed: Noticed, timeout: float | None
+) -> dict[ObjectKey, Migration | None]:
     """Wait until these are over, telling of each change; None is one that was deleted. TimeoutError when it is late."""
     vigil = _Vigil(keys, noticed)
 
@@ -176,11 +174,11 @@ def await_migrations(
 class _Vigil:
     """Waits for the end of some migrations."""
 
-    def __init__(self, keys: Sequence[Key], noticed: Noticed) -> None:
+    def __init__(self, keys: Sequence[ObjectKey], noticed: Noticed) -> None:
         self._keys = frozenset(keys)
         self._noticed = noticed
-        self._seen: set[Key] = set()
-        self.ended: dict[Key, Migration | None] = {}
+        self._seen: set[ObjectKey] = set()
+        self.ended: dict[ObjectKey, Migration | None] = {}
         self.enough = asyncio.Event()
 
     def tell(self, change: Change) -> None:
@@ -208,7 +206,7 @@ class _Vigil:
             self.enough.set()
 
 
-def _part(keys: Sequence[Key]) -> Part:
+def _part(keys: Sequence[ObjectKey]) -> Part:
     """The least that has them all."""
     namespaces = {namespace for namespace, _ in keys}
     if len(keys) == 1:

@@ -11,15 +11,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rescheduler.app.follow import Change, Follower, Key, Part, follow
+from rescheduler.app.follow import Change, Follower, Part, follow
 from rescheduler.app.planning import Live
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.objects import NotFoundError, ObjectClient, path_of
 from rescheduler.kube.writer import CommandSender
-from rescheduler.migration.commands import Command, Json, Verb
+from rescheduler.migration.commands import Command, Verb
 from rescheduler.migration.observation import controller_of, has_ended, is_leaving, labels_of, notes_of
 from rescheduler.model import labels as marks
+from rescheduler.model.json import Json, ObjectKey
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.maintenance import DrainStatus, drain_statuses
@@ -120,13 +121,13 @@ class Audience:
 class Emptying:
     """Waits until nodes hold only what belongs there, and pods that cannot go (`barred`)."""
 
-    def __init__(self, live: Live, nodes: Sequence[str], barred: Collection[Key], audience: Audience) -> None:
+    def __init__(self, live: Live, nodes: Sequence[str], barred: Collection[ObjectKey], audience: Audience) -> None:
         self._live = live
         self._barred = frozenset(barred)
         self._audience = audience
         self._listed: set[str] = set()
         self._enough = asyncio.Event()
-        self.left: dict[str, set[Key]] = {node: set() for node in nodes}
+        self.left: dict[str, set[ObjectKey]] = {node: set() for node in nodes}
         """What is on the nodes and does not belong there."""
 
     def wait(self, timeout: float | None) -> None:

@@ -14,10 +14,10 @@ from rescheduler.app.planning import InputError, Live
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.migrations import MigrationClient, new_object
 from rescheduler.kube.objects import ObjectClient
-from rescheduler.migration.commands import Json
 from rescheduler.migration.naming import migration_name
 from rescheduler.migration.observation import condition, controller_of, has_ended, is_leaving, labels_of
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy

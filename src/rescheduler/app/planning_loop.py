@@ -16,6 +16,7 @@ import structlog
 from rescheduler.app.planning import planned
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.live import Mandate
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
@@ -23,7 +24,7 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.thresholds import HotStreaks
 from rescheduler.runtime.approval_revalidator import Reviewing
 from rescheduler.runtime.informers import Watching
-from rescheduler.runtime.migration_cache import Board, Key, Logbook
+from rescheduler.runtime.migration_cache import Board, Logbook
 from rescheduler.runtime.pause_watcher import Pauses
 from rescheduler.runtime.planning_loop import Cycle, Terms, order, settled
 from rescheduler.runtime.reconciler import Duty
@@ -147,7 +148,7 @@ async def _until_over(board: Board, ordered: Iterable[Migration]) -> Counter[Pha
     """Wait until these migrations are over; how they ended. One that is deleted meanwhile has failed."""
     changed = asyncio.Event()
     board.listen(lambda key, ours: changed.set())
-    keys: list[Key] = [(each.namespace, each.name) for each in ordered]
+    keys: list[ObjectKey] = [(each.namespace, each.name) for each in ordered]
     while True:
         changed.clear()
         found = [board.get(key) for key in keys]

@@ -24,6 +24,7 @@ from rescheduler.config.loader import PLUGIN, SEED_KIND
 from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ClusterError
+from rescheduler.model.json import Json
 from rescheduler.model.time import format_duration
 
 SERVICE = "kube-rescheduler-webhook"
@@ -107,8 +108,6 @@ def is_over(authority: bytes) -> bool:
     """Whether an authority has ended, so that nothing that it signed is believed."""
     return ends_at(authority) <= datetime.now(UTC).timestamp()
 
-
-Json = dict[str, Any]
 
 VERSION = "kubescheduler.config.k8s.io/v1"
 STOCK_PROFILE, SEED_PROFILE = "default-scheduler", "rescheduler-scheduler"

@@ -16,9 +16,10 @@ from rescheduler.cli.common import failures, live_of
 from rescheduler.cli.lazy import app, app_follow
 from rescheduler.cli.options import Access, access_options, gathered
 from rescheduler.cli.output.documents import FORMATS, document_text
-from rescheduler.cli.output.migrations import RESOURCE, Json, Layout, Stream, migration_lines, phase_of, row
+from rescheduler.cli.output.migrations import RESOURCE, Layout, Stream, migration_lines, phase_of, row
 from rescheduler.cli.output.terminal import Terminal, plain
 from rescheduler.cli.progress import warnings_as_messages
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Phase
 from rescheduler.model.selector import SelectorError, parse_selector
 

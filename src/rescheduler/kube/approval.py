@@ -19,10 +19,9 @@ from rescheduler.kube.migrations import InvalidMigrationError, MigrationClient
 from rescheduler.kube.objects import path_of
 from rescheduler.kube.writer import FIELD_MANAGER
 from rescheduler.model import labels
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Migration, Phase
 
-Key = tuple[str, str]
-"""Namespace and name."""
 _TRIES = 10  # the controller writes to it, too
 
 
@@ -54,7 +53,7 @@ class ApprovalResult:
         return f"{self.namespace}/{self.name}"
 
 
-async def approve(client: ApiClient, keys: Sequence[Key], who: str, *, dry: bool = False) -> list[ApprovalResult]:
+async def approve(client: ApiClient, keys: Sequence[ObjectKey], who: str, *, dry: bool = False) -> list[ApprovalResult]:
     """Approve of these; an answer for each, in their order. ApiError where the API server does not let us.
 
     With `dry` the server checks everything and changes nothing.
@@ -63,7 +62,7 @@ async def approve(client: ApiClient, keys: Sequence[Key], who: str, *, dry: bool
     return [await pen.mark(key) for key in keys]
 
 
-async def reject(client: ApiClient, keys: Sequence[Key], who: str, *, dry: bool = False) -> list[ApprovalResult]:
+async def reject(client: ApiClient, keys: Sequence[ObjectKey], who: str, *, dry: bool = False) -> list[ApprovalResult]:
     """Reject these: the controller gives them up, and leaves their pods alone for the cool-down."""
     pen = _Pen(client, who, ApprovalOutcome.REJECTED, dry)
     return [await pen.mark(key) for key in keys]
@@ -88,7 +87,7 @@ class _Pen:
     wanted: ApprovalOutcome
     dry: bool
 
-    async def mark(self, key: Key) -> ApprovalResult:
+    async def mark(self, key: ObjectKey) -> ApprovalResult:
         """His word on one migration."""
         if not self.who:
             raise ValueError("somebody must approve")

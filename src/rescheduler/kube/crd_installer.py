@@ -11,7 +11,6 @@ import asyncio
 import itertools
 import logging
 import re
-from typing import Any
 
 import msgspec
 
@@ -23,8 +22,8 @@ from rescheduler.kube.failures import BROKEN_OFF, TIMED_OUT
 from rescheduler.kube.objects import path_of
 from rescheduler.kube.writer import FIELD_MANAGER
 from rescheduler.migration.crd import API_VERSION, CURE, POD_MIGRATION, VERSION_ANNOTATION
+from rescheduler.model.json import Json
 
-Json = dict[str, Any]
 _NAME: str = POD_MIGRATION["metadata"]["name"]
 _LONGEST = 60.0  # seconds until a definition that was accepted must be served
 _RANKS = {".dev": 0, "a": 1, "b": 2, "rc": 3, "": 4, ".post": 5}

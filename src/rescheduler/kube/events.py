@@ -13,7 +13,7 @@ import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -22,8 +22,8 @@ from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.objects import path_of
 from rescheduler.kube.writer import FIELD_MANAGER
 from rescheduler.migration.events import News, Subject
+from rescheduler.model.json import Json
 
-Json = dict[str, Any]
 CONTROLLER = "rescheduler.io/rescheduler"
 _NODES_NAMESPACE = "default"  # where Kubernetes keeps the events of what has no namespace
 _LONGEST_NOTE = 1024  # bytes, as are all of these

@@ -15,7 +15,6 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 import msgspec
 
@@ -23,11 +22,11 @@ from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.failures import NOT_KUBERNETES
 from rescheduler.kube.objects import path_of
+from rescheduler.model.json import Json
 
 _log = logging.getLogger(__name__)
 _JITTER = 0.2
 _RELEASES = 3  # a renewal that was on its way when we were told to go may still come between
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from rescheduler.kube.writer import FIELD_MANAGER
 from rescheduler.migration.crd import API_VERSION, CURE, KIND
 from rescheduler.migration.lifecycle import ROLL_BACK, WAITS
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Condition, Migration, Order, Outcome, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 from rescheduler.model.time import (
@@ -32,7 +33,6 @@ from rescheduler.model.time import (
     parse_instant,
 )
 
-Json = dict[str, Any]
 PROGRESSING = "Progressing"
 COMPLETED = "Completed"
 FAILED = "Failed"

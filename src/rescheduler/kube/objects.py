@@ -10,7 +10,7 @@ import msgspec
 
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
-from rescheduler.migration.commands import Json
+from rescheduler.model.json import Json
 
 _GROUPS = {
     "": (

@@ -20,11 +20,11 @@ from rescheduler.decode.sections import SectionError
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.objects import path_of
-from rescheduler.migration.commands import Json
 from rescheduler.migration.observation import EVERYTHING, Observation, Part, controller_of, labels_of, notes_of
 from rescheduler.migration.steps.placeholder import placeholder_name
 from rescheduler.migration.steps.protection import temporary_budget_name
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Reference
 from rescheduler.model.plan import Method
 from rescheduler.model.selector import Requirement, Selector, SelectorError, requirement, selector_of

@@ -8,7 +8,6 @@ that says so, because whoever wrote it wanted something, and nothing is lost by 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -17,10 +16,10 @@ from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.failures import NOT_KUBERNETES
 from rescheduler.kube.writer import FIELD_MANAGER
+from rescheduler.model.json import Json
 from rescheduler.model.labels import MANAGED_BY, OURSELVES
 from rescheduler.model.time import InstantError, format_instant, parse_instant
 
-Json = dict[str, Any]
 _TRIES = 10  # others may write at the same time
 _LONGEST = 500  # characters of a reason
 _WRITTEN = {"fieldManager": FIELD_MANAGER}

@@ -18,9 +18,9 @@ from rescheduler.decode.kinds import WORKLOADS
 from rescheduler.decode.reader import ObjectReader
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.objects import path_of
-from rescheduler.migration.commands import Json
 from rescheduler.migration.observation import controller_of, notes_of
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.objects import Owner, Workload
 
 RecordOwnerKey = tuple[str, str, str]

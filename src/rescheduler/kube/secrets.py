@@ -10,7 +10,6 @@ import base64
 import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -19,9 +18,9 @@ from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.failures import NOT_KUBERNETES
 from rescheduler.kube.writer import FIELD_MANAGER
+from rescheduler.model.json import Json
 from rescheduler.model.labels import MANAGED_BY, OURSELVES
 
-Json = dict[str, Any]
 _WRITTEN = {"fieldManager": FIELD_MANAGER}
 
 

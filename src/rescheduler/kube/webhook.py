@@ -17,7 +17,6 @@ import secrets
 import ssl
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote, urlsplit
 
 import aiohttp
@@ -29,9 +28,9 @@ from rescheduler.kube.failures import NOT_KUBERNETES
 from rescheduler.kube.objects import path_of
 from rescheduler.kube.tls import verify_like_go
 from rescheduler.kube.writer import FIELD_MANAGER
+from rescheduler.model.json import Json
 from rescheduler.model.labels import ANSWER, MANAGED_BY, OURSELVES, PROBE, REGISTERED_BY
 
-Json = dict[str, Any]
 MUTATE = "/mutate"
 PODS_WEBHOOK = "pods.rescheduler.io"
 PROBE_WEBHOOK = "probe.rescheduler.io"

@@ -14,8 +14,9 @@ import msgspec
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.objects import path_of
-from rescheduler.migration.commands import Command, Json, Verb
+from rescheduler.migration.commands import Command, Verb
 from rescheduler.migration.observation import Refused
+from rescheduler.model.json import Json
 
 FIELD_MANAGER = "rescheduler"
 _METHODS = {Verb.CREATE: "POST", Verb.PATCH: "PATCH", Verb.DELETE: "DELETE", Verb.EVICT: "POST"}

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
 
-Json = dict[str, Any]
+from rescheduler.model.json import Json
 
 
 class Verb(StrEnum):

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from rescheduler import __version__
-
-Json = dict[str, Any]
+from rescheduler.model.json import Json
 
 API_VERSION = "rescheduler.io/v1alpha1"
 KIND = "PodMigration"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from rescheduler.migration.commands import Command, Json
+from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import EVERYTHING, Part, Scene, is_leaving
 from rescheduler.migration.replacement import disowning
 from rescheduler.migration.rollback import Finish, Mark, leftovers, unmarking
@@ -42,6 +42,7 @@ from rescheduler.migration.steps.handoff import AwaitGone, Cheapen, CopyTemplate
 from rescheduler.migration.steps.protection import Protect, Unprotect
 from rescheduler.migration.steps.rebuild import AwaitRebuilt, AwaitRebuiltReady, MarkRebuilt, Restore
 from rescheduler.migration.steps.remove import AwaitRemoved, Remove
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_duration

@@ -13,11 +13,12 @@ import re
 from collections.abc import Iterable
 
 from rescheduler.migration import commands
-from rescheduler.migration.commands import Command, Json
+from rescheduler.migration.commands import Command
 from rescheduler.migration.crd import API_VERSION, KIND
 from rescheduler.migration.observation import Scene, is_leaving, labels_of, notes_of
 from rescheduler.migration.steps.common import letting_through
 from rescheduler.model import labels as marks
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant

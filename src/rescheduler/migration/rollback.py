@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from rescheduler.migration import commands
-from rescheduler.migration.commands import Command, Json
+from rescheduler.migration.commands import Command
 from rescheduler.migration.crd import KIND
 from rescheduler.migration.observation import (
     NOTHING_MORE,
@@ -41,6 +41,7 @@ from rescheduler.migration.steps.protection import unprotecting
 from rescheduler.migration.steps.steering import noted, restored_template, restoring, resuming
 from rescheduler.model import labels
 from rescheduler.model import labels as marks
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Progress, Reference
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Migration, Outcome, OutcomeVerdict, Phase
 from rescheduler.model.objects import Pod, Workload
 from rescheduler.model.outcome import Memory, PastMove, Rest, by_choice, enough, is_bad
@@ -20,8 +21,6 @@ from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
 from rescheduler.planning.budgets import count_by_namespace
 from rescheduler.planning.gain import RealisedGains
 
-Key = tuple[str, str]
-"""Namespace and name of a migration."""
 Workloads = Mapping[WorkloadKey, Workload]
 
 _UNDO_NOTHING = frozenset({"NodeMaintenance", "PodLifeTime"})
@@ -29,13 +28,13 @@ _LISTED = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"})
 _HOW_LATE = 60.0  # seconds that looking at a move may come late, before nobody waits for it
 
 
-def find_undone(migrations: Iterable[Migration], policy: Policy, workloads: Workloads | None = None) -> set[Key]:
+def find_undone(migrations: Iterable[Migration], policy: Policy, workloads: Workloads | None = None) -> set[ObjectKey]:
     """The completed migrations that a later one of the same workload has undone: a pod went the same way back.
 
     A later move undoes one earlier one, the newest. An operator who empties the target undoes nothing, nor does a pod's
     age; and what comes back only after longestRest is another story.
     """
-    found: set[Key] = set()
+    found: set[ObjectKey] = set()
     for moves in _by_workload(migrations, workloads).values():
         ways: defaultdict[tuple[str, str], list[Migration]] = defaultdict(list)
         for later in moves:
@@ -69,7 +68,7 @@ def find_backoffs(
     return {key: rest for key, rest in found if rest is not None}
 
 
-def find_needed(migrations: Iterable[Migration], policy: Policy, assess_after: float, now: float) -> set[Key]:
+def find_needed(migrations: Iterable[Migration], policy: Policy, assess_after: float, now: float) -> set[ObjectKey]:
     """The finished migrations that must not be forgotten yet: nobody has looked at them, or a rest depends on them.
 
     Of each workload only as many bad ones as make the longest rest, and none for longer than twice that rest. Those
@@ -116,7 +115,7 @@ def _age(migration: Migration, now: float) -> float:
     return now - (migration.progress.finished or 0.0)
 
 
-def _key(migration: Migration) -> Key:
+def _key(migration: Migration) -> ObjectKey:
     return migration.namespace, migration.name
 
 
@@ -242,7 +241,7 @@ def assess_outcomes(
     policy: Policy,
     due: Sequence[Migration],
     known: Sequence[Migration],
-    returned: Set[Key],
+    returned: Set[ObjectKey],
     now: float,
 ) -> list[Outcome]:
     """What the completed migrations that are due came to, in the cluster as it is now and of all that are known."""
@@ -254,7 +253,7 @@ def assess_outcomes(
 class _Trip:
     """A move whose pod is still there."""
 
-    turn: tuple[float, float, float, Key]
+    turn: tuple[float, float, float, ObjectKey]
     pod: Pod
     home: str
     """The node that it came from."""
@@ -269,7 +268,7 @@ class _Look:
             (each.namespace, each.progress.replacement.name) for each in done.values() if each.progress.replacement
         }
         pods = {key: pod for pod in snapshot.pods if (key := (pod.namespace, pod.name)) in names}
-        self._trips: dict[Key, _Trip] = {}
+        self._trips: dict[ObjectKey, _Trip] = {}
         self._of_pod: defaultdict[tuple[str, str], list[_Trip]] = defaultdict(list)
         self._touching: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
         for key, each in done.items():
@@ -302,7 +301,7 @@ class _Look:
                 yield first.pod, first.home
 
 
-def _turn(migration: Migration) -> tuple[float, float, float, Key]:
+def _turn(migration: Migration) -> tuple[float, float, float, ObjectKey]:
     """The order in which moves were planned, as far as it can be told: what is ordered together begins in order."""
     progress, created = migration.progress, migration.created or 0.0
     return created, progress.started or progress.finished or 0.0, progress.finished or 0.0, _key(migration)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 
-from rescheduler.migration.commands import Json
+from rescheduler.model.json import Json
 
 _NAME = "metadata.name"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

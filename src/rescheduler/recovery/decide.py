@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rescheduler.migration.commands import Json
 from rescheduler.migration.observation import has_ended, is_leaving, notes_of, ready_for
 from rescheduler.migration.replacement import own_parts, replacement_name
 from rescheduler.model import labels
 from rescheduler.model import labels as marks
+from rescheduler.model.json import Json
 from rescheduler.model.time import format_instant, parse_instant
 from rescheduler.recovery import events
 from rescheduler.recovery import model as outcomes

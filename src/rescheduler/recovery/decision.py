@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from rescheduler.migration.commands import Json
 from rescheduler.migration.events import News
 from rescheduler.migration.observation import condition, controller_of, has_ended, is_leaving, notes_of, ready_for
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.time import parse_instant
 from rescheduler.recovery import events
 from rescheduler.recovery import record as taking_over

@@ -6,8 +6,8 @@ Whoever looks at the workload or at the pod finds it there. The occasion makes t
 
 from __future__ import annotations
 
-from rescheduler.migration.commands import Json
 from rescheduler.migration.events import News, Subject
+from rescheduler.model.json import Json
 
 RESCHEDULED = "PodRescheduled"
 RESTARTED = "PodRestarted"

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from rescheduler.migration.commands import Json
 from rescheduler.migration.observation import condition, controller_of, has_ended, is_leaving, labels_of
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.time import InstantError, parse_instant
 from rescheduler.recovery import events
 from rescheduler.recovery.avoidance import avoided_by

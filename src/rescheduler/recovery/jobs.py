@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rescheduler.migration.commands import Json
 from rescheduler.migration.observation import condition, has_ended, is_leaving, notes_of
+from rescheduler.model.json import Json
 from rescheduler.recovery.model import statuses
 
 INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"

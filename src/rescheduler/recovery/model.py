@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from rescheduler.migration.commands import Json
 from rescheduler.migration.events import News
+from rescheduler.model.json import Json
 from rescheduler.recovery.settings import Settings
 
 RESCHEDULED = "rescheduled"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rescheduler.migration.commands import Json
 from rescheduler.migration.observation import notes_of
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 
 FAILED_REASONS = (
     "Error",

@@ -16,13 +16,14 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from rescheduler.kube.migrations import StaleError
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import with_inflight_moves
 from rescheduler.planning.gain import RealisedGains
 from rescheduler.planning.revalidate import MoveRequest, MoveVerdict, Revalidator
-from rescheduler.runtime.migration_cache import Board, Key, Logbook
+from rescheduler.runtime.migration_cache import Board, Logbook
 from rescheduler.runtime.starting.gate import MANUAL
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -44,7 +45,7 @@ class Reviewing:
     now: Callable[[], float]
     held: Callable[[Migration], bool] = lambda migration: False
     """Whether one that is approved of has to wait until its hour comes."""
-    _doubts: set[Key] = field(default_factory=set)
+    _doubts: set[ObjectKey] = field(default_factory=set)
     """Those that were refused the last time."""
 
     async def review(self) -> int:
@@ -66,7 +67,7 @@ class Reviewing:
         given_up = [await self._give_up(key, reasons[key]) for key in sorted(reasons)]
         return sum(given_up)
 
-    async def _give_up(self, key: Key, reason: str) -> bool:
+    async def _give_up(self, key: ObjectKey, reason: str) -> bool:
         migration = self.board.get(key)
         if migration is None or not self._is_waiting(migration):
             return False  # approved of, or gone, since it was judged: the gatekeeper decides
@@ -87,7 +88,7 @@ class Reviewing:
         return migration.awaits_approval or (migration.order.needs_approval and self.held(migration))
 
 
-def refusals(snapshot: ClusterSnapshot, policy: Policy, waiting: Sequence[Migration]) -> dict[Key, str]:
+def refusals(snapshot: ClusterSnapshot, policy: Policy, waiting: Sequence[Migration]) -> dict[ObjectKey, str]:
     """Which of the moves the rules refuse, or have no use any more, and why.
 
     The order in which they were planned matters, and a new leader does not know it. So who is refused has two more
@@ -102,7 +103,7 @@ def refusals(snapshot: ClusterSnapshot, policy: Policy, waiting: Sequence[Migrat
         done, left = not refused or len(refused) == len(left), refused
         if done:
             break
-    found: dict[Key, str] = {}
+    found: dict[ObjectKey, str] = {}
     for each in (*left, *suspects):
         others = [other for other in waiting if other is not each]
         ruling = Revalidator(with_inflight_moves(snapshot, others, 0.0), policy).check(_wanted(each))
@@ -135,7 +136,7 @@ def _useless(snapshot: ClusterSnapshot, policy: Policy, migration: Migration) ->
     return f"{_NO_USE} ({-loss + 0.0:+.1f} points, not {order.expected_gain or 0.0:+.1f})"
 
 
-def _on_nodes_to_be_emptied(snapshot: ClusterSnapshot, waiting: Sequence[Migration]) -> dict[Key, str]:
+def _on_nodes_to_be_emptied(snapshot: ClusterSnapshot, waiting: Sequence[Migration]) -> dict[ObjectKey, str]:
     """Those whose pods go anyway; while they wait, nobody else would move them."""
     emptied = {node.name for node in snapshot.nodes if node.maintenance}
     return {

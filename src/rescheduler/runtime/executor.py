@@ -17,6 +17,7 @@ from rescheduler.kube.migrations import StaleError
 from rescheduler.migration.commands import Command, Verb
 from rescheduler.migration.lifecycle import Decision, Lifecycle
 from rescheduler.migration.observation import Observation, Part, Refused, Scene
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Migration, Phase, Progress
 from rescheduler.runtime.reconciler import Turns
 
@@ -27,7 +28,6 @@ _REFUSED_PAUSE = 5.0  # after a refusal that looking again did not cure
 _LATE = 5.0  # how long after its end a migration is looked at once more, for what controllers wrote late
 _PASSING = frozenset({409, 429})
 
-Key = tuple[str, str]
 Members = Callable[[Migration], tuple[Migration, ...]]
 
 
@@ -78,7 +78,7 @@ class Migrator:
         self._admit = admit
         self._turns = Turns()
 
-    async def work_on(self, key: Key, now: Callable[[], float], members: Members) -> float | None:
+    async def work_on(self, key: ObjectKey, now: Callable[[], float], members: Members) -> float | None:
         """Take a migration as far as it goes now; the answer is in how many seconds to look again, if at all."""
         try:
             return await self._work_on(key, now, members)
@@ -86,7 +86,7 @@ class Migrator:
             _log.info("changed by somebody else meanwhile; looked at again", migration="/".join(key), why=str(error))
             return _PAUSE
 
-    async def _work_on(self, key: Key, now: Callable[[], float], members: Members) -> float | None:
+    async def _work_on(self, key: ObjectKey, now: Callable[[], float], members: Members) -> float | None:
         migration, life = await self._journal.read(*key), self._lifecycle()
         refused: Refused | None = None
         done: list[str] = []

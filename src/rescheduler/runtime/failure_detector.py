@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.kinds import WORKLOADS
 from rescheduler.kube.record_owner import CONTROLLERS, RecordOwnerKey, asks_for_retries, is_known_above, workload_of
-from rescheduler.migration.commands import Json
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.objects import Node, Owner, Pod, Workload
 from rescheduler.model.time import format_instant
 from rescheduler.recovery.settings import Settings

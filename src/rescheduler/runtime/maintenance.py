@@ -14,9 +14,10 @@ import structlog
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.errors import ClusterError
 from rescheduler.migration import commands
-from rescheduler.migration.commands import Command, Json
+from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import Refused, is_leaving, labels_of, notes_of
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.objects import Node
 from rescheduler.model.selector import Labels
 from rescheduler.model.time import format_instant

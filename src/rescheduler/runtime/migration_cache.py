@@ -14,14 +14,13 @@ from typing import Any
 import msgspec
 
 from rescheduler.kube.migrations import InvalidMigrationError, MigrationClient, decoded
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Migration, Phase, Progress
 
 _log = logging.getLogger(__name__)
 
-Key = tuple[str, str]
-"""Namespace and name."""
 Bytes = bytes | memoryview | msgspec.Raw
-Changed = Callable[[Key, bool], None]
+Changed = Callable[[ObjectKey, bool], None]
 """Told which migration has changed or gone, and whether it was we who wrote it."""
 
 
@@ -29,18 +28,18 @@ class Board:
     """The migrations by key, by phase, by proposal, and by the pods that they are about."""
 
     def __init__(self) -> None:
-        self._migrations: dict[Key, Migration] = {}
-        self._about: defaultdict[Key, set[Key]] = defaultdict(set)
-        self._proposals: defaultdict[str, set[Key]] = defaultdict(set)
-        self._owners: defaultdict[str, set[Key]] = defaultdict(set)
-        self._phases: defaultdict[Phase, set[Key]] = defaultdict(set)
+        self._migrations: dict[ObjectKey, Migration] = {}
+        self._about: defaultdict[ObjectKey, set[ObjectKey]] = defaultdict(set)
+        self._proposals: defaultdict[str, set[ObjectKey]] = defaultdict(set)
+        self._owners: defaultdict[str, set[ObjectKey]] = defaultdict(set)
+        self._phases: defaultdict[Phase, set[ObjectKey]] = defaultdict(set)
         self._listeners: list[Changed] = []
 
     def listen(self, listener: Changed) -> None:
         """Be told of migrations that change or go."""
         self._listeners.append(listener)
 
-    def get(self, key: Key) -> Migration | None:
+    def get(self, key: ObjectKey) -> Migration | None:
         """One migration."""
         return self._migrations.get(key)
 
@@ -60,11 +59,11 @@ class Board:
         """Those that have begun and are not over."""
         yield from self._in(Phase.IN_PROGRESS)
 
-    def about(self, pod: Key) -> frozenset[Key]:
+    def about(self, pod: ObjectKey) -> frozenset[ObjectKey]:
         """The migrations whose original or replacement has this namespace and name."""
         return frozenset(self._about.get(pod, ()))
 
-    def of_owner(self, uid: str) -> frozenset[Key]:
+    def of_owner(self, uid: str) -> frozenset[ObjectKey]:
         """The migrations that are not over of pods that this controller or workload owns."""
         return frozenset(self._owners.get(uid, ()))
 
@@ -89,7 +88,7 @@ class Board:
         if known is None or known.version != migration.version:
             self._tell(key, ours=ours)
 
-    def drop(self, key: Key) -> None:
+    def drop(self, key: ObjectKey) -> None:
         """Forget a migration."""
         self._unlink(key)
         if self._migrations.pop(key, None) is not None:
@@ -98,7 +97,7 @@ class Board:
     def _in(self, phase: Phase) -> list[Migration]:
         return [self._migrations[key] for key in self._phases.get(phase, ())]
 
-    def _unlink(self, key: Key) -> None:
+    def _unlink(self, key: ObjectKey) -> None:
         known = self._migrations.get(key)
         if known is None:
             return
@@ -107,7 +106,7 @@ class Board:
             if not index[entry]:
                 del index[entry]
 
-    def _entries(self, migration: Migration) -> Iterator[tuple[defaultdict[Any, set[Key]], Hashable]]:
+    def _entries(self, migration: Migration) -> Iterator[tuple[defaultdict[Any, set[ObjectKey]], Hashable]]:
         """Where a migration can be found."""
         progress, order = migration.progress, migration.order
         yield self._phases, progress.phase
@@ -120,7 +119,7 @@ class Board:
         for uid in {owner.uid for owner in owners if owner is not None}:
             yield self._owners, uid
 
-    def _tell(self, key: Key, *, ours: bool) -> None:
+    def _tell(self, key: ObjectKey, *, ours: bool) -> None:
         for listener in self._listeners:
             listener(key, ours)
 
@@ -130,7 +129,7 @@ class BoardSink:
 
     def __init__(self, board: Board) -> None:
         self._board = board
-        self._listed: set[Key] | None = None
+        self._listed: set[ObjectKey] | None = None
 
     def begin(self) -> None:
         """A whole new state follows."""

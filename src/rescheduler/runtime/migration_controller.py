@@ -29,10 +29,11 @@ from rescheduler.migration.steps.evict import (
 )
 from rescheduler.migration.steps.handoff import AwaitGone, Cheapen, HandOver
 from rescheduler.migration.steps.rebuild import AwaitRebuilt, Restore
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.objects import Pod, Workload
 from rescheduler.runtime.executor import Migrator
-from rescheduler.runtime.migration_cache import Board, Key
+from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.reconciler import Turns, WorkQueue
 from rescheduler.runtime.starting.gate import Gatekeeper
 from rescheduler.runtime.starting.limits import is_in_line
@@ -55,7 +56,7 @@ class Changes(Protocol):
 
     def listen(self, listener: Changed) -> None: ...
     def row(self, kind: str, key: Any) -> Any: ...
-    def is_old(self, pod: Key, version: str) -> bool: ...
+    def is_old(self, pod: ObjectKey, version: str) -> bool: ...
 
 
 class Carrier:
@@ -68,7 +69,7 @@ class Carrier:
         self._gatekeeper = gatekeeper
         self._now = now
         self._board = board
-        self._queue: WorkQueue[Key] = WorkQueue()
+        self._queue: WorkQueue[ObjectKey] = WorkQueue()
         self._turns = Turns()
         self._changes = changes
         self._closing = False
@@ -107,7 +108,7 @@ class Carrier:
         except TimeoutError:
             _log.warning("the API server does not answer; requests are given up")
 
-    def in_hand(self, key: Key) -> bool:
+    def in_hand(self, key: ObjectKey) -> bool:
         """Whether a worker works on a migration just now."""
         return self._queue.is_busy(key)
 
@@ -131,7 +132,7 @@ class Carrier:
                 self._queue.done(key, again)
             self._stirred.set()
 
-    async def _carry(self, key: Key) -> float | None:
+    async def _carry(self, key: ObjectKey) -> float | None:
         migration = self._board.get(key)
         if migration is None:  # not seen yet, or gone: the migrator finds out
             return await self._migrator.work_on(key, self._now, self._board.members)
@@ -151,7 +152,7 @@ class Carrier:
             return ()
         return (migration.progress.controller.uid,) if migration.progress.phase is Phase.IN_PROGRESS else ()
 
-    def _failed(self, key: Key, why: str) -> None:
+    def _failed(self, key: ObjectKey, why: str) -> None:
         delay = self._queue.failed(key)
         migration = self._board.get(key)
         if delay is None and migration is not None and migration.progress.phase is Phase.IN_PROGRESS:
@@ -160,7 +161,7 @@ class Carrier:
         when = "when something changes" if delay is None else f"in {delay:.1f} s"
         _log.warning("could not go on", migration="/".join(key), why=why, again=when)
 
-    def _migration_changed(self, key: Key, ours: bool) -> None:  # noqa: FBT001 - as the board tells it
+    def _migration_changed(self, key: ObjectKey, ours: bool) -> None:  # noqa: FBT001 - as the board tells it
         self._stirred.set()
         migration = self._board.get(key)
         if not ours and migration is not None:
@@ -172,7 +173,7 @@ class Carrier:
         if migration is None or migration.progress.over:
             self._call_next()
 
-    def _waiting_for(self, migration: Migration) -> Iterator[Key]:
+    def _waiting_for(self, migration: Migration) -> Iterator[ObjectKey]:
         """The migrations that wait for their turn, because one evicts a pod of the same controller."""
         controller = migration.progress.controller
         for key in self._board.of_owner(controller.uid) if controller is not None else ():
@@ -198,11 +199,11 @@ class Carrier:
             if workload is not None:
                 self._concerns(self._heedful(workload.uid))
 
-    def _heedful(self, owner: str) -> set[Key]:
+    def _heedful(self, owner: str) -> set[ObjectKey]:
         """The migrations of an owner's pods that go by what becomes of it and of its other pods."""
         found = ((key, self._board.get(key)) for key in self._board.of_owner(owner))
         return {key for key, each in found if each is not None and each.progress.step not in _HEEDLESS}
 
-    def _concerns(self, keys: Iterable[Key]) -> None:
+    def _concerns(self, keys: Iterable[ObjectKey]) -> None:
         for key in keys:
             self._queue.add(key)

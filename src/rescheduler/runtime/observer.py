@@ -13,8 +13,9 @@ from typing import Any, Protocol
 
 from rescheduler.decode.cache import Changed, ClusterCache
 from rescheduler.migration.observation import Observation, Part, Steered
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Migration, Phase
-from rescheduler.runtime.migration_cache import Board, Key
+from rescheduler.runtime.migration_cache import Board
 
 _MOST = 10_000  # pods; of one that is forgotten too early an event is looked at in vain
 
@@ -31,7 +32,7 @@ class Sightings:
     def __init__(self, observer: Observer, cache: ClusterCache) -> None:
         self._observer = observer
         self._cache = cache
-        self._seen: OrderedDict[Key, int] = OrderedDict()
+        self._seen: OrderedDict[ObjectKey, int] = OrderedDict()
 
     async def look(self, migration: Migration, parts: frozenset[Part]) -> Observation:
         """Look, and remember which versions were there."""
@@ -42,7 +43,7 @@ class Sightings:
                 self._note((metadata["namespace"], metadata["name"]), metadata["resourceVersion"])
         return seen
 
-    def is_old(self, pod: Key, version: str) -> bool:
+    def is_old(self, pod: ObjectKey, version: str) -> bool:
         """Whether a look has seen the pod as it is in this version, or later."""
         return version.isdecimal() and int(version) <= self._seen.get(pod, -1)
 
@@ -54,7 +55,7 @@ class Sightings:
         """What the cache knows of one object."""
         return self._cache.row(kind, key)
 
-    def _note(self, pod: Key, version: str) -> None:
+    def _note(self, pod: ObjectKey, version: str) -> None:
         if version.isdecimal():
             self._seen[pod] = max(int(version), self._seen.pop(pod, -1))
             if len(self._seen) > _MOST:

@@ -19,12 +19,13 @@ from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.migrations import InvalidMigrationError
 from rescheduler.migration import rollback
-from rescheduler.migration.commands import Command, Json
+from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import Refused, notes_of
 from rescheduler.migration.steps.common import Do, Done, Wait
 from rescheduler.model import labels
+from rescheduler.model.json import Json, ObjectKey
 from rescheduler.model.migration import Migration, Phase
-from rescheduler.runtime.migration_cache import Board, Key
+from rescheduler.runtime.migration_cache import Board
 
 _log = structlog.stdlib.get_logger(__name__)
 _LOOKS = 20  # at one object in a row: controllers must see a restored template before its Deployment is resumed
@@ -183,11 +184,11 @@ _EVERY = 60.0
 _SETTLED = 10.0  # how long a migration must be over: until then its own last look at what came late is due
 _LATE = 5.0  # after a deletion: what was on its way is done, and controllers have copied what they copy late
 
-Needed = Callable[[float], Set[Key]]
+Needed = Callable[[float], Set[ObjectKey]]
 """Which finished migrations are still needed at a time: a rest depends on them, or nobody has looked at them yet."""
 
 
-def nothing(_: float) -> Set[Key]:
+def nothing(_: float) -> Set[ObjectKey]:
     """Of nobody who remembers outcomes."""
     return frozenset()
 
@@ -208,7 +209,7 @@ class Janitor:
     _sweep: Callable[[Fate], Awaitable[int]]
     _keep: Callable[[], float]
     """For how many seconds finished migrations stay."""
-    _in_hand: Callable[[Key], bool]
+    _in_hand: Callable[[ObjectKey], bool]
     """Whether somebody works on a migration just now."""
     _now: Callable[[], float] = time.time
     _needed: Needed = nothing
@@ -277,7 +278,7 @@ class Janitor:
         ended = migration.progress.finished or 0.0
         return migration.progress.phase if migration.progress.over and now - ended >= _SETTLED else None
 
-    def _changed(self, key: Key, _ours: bool) -> None:  # noqa: FBT001  the board's listeners are called so
+    def _changed(self, key: ObjectKey, _ours: bool) -> None:  # noqa: FBT001  the board's listeners are called so
         """Notice migrations that go though they are not over."""
         migration = self._board.get(key)
         if migration is not None and not migration.progress.over:

@@ -16,11 +16,12 @@ import structlog
 
 from rescheduler.kube.migrations import StaleError
 from rescheduler.migration.crd import CURE
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Migration, Outcome, OutcomeVerdict, Phase, Progress
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning import outcomes
-from rescheduler.runtime.migration_cache import Board, Key
+from rescheduler.runtime.migration_cache import Board
 
 _log = structlog.stdlib.get_logger(__name__)
 ASSESS_EVERY = 10.0
@@ -65,7 +66,7 @@ class Assessor:
         self._stale = ""
         """Why nothing could be judged the last time."""
 
-    def needed(self, now: float) -> set[Key]:
+    def needed(self, now: float) -> set[ObjectKey]:
         """The finished migrations that the janitor must not forget yet."""
         return outcomes.find_needed(self._by.board.all(), self._by.policy(), self._by.after(), now)
 

@@ -23,9 +23,10 @@ from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.events import EventQueue, Teller
 from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey, asks_for_retries
 from rescheduler.migration import commands
-from rescheduler.migration.commands import Command, Json
+from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import Refused, condition, is_leaving, notes_of
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Phase
 from rescheduler.model.objects import Node, Pod, Workload
 from rescheduler.model.policy import Policy

@@ -16,10 +16,11 @@ import structlog
 
 from rescheduler.decode.cache import Changed
 from rescheduler.kube.errors import ClusterError
-from rescheduler.migration.commands import Command, Json
+from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import Refused, notes_of
 from rescheduler.migration.steps.common import letting_through
 from rescheduler.model import labels
+from rescheduler.model.json import Json, ObjectKey
 from rescheduler.model.objects import Pod
 from rescheduler.model.time import parse_instant
 from rescheduler.runtime.reconciler import Retries, WorkQueue
@@ -30,8 +31,6 @@ _WORKERS = 4  # a leader that dies in the middle of a large move leaves many at 
 _AGAIN = 1.0  # seconds after a refusal: somebody has changed the pod meanwhile
 _RETRIES = Retries(longest=5.0)
 _STUBBORN = 5.0  # seconds between tries when all tries with back-off have failed: without us the pod would never run
-
-Key = tuple[str, str]
 
 
 class Changes(Protocol):
@@ -64,8 +63,8 @@ class Ungater:
     _now: Callable[[], float]
     """By the server's clock, which says when a pod was made."""
     _patience: float = PATIENCE
-    _queue: WorkQueue[Key] = field(default_factory=lambda: WorkQueue(_RETRIES), init=False)
-    _known: set[Key] = field(default_factory=set, init=False)
+    _queue: WorkQueue[ObjectKey] = field(default_factory=lambda: WorkQueue(_RETRIES), init=False)
+    _known: set[ObjectKey] = field(default_factory=set, init=False)
     """Pods that have an appointment."""
     _running: bool = field(default=False, init=False)
 
@@ -90,7 +89,7 @@ class Ungater:
         if kind == "Pod" and self._running:
             self._expect(key, self._changes.row("Pod", key))
 
-    def _expect(self, key: Key, row: Pod | None) -> None:
+    def _expect(self, key: ObjectKey, row: Pod | None) -> None:
         """Make an appointment for a gated pod; other changes of it don't put that off."""
         if row is None or row.deleting or labels.GATED not in row.annotations:
             self._known.discard(key)  # whoever keeps the appointment finds nothing to do
@@ -113,7 +112,7 @@ class Ungater:
                     self._known.discard(key)
                 self._queue.done(key, again)
 
-    async def _look(self, key: Key) -> float | None:
+    async def _look(self, key: ObjectKey) -> float | None:
         """Let a pod through if it is still there and gated; in how many seconds to look again, if at all."""
         pod = await self._observer.find("Pod", *key)
         if pod is None or labels.GATED not in notes_of(pod):
@@ -130,7 +129,7 @@ class Ungater:
             _log.warning("let a pod through that nobody else did", pod="/".join(key), migration=migration)
         return None
 
-    def _failed(self, key: Key, why: str) -> None:
+    def _failed(self, key: ObjectKey, why: str) -> None:
         delay = self._queue.failed(key)
         if delay is None:
             delay = _STUBBORN

@@ -23,11 +23,12 @@ from rescheduler.kube.objects import ObjectClient
 from rescheduler.kube.observer import MigrationObserver
 from rescheduler.kube.writer import CommandSender
 from rescheduler.migration import rollback
-from rescheduler.migration.commands import Command, Json, delete, patch
+from rescheduler.migration.commands import Command, delete, patch
 from rescheduler.migration.lifecycle import Lifecycle, Manner
 from rescheduler.migration.observation import Scene, labels_of, notes_of
 from rescheduler.model import labels
 from rescheduler.model import labels as marks
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.runtime.executor import Admitted, Migrator
 from rescheduler.runtime.informers import CRON_JOBS

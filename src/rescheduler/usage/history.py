@@ -13,13 +13,14 @@ from itertools import islice
 import numpy as np
 
 from rescheduler.model import labels
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.objects import Pod, Usage
 from rescheduler.model.shape import Requests
 from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
 from rescheduler.model.usage import RESOURCES, Measured, UsageSettings
 from rescheduler.planning.workloads import Workloads
 from rescheduler.usage.overhead import OverheadHistory, SystemOverhead
-from rescheduler.usage.samples import Floats, Key, SampleLimits, SampleStore, UsageSample, amounts_of, latest_time
+from rescheduler.usage.samples import Floats, SampleLimits, SampleStore, UsageSample, amounts_of, latest_time
 from rescheduler.usage.source import FirstNames, RejectedSamples, UsageGaps, describe_gaps, describe_rejected
 
 _KEPT_FOR = 86400.0
@@ -148,7 +149,7 @@ class UsageHistory:
             return UsageSample(key, row.timestamp, amounts)
         return None
 
-    def _means(self, keys: Sequence[Key], since: Floats, now: float) -> Floats:
+    def _means(self, keys: Sequence[ObjectKey], since: Floats, now: float) -> Floats:
         means = np.empty((len(keys), len(RESOURCES)))
         for first in range(0, len(keys), _AT_ONCE):
             part = slice(first, first + _AT_ONCE)

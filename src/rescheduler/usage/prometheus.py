@@ -21,11 +21,11 @@ import aiohttp
 import msgspec
 
 from rescheduler import __version__
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.objects import Usage
 from rescheduler.model.quantity import MAX
 from rescheduler.model.time import format_duration
 from rescheduler.model.usage import PrometheusAccess
-from rescheduler.usage.samples import Key
 from rescheduler.usage.source import FirstNames, QueryError, Take, UsageError, UsageFileError
 
 _LONGEST = 200  # characters of somebody else's text within a sentence
@@ -78,14 +78,14 @@ class PrometheusQuery:
 class QueryResult:
     """Amount and time by key, and what is to be said about the rest."""
 
-    amounts: dict[Key, tuple[int, float]]
+    amounts: dict[ObjectKey, tuple[int, float]]
     warnings: tuple[str, ...]
 
 
 def parse_result(question: PrometheusQuery, body: bytes) -> QueryResult:
     """What the answer tells; AnswerError if it is none."""
-    nameless, garbled, several = FirstNames(), FirstNames(), dict[Key, None]()
-    amounts: dict[Key, tuple[int, float]] = {}
+    nameless, garbled, several = FirstNames(), FirstNames(), dict[ObjectKey, None]()
+    amounts: dict[ObjectKey, tuple[int, float]] = {}
     for series in _series(question, body, garbled):
         key = _key(question, series.metric)
         if key is None:
@@ -144,7 +144,7 @@ def _series(question: PrometheusQuery, body: bytes, garbled: FirstNames) -> Iter
             garbled.add(bytes(part)[:40].decode("utf-8", "replace"))
 
 
-def _key(question: PrometheusQuery, labels: _Labels) -> Key | None:
+def _key(question: PrometheusQuery, labels: _Labels) -> ObjectKey | None:
     if question.of_pods:
         return (labels.namespace, labels.pod) if labels.namespace and labels.pod else None
     name = labels.node or _host(labels.instance)
@@ -401,7 +401,7 @@ class Prometheus:
 
 async def _hand_over(kind: str, found: dict[PrometheusQuery, QueryResult], take: Take) -> None:
     """One row for each node or pod, with the earlier time where its two amounts differ in that."""
-    keys: dict[Key, None] = {}
+    keys: dict[ObjectKey, None] = {}
     for known in found.values():
         keys |= dict.fromkeys(known.amounts)
     rows: list[Usage] = []

@@ -14,11 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.shape import Requests
 from rescheduler.model.usage import RESOURCES
 
-Key = tuple[str, str]
-"""Namespace and name of a pod; of a node, nothing and its name."""
 Floats = NDArray[np.float64]
 Indexes = NDArray[np.int64]
 
@@ -33,7 +32,7 @@ _FEWEST = 1024  # keys that there is room for from the start
 class UsageSample:
     """What was used at one time, in the order of RESOURCES."""
 
-    key: Key
+    key: ObjectKey
     time: float
     amounts: tuple[float, ...]
 
@@ -61,7 +60,7 @@ class SampleStore:
     def __len__(self) -> int:
         return self._used
 
-    def index(self, key: Key) -> int:
+    def index(self, key: ObjectKey) -> int:
         """Where its samples are; -1 where there are none."""
         names = self._names.get(key[0])
         return -1 if names is None else names.get(key[1], -1)
@@ -136,7 +135,7 @@ class SampleStore:
         amounts[:used] = self._amounts[: self._used][alive]
         self._names, self._used, self._times, self._amounts = names, used, times, amounts
 
-    def _index(self, key: Key) -> int:
+    def _index(self, key: ObjectKey) -> int:
         names = self._names.get(key[0])
         if names is None:
             names = self._names[key[0]] = {}

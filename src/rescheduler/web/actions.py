@@ -17,6 +17,7 @@ from aiohttp import http_exceptions, web
 from msgspec import Meta, Struct
 
 from rescheduler.kube.reviews import ResourceAttributes, User
+from rescheduler.model.json import ObjectKey
 from rescheduler.web.auth import Access, Identity, peer
 from rescheduler.web.responses import Refusal, answered
 
@@ -144,8 +145,6 @@ LOCAL = User("local")
 """Whoever is on this machine, where that is enough."""
 _LARGEST = 256 * 1024  # bytes: a thousand migrations with long names
 _TO_SEND = 10.0  # seconds for a body
-Key = tuple[str, str]
-"""Namespace and name."""
 _MOST_NAMESPACES = 50  # that are asked about one by one
 
 
@@ -156,14 +155,14 @@ class Deeds(Protocol):
     def state(self) -> tuple[str, str]:
         """Namespace and name of the ConfigMap that says whether rescheduling is paused."""
 
-    def together(self, keys: Sequence[Key]) -> list[Key]:
+    def together(self, keys: Sequence[ObjectKey]) -> list[ObjectKey]:
         """These migrations and those that stand or fall with them."""
 
     async def pause(self, by: str, reason: str) -> str: ...
 
     async def resume(self, by: str) -> str: ...
 
-    async def approve(self, by: str, migrations: Sequence[Key]) -> str: ...
+    async def approve(self, by: str, migrations: Sequence[ObjectKey]) -> str: ...
 
     async def migrate(self, by: str, demand: Migrate) -> str: ...
 

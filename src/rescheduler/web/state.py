@@ -14,8 +14,9 @@ from typing import NamedTuple
 from rescheduler.config.live import Mandate
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.pause_state import PauseDetails
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Migration, Phase
-from rescheduler.runtime.migration_cache import Board, Key
+from rescheduler.runtime.migration_cache import Board
 from rescheduler.web.node_snapshot import Spread, State
 from rescheduler.web.node_stats import Loads, Measuring
 from rescheduler.web.plans import Plans
@@ -89,20 +90,20 @@ class Moves:
         self._board = board
         self._now = now
         self._touch = touch
-        self._history: dict[Key, list[Passed]] = {}
-        self._phases: dict[Key, Phase] = {}
-        self._ways: dict[Key, _Way] = {}
+        self._history: dict[ObjectKey, list[Passed]] = {}
+        self._phases: dict[ObjectKey, Phase] = {}
+        self._ways: dict[ObjectKey, _Way] = {}
         self._sources: Counter[str] = Counter()
         self._targets: Counter[str] = Counter()
         self.completed = 0
         """How many have been seen completed, those that were cleaned up since included."""
-        self.changed: dict[Key, None] = {}
+        self.changed: dict[ObjectKey, None] = {}
         """Those that have changed or gone, in order; whoever tells others of them clears it."""
         for each in board.all():
             self._hear((each.namespace, each.name), ours=False)
         board.listen(lambda key, ours: self._hear(key, ours=ours))
 
-    def history(self, key: Key) -> tuple[Passed, ...]:
+    def history(self, key: ObjectKey) -> tuple[Passed, ...]:
         """The steps that a migration was seen in, oldest first."""
         return tuple(self._history.get(key, ()))
 
@@ -119,7 +120,7 @@ class Moves:
         found = [each for each in self._board.active() if each.awaits_approval]
         return sorted(found, key=lambda each: (each.created or 0.0, each.namespace, each.name))
 
-    def _hear(self, key: Key, *, ours: bool) -> None:
+    def _hear(self, key: ObjectKey, *, ours: bool) -> None:
         migration = self._board.get(key)
         self.changed[key] = None
         self._go(key, _way(migration))
@@ -133,7 +134,7 @@ class Moves:
         self._phases[key] = phase
         self._note(key, migration)
 
-    def _note(self, key: Key, migration: Migration) -> None:
+    def _note(self, key: ObjectKey, migration: Migration) -> None:
         """Keep the step that it is in, unless it is the one that was kept last."""
         progress = migration.progress
         if not progress.step:
@@ -146,7 +147,7 @@ class Moves:
             known.append(passed)
             del known[:-_MOST_STEPS]
 
-    def _go(self, key: Key, way: _Way) -> None:
+    def _go(self, key: ObjectKey, way: _Way) -> None:
         before = self._ways.pop(key, _NOWHERE)
         if way != _NOWHERE:
             self._ways[key] = way

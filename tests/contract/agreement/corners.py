@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from rescheduler.model.json import Json
 from tests.contract.agreement import nodes
 from tests.contract.agreement.nodes import DRIVERS
 from tests.contract.agreement.storage import SELECTED_NODE, STAYS
-from tests.contract.agreement.world import FATE, HOLD, HOSTNAME, Json, World
+from tests.contract.agreement.world import FATE, HOLD, HOSTNAME, World
 from tests.testbed.hollow import NodeShape, node
 
 Corner = Callable[[str, Sequence[str]], tuple[list[Json], Json]]

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tests.contract.agreement.world import HOLD, NODE, Json, name_of, namespace_of
+from rescheduler.model.json import Json
+from tests.contract.agreement.world import HOLD, NODE, name_of, namespace_of
 from tests.testbed.cluster import ControlPlane
 
 CLOSED = "not the node that is asked about"

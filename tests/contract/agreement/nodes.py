@@ -6,7 +6,8 @@ unhealthy node is refused for is a taint, or a rule of ours that the scheduler d
 
 from __future__ import annotations
 
-from tests.contract.agreement.world import HOSTNAME, OLD_REGION, OLD_ZONE, REGION, ZONE, Dice, Json
+from rescheduler.model.json import Json
+from tests.contract.agreement.world import HOSTNAME, OLD_REGION, OLD_ZONE, REGION, ZONE, Dice
 from tests.testbed.hollow import NodeShape, node
 
 DRIVERS = ("disk.example.com", "file.example.com")

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import copy
 
+from rescheduler.model.json import Json
 from tests.contract.agreement import nodes, storage
 from tests.contract.agreement.rules import RULES, Ground
-from tests.contract.agreement.world import FATE, HOLD, Dice, Json, World
+from tests.contract.agreement.world import FATE, HOLD, Dice, World
 
 HELD = {"NodeResourcesFit": 30, "NodeVolumeLimits": 30, "VolumeRestrictions": 20}
 CARRIED = {"PodAntiAffinity": 5, "PodTopologySpread": 5, "PodAffinity": 5}

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from rescheduler.model.json import Json
 from tests.contract.agreement import storage
 from tests.contract.agreement.nodes import ZONES
-from tests.contract.agreement.world import HOSTNAME, REGION, ZONE, Dice, Json, namespace_of
+from tests.contract.agreement.world import HOSTNAME, REGION, ZONE, Dice, namespace_of
 
 Rule = Callable[["Ground", Json], None]
 

@@ -11,7 +11,8 @@ import copy
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from tests.contract.agreement.world import FATE, Json, World, name_of, namespace_of
+from rescheduler.model.json import Json
+from tests.contract.agreement.world import FATE, World, name_of, namespace_of
 from tests.testbed.api import Api, ApiError
 from tests.testbed.cluster import ControlPlane
 from tests.testbed.hollow import is_ready

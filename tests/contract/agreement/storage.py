@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rescheduler.model.json import Json
 from tests.contract.agreement.nodes import DRIVERS, ZONES
-from tests.contract.agreement.world import OLD_REGION, OLD_ZONE, REGION, ZONE, Dice, Json
+from tests.contract.agreement.world import OLD_REGION, OLD_ZONE, REGION, ZONE, Dice
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"  # where the scheduler wants it made
 WAITING = ("later", "topo", "static", "chosen")

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from rescheduler import app
+from rescheduler.model.json import Json
 from rescheduler.planning.columns import Columns
 from rescheduler.planning.feasibility import Feasibility
 from rescheduler.planning.whatif import WhatIf
 from tests.contract.agreement.doorkeeper import Doorkeeper
 from tests.contract.agreement.stage import GATE, path_of
-from tests.contract.agreement.world import HOLD, NODE, Json, World, name_of, namespace_of
+from tests.contract.agreement.world import HOLD, NODE, World, name_of, namespace_of
 from tests.testbed.cluster import ControlPlane
 from tests.testbed.processes import until
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from rescheduler.model.json import Json
 
 T = TypeVar("T")
-Json = dict[str, Any]
 
 FATE = "agreement.test/fate"  # what becomes of an existing pod, see `stage`
 NODE = "agreement.test/node"  # the node that a case asks about; the doorkeeper reads it

@@ -16,9 +16,10 @@ from rescheduler.admission.extender import Extender
 from rescheduler.admission.reviews import ReviewError
 from rescheduler.model import labels
 from rescheduler.model.advice import Advice, Newcomer
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Reference
 from tests.unit.admission.test_mutation import JUNK
-from tests.unit.admission.worlds import NOW, Json, World, at, pod_json, record
+from tests.unit.admission.worlds import NOW, World, at, pod_json, record
 
 WHY = f"node(s) where pods of Deployment web failed (CrashLoopBackOff at {at(NOW - 60)})"
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from tests.unit.admission.worlds import Json, World, pod_json
+from rescheduler.model.json import Json
+from tests.unit.admission.worlds import World, pod_json
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 

@@ -18,8 +18,9 @@ from rescheduler.admission.reviews import ReviewError
 from rescheduler.admission.webhook import Mutation
 from rescheduler.model import labels
 from rescheduler.model.advice import Advice, Newcomer
+from rescheduler.model.json import Json
 from rescheduler.recovery.avoidance import avoided_by
-from tests.unit.admission.worlds import NOW, RETRIES, Json, World, pod_json, record, review
+from tests.unit.admission.worlds import NOW, RETRIES, World, pod_json, record, review
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 ALLOWED = {"uid": UID, "allowed": True}

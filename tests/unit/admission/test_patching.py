@@ -16,8 +16,9 @@ from rescheduler.admission.webhook import patch_for
 from rescheduler.migration.steps.steering import prefers
 from rescheduler.model import labels as marks
 from rescheduler.model.advice import Advice, Expected
+from rescheduler.model.json import Json
 from rescheduler.recovery.avoidance import avoided_by
-from tests.unit.admission.worlds import NOW, Json, at, pod_json
+from tests.unit.admission.worlds import NOW, at, pod_json
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

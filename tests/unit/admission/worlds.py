@@ -9,14 +9,13 @@ from rescheduler.admission.advisor import Knowledge, KnowledgeSettings
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.model import labels as marks
 from rescheduler.model.advice import Newcomer
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.objects import Owner
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
 from rescheduler.recovery.record import WHOLE, Entry, Failure, written
 from rescheduler.runtime.migration_cache import Board
-
-Json = dict[str, Any]
 
 NOW = 1_800_000_000.0
 FORGET_AFTER = 3600.0

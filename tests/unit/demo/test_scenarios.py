@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rescheduler.model.json import Json
 from rescheduler.model.quantity import amount
 from rescheduler_demo.controller import PortTakenError, make_configuration, try_port
 from rescheduler_demo.scenarios import SCENARIOS, FailingNode, Scenario
-from rescheduler_demo.workloads import NODE_CPU, Json, Pace, Size, make_workloads
+from rescheduler_demo.workloads import NODE_CPU, Pace, Size, make_workloads
 from tests.support.cli import succeeded
 
 SCALED = ("Deployment", "StatefulSet")

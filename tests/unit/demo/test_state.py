@@ -16,21 +16,12 @@ from kubemini.kinds import BUDGET, DEPLOYMENT, NODE, POD
 from kubemini.kubelet.node import NodeShape, node, reported
 from rescheduler import app
 from rescheduler.model import labels as marks
+from rescheduler.model.json import Json
 from rescheduler.model.policy import Policy
 from rescheduler_demo.churn import Actions
 from rescheduler_demo.controller import LogTap
 from rescheduler_demo.state import BudgetWatch, ClusterState, by_number, find_incomplete, find_leftovers
-from rescheduler_demo.workloads import (
-    NAMESPACE,
-    Json,
-    Pace,
-    Size,
-    Template,
-    agent,
-    budget,
-    deployment,
-    make_workloads,
-)
+from rescheduler_demo.workloads import NAMESPACE, Pace, Size, Template, agent, budget, deployment, make_workloads
 
 FAST = Pace(50.0)
 

@@ -14,8 +14,7 @@ import msgspec
 from kubemini.api import Api, Target
 from kubemini.kinds import NAMESPACE, Kind
 from kubemini.server.app import Server
-
-Json = dict[str, Any]
+from rescheduler.model.json import Json
 
 TOKEN = "known to few"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"

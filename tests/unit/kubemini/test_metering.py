@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -14,10 +13,10 @@ from kubemini.cluster import EmbeddedCluster
 from kubemini.kinds import DEPLOYMENT, NODE, POD
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.model.json import Json
 from rescheduler.model.objects import Usage
 from rescheduler.usage.metrics_api import MetricsApi, MetricsMissingError
 
-Json = dict[str, Any]
 CPU, MEMORY = "simulate.rescheduler.io/cpu-usage", "simulate.rescheduler.io/memory-usage"
 
 

@@ -12,7 +12,8 @@ from kubemini.kinds import DEPLOYMENT, NAMESPACE, POD, Kind, Kinds
 from kubemini.refusals import Refusal
 from kubemini.server import answers, listing
 from kubemini.server.requests import Place, place_of
-from tests.unit.kubemini.served import MAPS, PODS, TOKEN, Client, Json, pod, served
+from rescheduler.model.json import Json
+from tests.unit.kubemini.served import MAPS, PODS, TOKEN, Client, pod, served
 
 
 @pytest.mark.parametrize(

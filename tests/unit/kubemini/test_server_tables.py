@@ -10,7 +10,8 @@ import pytest
 from kubemini import clock, kinds
 from kubemini.kinds import Kind
 from kubemini.server.tables import age, columns_of, human
-from tests.unit.kubemini.served import PODS, TABLE, Json, pod, served
+from rescheduler.model.json import Json
+from tests.unit.kubemini.served import PODS, TABLE, pod, served
 
 
 def row(kind: Kind, **body: Any) -> list[Any]:

@@ -12,15 +12,8 @@ from kubemini import store
 from kubemini.api import Target
 from kubemini.kinds import DEFINITION, POD, Kind
 from kubemini.server import watching
-from tests.unit.kubemini.served import (
-    MAPS,
-    PODS,
-    TOKEN,
-    Client,
-    Json,
-    pod,
-    served,
-)
+from rescheduler.model.json import Json
+from tests.unit.kubemini.served import MAPS, PODS, TOKEN, Client, pod, served
 
 
 async def take(events: AsyncGenerator[Json, None], count: int) -> list[tuple[str, str, str]]:

@@ -9,11 +9,11 @@ from typing import Any
 
 from rescheduler.migration.observation import Observation, Scene
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
 
-Json = dict[str, Any]
 NOW = 1_800_000_000.0
 SET = Reference("ReplicaSet", "web-1", "rs-uid")
 HASH = {"app": "web", "pod-template-hash": "1"}

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from rescheduler.model import labels as marks
+from rescheduler.model.json import Json
 from rescheduler.model.objects import Node
 from rescheduler.model.time import format_instant
 from rescheduler.runtime.maintenance import is_candidate, kept, released
-from tests.unit.migration.scenes import NOW, Json, leaving, node
+from tests.unit.migration.scenes import NOW, leaving, node
 
 LABEL = {marks.MAINTENANCE: "true"}
 NOTE = {marks.CORDONED: "2026-01-01T00:00:00Z"}

@@ -17,12 +17,12 @@ from rescheduler.migration.steps.protection import Protect
 from rescheduler.migration.steps.rebuild import AwaitRebuilt, AwaitRebuiltReady, rebuilt
 from rescheduler.migration.steps.steering import restoring, steered
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Reference
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
 from tests.unit.migration.scenes import (
     NOW,
-    Json,
     budget,
     copy_of,
     deployment,

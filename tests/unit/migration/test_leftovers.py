@@ -10,8 +10,9 @@ from rescheduler.migration.observation import Scene
 from rescheduler.migration.rollback import Mark, leftovers, unmarking
 from rescheduler.migration.steps.common import Do, Done, Wait
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.plan import Method
-from tests.unit.migration.scenes import Json, budget, copy_of, deployment, leaving, migration, pod, replica_set, scene
+from tests.unit.migration.scenes import budget, copy_of, deployment, leaving, migration, pod, replica_set, scene
 
 ROLLING = migration(step="RollBack")
 COPYING = migration(Method.COPY, "RollBack")

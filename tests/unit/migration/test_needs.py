@@ -10,18 +10,10 @@ import pytest
 from rescheduler.migration.lifecycle import ROLL_BACK, Decision, Lifecycle
 from rescheduler.migration.observation import EVERYTHING, Part, Scene
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Phase
 from rescheduler.model.plan import Method
-from tests.unit.migration.scenes import (
-    Json,
-    budget,
-    copy_of,
-    leaving,
-    migration,
-    pod,
-    replica_set,
-    scene,
-)
+from tests.unit.migration.scenes import budget, copy_of, leaving, migration, pod, replica_set, scene
 
 LIFE = Lifecycle()
 FIELDS: dict[Part, Json] = {

@@ -12,8 +12,9 @@ from rescheduler.migration.rollback import names_on, names_on_pod, of_budget, of
 from rescheduler.migration.steps.common import Do, Done, Wait
 from rescheduler.migration.steps.steering import steered
 from rescheduler.model import labels as marks
+from rescheduler.model.json import Json
 from rescheduler.model.plan import Method
-from tests.unit.migration.scenes import HASH, Json, budget, copy_of, deployment, leaving, migration, pod, replica_set
+from tests.unit.migration.scenes import HASH, budget, copy_of, deployment, leaving, migration, pod, replica_set
 
 MARKED = HASH | {marks.MIGRATION_ID: "m", marks.MIGRATION_STATUS: "in-progress", marks.MIGRATION_REASON: "Manual"}
 TRACE = {marks.ORIGINAL_POD: "web-a-uid", marks.ORIGINAL_POD_NAME: "web-a"}

@@ -11,9 +11,10 @@ from rescheduler.decode.pods import pod_requests
 from rescheduler.decode.structs import ApiPodSpec
 from rescheduler.migration.steps.placeholder import own_placeholder, placeholder_for, placeholder_name, releasing
 from rescheduler.model import labels as marks
+from rescheduler.model.json import Json
 from rescheduler.model.plan import Method
 from rescheduler.model.quantity import amount
-from tests.unit.migration.scenes import Json, leaving, migration, pod, replica_set, scene
+from tests.unit.migration.scenes import leaving, migration, pod, replica_set, scene
 
 EVICT = migration(Method.EVICT)
 

@@ -13,9 +13,9 @@ from rescheduler.migration.steps.evict import Evict, Pause
 from rescheduler.migration.steps.handoff import Cheapen, CopyTemplate, HandOver
 from rescheduler.migration.steps.protection import Protect
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.plan import Method
 from tests.unit.migration.scenes import (
-    Json,
     budget,
     copy_of,
     deployment,

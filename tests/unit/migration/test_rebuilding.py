@@ -11,10 +11,11 @@ from rescheduler.migration.rollback import leftovers
 from rescheduler.migration.steps.common import Do, Done, Wait
 from rescheduler.migration.steps.rebuild import AwaitRebuiltReady, MarkRebuilt, rebuilt
 from rescheduler.model import labels as marks
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Phase, Reference
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
-from tests.unit.migration.scenes import NOW, Json, leaving, migration, pod, scene
+from tests.unit.migration.scenes import NOW, leaving, migration, pod, scene
 
 WAITING = migration(Method.EVICT, "AwaitRebuilt", replacement=None, bystanders=("web-a-uid", "web-b-uid"))
 MARKING = migration(Method.EVICT, "MarkRebuilt", replacement=Reference("Pod", "web-c", "web-c-uid"))

@@ -11,9 +11,10 @@ from rescheduler.migration.commands import Verb
 from rescheduler.migration.events import news
 from rescheduler.migration.lifecycle import ROLL_BACK, Lifecycle
 from rescheduler.migration.observation import Refused, Scene
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order, Phase
 from rescheduler.model.plan import Method
-from tests.unit.migration.scenes import NOW, Json, leaving, migration, pod, scene
+from tests.unit.migration.scenes import NOW, leaving, migration, pod, scene
 
 LIFE = Lifecycle()
 ORDER = Order("web-a", "web-a-uid", method=Method.REMOVE, strategy="FailedPods")

@@ -13,9 +13,10 @@ from rescheduler.migration.steps.common import Do, Done, GiveUp, Wait
 from rescheduler.migration.steps.evict import HoldRoom, NominateRebuilt, ReleaseRoom, UngateRebuilt
 from rescheduler.migration.steps.placeholder import placeholder_for
 from rescheduler.model import labels as marks
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Phase, Reference
 from rescheduler.model.plan import Method
-from tests.unit.migration.scenes import Json, leaving, migration, node, pod, scene
+from tests.unit.migration.scenes import leaving, migration, node, pod, scene
 
 HOLDING = migration(Method.EVICT, "HoldRoom", replacement=None)
 GUIDING = migration(Method.EVICT, "NominateRebuilt", replacement=Reference("Pod", "web-c", "web-c-uid"))

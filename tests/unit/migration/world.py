@@ -11,11 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kubemini.patches import apply_json_patch
-from rescheduler.migration.commands import Command, Json, Verb
+from rescheduler.migration.commands import Command, Verb
 from rescheduler.migration.lifecycle import Lifecycle, Manner
 from rescheduler.migration.observation import Observation, Part, Refused, Scene, Steered, is_leaving, labels_of
 from rescheduler.migration.steps.placeholder import placeholder_name
 from rescheduler.model import labels as marks
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order, Progress, Reference
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant

@@ -9,12 +9,12 @@ from typing import Any
 
 from rescheduler.migration.events import News
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.time import format_instant
 from rescheduler.recovery.model import Case, Decision
 from rescheduler.recovery.record import WHOLE, Entry, Failure, read, written
 from rescheduler.recovery.settings import Settings
 
-Json = dict[str, Any]
 NOW = 1_700_000_000.0
 LONG_AGO = NOW - 10_000
 NODES = tuple(f"n{number}" for number in range(1, 7))

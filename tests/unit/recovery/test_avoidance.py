@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rescheduler.model.json import Json
 from rescheduler.model.selector import Requirement
 from rescheduler.model.shape import NodeTerm
 from rescheduler.recovery.avoidance import avoided_by, avoiding, without
 
-Json = dict[str, Any]
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 ZONE = {"key": "zone", "operator": "In", "values": ["a"]}
 DISK = {"key": "disk", "operator": "Exists"}

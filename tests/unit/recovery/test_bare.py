@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.time import format_instant
 from rescheduler.recovery import events
 from rescheduler.recovery.avoidance import avoided_by, avoiding
@@ -14,7 +15,6 @@ from rescheduler.recovery.model import Case, Decision
 from rescheduler.recovery.record import WHOLE, Entry, Failure, read, written
 from tests.unit.recovery.cases import (
     NOW,
-    Json,
     case,
     crashing,
     entries,

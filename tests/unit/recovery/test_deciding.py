@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.recovery import events
 from rescheduler.recovery.avoidance import avoiding
 from rescheduler.recovery.decide import decide
@@ -17,7 +18,6 @@ from tests.unit.recovery.cases import (
     NODES,
     NOW,
     OWNER,
-    Json,
     case,
     container,
     crashing,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rescheduler.migration.observation import ready_for
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.recovery.decide import decide
 from rescheduler.recovery.model import OUTCOMES, Case
 from rescheduler.recovery.record import WHOLE, Entry, Failure, read, written
@@ -17,7 +18,6 @@ from tests.support.examples import examples
 from tests.unit.recovery.cases import (
     NODES,
     NOW,
-    Json,
     case,
     container,
     crashing,

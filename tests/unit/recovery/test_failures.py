@@ -7,21 +7,10 @@ from typing import Any
 
 import pytest
 
+from rescheduler.model.json import Json
 from rescheduler.recovery.failed_pods import Failing, failing, kind_of, may_be_own_fault
 from rescheduler.recovery.settings import Settings
-from tests.unit.recovery.cases import (
-    NOW,
-    Json,
-    container,
-    crashing,
-    ended,
-    failed,
-    node,
-    pod,
-    ready,
-    scheduled,
-    stamp,
-)
+from tests.unit.recovery.cases import NOW, container, crashing, ended, failed, node, pod, ready, scheduled, stamp
 
 SETTINGS = Settings()
 CRASH_LOOP = {"reason": "CrashLoopBackOff"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rescheduler.migration.commands import Json
+from rescheduler.model.json import Json
 from rescheduler.recovery.jobs import INDEX_FAILURES, TRACKING, failures, refusal, standstill
 from tests.unit.recovery.cases import container, crashing, ended, failed, pod, ready, stamp, with_notes, workload
 

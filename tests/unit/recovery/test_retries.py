@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.recovery.settings import Retries, RetriesError, retries_of, total, wanted
-from tests.unit.recovery.cases import Json, pod, replica_set, with_notes, workload
+from tests.unit.recovery.cases import pod, replica_set, with_notes, workload
 
 
 def asking(body: Json, text: str, key: str = labels.SCHEDULING_RETRIES) -> Json:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 
+from rescheduler.model.json import Json
 from rescheduler.recovery.decide import decide
 from rescheduler.recovery.model import Decision
 from rescheduler.recovery.record import WHOLE, Entry, Failure, written
 from tests.unit.recovery.cases import (
     NOW,
     OWNER,
-    Json,
     case,
     crashing,
     deployment_case,

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.recovery import events
 from rescheduler.recovery.decide import decide
 from rescheduler.recovery.model import Case
@@ -26,7 +27,6 @@ from tests.unit.admission import worlds
 from tests.unit.recovery.cases import (
     NOW,
     OWNER,
-    Json,
     case,
     crashing,
     deployment_case,

@@ -9,11 +9,11 @@ from typing import Any
 
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.time import format_instant
 from tests.support.virtual_time import clock, in_virtual_time
 from tests.unit.runtime.migrations import NOW
 
-Json = dict[str, Any]
 SPACE = "shop"
 ASKS = {labels.SCHEDULING_RETRIES: "2"}
 RECORD = {labels.FAILURES: '{"count":1}'}

@@ -9,9 +9,10 @@ from structlog.testing import capture_logs
 
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.migrations import StaleError
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Migration, Outcome, OutcomeVerdict, Progress, Reference
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.runtime.migration_cache import Board, Key
+from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.outcomes import Assessing, Assessor
 from rescheduler.runtime.reconciler import Duty
 from tests.support.builders import NOW, cluster, node, pod
@@ -36,7 +37,7 @@ class Stage:
     now: float = NOW + AFTER
     stale: str = ""
     lacking: str = ""
-    refusal: dict[Key, Exception] = field(default_factory=dict)
+    refusal: dict[ObjectKey, Exception] = field(default_factory=dict)
     keeps: bool = True
     """Whether the API server keeps outcomes; not with an older definition of the kind, which drops the field."""
     snapshots: int = 0

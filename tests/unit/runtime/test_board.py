@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.kube.migrations import new_object
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
-from rescheduler.runtime.migration_cache import Board, BoardSink, Key
+from rescheduler.runtime.migration_cache import Board, BoardSink
 from tests.unit.runtime.migrations import WEB, WEB_SET, over, pending, under_way
 
 NAMES, PODS, OWNERS, PROPOSALS = "abc", ("x", "y", "z"), ("o1", "o2"), ("p", "q")
@@ -36,7 +37,7 @@ _migrations = st.builds(
 _events = st.lists(st.one_of(_migrations, st.tuples(st.sampled_from(["shop", "bank"]), st.sampled_from(NAMES))))
 
 
-def key_of(migration: Migration) -> Key:
+def key_of(migration: Migration) -> ObjectKey:
     return migration.namespace, migration.name
 
 
@@ -52,8 +53,8 @@ def pods_of(migration: Migration) -> set[str]:
 
 
 @given(_events)
-def test_every_index_agrees_with_a_look_through_everything(events: list[Migration | Key]) -> None:
-    board, naive = Board(), dict[Key, Migration]()
+def test_every_index_agrees_with_a_look_through_everything(events: list[Migration | ObjectKey]) -> None:
+    board, naive = Board(), dict[ObjectKey, Migration]()
     for event in events:
         if isinstance(event, tuple):
             board.drop(event)
@@ -84,7 +85,7 @@ def test_every_index_agrees_with_a_look_through_everything(events: list[Migratio
 
 
 def test_an_older_state_does_not_replace_a_newer_one_and_nobody_is_told() -> None:
-    board, told = Board(), list[tuple[Key, bool]]()
+    board, told = Board(), list[tuple[ObjectKey, bool]]()
     board.put(under_way("m", version="10"), ours=True)
     board.listen(lambda key, ours: told.append((key, ours)))
     board.put(pending("m", version="9"))
@@ -95,7 +96,7 @@ def test_an_older_state_does_not_replace_a_newer_one_and_nobody_is_told() -> Non
 
 
 def test_the_watch_telling_us_what_we_wrote_is_no_news() -> None:
-    board, told = Board(), list[tuple[Key, bool]]()
+    board, told = Board(), list[tuple[ObjectKey, bool]]()
     board.listen(lambda key, ours: told.append((key, ours)))
     board.put(pending("m", version="1"))
     board.put(under_way("m", version="2"), ours=True)

@@ -17,10 +17,11 @@ import pytest
 
 from rescheduler.decode.cache import Changed
 from rescheduler.kube.errors import ApiError
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Migration, Order
 from rescheduler.model.objects import Owner, Workload
 from rescheduler.runtime.executor import Migrator
-from rescheduler.runtime.migration_cache import Board, Key
+from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.migration_controller import WORKERS, Carrier
 from rescheduler.runtime.starting.gate import Gatekeeper
 from tests.support.builders import pod
@@ -47,7 +48,7 @@ class Stage:
         self.told: list[Changed] = []
         self.carrier = Carrier(cast("Migrator", self), cast("Gatekeeper", self), self.board, self, lambda: NOW)
 
-    async def work_on(self, key: Key, _now: object, _members: object) -> float | None:
+    async def work_on(self, key: ObjectKey, _now: object, _members: object) -> float | None:
         self.looks.append((clock(), key[1]))
         self.busy[key[1]] += 1
         assert self.busy[key[1]] == 1, "two work on one migration"
@@ -70,7 +71,7 @@ class Stage:
     def listen(self, listener: Changed) -> None:
         self.told.append(listener)
 
-    def is_old(self, pod: Key, version: str) -> bool:
+    def is_old(self, pod: ObjectKey, version: str) -> bool:
         return version == OLD
 
     def row(self, kind: str, key: Any) -> Any:

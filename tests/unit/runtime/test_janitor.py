@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.migrations import InvalidMigrationError
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Migration, Order, Phase
-from rescheduler.runtime.migration_cache import Board, Key
+from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.orphans import Fate, Janitor, Marked
 from tests.support.virtual_time import clock, in_virtual_time
 from tests.unit.runtime.migrations import NOW, over, pending, under_way
@@ -21,9 +22,9 @@ class Stage:
     """A board, a journal that may know better, and a sweep that only asks about one object."""
 
     board: Board = field(default_factory=Board)
-    stored: dict[Key, Migration] = field(default_factory=dict)
+    stored: dict[ObjectKey, Migration] = field(default_factory=dict)
     asked: str = "m"
-    busy: frozenset[Key] = frozenset()
+    busy: frozenset[ObjectKey] = frozenset()
     keep: float = 3600.0
     failure: Exception | None = None
     answers: list[Phase | None] = field(default_factory=list)
@@ -107,10 +108,10 @@ async def test_a_finished_migration_stays_while_others_of_its_proposal_count_on_
 
 async def test_a_finished_migration_stays_while_a_rest_depends_on_it() -> None:
     stage = Stage(keep=0.0).knows(over("bad"), over("good"))
-    needed: set[Key] = {("shop", "bad")}
+    needed: set[ObjectKey] = {("shop", "bad")}
     asked: list[float] = []
 
-    def tell(now: float) -> set[Key]:
+    def tell(now: float) -> set[ObjectKey]:
         asked.append(now)
         return needed
 

@@ -9,8 +9,9 @@ import pytest
 
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.migrations import MigrationClient, StaleError
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Migration, Phase, Progress
-from rescheduler.runtime.migration_cache import Board, Key, Logbook
+from rescheduler.runtime.migration_cache import Board, Logbook
 from tests.unit.runtime.migrations import pending, under_way
 
 BEGUN = Progress(phase=Phase.IN_PROGRESS)
@@ -49,7 +50,7 @@ class Stage:
         self.board.listen(self._changed)
         self.logbook = Logbook(cast("MigrationClient", self.journal), self.board, self._told)
 
-    def _changed(self, key: Key, ours: bool) -> None:
+    def _changed(self, key: ObjectKey, ours: bool) -> None:
         self.log.append(f"board {key[1]}{' ours' if ours else ''}")
 
     def _told(self, before: Migration, after: Migration) -> None:

@@ -19,6 +19,7 @@ from rescheduler.migration.commands import Command, Verb
 from rescheduler.migration.events import News, Subject
 from rescheduler.migration.observation import Refused
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.policy import Policy
 from rescheduler.recovery.model import Case, Decision
 from rescheduler.recovery.settings import Settings
@@ -26,7 +27,7 @@ from rescheduler.runtime import recovery_controller
 from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.recovery_controller import Hands, Known, Recovery
 from tests.support.virtual_time import clock
-from tests.unit.runtime.failing_world import ASKS, RECORD, SPACE, Json, beside, body, crashing, pod, told
+from tests.unit.runtime.failing_world import ASKS, RECORD, SPACE, beside, body, crashing, pod, told
 from tests.unit.runtime.migrations import NOW
 
 WEB = body("Deployment", "web", ASKS)

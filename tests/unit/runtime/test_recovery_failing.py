@@ -8,22 +8,11 @@ from collections.abc import Awaitable, Callable
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.record_owner import RecordOwnerKey
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.recovery.settings import Settings
 from rescheduler.runtime.failure_detector import Failing
 from tests.support.virtual_time import clock
-from tests.unit.runtime.failing_world import (
-    ASKS,
-    RECORD,
-    SPACE,
-    Json,
-    beside,
-    body,
-    crashing,
-    node,
-    pod,
-    starting,
-    told,
-)
+from tests.unit.runtime.failing_world import ASKS, RECORD, SPACE, beside, body, crashing, node, pod, starting, told
 from tests.unit.runtime.migrations import NOW
 
 WEB = body("Deployment", "web", ASKS)

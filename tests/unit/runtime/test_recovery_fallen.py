@@ -16,6 +16,7 @@ from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey
 from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import Refused
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.objects import Pod
 from rescheduler.model.policy import Policy
 from rescheduler.recovery.record import read
@@ -25,7 +26,7 @@ from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.recovery_controller import Hands, Known, Recovery
 from tests.support.examples import examples
 from tests.support.virtual_time import clock
-from tests.unit.runtime.failing_world import ASKS, SPACE, Json, beside, body, crashing, pod, told
+from tests.unit.runtime.failing_world import ASKS, SPACE, beside, body, crashing, pod, told
 from tests.unit.runtime.migrations import NOW
 
 DB_KEY: RecordOwnerKey = ("StatefulSet", SPACE, "db")

@@ -15,10 +15,11 @@ from rescheduler.kube.client import ApiClient, ListPage
 from rescheduler.kube.objects import path_of
 from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey, RecordOwners
 from rescheduler.model.advice import Newcomer
+from rescheduler.model.json import Json
 from rescheduler.model.objects import Pod
 from rescheduler.recovery.settings import Settings
 from rescheduler.runtime.failure_detector import Failing
-from tests.unit.runtime.failing_world import ASKS, SPACE, Json, body, pod, told
+from tests.unit.runtime.failing_world import ASKS, SPACE, body, pod, told
 from tests.unit.runtime.migrations import NOW
 
 SELECTS = {"selector": {"matchLabels": {"app": "web"}}}

@@ -10,6 +10,7 @@ import pytest
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.policy import Policy
 from rescheduler.model.selector import parse_selector
 from rescheduler.model.time import format_instant, parse_instant
@@ -19,7 +20,7 @@ from rescheduler.recovery.settings import Settings
 from rescheduler.runtime.failure_detector import Fallen
 from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.recovery_controller import Cases, Known
-from tests.unit.runtime.failing_world import ASKS, SPACE, Json, body, crashing, pod, told
+from tests.unit.runtime.failing_world import ASKS, SPACE, body, crashing, pod, told
 from tests.unit.runtime.migrations import NOW, over, pending, under_way
 
 NODES = ("one", "two", "three")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.migration.observation import EVERYTHING, Observation, Part
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration
 from rescheduler.runtime.observer import Sightings
 from tests.unit.runtime.migrations import under_way
-
-Json = dict[str, Any]
 
 
 @dataclass

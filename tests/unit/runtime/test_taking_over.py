@@ -6,8 +6,9 @@ import pytest
 
 from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.recovery.model import Decision
-from tests.unit.runtime.failing_world import ASKS, SPACE, Json, body, pod
+from tests.unit.runtime.failing_world import ASKS, SPACE, body, pod
 from tests.unit.runtime.test_recovery import Stage, a_minute, recovers, stage
 
 __all__ = ["stage"]  # the fixture

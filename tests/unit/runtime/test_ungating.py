@@ -17,9 +17,10 @@ import pytest
 from kubemini.patches import apply_json_patch
 from rescheduler.decode.cache import Changed
 from rescheduler.kube.errors import ApiError
-from rescheduler.migration.commands import Command, Json
+from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import Refused
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.time import format_instant, parse_instant
 from rescheduler.runtime.stale_gates import PATIENCE, Ungater
 from tests.support.builders import pod

@@ -9,6 +9,7 @@ import pytest
 
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
+from rescheduler.model.json import Json
 from rescheduler.model.objects import Usage
 from rescheduler.model.time import format_instant
 from rescheduler.usage.metrics_api import MetricsApi, MetricsMissingError
@@ -17,7 +18,6 @@ from tests.support.builders import NOW
 from tests.support.kubeconfigs import RecordedWaits, connection
 
 NODES, PODS = "/apis/metrics.k8s.io/v1beta1/nodes", "/apis/metrics.k8s.io/v1beta1/pods"
-Json = dict[str, Any]
 
 
 def node_metrics(name: str, cpu: str = "250m") -> Json:

@@ -10,11 +10,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.usage.samples import CELLS, Key, SampleLimits, SampleStore, UsageSample, amounts_of
+from rescheduler.model.json import ObjectKey
+from rescheduler.usage.samples import CELLS, SampleLimits, SampleStore, UsageSample, amounts_of
 
 NOW = 1_800_000_000.0
 REACH = SampleLimits(window=300.0, max_age=180.0, interval=30.0)
-WEB: Key = ("default", "web")
+WEB: ObjectKey = ("default", "web")
 
 amounts = st.integers(0, 2**45).map(float)
 ages = st.floats(0.0, 179.0)
@@ -27,12 +28,12 @@ def kept(samples: Sequence[UsageSample], reach: SampleLimits = REACH) -> SampleS
     return found
 
 
-def mean(samples: SampleStore, key: Key = WEB, now: float = NOW, since: float = -math.inf) -> list[float]:
+def mean(samples: SampleStore, key: ObjectKey = WEB, now: float = NOW, since: float = -math.inf) -> list[float]:
     found = samples.means(np.array([samples.index(key)]), now, np.array([since]))
     return [float(value) for value in found[0]]
 
 
-def sample(ago: float, cpu: float, memory: float = 0.0, key: Key = WEB) -> UsageSample:
+def sample(ago: float, cpu: float, memory: float = 0.0, key: ObjectKey = WEB) -> UsageSample:
     return UsageSample(key, NOW - ago, (cpu, memory))
 
 

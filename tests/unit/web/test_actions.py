@@ -14,7 +14,8 @@ from multidict import CIMultiDict
 
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.reviews import ReviewClient
-from rescheduler.web.actions import Actions, Key, Migrate
+from rescheduler.model.json import ObjectKey
+from rescheduler.web.actions import Actions, Migrate
 from rescheduler.web.auth import Access, Identity
 from rescheduler.web.metrics import Metrics
 from rescheduler.web.server import Pages, serving
@@ -35,7 +36,7 @@ class Kept:
     done: list[str] = field(default_factory=list)
     state: tuple[str, str] = ("ours", "state")
 
-    def together(self, keys: Sequence[Key]) -> list[Key]:
+    def together(self, keys: Sequence[ObjectKey]) -> list[ObjectKey]:
         return list(keys)
 
     async def pause(self, by: str, reason: str) -> str:
@@ -44,7 +45,7 @@ class Kept:
     async def resume(self, by: str) -> str:
         return self._keep(f"{by} resumes")
 
-    async def approve(self, by: str, migrations: Sequence[Key]) -> str:
+    async def approve(self, by: str, migrations: Sequence[ObjectKey]) -> str:
         return self._keep(f"{by} approves {len(migrations)}")
 
     async def migrate(self, by: str, demand: Migrate) -> str:

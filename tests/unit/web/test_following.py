@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Order, Phase, Progress
 from rescheduler.model.plan import Method
 from rescheduler.web.push import Hub, Pulse, Reader
@@ -16,7 +17,6 @@ from rescheduler.web.views.nodes import columns
 from tests.support.examples import examples
 from tests.support.showing import Stage
 
-Json = dict[str, Any]
 NODES = ("a", "b", "c")
 ZONE = "topology.kubernetes.io/zone"
 

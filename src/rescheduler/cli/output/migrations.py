@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rescheduler.cli.output.table import Table, age
 from rescheduler.cli.output.terminal import Terminal, columns_of, plain
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration
 from rescheduler.model.time import InstantError, parse_instant
-
-Json = dict[str, Any]
 
 _HEADERS = ("NAME", "POD", "PHASE", "STEP", "FROM", "TO", "METHOD", "AGE", "MESSAGE")
 _WIDE = (

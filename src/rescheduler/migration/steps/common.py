@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from rescheduler.migration import commands
-from rescheduler.migration.commands import Command, Json, Verb
+from rescheduler.migration.commands import Command, Verb
 from rescheduler.migration.observation import (
     NOTHING_MORE,
     Part,
@@ -28,6 +28,7 @@ from rescheduler.migration.observation import (
     unready,
 )
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Phase, Progress, Reference
 from rescheduler.model.objects import Change
 

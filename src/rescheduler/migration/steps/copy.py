@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rescheduler.migration import commands
-from rescheduler.migration.commands import Command, Json
+from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import Part, Scene, forbidding, has_ended, is_leaving, ready_for, unfit_target
 from rescheduler.migration.replacement import from_pod, name_for
 from rescheduler.migration.steps.common import (
@@ -17,6 +17,7 @@ from rescheduler.migration.steps.common import (
     ending,
     with_replacement,
 )
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Progress
 
 

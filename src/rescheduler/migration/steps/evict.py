@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rescheduler.migration import commands
-from rescheduler.migration.commands import Json
 from rescheduler.migration.observation import (
     Scene,
     Steered,
@@ -38,6 +37,7 @@ from rescheduler.migration.steps.placeholder import own_placeholder, placeholder
 from rescheduler.migration.steps.rebuild import AwaitRebuilt, replacement
 from rescheduler.migration.steps.steering import by_template, noted, steered
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Progress
 from rescheduler.model.plan import Method
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 
 from rescheduler.migration import commands
-from rescheduler.migration.commands import Command, Json
+from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import (
     Part,
     Scene,
@@ -39,6 +39,7 @@ from rescheduler.migration.steps.common import (
     with_replacement,
 )
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Progress
 
 CHEAPEST = "-2147483647"

@@ -8,10 +8,11 @@ that selects pods by their labels can take it for its own.
 from __future__ import annotations
 
 from rescheduler.migration import commands
-from rescheduler.migration.commands import Command, Json
+from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import Scene, is_leaving, labels_of
 from rescheduler.migration.replacement import owner_reference
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.quantity import amount
 
 _ENDING = "-room"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rescheduler.migration import commands
-from rescheduler.migration.commands import Json
 from rescheduler.migration.observation import Scene, contradicting, is_leaving, labels_of, unfit_target, unready_fellow
 from rescheduler.migration.replacement import owner_reference
 from rescheduler.migration.steps.common import (
@@ -18,6 +17,7 @@ from rescheduler.migration.steps.common import (
     workload_of,
 )
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 
 
 class Protect(Plain):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from rescheduler.migration import commands
-from rescheduler.migration.commands import Command, Json
+from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import Scene, has_ended, is_leaving, labels_of, ready_for, unready
 from rescheduler.migration.replacement import disowning
 from rescheduler.migration.steps.common import Do, Done, GiveUp, Outlook, Plain, Wait
@@ -18,6 +18,7 @@ from rescheduler.migration.steps.placeholder import releasing
 from rescheduler.migration.steps.protection import unprotecting
 from rescheduler.migration.steps.steering import noted, prefers, restoring
 from rescheduler.model import labels as marks
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Progress, Reference
 from rescheduler.model.time import format_instant
 

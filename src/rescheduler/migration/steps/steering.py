@@ -11,10 +11,11 @@ import json
 from collections.abc import Iterable
 
 from rescheduler.migration import commands
-from rescheduler.migration.commands import Command, Json
+from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import Scene, Steered, notes_of
 from rescheduler.migration.steps.common import Do, Done, Wait, is_observed
 from rescheduler.model import labels
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Progress
 
 HOSTNAME = "kubernetes.io/hostname"

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from rescheduler.migration.commands import Json
 from rescheduler.migration.observation import Scene, controller_of, has_ended, is_leaving
 from rescheduler.migration.steps.common import rollout
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Phase, Progress, Reference
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy

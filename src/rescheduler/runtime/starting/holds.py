@@ -15,8 +15,9 @@ from typing import Protocol
 
 from rescheduler.kube.pause_state import PauseDetails
 from rescheduler.migration.lifecycle import hopeless, wanting
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import PLANNED_ANEW, Migration, Phase
-from rescheduler.runtime.migration_cache import Board, Key
+from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.starting.windows import Held
 
 APPROVAL_TIMEOUT = 3600.0
@@ -74,10 +75,10 @@ class Consent:
     hours: HoursKnown = field(default_factory=_AtAnyTime)
     patience: Callable[[], float] = lambda: _PATIENCE
     """Seconds within which a move has to begin."""
-    _given: dict[Key, float] = field(default_factory=dict)
+    _given: dict[ObjectKey, float] = field(default_factory=dict)
     """When each was first seen to be approved; a new leader has the patience of one who has just heard of it."""
-    _looked: dict[Key, float] = field(default_factory=dict)
-    _held: dict[Key, float] = field(default_factory=dict)
+    _looked: dict[ObjectKey, float] = field(default_factory=dict)
+    _held: dict[ObjectKey, float] = field(default_factory=dict)
     """When each was last told that its hour has not come."""
 
     def withheld(self, migration: Migration, now: float) -> Withheld | None:
@@ -148,7 +149,7 @@ def _has_begun(members: tuple[Migration, ...]) -> bool:
     return any(each.progress.phase is Phase.IN_PROGRESS for each in members)
 
 
-def _remember(times: dict[Key, float], key: Key, now: float) -> None:
+def _remember(times: dict[ObjectKey, float], key: ObjectKey, now: float) -> None:
     times.pop(key, None)
     times[key] = now
     if len(times) > _MOST:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Migration, Phase, Progress, Reference
 from rescheduler.model.policy import Concurrency
-from rescheduler.runtime.migration_cache import Board, Key
+from rescheduler.runtime.migration_cache import Board
 
 _IN_LINE = "it waits its turn"
 
@@ -41,9 +42,9 @@ class Slots:
         self._board = board
         self._concurrency = concurrency
         self._replicas = replicas
-        self._granted: dict[Key, tuple[int, Slot]] = {}
+        self._granted: dict[ObjectKey, tuple[int, Slot]] = {}
         """With the attempts that were made before: one more, and it has begun."""
-        self._held: set[Key] = set()
+        self._held: set[ObjectKey] = set()
         """Those of them that are only being looked at."""
 
     def objection(self, migration: Migration, progress: Progress) -> str:
@@ -95,22 +96,22 @@ class Slots:
         self.hold(migration, progress)
         self._held.discard((migration.namespace, migration.name))
 
-    def has_granted(self, key: Key) -> bool:
+    def has_granted(self, key: ObjectKey) -> bool:
         """Whether a migration that the board tells to be pending is about to begin."""
         return key not in self._held and self._counts(key)
 
-    def release(self, key: Key) -> None:
+    def release(self, key: ObjectKey) -> None:
         """Count it no longer, unless it has begun."""
         self._granted.pop(key, None)
         self._held.discard(key)
 
-    def _counts(self, key: Key) -> bool:
+    def _counts(self, key: ObjectKey) -> bool:
         """Whether what was granted or is held has not begun yet; else the board tells more of it."""
         attempts, _ = self._granted.get(key, (-1, None))
         known = self._board.get(key)
         return known is not None and known.progress.phase is Phase.PENDING and known.progress.attempts <= attempts
 
-    def _taken(self, apart: Key) -> Iterable[Slot]:
+    def _taken(self, apart: ObjectKey) -> Iterable[Slot]:
         for key, (_, granted) in list(self._granted.items()):
             if not self._counts(key):
                 self.release(key)  # it has begun since, or is gone

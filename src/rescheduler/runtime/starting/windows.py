@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from math import inf
 
 from rescheduler.migration.steps.common import ALL_STORED
+from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.policy import Timing
 from rescheduler.model.time import format_instant
 from rescheduler.model.windows import Schedule
 from rescheduler.planning.budgets import COUNTS, FIELD, counts_for_hour, is_ordered
-from rescheduler.runtime.migration_cache import Board, Key
+from rescheduler.runtime.migration_cache import Board
 
 _IN_ALL = "when.movesPerHour"
 _ABOUT_TO = 60.0  # seconds within which one that was let begin has begun, or something has come between
@@ -67,9 +68,9 @@ class Timetable:
         self._board = board
         self._timing = timing
         self._now = now
-        self._begun: dict[Key, float] = {}
+        self._begun: dict[ObjectKey, float] = {}
         """When each move by choice last began; also of those that somebody has deleted since."""
-        self._granted: dict[Key, float] = {}
+        self._granted: dict[ObjectKey, float] = {}
         """When each was let begin that the board does not tell of yet."""
         self._outlook: tuple[Schedule | None, float, float, Held | None] = (None, 0.0, 0.0, None)
         """Of which windows it was last worked out, from when to when that holds, and what it is."""
@@ -117,7 +118,7 @@ class Timetable:
         if counts_for_hour(migration):
             self._granted[migration.namespace, migration.name] = self._now()
 
-    def needed(self, now: float) -> set[Key]:
+    def needed(self, now: float) -> set[ObjectKey]:
         """The migrations that must not be forgotten: they count for the hour."""
         return set(self._within_the_hour(now)) if self._timing().counts else set()
 
@@ -156,13 +157,13 @@ class Timetable:
             found.append(_unknown(migration, members, now))
         return max((each for each in found if each is not None), key=lambda held: held.until, default=None)
 
-    def _ordered(self) -> Iterator[Key]:
+    def _ordered(self) -> Iterator[ObjectKey]:
         """Those that have yet to begin."""
         return (
             (each.namespace, each.name) for each in self._board.active() if counts_for_hour(each) and is_ordered(each)
         )
 
-    def _within_the_hour(self, now: float) -> dict[Key, float]:
+    def _within_the_hour(self, now: float) -> dict[ObjectKey, float]:
         """When those began, or were let begin, that count."""
         self._begun = {key: at for key, at in self._begun.items() if now - at < COUNTS}
         self._granted = {key: at for key, at in self._granted.items() if now - at < _ABOUT_TO}
@@ -180,13 +181,13 @@ class Timetable:
         while self._begun and now - next(iter(self._begun.values())) >= COUNTS:  # also where nobody asks how many
             del self._begun[next(iter(self._begun))]
 
-    def _changed(self, key: Key, _ours: bool) -> None:  # noqa: FBT001  the board's listeners are called so
+    def _changed(self, key: ObjectKey, _ours: bool) -> None:  # noqa: FBT001  the board's listeners are called so
         if (migration := self._board.get(key)) is not None:
             self._note(migration)
 
 
 def _hours(
-    timing: Timing, migration: Migration, members: Sequence[Migration], begun: dict[Key, float]
+    timing: Timing, migration: Migration, members: Sequence[Migration], begun: dict[ObjectKey, float]
 ) -> Iterator[_Hour]:
     """The limits that a move and those that belong to it have to keep: that of all, and that of each namespace."""
     if timing.moves_per_hour is not None:

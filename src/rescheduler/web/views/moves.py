@@ -6,11 +6,11 @@ import heapq
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import msgspec
 
 from rescheduler.migration.lifecycle import Lifecycle
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration
 from rescheduler.model.plan import Method, Plan, plan_document
 from rescheduler.web.node_stats import workload_of
@@ -18,7 +18,6 @@ from rescheduler.web.plans import Planned
 from rescheduler.web.state import Showing
 
 MOST = 500
-Json = dict[str, Any]
 _lifecycle = Lifecycle()
 _STEPS = {method: _lifecycle.steps(method) for method in Method}
 

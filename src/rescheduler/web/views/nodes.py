@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from rescheduler.model.json import Json
 from rescheduler.model.objects import Node, Pod
 from rescheduler.model.shape import Requests
 from rescheduler.planning.columns import Floats, Ints
@@ -14,8 +14,6 @@ from rescheduler.web.node_snapshot import COUNT, CPU, MEMORY, WORDS
 from rescheduler.web.node_stats import workload_of
 from rescheduler.web.plans import Objection
 from rescheduler.web.state import Showing
-
-Json = dict[str, Any]
 
 
 def node(showing: Showing, found: Node, pods: Sequence[Pod], objections: Sequence[Objection]) -> Json:

@@ -10,12 +10,12 @@ import heapq
 import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Any
 
 from rescheduler import __version__
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.live import Mandate, Refusal
 from rescheduler.decode.kinds import WORKLOADS
+from rescheduler.model.json import Json
 from rescheduler.model.migration import Phase
 from rescheduler.model.plan import Spreading
 from rescheduler.model.policy import Policy
@@ -27,7 +27,6 @@ from rescheduler.web.node_snapshot import Spread
 from rescheduler.web.node_stats import PodKey
 from rescheduler.web.state import Health, Sample, Showing
 
-Json = dict[str, Any]
 _MOST = 50  # errors that are shown
 
 
