@@ -37,7 +37,7 @@ from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method
-from rescheduler.recovery.record import WHOLE, Entry, Failure, written
+from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record
 from rescheduler.runtime.migration_cache import Board
 from tests.bench.skewed import nodes_of, objects, workloads_of
 
@@ -124,8 +124,8 @@ class World:
             pod["status"] = {"phase": "Pending"}
             app, tried = reference["name"].rpartition("-")[0], rng.sample(self.names, 5)
             if number < RECORDS:
-                failures = {name: Failure(self.now - 60, "CrashLoopBackOff") for name in tried}
-                self._own(app, reference, namespace, written({WHOLE: Entry(5, failures)}))
+                failures = {name: NodeFailure(self.now - 60, "CrashLoopBackOff") for name in tried}
+                self._own(app, reference, namespace, format_record({WHOLE: RecordEntry(5, failures)}))
             if number < RECORDS and number % (RECORDS // MIGRATIONS) == 0:
                 self.board.put(_migration(f"move-{number}", namespace, reference, (tried[0], self.names[number])))
 

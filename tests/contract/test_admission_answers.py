@@ -22,8 +22,8 @@ from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
 from rescheduler.model.plan import Method
-from rescheduler.recovery.avoidance import avoided_by
-from rescheduler.recovery.record import WHOLE, Entry, Failure, written
+from rescheduler.recovery.avoidance import avoided_nodes
+from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record
 from rescheduler.runtime.migration_cache import Board
 from tests.contract.test_cluster_extenders import extender as serving_extender
 from tests.contract.test_cluster_webhooks import probed, registered
@@ -41,7 +41,7 @@ class Workload:
 
     def __init__(self, space: Space, failed: list[str], **template: Any) -> None:
         self.space = space
-        record = written({WHOLE: Entry(1, {node: Failure(NOW, "CrashLoopBackOff") for node in failed})})
+        record = format_record({WHOLE: RecordEntry(1, {node: NodeFailure(NOW, "CrashLoopBackOff") for node in failed})})
         body = deployment("web", 0, **template)
         body["metadata"]["annotations"] = {labels.SCHEDULING_RETRIES: "3", labels.FAILURES: record}
         body["spec"]["template"]["metadata"]["annotations"] = {"example.com/own-key": "kept"}
@@ -131,7 +131,7 @@ def test_with_the_webhook_alone_pods_stay_off_nodes_where_their_like_failed(
         pods = workload.scaled(6)
     assert workload.nodes(pods) == set(nodes[2:])
     for each in pods:
-        assert avoided_by(each["spec"]["affinity"]) == set(nodes[:2])
+        assert avoided_nodes(each["spec"]["affinity"]) == set(nodes[:2])
         assert each["metadata"]["annotations"]["example.com/own-key"] == "kept"
         assert labels.MIGRATION_ID not in each["metadata"]["labels"]
 

@@ -105,5 +105,5 @@ def test_what_writes_to_a_cluster_prints_what_is_shown(page: str, cluster: Embed
 def test_the_record_that_is_shown_is_one() -> None:
     page: Path = ROOT / "docs" / "failed-pods.md"
     (each,) = [each for each in SHOWN if page_of(each) == name_of(page)]
-    (entry,) = record.read(each.output.strip()).values()
+    (entry,) = record.parse_record(each.output.strip()).values()
     assert (entry.count, list(entry.nodes)) == (2, ["worker-3"])

@@ -18,7 +18,7 @@ from typing import Self
 import pytest
 
 from rescheduler.model.json import Json
-from rescheduler.recovery.avoidance import avoided_by
+from rescheduler.recovery.avoidance import avoided_nodes
 from tests.e2e.test_recovery import crashing
 from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of
 from tests.support.examples import examples
@@ -84,7 +84,7 @@ def grown(space: Space, replicas: int) -> list[Json]:
 
 def unasked(pods: list[Json], bad: str) -> set[str]:
     """Those that the webhook was not asked about, or whose answer was not taken."""
-    return {name_of(each) for each in pods if bad not in avoided_by(each["spec"].get("affinity"))}
+    return {name_of(each) for each in pods if bad not in avoided_nodes(each["spec"].get("affinity"))}
 
 
 def secret_of(ours: Recovering) -> str:

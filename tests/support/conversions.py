@@ -7,8 +7,8 @@ from typing import Any
 import yaml
 
 from rescheduler.config.loader import load
-from rescheduler.convert.convert import converted
-from rescheduler.convert.draft import Sort
+from rescheduler.convert.builder import RemarkKind
+from rescheduler.convert.convert import convert_text
 from rescheduler.strategies import settings_by_name
 
 KNOWN = settings_by_name()
@@ -43,7 +43,7 @@ def koordinator(plugin: str = "", args: str = "{}", migration: str = "{}", **top
 
 def result(text: str) -> dict[str, Any]:
     """The configuration that comes out, which always loads."""
-    made = converted(text, "policy.yaml", KNOWN).text
+    made = convert_text(text, "policy.yaml", KNOWN).text
     load(made, "result", KNOWN)
     data: dict[str, Any] = yaml.safe_load(made)
     return data
@@ -61,5 +61,5 @@ def field(text: str, path: str) -> object:
     return at
 
 
-def remarks(text: str, sort: Sort) -> list[str]:
-    return [str(each) for each in converted(text, "policy.yaml", KNOWN).remarks if each.sort is sort]
+def remarks(text: str, sort: RemarkKind) -> list[str]:
+    return [str(each) for each in convert_text(text, "policy.yaml", KNOWN).remarks if each.kind is sort]

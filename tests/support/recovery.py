@@ -27,7 +27,7 @@ from rescheduler.migration.observation import Refused
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.policy import Policy
-from rescheduler.recovery.settings import Settings
+from rescheduler.recovery.settings import RecoverySettings
 from rescheduler.runtime.controller import beside
 from rescheduler.runtime.informers import CRON_JOBS, WATCHED, Watching
 from rescheduler.runtime.migration_cache import Board
@@ -37,7 +37,7 @@ from tests.support.migrations import Fuse, Killed, undisturbed
 from tests.testbed.processes import until
 
 SECONDS = 120.0
-QUICK = Settings(
+QUICK = RecoverySettings(
     crash_restarts=1, delay=0.0, same_node_delay=0.0, image_pull_timeout=1.0, start_timeout=600.0, node_not_ready=2.0
 )
 """Failures count early; the record stays for tests to read."""
@@ -82,7 +82,7 @@ class _FusedWriter:
 
 @contextlib.contextmanager
 def recovering(
-    cluster: ClusterUnderTest, settings: Settings = QUICK, policy: Policy | None = None, **others: Any
+    cluster: ClusterUnderTest, settings: RecoverySettings = QUICK, policy: Policy | None = None, **others: Any
 ) -> Iterator[Recovering]:
     """A loop that knows the cluster when the block begins, and is gone when it ends; `others` are of Recovering.
 
@@ -116,7 +116,7 @@ def recovering(
 async def _live(
     cluster: ClusterUnderTest,
     found: Recovering,
-    manner: tuple[Settings, Policy],
+    manner: tuple[RecoverySettings, Policy],
     signals: tuple[threading.Event, threading.Event],
 ) -> None:
     (settings, policy), (ready, stop) = manner, signals

@@ -10,7 +10,7 @@ from rescheduler.config.loader import defaults
 from rescheduler.migration.lifecycle import Manner
 from rescheduler.model.policy import Concurrency, Limits, MigrationMethod, Policy
 from rescheduler.planning.settings import Settings
-from rescheduler.recovery.settings import Settings as Recovering
+from rescheduler.recovery.settings import RecoverySettings as Recovering
 from tests.support.configs import KNOWN, errors_of, loaded, native
 
 _COUNT = "an integer of at least 0 or the word unlimited"

@@ -33,7 +33,7 @@ from rescheduler.model.plan import Method
 from rescheduler.model.shape import NodeTerm, Taint
 from rescheduler.model.time import InstantError, format_instant
 from rescheduler.recovery import record
-from rescheduler.recovery.record import Entry, Failure, Record, RecordError
+from rescheduler.recovery.record import NodeFailure, Record, RecordEntry, RecordError
 from rescheduler.recovery.settings import FAILED_REASONS
 from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.places import Places
@@ -335,15 +335,15 @@ class Knowledge:
         holder = holder_of(newcomer, self._cache)
         if holder.kind == "DaemonSet":
             return {}
-        failures: dict[str, Failure] = {}
+        failures: dict[str, NodeFailure] = {}
         if holder.record:
-            known = _record(holder.record).get(record.slot(holder.kind, newcomer.name, ""))
+            known = _record(holder.record).get(record.entry_name(holder.kind, newcomer.name, ""))
             if known is not None and not _is_of_another_template(known, holder, newcomer):
-                failures = known.avoided(self._now(), self._settings().forget_after)
+                failures = known.recent_failures(self._now(), self._settings().forget_after)
         if holder.retries and newcomer.owner is not None:
             for fall in self._fresh.of(newcomer.namespace, newcomer.owner.uid):
                 if newcomer.owner.kind != "StatefulSet" or fall.pod == newcomer.name:
-                    failures.setdefault(fall.node, Failure(fall.seen, fall.reason))
+                    failures.setdefault(fall.node, NodeFailure(fall.seen, fall.reason))
         # What is no node (any more) is not avoided: an annotation may name anything.
         failures = {node: each for node, each in failures.items() if self._cache.row("Node", node) is not None}
         if not failures or self._open <= failures.keys():
@@ -396,7 +396,7 @@ def _is_its_pod(migration: Migration, newcomer: Newcomer) -> bool:
     return known.uid == newcomer.uid if known.uid and newcomer.uid else known.name == newcomer.name
 
 
-def _is_of_another_template(entry: Entry, holder: Holder, newcomer: Newcomer) -> bool:
+def _is_of_another_template(entry: RecordEntry, holder: Holder, newcomer: Newcomer) -> bool:
     """Whether those who failed were made from another template: whoever corrects one starts anew."""
     revision = newcomer.labels.get(_REVISIONS.get(holder.kind, ""), "")
     return bool(entry.revision) and bool(revision) and entry.revision != revision
@@ -426,12 +426,12 @@ def _record(text: str) -> Record:
 def _read(text: str) -> Record:
     """The record that an annotation holds; one that is none is told of by the leader, and says nothing here."""
     try:
-        return record.read(text)
+        return record.parse_record(text)
     except RecordError:
         return {}
 
 
-def _told(holder: Holder, failures: Mapping[str, Failure]) -> dict[str, str]:
+def _told(holder: Holder, failures: Mapping[str, NodeFailure]) -> dict[str, str]:
     """Why each node is avoided.
 
     kube-scheduler puts the number of nodes that share a reason in front of it: "3 node(s) where …". So the time, which
@@ -441,7 +441,7 @@ def _told(holder: Holder, failures: Mapping[str, Failure]) -> dict[str, str]:
     return {node: _reason(holder, failure, alone=shared[failure.reason] == 1) for node, failure in failures.items()}
 
 
-def _reason(holder: Holder, failure: Failure, *, alone: bool) -> str:
+def _reason(holder: Holder, failure: NodeFailure, *, alone: bool) -> str:
     details: Iterable[str] = filter(None, (failure.reason, f"at {format_instant(failure.at)}" if alone else ""))
     said = " ".join(details)
     whose = f"pod {holder.name}" if holder.kind == "Pod" else f"pods of {holder.kind} {holder.name}"

@@ -25,7 +25,7 @@ from rescheduler.model.advice import Advice, Expected, Newcomer
 from rescheduler.model.json import Json
 from rescheduler.model.migration import Progress
 from rescheduler.model.time import format_instant
-from rescheduler.recovery.avoidance import avoiding
+from rescheduler.recovery.avoidance import avoid_nodes
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _MOST_REFUSALS = 2000
@@ -94,7 +94,7 @@ def _gated(spec: Json) -> Iterator[Json]:
 def _affinity(spec: Json, advice: Advice) -> Iterator[Json]:
     """The affinity with what is missing; it is put as a whole, because each of its levels may be missing or null."""
     before: Json | None = spec.get("affinity")
-    wanted = avoiding(before, advice.avoid) if _is_small(before, advice) else (before or {})
+    wanted = avoid_nodes(before, advice.avoid) if _is_small(before, advice) else (before or {})
     if advice.expected is not None:
         wanted = _preferring(wanted, advice.expected)
     if wanted != (before or {}):

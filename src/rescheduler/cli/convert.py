@@ -45,11 +45,11 @@ def convert(file: str, output: str, *, strict: bool) -> None:
     if output in _FORMATS:
         raise click.UsageError(f"-o names a file here, and it is YAML; for a file of this name: -o ./{output}")
     # Finding the strategies imports each of them, numpy included; `--help` and completion need none.
-    from rescheduler.convert.convert import converted  # noqa: PLC0415 - as said above
+    from rescheduler.convert.convert import convert_text  # noqa: PLC0415 - as said above
     from rescheduler.strategies import settings_by_name  # noqa: PLC0415 - the same
 
     with failures():
-        result = converted(config_loader.text_of(file), config_loader.source_name(file), settings_by_name())
+        result = convert_text(config_loader.text_of(file), config_loader.source_name(file), settings_by_name())
     lost = [remark for remark in result.remarks if remark.is_loss]
     for text in lost:
         click.echo(f"warning: {plain(str(text))}", err=True)

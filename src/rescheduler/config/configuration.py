@@ -18,7 +18,7 @@ from rescheduler.model.policy import POD_GROUP, Allowances, Concurrency, Limits,
 from rescheduler.model.selector import EVERYTHING, parse_selector
 from rescheduler.model.usage import UsageSettings
 from rescheduler.planning.settings import Settings
-from rescheduler.recovery.settings import Settings as Recovering
+from rescheduler.recovery.settings import RecoverySettings as Recovering
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from rescheduler.config.configuration import Configuration
 from rescheduler.config.errors import ConfigError, Loc, path_of
 from rescheduler.migration.lifecycle import Lifecycle, Manner
 from rescheduler.model.policy import Concurrency, Policy
-from rescheduler.recovery.settings import Settings as Recovering
+from rescheduler.recovery.settings import RecoverySettings as Recovering
 
 _DIGITS = 12
 

@@ -17,10 +17,10 @@ from rescheduler.model.policy import Timing
 from rescheduler.model.time import format_duration
 from rescheduler.model.usage import PrometheusAccess, Queries, UsageSettings, UsageSource
 from rescheduler.model.windows import Schedule, parse_window, zone_of
-from rescheduler.recovery.settings import FAILED_REASONS, Settings
+from rescheduler.recovery.settings import FAILED_REASONS, RecoverySettings
 
 _REASON = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*\*?|\*", re.ASCII)
-_RECOVERY = Settings()
+_RECOVERY = RecoverySettings()
 
 
 def _check_reason(text: str) -> str:
@@ -77,9 +77,9 @@ class RecoveryFields(Section):
         "image, a bad configuration): they are not moved on.",
     )
 
-    def settings(self) -> Settings:
+    def settings(self) -> RecoverySettings:
         """As `recovery` takes them."""
-        return Settings(**dict(self))
+        return RecoverySettings(**dict(self))
 
 
 class Steering(StrEnum):

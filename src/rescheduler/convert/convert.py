@@ -1,6 +1,6 @@
 """Where a policy is found: a document of its own, or carried by a ConfigMap, a list, or values of descheduler's chart.
 
-`converting` calls `look_into`. Values of the chart have the policy under `deschedulerPolicy`, without apiVersion and
+`converting` calls `scan_text`. Values of the chart have the policy under `deschedulerPolicy`, without apiVersion and
 kind, and may be within what installs the chart: Flux's HelmRelease, Argo CD's Application. Whatever else is in the file
 is named, so that nobody believes it was read.
 """
@@ -16,11 +16,11 @@ from rescheduler.config.errors import ConfigError, ConfigErrors, Finding, Loc, p
 from rescheduler.config.loader import SEED_KIND
 from rescheduler.config.schema import NATIVE_KIND, NATIVE_VERSION, Fields
 from rescheduler.config.validate import InvalidError, Known, check, fields_by_name
+from rescheduler.convert.builder import ConfigBuilder, Path, Remark, RemarkKind
 from rescheduler.convert.descheduler import convert_policy
-from rescheduler.convert.draft import Draft, Path, Remark, Sort
 from rescheduler.convert.koordinator import convert_koordinator
 from rescheduler.convert.native import convert_seed
-from rescheduler.convert.values import Given, duration
+from rescheduler.convert.values import InputValue, duration
 
 DESCHEDULER = "DeschedulerPolicy"
 KOORDINATOR = "DeschedulerConfiguration"
@@ -37,23 +37,23 @@ _MOST_KINDS = 5  # that are named
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class FoundPolicy:
     """A policy."""
 
-    given: Given
-    chart: Given | None = None
+    item: InputValue
+    chart: InputValue | None = None
     """The values of the chart that it is in."""
 
     @property
     def kind(self) -> str:
-        return str(self.given.inner("kind").value)
+        return str(self.item.child("kind").value)
 
 
 @dataclass(slots=True)
-class Found:
+class DocumentScan:
     """The documents of a file that are of interest, and what is wrong with it."""
 
-    policies: list[Carried] = field(default_factory=list)
+    policies: list[FoundPolicy] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     others: list[object] = field(default_factory=list)
     """The kinds of documents that neither are nor carry a policy."""
@@ -70,7 +70,7 @@ class Found:
         return f"{what}: {named}" + (f" and {more} more" if more > 0 else "") + "".join(cures)
 
 
-def look_into(text: str, at: Loc, found: Found) -> None:
+def scan_text(text: str, at: Loc, found: DocumentScan) -> None:
     """All documents of a text."""
     try:
         documents = read_documents(text)
@@ -79,40 +79,40 @@ def look_into(text: str, at: Loc, found: Found) -> None:
         return
     for document in documents:
         found.findings += [Finding((*at, *each.loc), each.message) for each in document.findings]
-        _sort_out(Given(document.data, at), found)
+        _sort_out(InputValue(document.data, at), found)
 
 
-def _sort_out(given: Given, found: Found) -> None:
+def _sort_out(item: InputValue, found: DocumentScan) -> None:
     """Keep what is a policy, look into what may carry one, and name the rest."""
-    document = given.value if isinstance(given.value, dict) else {}
+    document = item.value if isinstance(item.value, dict) else {}
     kind = document.get("kind")
     if kind in KINDS:
-        found.policies.append(Carried(given))
+        found.policies.append(FoundPolicy(item))
     elif kind == "ConfigMap":
-        _look_into_entries(given, found)
+        _look_into_entries(item, found)
     elif kind in ("List", "ConfigMapList"):
-        items = given.inner("items")
+        items = item.child("items")
         for index, each in enumerate(items.value if isinstance(items.value, list) else ()):
-            _sort_out(Given(each, (*items.loc, index)), found)
-    elif carriers := [*_within(given)]:
+            _sort_out(InputValue(each, (*items.loc, index)), found)
+    elif carriers := [*_within(item)]:
         for each in carriers:
             if isinstance(each.value, str):
-                look_into(each.value, each.loc, found)
+                scan_text(each.value, each.loc, found)
             else:
                 found.policies.append(_of_chart(each))
     else:
-        found.notes.append(_named(given, kind))
+        found.notes.append(_named(item, kind))
         found.others.append(kind)
 
 
-def _look_into_entries(given: Given, found: Found) -> None:
+def _look_into_entries(item: InputValue, found: DocumentScan) -> None:
     """What a ConfigMap holds."""
-    data = given.inner("data")
+    data = item.child("data")
     entries = data.value if isinstance(data.value, dict) else {}
     carrying = [name for name, text in entries.items() if _may_carry(text)]
     for name, text in entries.items():
         if name in carrying:
-            look_into(text, (*data.loc, name), found)
+            scan_text(text, (*data.loc, name), found)
         else:
             found.notes.append(f"{path_of((*data.loc, name))} of a ConfigMap is no policy")
     if not carrying:
@@ -123,51 +123,51 @@ def _may_carry(text: object) -> bool:
     return isinstance(text, str) and (_IN_CHART in text or any(each in text for each in KINDS))
 
 
-def _named(given: Given, kind: object) -> str:
+def _named(item: InputValue, kind: object) -> str:
     name = f"{shown(kind)} is " if kind is not None else "a document without kind is "
     cure = f"; {_CURES[kind]}" if isinstance(kind, str) and kind in _CURES else ""
-    return f"{path_of(given.loc)}: {name}no policy{cure}".removeprefix(": ")
+    return f"{path_of(item.loc)}: {name}no policy{cure}".removeprefix(": ")
 
 
-def _within(given: Given) -> Iterator[Given]:
+def _within(item: InputValue) -> Iterator[InputValue]:
     """Values of the chart, wherever they are: as mappings, or as text under a name such as `values`."""
-    value = given.value
+    value = item.value
     if isinstance(value, dict):
         if isinstance(value.get(_IN_CHART), dict):
-            yield given
+            yield item
             return
         for name in value:
-            yield from _within(given.inner(name))
+            yield from _within(item.child(name))
     elif isinstance(value, list):
         for index, each in enumerate(value):
-            yield from _within(Given(each, (*given.loc, index)))
-    elif isinstance(value, str) and str(given.loc[-1]).startswith("values") and f"{_IN_CHART}:" in value:
-        yield given
+            yield from _within(InputValue(each, (*item.loc, index)))
+    elif isinstance(value, str) and str(item.loc[-1]).startswith("values") and f"{_IN_CHART}:" in value:
+        yield item
 
 
-def _of_chart(values: Given) -> Carried:
-    policy = values.inner(_IN_CHART)
+def _of_chart(values: InputValue) -> FoundPolicy:
+    policy = values.child(_IN_CHART)
     body = policy.value if isinstance(policy.value, dict) else {}
-    version = values.inner(f"{_IN_CHART}APIVersion").value
+    version = values.child(f"{_IN_CHART}APIVersion").value
     if version is None:  # the chart's default changed when descheduler stopped to read the old one
         version = OLD_VERSION if body.get("strategies") and not body.get("profiles") else VERSION
-    return Carried(Given({**body, "apiVersion": version, "kind": DESCHEDULER}, policy.loc), values)
+    return FoundPolicy(InputValue({**body, "apiVersion": version, "kind": DESCHEDULER}, policy.loc), values)
 
 
-def convert_chart(draft: Draft, values: Given) -> None:
+def convert_chart(builder: ConfigBuilder, values: InputValue) -> None:
     """What values of the chart say that is no part of the policy, and counts all the same."""
-    interval, schedule = values.inner("deschedulingInterval"), values.inner("schedule")
-    if values.inner("kind").value == "Deployment":
+    interval, schedule = values.child("deschedulingInterval"), values.child("schedule")
+    if values.child("kind").value == "Deployment":
         if interval.value is not None:
-            duration("reschedulingInterval")(draft, interval)
+            duration("reschedulingInterval")(builder, interval)
     elif schedule.value is not None:
-        draft.miss(schedule.loc, "there is no CronJob: the controller runs all the time", _OFTEN)
-    dry = values.inner("cmdOptions").inner("dry-run")
+        builder.miss(schedule.loc, "there is no CronJob: the controller runs all the time", _OFTEN)
+    dry = values.child("cmdOptions").child("dry-run")
     if dry.value not in (None, False):
         why = "it is a dry run there, and here that is a flag of the command"
-        draft.miss(dry.loc, why, "rescheduler run --dry-run", limits=True)
+        builder.miss(dry.loc, why, "rescheduler run --dry-run", limits=True)
     policy = f"{_IN_CHART}, {_IN_CHART}APIVersion, deschedulingInterval, schedule and cmdOptions.dry-run"
-    draft.settled(values.loc or (_IN_CHART,), f"of the values these are read: {policy}; the rest is the chart's own")
+    builder.settled(values.loc or (_IN_CHART,), f"of the values these are read: {policy}; the rest is the chart's own")
 
 
 _OFTEN = "reschedulingInterval, 30s by default, and when.windows"
@@ -178,7 +178,7 @@ _SPECIAL = frozenset(",[]{}#")
 Comments = Mapping[Path, Sequence[str]]
 
 
-def written(data: Mapping[str, object], comments: Comments, opening: Sequence[str]) -> str:
+def format_config(data: Mapping[str, object], comments: Comments, opening: Sequence[str]) -> str:
     """The text of a configuration."""
     order = {name: place for place, name in enumerate(fields_by_name(Fields))}
     fields = dict(sorted(data.items(), key=lambda item: order.get(item[0], len(order))))
@@ -234,56 +234,56 @@ _USUAL_THRESHOLD = 80
 _GRACE = "the least that an evicted pod has; a longer one of its own holds, as it does there"
 
 
-def be_careful(draft: Draft) -> None:
+def be_careful(builder: ConfigBuilder) -> None:
     """Write out where the other tool's defaults differ: what is stricter of the two holds."""
-    enabled = draft.data.get("enabledStrategies")
+    enabled = builder.data.get("enabledStrategies")
     names = [*enabled] if isinstance(enabled, list) else []
-    pools = draft.get(("pools",))
+    pools = builder.get(("pools",))
     for pool in pools if isinstance(pools, list) else ():
         names += pool.get("enabledStrategies", ())
-    _packing(draft, names)
-    if draft.get(("migration", "evictionGracePeriod")) is None:
-        draft.put(("migration", "evictionGracePeriod"), _USUAL_GRACE, (), _GRACE)
+    _packing(builder, names)
+    if builder.get(("migration", "evictionGracePeriod")) is None:
+        builder.put(("migration", "evictionGracePeriod"), _USUAL_GRACE, (), _GRACE)
     failed = ("strategies", "FailedPods", "withoutController")
-    if draft.get(failed) is not None and "FailedPods" not in names:
-        loc = draft.origins[failed]
-        draft.drop(failed)
-        draft.settled(loc, "RemoveFailedPods is not enabled, and failed pods are not touched")
-    if not draft.get(("strategies", "FailedPods")) and isinstance(draft.get(("strategies",)), dict):
-        draft.drop(("strategies", "FailedPods"))
-    if draft.get(("strategies",)) == {}:
-        draft.drop(("strategies",))
-    if draft.get(("filters", "withoutController")) is None:
+    if builder.get(failed) is not None and "FailedPods" not in names:
+        loc = builder.origins[failed]
+        builder.drop(failed)
+        builder.settled(loc, "RemoveFailedPods is not enabled, and failed pods are not touched")
+    if not builder.get(("strategies", "FailedPods")) and isinstance(builder.get(("strategies",)), dict):
+        builder.drop(("strategies", "FailedPods"))
+    if builder.get(("strategies",)) == {}:
+        builder.drop(("strategies",))
+    if builder.get(("filters", "withoutController")) is None:
         comment = "pods that nobody manages are left alone there; true moves them, by a copy"
-        draft.put(("filters", "withoutController"), value=False, loc=(), comment=comment)
-    if "excludedNamespaces" not in draft.data:
-        kept = [name for name in _CAREFUL if name not in draft.named]
+        builder.put(("filters", "withoutController"), value=False, loc=(), comment=comment)
+    if "excludedNamespaces" not in builder.data:
+        kept = [name for name in _CAREFUL if name not in builder.named]
         comment = "not excluded there; name only those whose pods are to stay"
-        draft.put(("excludedNamespaces",), kept, (), comment)
-    if "maxReschedulePods" not in draft.data:
+        builder.put(("excludedNamespaces",), kept, (), comment)
+    if "maxReschedulePods" not in builder.data:
         if {*names} == {"Consolidation"}:
             comment = "not limited there; a node is emptied in one plan, or not at all (see maxNodesPerPlan)"
-            draft.put(("maxReschedulePods",), "unlimited", (), comment)
+            builder.put(("maxReschedulePods",), "unlimited", (), comment)
         else:
-            draft.put(("maxReschedulePods",), _USUAL_LIMIT, (), "in one plan; not limited there")
+            builder.put(("maxReschedulePods",), _USUAL_LIMIT, (), "in one plan; not limited there")
             if "Consolidation" in names:
-                draft.say(
+                builder.say(
                     ("maxReschedulePods",),
                     "a node with more pods is never emptied; a higher limit is one of all strategies",
                 )
 
 
-def _packing(draft: Draft, names: Collection[str]) -> None:
+def _packing(builder: ConfigBuilder, names: Collection[str]) -> None:
     """What holds here for nodes that are emptied, and is nowhere said there."""
     if "Consolidation" not in names:
         return
     for name in ("cpuThreshold", "memoryThreshold"):
-        if name not in draft.data and "thresholdMode" not in draft.data:
-            draft.put((name,), _USUAL_THRESHOLD, (), "no node is filled above this; not so there")
+        if name not in builder.data and "thresholdMode" not in builder.data:
+            builder.put((name,), _USUAL_THRESHOLD, (), "no node is filled above this; not so there")
     path = ("limits", "perNodeOut")
-    if draft.get(path) is not None:
-        why = f"a node is emptied in one plan, so one with more pods than {draft.get(path)} never is"
-        draft.miss(draft.origins[path], why, "limits.perNodeOut, of all strategies")
+    if builder.get(path) is not None:
+        why = f"a node is emptied in one plan, so one with more pods than {builder.get(path)} never is"
+        builder.miss(builder.origins[path], why, "limits.perNodeOut, of all strategies")
 
 
 _TOOLS = {DESCHEDULER: "descheduler", KOORDINATOR: "koordinator"}
@@ -306,31 +306,31 @@ class Conversion:
     """What else was in the file."""
 
 
-def converted(text: str, source: str, known: Known) -> Conversion:
+def convert_text(text: str, source: str, known: Known) -> Conversion:
     """The configuration that says the same; ConfigErrors if the text holds none, or several."""
-    found = Found()
-    look_into(text, (), found)
+    found = DocumentScan()
+    scan_text(text, (), found)
     policy = _the_one(found, source)
-    draft, kind, tool = Draft(), policy.kind, _TOOLS.get(policy.kind, "")
+    builder, kind, tool = ConfigBuilder(), policy.kind, _TOOLS.get(policy.kind, "")
     if kind == DESCHEDULER:
-        convert_policy(draft, policy.given)
+        convert_policy(builder, policy.item)
     elif kind == KOORDINATOR:
-        convert_koordinator(draft, policy.given)
+        convert_koordinator(builder, policy.item)
     else:
-        tool, wrong = convert_seed(draft, policy.given)
+        tool, wrong = convert_seed(builder, policy.item)
         if wrong:
             raise _refused(source, wrong)
     if policy.chart is not None:
-        convert_chart(draft, policy.chart)
-    halts = _halts_for_errors(draft, within_plugins=kind == SEED_KIND)
+        convert_chart(builder, policy.chart)
+    halts = _halts_for_errors(builder, within_plugins=kind == SEED_KIND)
     if kind != SEED_KIND:
-        be_careful(draft)
-    halts += _make_sound(draft, known)
+        be_careful(builder)
+    halts += _make_sound(builder, known)
     for loc, why in halts:
-        draft.halt(loc, why)
+        builder.halt(loc, why)
     opening = [f"Converted from {source}, a {kind} of {tool}.", *_opening(kind)]
-    text = written(draft.data, draft.comments, opening)
-    return Conversion(text, tuple(draft.remarks), frozenset(draft.taken), tuple(found.notes))
+    text = format_config(builder.data, builder.comments, opening)
+    return Conversion(text, tuple(builder.remarks), frozenset(builder.taken), tuple(found.notes))
 
 
 def _opening(kind: str) -> Iterator[str]:
@@ -341,25 +341,25 @@ def _opening(kind: str) -> Iterator[str]:
         )
 
 
-def _the_one(found: Found, source: str) -> Carried:
+def _the_one(found: DocumentScan, source: str) -> FoundPolicy:
     findings = [*found.findings]
     if not findings and not found.policies:
         kinds = " or ".join((f"{DESCHEDULER} ({VERSION})", f"{KOORDINATOR} (koordinator)", SEED_KIND))
         besides = found.besides()
         findings.append(Finding((), f"holds no {kinds}" + (f"; it holds {besides}" if besides else "")))
     if len(found.policies) > 1:
-        places = ", ".join(f"{each.kind} {path_of(each.given.loc)}".strip() for each in found.policies)
+        places = ", ".join(f"{each.kind} {path_of(each.item.loc)}".strip() for each in found.policies)
         findings.append(Finding((), f"holds {len(found.policies)} policies ({places}): give one at a time"))
     if findings:
         raise _refused(source, findings)
     (policy,) = found.policies
-    version = policy.given.inner("apiVersion").value
+    version = policy.item.child("apiVersion").value
     if policy.kind != SEED_KIND and version != VERSION:
         if version == OLD_VERSION:
             cure = f"descheduler reads it no more: bring it to {VERSION} first (profiles in place of strategies)"
         else:
             cure = f"only {VERSION} can be converted"
-        raise _refused(source, [Finding((*policy.given.loc, "apiVersion"), f"is {shown(version)}: {cure}")])
+        raise _refused(source, [Finding((*policy.item.loc, "apiVersion"), f"is {shown(version)}: {cure}")])
     return policy
 
 
@@ -367,48 +367,51 @@ def _refused(source: str, findings: list[Finding]) -> ConfigErrors:
     return ConfigErrors([ConfigError(source, path_of(each.loc), each.message) for each in findings])
 
 
-def _halts_for_errors(draft: Draft, *, within_plugins: bool) -> list[_Halt]:
+def _halts_for_errors(builder: ConfigBuilder, *, within_plugins: bool) -> list[_Halt]:
     """Why nothing may be moved without what is not understood or not possible; `Plugin.convert` sees to plugins."""
     return [
-        (remark.loc, "it is not known, and may limit what is moved" if remark.sort is Sort.UNKNOWN else remark.why)
-        for remark in draft.remarks
+        (
+            remark.loc,
+            "it is not known, and may limit what is moved" if remark.kind is RemarkKind.UNKNOWN else remark.why,
+        )
+        for remark in builder.remarks
         if remark.is_limit and (within_plugins or "pluginConfig" not in remark.loc)
     ]
 
 
-def _make_sound(draft: Draft, known: Known) -> list[_Halt]:
+def _make_sound(builder: ConfigBuilder, known: Known) -> list[_Halt]:
     """Take out what our own checks refuse, until they refuse nothing; why nothing may be moved then."""
     halts: list[_Halt] = []
     while True:
         try:
-            check(draft.data, known)
+            check(builder.data, known)
         except InvalidError as error:
-            halts += _take_out(draft, error.findings[0])
+            halts += _take_out(builder, error.findings[0])
         else:
             return halts
 
 
-def _take_out(draft: Draft, finding: Finding) -> Iterator[_Halt]:
+def _take_out(builder: ConfigBuilder, finding: Finding) -> Iterator[_Halt]:
     path: Path = finding.loc
-    while path and draft.get(path) is None:
+    while path and builder.get(path) is None:
         path = path[:-1]
     if not path:
         raise ValueError(f"{path_of(finding.loc)}: {finding.message}")  # a table of ours is wrong
-    loc = _origin(draft, path)
-    draft.wrong(loc, f"{path_of(finding.loc)} would not be accepted: {finding.message}")
+    loc = _origin(builder, path)
+    builder.wrong(loc, f"{path_of(finding.loc)} would not be accepted: {finding.message}")
     if path[0] == "strategies" and len(path) > 1:
-        draft.drop(path[:2])
-        draft.switch_off(str(path[1]), loc, "it cannot be set up as it is there")
+        builder.drop(path[:2])
+        builder.switch_off(str(path[1]), loc, "it cannot be set up as it is there")
     else:
-        draft.drop(path)
+        builder.drop(path)
         if path[0] not in _HARMLESS:
             yield loc, finding.message
 
 
-def _origin(draft: Draft, path: Path) -> Loc:
+def _origin(builder: ConfigBuilder, path: Path) -> Loc:
     """Where in the input a field comes from, or something of it."""
-    if path in draft.origins:
-        return draft.origins[path]
+    if path in builder.origins:
+        return builder.origins[path]
     return next(
-        (loc for each, loc in draft.origins.items() if each[: len(path)] == path or path[: len(each)] == each), ()
+        (loc for each, loc in builder.origins.items() if each[: len(path)] == path or path[: len(each)] == each), ()
     )

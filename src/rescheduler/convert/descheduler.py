@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rescheduler.config.errors import Loc, path_of, shown, wrong_type
+from rescheduler.convert.builder import ConfigBuilder, Path
 from rescheduler.convert.descheduler_plugins import PLUGINS
-from rescheduler.convert.draft import Draft, Path
 from rescheduler.convert.evictor import EVICTOR, merged
 from rescheduler.convert.values import (
-    Given,
+    InputValue,
     Option,
     Plugin,
     idle,
@@ -36,7 +36,7 @@ _POOLED = ("cpuThreshold", "memoryThreshold", "thresholds", "thresholdMode", "ho
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class PluginSet:
     """One tool's plugins."""
 
     plugins: Mapping[str, Plugin]
@@ -51,32 +51,32 @@ class Dialect:
         return not self.selects_nodes
 
 
-def _ignored(draft: Draft, given: Given) -> None:
+def _ignored(builder: ConfigBuilder, item: InputValue) -> None:
     """Seen to elsewhere."""
 
 
-def take_profiles(draft: Draft, given: Given, dialect: Dialect) -> None:
+def take_profiles(builder: ConfigBuilder, item: InputValue, dialect: PluginSet) -> None:
     """All profiles, as one set of strategies."""
-    if not isinstance(given.value, list):
-        draft.wrong(given.loc, wrong_type(given.value, "a list"))
+    if not isinstance(item.value, list):
+        builder.wrong(item.loc, wrong_type(item.value, "a list"))
         return
-    evictors: list[Draft] = []
-    profiles: list[tuple[_Profile, Draft]] = []
-    seen: dict[str, Given] = {}
-    for index, each in enumerate(given.value):
-        evictors.append(Draft())
-        one = Given(each, (*given.loc, index))
-        if dialect.selects_nodes and len(given.value) > 1 and one.inner("nodeSelector").value is not None:
-            _take_as_pool(draft, evictors[-1], one, dialect)
+    evictors: list[ConfigBuilder] = []
+    profiles: list[tuple[_Profile, ConfigBuilder]] = []
+    seen: dict[str, InputValue] = {}
+    for index, each in enumerate(item.value):
+        evictors.append(ConfigBuilder())
+        one = InputValue(each, (*item.loc, index))
+        if dialect.selects_nodes and len(item.value) > 1 and one.child("nodeSelector").value is not None:
+            _take_as_pool(builder, evictors[-1], one, dialect)
         else:
-            profiles.append((_Profile(draft, evictors[-1], one, dialect, seen), evictors[-1]))
+            profiles.append((_Profile(builder, evictors[-1], one, dialect, seen), evictors[-1]))
             profiles[-1][0].take()
     if len(profiles) == len(evictors):
-        _select_by_strategy(draft, profiles)
-    merged(draft, evictors)
+        _select_by_strategy(builder, profiles)
+    merged(builder, evictors)
 
 
-def _select_by_strategy(draft: Draft, profiles: Sequence[tuple[_Profile, Draft]]) -> None:
+def _select_by_strategy(builder: ConfigBuilder, profiles: Sequence[tuple[_Profile, ConfigBuilder]]) -> None:
     """A selector that not all evictors have becomes one of the strategies of their profiles."""
     path = ("filters", "podSelector")
     if len({evictor.get(path) for _, evictor in profiles}) < 2:
@@ -84,67 +84,67 @@ def _select_by_strategy(draft: Draft, profiles: Sequence[tuple[_Profile, Draft]]
     first = {strategy: evictor.get(path) for profile, evictor in profiles for strategy in profile.own}
     for profile, evictor in profiles:
         for strategy in profile.shared:
-            if _is_on(draft, strategy) and evictor.get(path) != first[strategy]:
+            if _is_on(builder, strategy) and evictor.get(path) != first[strategy]:
                 why = f"{strategy} is for pods that {shown(first[strategy] or '')} selects, by a profile before it"
-                draft.miss(profile.given.loc, why, f"strategies.{strategy}.podSelector")
+                builder.miss(profile.item.loc, why, f"strategies.{strategy}.podSelector")
     for profile, evictor in profiles:
-        text, own = evictor.get(path), (strategy for strategy in profile.own if _is_on(draft, strategy))
+        text, own = evictor.get(path), (strategy for strategy in profile.own if _is_on(builder, strategy))
         if text is None:
             continue
         evictor.drop(path)
         for strategy in own:
             there = ("strategies", strategy, "podSelector")
-            before = draft.get(there)
-            draft.drop(there)
+            before = builder.get(there)
+            builder.drop(there)
             both = f"{before},{text}" if before else text
-            draft.put(there, both, evictor.origins[path], "there of the evictor of its profile")
+            builder.put(there, both, evictor.origins[path], "there of the evictor of its profile")
 
 
-def _is_on(draft: Draft, strategy: str) -> bool:
-    enabled = draft.data.get("enabledStrategies")
+def _is_on(builder: ConfigBuilder, strategy: str) -> bool:
+    enabled = builder.data.get("enabledStrategies")
     return isinstance(enabled, list) and strategy in enabled
 
 
-def _take_as_pool(draft: Draft, guarding: Draft, given: Given, dialect: Dialect) -> None:
+def _take_as_pool(builder: ConfigBuilder, guarding: ConfigBuilder, item: InputValue, dialect: PluginSet) -> None:
     """A profile of some nodes is a node pool; what a pool has no field for holds for all."""
-    chosen = given.inner("nodeSelector")
-    text = selector_text(draft, chosen)
+    chosen = item.child("nodeSelector")
+    text = selector_text(builder, chosen)
     if not text:
-        draft.miss(given.loc, "its nodes are not told apart, so it cannot be a node pool")
+        builder.miss(item.loc, "its nodes are not told apart, so it cannot be a node pool")
         return
-    part = Draft()
-    _Profile(part, guarding, given, dialect, {}, is_pool=True).take()
-    made = draft.get(("pools",))
+    part = ConfigBuilder()
+    _Profile(part, guarding, item, dialect, {}, is_pool=True).take()
+    made = builder.get(("pools",))
     number = len(made) if isinstance(made, list) else 0
     base: Path = ("pools", number)
-    name = given.inner("name")
-    draft.put((*base, "name"), name.value or f"pool-{number + 1}", name.loc)
-    draft.put((*base, "nodeSelector"), text, chosen.loc)
-    draft.put((*base, "enabledStrategies"), part.data.get("enabledStrategies", []), given.loc)
+    name = item.child("name")
+    builder.put((*base, "name"), name.value or f"pool-{number + 1}", name.loc)
+    builder.put((*base, "nodeSelector"), text, chosen.loc)
+    builder.put((*base, "enabledStrategies"), part.data.get("enabledStrategies", []), item.loc)
     for path, loc in part.origins.items():
         value, comment = part.get(path), " ".join(part.comments.get(path, ()))
         if value is None or path[0] == "enabledStrategies":
             continue
         if path[0] == "pools":
-            draft.miss(loc, "a pool has no pools within it", "pools, the narrower ones first")
+            builder.miss(loc, "a pool has no pools within it", "pools, the narrower ones first")
         else:
-            draft.put((*base, *path) if path[0] in _POOLED else path, value, loc, comment)
-    draft.remarks += [remark for remark in part.remarks if remark not in draft.remarks]
-    draft.named |= part.named
+            builder.put((*base, *path) if path[0] in _POOLED else path, value, loc, comment)
+    builder.remarks += [remark for remark in part.remarks if remark not in builder.remarks]
+    builder.named |= part.named
     if part.halted:
-        draft.halt(*part.halted)
+        builder.halt(*part.halted)
 
 
 @dataclass(slots=True)
 class _Profile:
     """One profile on its way over."""
 
-    draft: Draft
-    guarding: Draft
+    builder: ConfigBuilder
+    guarding: ConfigBuilder
     """Where its evictors go, until those of all profiles are known."""
-    given: Given
-    dialect: Dialect
-    seen: dict[str, Given]
+    item: InputValue
+    dialect: PluginSet
+    seen: dict[str, InputValue]
     """By strategy, the args that it has already, of this profile or of one before it."""
     is_pool: bool = False
     """Whether it is one of some nodes, and so has a name."""
@@ -163,18 +163,18 @@ class _Profile:
         ]
         if self.dialect.selects_nodes:
             options.append(Option("nodeSelector", (), _ignored if self.is_pool else self._select))
-        take_options(self.draft, self.given, options)
-        if not isinstance(self.given.value, dict):
+        take_options(self.builder, self.item, options)
+        if not isinstance(self.item.value, dict):
             return
         configured = self._configured()
         enabled = self._enabled()
         for name, loc in enabled.items():
             if name not in configured and self.dialect.needs_config:
                 why = "it has no pluginConfig, without which descheduler does not start; it runs here, by its defaults"
-                self.draft.settled(loc, why)
-            self._decide(self.dialect.plugins[name], configured.pop(name, Given({}, loc)))
+                self.builder.settled(loc, why)
+            self._decide(self.dialect.plugins[name], configured.pop(name, InputValue({}, loc)))
             if name in self.strays:
-                self.draft.switch_off(self.dialect.plugins[name].strategy, self.strays[name], _STRAY)
+                self.builder.switch_off(self.dialect.plugins[name].strategy, self.strays[name], _STRAY)
         for name, plugin in self.dialect.evictors.items():
             if (args := configured.pop(name, None)) is not None:
                 plugin.convert(self.guarding, args)
@@ -182,68 +182,68 @@ class _Profile:
                 self.guarding.halt(self.strays[name], _STRAY)
         for name, args in configured.items():
             if name in self.dialect.plugins:
-                self.draft.settled(args.loc[:-1], f"{name} is not enabled there, and stays off here")
+                self.builder.settled(args.loc[:-1], f"{name} is not enabled there, and stays off here")
             else:
-                self.draft.unknown(args.loc[:-1], f"{shown(name)} is no plugin that is known here", harmless=True)
+                self.builder.unknown(args.loc[:-1], f"{shown(name)} is no plugin that is known here", harmless=True)
 
-    def _select(self, _: Draft, given: Given) -> None:
+    def _select(self, _: ConfigBuilder, item: InputValue) -> None:
         comment = "of one profile there, of all strategies here"
-        selector("filters", "nodeSelector", comment=comment)(self.guarding, given)
+        selector("filters", "nodeSelector", comment=comment)(self.guarding, item)
 
-    def _decide(self, plugin: Plugin, args: Given) -> None:
+    def _decide(self, plugin: Plugin, args: InputValue) -> None:
         before = self.seen.get(plugin.strategy) if plugin.strategy else None
         if before is None:
             self.seen[plugin.strategy] = args
             self.own.append(plugin.strategy)
-            plugin.convert(self.draft, args)
+            plugin.convert(self.builder, args)
         elif before.value == args.value:
-            self.draft.settled(args.loc, f"{plugin.strategy} is set up so already")
+            self.builder.settled(args.loc, f"{plugin.strategy} is set up so already")
             self.shared.append(plugin.strategy)
         else:
             why = f"{plugin.strategy} is set up already, by {path_of(before.loc)}, and there is only one"
-            self.draft.miss(args.loc, why, "node pools (pools) may have settings of strategies of their own")
+            self.builder.miss(args.loc, why, "node pools (pools) may have settings of strategies of their own")
 
-    def _configured(self) -> dict[str, Given]:
+    def _configured(self) -> dict[str, InputValue]:
         """The args of each plugin, by its name."""
-        found: dict[str, Given] = {}
-        configs = self.given.inner("pluginConfig")
+        found: dict[str, InputValue] = {}
+        configs = self.item.child("pluginConfig")
         if configs.value is not None and not isinstance(configs.value, list):
-            self.draft.wrong(configs.loc, wrong_type(configs.value, "a list"))
+            self.builder.wrong(configs.loc, wrong_type(configs.value, "a list"))
         for index, each in enumerate(configs.value if isinstance(configs.value, list) else ()):
-            one = Given(each, (*configs.loc, index))
+            one = InputValue(each, (*configs.loc, index))
             if not isinstance(each, dict) or not isinstance(each.get("name"), str):
-                self.draft.wrong(one.loc, "is not a mapping with a name")
+                self.builder.wrong(one.loc, "is not a mapping with a name")
                 continue
             for name in (key for key in each if key not in ("name", "args")):
-                self.draft.unknown((*one.loc, name), "a plugin's configuration has name and args")
+                self.builder.unknown((*one.loc, name), "a plugin's configuration has name and args")
                 self.strays.setdefault(each["name"], (*one.loc, name))
             if each["name"] in found:
-                self.draft.wrong(one.loc, f"{each['name']} is configured twice in one profile; the first counts")
+                self.builder.wrong(one.loc, f"{each['name']} is configured twice in one profile; the first counts")
                 continue
-            found[each["name"]] = one.inner("args")
+            found[each["name"]] = one.child("args")
         return found
 
     def _enabled(self) -> dict[str, Loc]:
         """The plugins that decide, and where each is enabled."""
         found: dict[str, Loc] = {}
-        sets = self.given.inner("plugins")
+        sets = self.item.child("plugins")
         if sets.value is not None and not isinstance(sets.value, dict):
-            self.draft.wrong(sets.loc, wrong_type(sets.value, "a mapping"))
+            self.builder.wrong(sets.loc, wrong_type(sets.value, "a mapping"))
         for point in sets.value if isinstance(sets.value, dict) else ():
-            one = sets.inner(point)
+            one = sets.child(point)
             if point not in (*_DECIDING, *_GUARDING, *_SORTING):
                 known = ", ".join((*_DECIDING, "filter", "preEvictionFilter", "presort", "sort"))
-                self.draft.unknown(one.loc, f"known are {known}")
+                self.builder.unknown(one.loc, f"known are {known}")
                 continue
             if one.value is not None and not isinstance(one.value, dict):
-                self.draft.wrong(one.loc, wrong_type(one.value, "a mapping with enabled and disabled"))
+                self.builder.wrong(one.loc, wrong_type(one.value, "a mapping with enabled and disabled"))
             for which in one.value if isinstance(one.value, dict) else ():
-                names = one.inner(which)
+                names = one.child(which)
                 if which not in ("enabled", "disabled"):
-                    self.draft.unknown(names.loc, "known are enabled and disabled")
+                    self.builder.unknown(names.loc, "known are enabled and disabled")
                     continue
                 if names.value is not None and not isinstance(names.value, list):
-                    self.draft.wrong(names.loc, wrong_type(names.value, "a list"))
+                    self.builder.wrong(names.loc, wrong_type(names.value, "a list"))
                 for index, each in enumerate(names.value if isinstance(names.value, list) else ()):
                     name = each.get("name") if isinstance(each, dict) else each  # koordinator has mappings
                     self._plugin(str(name), (*names.loc, index), (point, which), found)
@@ -253,66 +253,66 @@ class _Profile:
         point, which = at
         if which == "disabled":
             if name in self.dialect.evictors:
-                self.draft.miss(loc, "the guards always hold", "filters and allow")
+                self.builder.miss(loc, "the guards always hold", "filters and allow")
             else:
-                self.draft.settled(loc, "what is not enabled is off")
+                self.builder.settled(loc, "what is not enabled is off")
         elif name in self.dialect.evictors:
-            self.draft.settled(loc, "the guards always hold")
+            self.builder.settled(loc, "the guards always hold")
         elif point in _DECIDING and name in self.dialect.plugins:
             if name in found:
-                self.draft.settled(loc, "it is enabled already")
+                self.builder.settled(loc, "it is enabled already")
             found.setdefault(name, loc)
         elif point in _SORTING:
-            self.draft.miss(loc, "the order of moves is each strategy's own", "eviction costs and priorities of pods")
+            self.builder.miss(loc, "the order of moves is each strategy's own", "eviction costs and priorities of pods")
         else:
             # One that decides does nothing here; one that guards may have kept pods where they are.
             why = f"{shown(name)} is no plugin that is known here"
-            self.draft.unknown(loc, why, harmless=point in _DECIDING)
+            self.builder.unknown(loc, why, harmless=point in _DECIDING)
 
 
-DESCHEDULER = Dialect({each.name: each for each in PLUGINS}, {EVICTOR.name: EVICTOR})
+DESCHEDULER = PluginSet({each.name: each for each in PLUGINS}, {EVICTOR.name: EVICTOR})
 
 
-def limit(*path: str) -> Callable[[Draft, Given], None]:
+def limit(*path: str) -> Callable[[ConfigBuilder, InputValue], None]:
     """A limit of at least 1."""
 
-    def convert(draft: Draft, given: Given) -> None:
-        number = whole(draft, given)
+    def convert(builder: ConfigBuilder, item: InputValue) -> None:
+        number = whole(builder, item)
         if number:
-            draft.put(path, number, given.loc)
+            builder.put(path, number, item.loc)
         elif number == 0:
-            draft.halt(given.loc, "a limit of 0 is possible here for all alone")
-            draft.miss(given.loc, "a limit of 0 is possible here for all alone", "maxReschedulePods: 0 moves nothing")
+            builder.halt(item.loc, "a limit of 0 is possible here for all alone")
+            builder.miss(item.loc, "a limit of 0 is possible here for all alone", "maxReschedulePods: 0 moves nothing")
 
     return convert
 
 
-def total(draft: Draft, given: Given) -> None:
+def total(builder: ConfigBuilder, item: InputValue) -> None:
     """How many pods one plan may move."""
-    if (number := whole(draft, given)) is not None:
-        draft.put(("maxReschedulePods",), number, given.loc)
+    if (number := whole(builder, item)) is not None:
+        builder.put(("maxReschedulePods",), number, item.loc)
 
 
-def _providers(draft: Draft, given: Given) -> None:
-    if not isinstance(given.value, list):
-        draft.wrong(given.loc, wrong_type(given.value, "a list"))
+def _providers(builder: ConfigBuilder, item: InputValue) -> None:
+    if not isinstance(item.value, list):
+        builder.wrong(item.loc, wrong_type(item.value, "a list"))
         return
-    for index, each in enumerate(given.value):
-        take_options(draft, Given(each, (*given.loc, index)), _PROVIDER)
+    for index, each in enumerate(item.value):
+        take_options(builder, InputValue(each, (*item.loc, index)), _PROVIDER)
 
 
-def _source(draft: Draft, given: Given) -> None:
-    if given.value == "KubernetesMetrics":
-        draft.settled(given.loc, "metrics.k8s.io is asked by default, where utilization goes by use")
-    elif given.value == "Prometheus":
-        draft.put(("usage", "source"), "prometheus", given.loc)
+def _source(builder: ConfigBuilder, item: InputValue) -> None:
+    if item.value == "KubernetesMetrics":
+        builder.settled(item.loc, "metrics.k8s.io is asked by default, where utilization goes by use")
+    elif item.value == "Prometheus":
+        builder.put(("usage", "source"), "prometheus", item.loc)
     else:
-        draft.unknown(given.loc, "known are KubernetesMetrics and Prometheus")
+        builder.unknown(item.loc, "known are KubernetesMetrics and Prometheus")
 
 
-def _url(draft: Draft, given: Given) -> None:
-    comment = "" if "authToken" in given.around else _WITHOUT
-    draft.put(("usage", "prometheus", "url"), given.value, given.loc, comment)
+def _url(builder: ConfigBuilder, item: InputValue) -> None:
+    comment = "" if "authToken" in item.parent else _WITHOUT
+    builder.put(("usage", "prometheus", "url"), item.value, item.loc, comment)
 
 
 _WITHOUT = "there with the service account's token; here with none, unless bearerTokenFile names a file"
@@ -327,18 +327,18 @@ _PROVIDER = (
 )
 
 
-def _collector(draft: Draft, given: Given) -> None:
+def _collector(builder: ConfigBuilder, item: InputValue) -> None:
     take_options(
-        draft, given, (Option("enabled", (), settled("metrics.k8s.io is asked where utilization goes by use")),)
+        builder, item, (Option("enabled", (), settled("metrics.k8s.io is asked where utilization goes by use")),)
     )
 
 
-def _old(draft: Draft, given: Given) -> None:
-    draft.wrong(given.loc, "it is of descheduler/v1alpha1, and v1alpha2 does not know it: it has profiles")
+def _old(builder: ConfigBuilder, item: InputValue) -> None:
+    builder.wrong(item.loc, "it is of descheduler/v1alpha1, and v1alpha2 does not know it: it has profiles")
 
 
-def _belongs_below(draft: Draft, given: Given) -> None:
-    draft.wrong(given.loc, f"in v1alpha2 it is one of the args of {EVICTOR.name}, within pluginConfig of a profile")
+def _belongs_below(builder: ConfigBuilder, item: InputValue) -> None:
+    builder.wrong(item.loc, f"in v1alpha2 it is one of the args of {EVICTOR.name}, within pluginConfig of a profile")
 
 
 TOP: tuple[Option, ...] = (
@@ -366,12 +366,12 @@ TOP: tuple[Option, ...] = (
 )
 
 
-def convert_policy(draft: Draft, policy: Given) -> None:
+def convert_policy(builder: ConfigBuilder, policy: InputValue) -> None:
     """The whole of a DeschedulerPolicy."""
     profiles = Option("profiles", ("enabledStrategies",), lambda d, g: take_profiles(d, g, DESCHEDULER))
     misplaced = [Option(each.name, (), _belongs_below) for each in EVICTOR.options if each.name != "nodeSelector"]
-    take_options(draft, policy, (*TOP, profiles), besides=misplaced)
-    draft.data.setdefault("enabledStrategies", [])
+    take_options(builder, policy, (*TOP, profiles), besides=misplaced)
+    builder.data.setdefault("enabledStrategies", [])
 
 
 DRY = idle("it is a dry run there, and here that is a flag of the command", "rescheduler run --dry-run")

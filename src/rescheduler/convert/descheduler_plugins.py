@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from rescheduler.config.errors import wrong_type
-from rescheduler.convert.draft import Draft
+from rescheduler.convert.builder import ConfigBuilder
 from rescheduler.convert.values import (
     OPTIMIZATION,
     PACKING,
-    Given,
+    InputValue,
     Option,
     Plugin,
     excluded_kinds_of,
@@ -38,81 +38,81 @@ from rescheduler.convert.values import (
 from rescheduler.model.time import format_duration
 
 
-def _conditions(draft: Draft, given: Given) -> None:
-    if not isinstance(given.value, list):
-        draft.wrong(given.loc, wrong_type(given.value, "a list"))
+def _conditions(builder: ConfigBuilder, item: InputValue) -> None:
+    if not isinstance(item.value, list):
+        builder.wrong(item.loc, wrong_type(item.value, "a list"))
         return
     kept: list[dict[str, object]] = []
-    for index, each in enumerate(given.value):
-        loc = (*given.loc, index)
+    for index, each in enumerate(item.value):
+        loc = (*item.loc, index)
         if not isinstance(each, dict):
-            draft.wrong(loc, wrong_type(each, "a mapping"))
+            builder.wrong(loc, wrong_type(each, "a mapping"))
             continue
         one: dict[str, object] = {}
         for name, value in each.items():
             if name in ("type", "status", "reason"):
                 one[name] = str(value)
             elif name == "minTimeSinceLastTransitionSeconds":
-                number = whole(draft, Given(value, (*loc, name)))
+                number = whole(builder, InputValue(value, (*loc, name)))
                 if number is not None:
                     one["minTime"] = format_duration(float(number))
             else:
-                draft.unknown((*loc, name), "known are type, status, reason and minTimeSinceLastTransitionSeconds")
+                builder.unknown((*loc, name), "known are type, status, reason and minTimeSinceLastTransitionSeconds")
         if one.get("status") == "True" and one.get("type") in _HEALTHY:
-            draft.miss(
+            builder.miss(
                 loc, f"{one['type']} is True on healthy pods, and those are not looked at", "states: [Succeeded]"
             )
         elif one:
             kept.append(one)
     if kept:
-        draft.put(("strategies", "PodLifeTime", "conditions"), kept, given.loc)
+        builder.put(("strategies", "PodLifeTime", "conditions"), kept, item.loc)
 
 
 _HEALTHY = ("Initialized", "Ready", "ContainersReady", "PodScheduled", "PodReadyToStartContainers")
 
 
-def _owner_kinds(draft: Draft, given: Given) -> None:
+def _owner_kinds(builder: ConfigBuilder, item: InputValue) -> None:
     base = ("strategies", "PodLifeTime")
     fields = {"include": "ownerKinds", "exclude": "excludedOwnerKinds"}
-    take_options(draft, given, tuple(Option(name, (), texts(*base, field)) for name, field in fields.items()))
+    take_options(builder, item, tuple(Option(name, (), texts(*base, field)) for name, field in fields.items()))
 
 
-def _ages(draft: Draft, args: Given) -> None:
+def _ages(builder: ConfigBuilder, args: InputValue) -> None:
     base = ("strategies", "PodLifeTime")
-    conditions = args.inner("conditions")
-    if not any(args.inner(name).value for name in _CRITERIA) and args.inner(_CRITERIA[0]).value is None:
-        draft.wrong(args.loc, f"none of {', '.join(_CRITERIA)} is given, and without any every pod would be meant")
-    elif conditions.value and not draft.get((*base, "conditions")):
-        draft.switch_off("PodLifeTime", conditions.loc, "without any of its conditions every pod would be meant")
-    elif draft.get((*base, "maxAge")) is None:
-        draft.put((*base, "maxAge"), "0s", args.loc, "not given there: pods of any age")
+    conditions = args.child("conditions")
+    if not any(args.child(name).value for name in _CRITERIA) and args.child(_CRITERIA[0]).value is None:
+        builder.wrong(args.loc, f"none of {', '.join(_CRITERIA)} is given, and without any every pod would be meant")
+    elif conditions.value and not builder.get((*base, "conditions")):
+        builder.switch_off("PodLifeTime", conditions.loc, "without any of its conditions every pod would be meant")
+    elif builder.get((*base, "maxAge")) is None:
+        builder.put((*base, "maxAge"), "0s", args.loc, "not given there: pods of any age")
 
 
 _CRITERIA = ("maxPodLifeTimeSeconds", "states", "podStatusPhases", "conditions", "exitCodes")
 """One of them has to be given; 0 seconds count."""
 
 
-def _kept(draft: Draft, args: Given) -> None:
+def _kept(builder: ConfigBuilder, args: InputValue) -> None:
     path = ("strategies", "FailedPods", "minAge")
-    if args.inner("minPodLifetimeSeconds").value is None:
-        draft.put(path, "1h0m0s", args.loc, "the default there; 0s here")
+    if args.child("minPodLifetimeSeconds").value is None:
+        builder.put(path, "1h0m0s", args.loc, "the default there; 0s here")
 
 
-def _restarts(draft: Draft, given: Given) -> None:
+def _restarts(builder: ConfigBuilder, item: InputValue) -> None:
     path = ("strategies", "TooManyRestarts", "restartThreshold")
-    number = whole(draft, given)
+    number = whole(builder, item)
     if number == 0:
-        draft.wrong(given.loc, _NO_RESTARTS)
+        builder.wrong(item.loc, _NO_RESTARTS)
     elif number is not None:
-        draft.put(path, number, given.loc)
+        builder.put(path, number, item.loc)
 
 
 _NO_RESTARTS = "a threshold of at least 1 is needed, for without any every pod would be meant"
 
 
-def _counted(draft: Draft, args: Given) -> None:
-    if args.inner("podRestartThreshold").value is None:
-        draft.wrong(args.loc, f"podRestartThreshold is not given: {_NO_RESTARTS}")
+def _counted(builder: ConfigBuilder, args: InputValue) -> None:
+    if args.child("podRestartThreshold").value is None:
+        builder.wrong(args.loc, f"podRestartThreshold is not given: {_NO_RESTARTS}")
 
 
 RESTARTS = Plugin(
@@ -196,45 +196,45 @@ _INDEX = "a strategy goes by cores and bytes, of nodes and of pods, to know what
 _LOW = "ResourceOptimization"
 
 
-def _deviating(draft: Draft, given: Given) -> None:
-    if given.value is True:
-        draft.put(
+def _deviating(builder: ConfigBuilder, item: InputValue) -> None:
+    if item.value is True:
+        builder.put(
             ("thresholdMode",),
             "deviation",
-            given.loc,
+            item.loc,
             "points above what all nodes use together, not above the mean of their percentages",
         )
     else:
-        flag("thresholdMode")(draft, given)
+        flag("thresholdMode")(builder, item)
 
 
-def _eviction_modes(draft: Draft, given: Given) -> None:
-    for index, mode in enumerate(texts_of(draft, given) or ()):
+def _eviction_modes(builder: ConfigBuilder, item: InputValue) -> None:
+    for index, mode in enumerate(texts_of(builder, item) or ()):
         if mode == "OnlyThresholdingResources":
             why = "a pod that takes nothing of the hot resource is never chosen, for that would not help"
-            draft.settled((*given.loc, index), why)
+            builder.settled((*item.loc, index), why)
         else:
-            draft.unknown((*given.loc, index), "known is OnlyThresholdingResources")
+            builder.unknown((*item.loc, index), "known is OnlyThresholdingResources")
 
 
-def _measured(draft: Draft, given: Given) -> None:
-    take_options(draft, given, _METRICS)
+def _measured(builder: ConfigBuilder, item: InputValue) -> None:
+    take_options(builder, item, _METRICS)
 
 
-def _source(draft: Draft, given: Given) -> None:
-    if given.value == "KubernetesMetrics":
-        draft.put(("utilization",), "usage", given.loc, "averaged over usage.window (5m)")
-    elif given.value == "Prometheus":
-        draft.miss(given.loc, _INDEX, "utilization: usage with usage.source: prometheus")
+def _source(builder: ConfigBuilder, item: InputValue) -> None:
+    if item.value == "KubernetesMetrics":
+        builder.put(("utilization",), "usage", item.loc, "averaged over usage.window (5m)")
+    elif item.value == "Prometheus":
+        builder.miss(item.loc, _INDEX, "utilization: usage with usage.source: prometheus")
     else:
-        draft.unknown(given.loc, "known are KubernetesMetrics and Prometheus")
+        builder.unknown(item.loc, "known are KubernetesMetrics and Prometheus")
 
 
-def _server(draft: Draft, given: Given) -> None:
-    if given.value is True:
-        draft.put(("utilization",), "usage", given.loc, "averaged over usage.window (5m)")
+def _server(builder: ConfigBuilder, item: InputValue) -> None:
+    if item.value is True:
+        builder.put(("utilization",), "usage", item.loc, "averaged over usage.window (5m)")
     else:
-        flag("utilization")(draft, given)
+        flag("utilization")(builder, item)
 
 
 _METRICS = (
@@ -244,43 +244,43 @@ _METRICS = (
 )
 
 
-def _limits(draft: Draft, given: Given) -> None:
-    take_options(draft, given, (Option("node", ("limits.perNodeOut",), _node_limit),))
+def _limits(builder: ConfigBuilder, item: InputValue) -> None:
+    take_options(builder, item, (Option("node", ("limits.perNodeOut",), _node_limit),))
 
 
-def _node_limit(draft: Draft, given: Given) -> None:
-    number = whole(draft, given)
+def _node_limit(builder: ConfigBuilder, item: InputValue) -> None:
+    number = whole(builder, item)
     if number:
-        draft.put(("limits", "perNodeOut"), number, given.loc, "there of this plugin alone, here of all strategies")
+        builder.put(("limits", "perNodeOut"), number, item.loc, "there of this plugin alone, here of all strategies")
     elif number == 0:
-        draft.wrong(given.loc, "a limit of 0 leaves nothing to do")
+        builder.wrong(item.loc, "a limit of 0 leaves nothing to do")
 
 
-def _hot_nodes(draft: Draft, args: Given) -> None:
-    deviating = args.inner("useDeviationThresholds").value is True
-    upper, lower = args.inner("targetThresholds"), args.inner("thresholds")
+def _hot_nodes(builder: ConfigBuilder, args: InputValue) -> None:
+    deviating = args.child("useDeviationThresholds").value is True
+    upper, lower = args.child("targetThresholds"), args.child("thresholds")
     names = {*(upper.value if isinstance(upper.value, dict) else ())}
     if names <= {"MetricResource"}:
-        for given in (upper, lower):
-            levels(draft, given)
-        draft.switch_off(_LOW, args.loc, "without targetThresholds of resources no node is hot")
+        for item in (upper, lower):
+            levels(builder, item)
+        builder.switch_off(_LOW, args.loc, "without targetThresholds of resources no node is hot")
         return
     if not lower.value:
-        draft.wrong(lower.loc, "thresholds are needed there: pods are only evicted where a node is underused")
-    in_force = put_upper(draft, (), upper)
-    put_lower(draft, (), lower, {} if deviating else in_force)
+        builder.wrong(lower.loc, "thresholds are needed there: pods are only evicted where a node is underused")
+    in_force = put_upper(builder, (), upper)
+    put_lower(builder, (), lower, {} if deviating else in_force)
     path = (*OPTIMIZATION, "minUnderusedNodes")
-    if draft.get(path) is not None and not draft.get((*OPTIMIZATION, "lowThresholds")):
-        draft.drop(path)
-        draft.miss(args.inner("numberOfNodes").loc, "without thresholds no node is underused", "lowThresholds")
+    if builder.get(path) is not None and not builder.get((*OPTIMIZATION, "lowThresholds")):
+        builder.drop(path)
+        builder.miss(args.child("numberOfNodes").loc, "without thresholds no node is underused", "lowThresholds")
 
 
-def _under_emptied(draft: Draft, args: Given) -> None:
-    thresholds = args.inner("thresholds")
+def _under_emptied(builder: ConfigBuilder, args: InputValue) -> None:
+    thresholds = args.child("thresholds")
     if thresholds.value:
-        put_packing(draft, thresholds)
+        put_packing(builder, thresholds)
     else:
-        draft.wrong(thresholds.loc, "without any every node would be worth emptying")
+        builder.wrong(thresholds.loc, "without any every node would be worth emptying")
 
 
 LOW_UTILIZATION = Plugin(
@@ -346,37 +346,37 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def _affinity(draft: Draft, given: Given) -> None:
-    types = texts_of(draft, given) or []
+def _affinity(builder: ConfigBuilder, item: InputValue) -> None:
+    types = texts_of(builder, item) or []
     for index, kind in enumerate(types):
         if kind not in (_PREFERRED, _REQUIRED):
-            draft.unknown((*given.loc, index), f"known are {_REQUIRED} and {_PREFERRED}")
+            builder.unknown((*item.loc, index), f"known are {_REQUIRED} and {_PREFERRED}")
     if _PREFERRED in types and _REQUIRED not in types:
-        draft.miss(given.loc, "required node affinity always counts as well", f"add {_REQUIRED}", limits=True)
+        builder.miss(item.loc, "required node affinity always counts as well", f"add {_REQUIRED}", limits=True)
     elif _PREFERRED in types:
-        draft.put(("strategies", "NodeAffinity", "includePreferred"), value=True, loc=given.loc)
+        builder.put(("strategies", "NodeAffinity", "includePreferred"), value=True, loc=item.loc)
     elif types:
-        draft.settled(given.loc, "required node affinity always counts")
+        builder.settled(item.loc, "required node affinity always counts")
 
 
-def _typed(draft: Draft, args: Given) -> None:
-    given = args.inner("nodeAffinityType")
-    if not given.value:
-        draft.wrong(given.loc, "it is needed there")
+def _typed(builder: ConfigBuilder, args: InputValue) -> None:
+    item = args.child("nodeAffinityType")
+    if not item.value:
+        builder.wrong(item.loc, "it is needed there")
 
 
-def _excluded_taints(draft: Draft, given: Given) -> None:
-    if (found := texts_of(draft, given)) is None:
+def _excluded_taints(builder: ConfigBuilder, item: InputValue) -> None:
+    if (found := texts_of(builder, item)) is None:
         return
     path = ("strategies", "NodeTaints", "excludedTaints")
     kept = [*dict.fromkeys((*found, *BY_THE_CLUSTER))]
-    draft.put(path, kept, given.loc, _TROUBLED.partition(";")[0])
+    builder.put(path, kept, item.loc, _TROUBLED.partition(";")[0])
 
 
-def _usual_taints(draft: Draft, args: Given) -> None:
-    if args.inner("excludedTaints").value is None and not args.inner("includedTaints").value:
+def _usual_taints(builder: ConfigBuilder, args: InputValue) -> None:
+    if args.child("excludedTaints").value is None and not args.child("includedTaints").value:
         path = ("strategies", "NodeTaints", "excludedTaints")
-        draft.put(path, [*BY_THE_CLUSTER], args.loc, _TROUBLED)
+        builder.put(path, [*BY_THE_CLUSTER], args.loc, _TROUBLED)
 
 
 _TROUBLED = "the taints of nodes that are cordoned or in trouble count there, and not here; [] has them count"
@@ -390,11 +390,11 @@ BY_THE_CLUSTER = tuple(
 """The taints that NodeTaints leaves alone if nothing is said; a test keeps them the same."""
 
 
-def _soft(draft: Draft, given: Given) -> None:
-    if given.value is True:
-        draft.put(("strategies", "TopologySpread", "constraints"), ["DoNotSchedule", "ScheduleAnyway"], given.loc)
+def _soft(builder: ConfigBuilder, item: InputValue) -> None:
+    if item.value is True:
+        builder.put(("strategies", "TopologySpread", "constraints"), ["DoNotSchedule", "ScheduleAnyway"], item.loc)
     else:
-        flag("constraints")(draft, given)
+        flag("constraints")(builder, item)
 
 
 _NODE_FIT = only_true("a pod is only moved to a node that can take it", "a move without a target is no move", "")

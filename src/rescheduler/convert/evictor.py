@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rescheduler.config.errors import Loc, path_of, shown, wrong_type
-from rescheduler.convert.draft import Draft, Path
+from rescheduler.convert.builder import ConfigBuilder, Path
 from rescheduler.convert.values import (
-    Given,
+    InputValue,
     Option,
     Plugin,
     duration,
@@ -31,27 +31,27 @@ _BUILT_IN = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2
 _HIGHEST = 1_000_000_000  # of a PriorityClass that is not built in
 
 
-def priority(draft: Draft, given: Given) -> None:
+def priority(builder: ConfigBuilder, item: InputValue) -> None:
     """`{value, name}`, of which one may be given."""
-    take_options(draft, given, (Option("value", (), _number), Option("name", (), _name)))
-    if given.inner("value").value is not None and given.inner("name").value:
-        draft.wrong(given.loc, "value and name are not possible at once")
+    take_options(builder, item, (Option("value", (), _number), Option("name", (), _name)))
+    if item.child("value").value is not None and item.child("name").value:
+        builder.wrong(item.loc, "value and name are not possible at once")
 
 
-def _number(draft: Draft, given: Given) -> None:
-    if isinstance(given.value, int) and not isinstance(given.value, bool):
-        draft.put(THRESHOLD, given.value, given.loc)
+def _number(builder: ConfigBuilder, item: InputValue) -> None:
+    if isinstance(item.value, int) and not isinstance(item.value, bool):
+        builder.put(THRESHOLD, item.value, item.loc)
     else:
-        draft.wrong(given.loc, wrong_type(given.value, "an integer"))
+        builder.wrong(item.loc, wrong_type(item.value, "an integer"))
 
 
-def _name(draft: Draft, given: Given) -> None:
-    if given.value == "":
-        draft.settled(given.loc, "it names no PriorityClass")
-    elif isinstance(given.value, str):
-        draft.put(THRESHOLD, given.value, given.loc)
+def _name(builder: ConfigBuilder, item: InputValue) -> None:
+    if item.value == "":
+        builder.settled(item.loc, "it names no PriorityClass")
+    elif isinstance(item.value, str):
+        builder.put(THRESHOLD, item.value, item.loc)
     else:
-        draft.wrong(given.loc, wrong_type(given.value, "the name of a PriorityClass"))
+        builder.wrong(item.loc, wrong_type(item.value, "the name of a PriorityClass"))
 
 
 def lowest(thresholds: Sequence[int | str]) -> int | str | None:
@@ -72,42 +72,42 @@ _FAILED_BARE: Path = ("strategies", "FailedPods", "withoutController")
 _NEVER = "never moved here, by intent"
 
 
-def _allow(path: Path) -> Callable[[Draft, Given], None]:
+def _allow(path: Path) -> Callable[[ConfigBuilder, InputValue], None]:
     return flag(*map(str, path))
 
 
-def _forbid(path: Path) -> Callable[[Draft, Given], None]:
+def _forbid(path: Path) -> Callable[[ConfigBuilder, InputValue], None]:
     """`ignorePvcPods: true` is `persistentVolumes: false`."""
 
-    def convert(draft: Draft, given: Given) -> None:
-        if given.value is True:
-            draft.put(path, value=False, loc=given.loc)
+    def convert(builder: ConfigBuilder, item: InputValue) -> None:
+        if item.value is True:
+            builder.put(path, value=False, loc=item.loc)
         else:
-            flag()(draft, given)
+            flag()(builder, item)
 
     return convert
 
 
-def _replicas(draft: Draft, given: Given) -> None:
-    if (number := whole(draft, given)) is not None:
-        draft.put(("filters", "minReplicas"), number, given.loc)
+def _replicas(builder: ConfigBuilder, item: InputValue) -> None:
+    if (number := whole(builder, item)) is not None:
+        builder.put(("filters", "minReplicas"), number, item.loc)
 
 
-def _no_eviction(draft: Draft, given: Given) -> None:
+def _no_eviction(builder: ConfigBuilder, item: InputValue) -> None:
     policies = {"Preferred": "preferred", "Mandatory": "mandatory"}
-    if given.value not in [*policies]:
-        draft.wrong(given.loc, f"{shown(given.value)} is not one of Preferred, Mandatory")
-    elif given.value == "Preferred":
+    if item.value not in [*policies]:
+        builder.wrong(item.loc, f"{shown(item.value)} is not one of Preferred, Mandatory")
+    elif item.value == "Preferred":
         why = "preferred is the default here, and stricter: such a pod is moved only off a node under maintenance"
-        draft.settled(given.loc, why)
+        builder.settled(item.loc, why)
     else:
-        draft.put(("filters", "noEvictionPolicy"), "mandatory", given.loc)
+        builder.put(("filters", "noEvictionPolicy"), "mandatory", item.loc)
 
 
-def _protections(draft: Draft, given: Given) -> None:
+def _protections(builder: ConfigBuilder, item: InputValue) -> None:
     take_options(
-        draft,
-        given,
+        builder,
+        item,
         (
             Option("extraEnabled", (), lambda d, g: _each(d, g, _EXTRA)),
             Option("defaultDisabled", (), lambda d, g: _each(d, g, _DISABLED, protects=False)),
@@ -116,63 +116,69 @@ def _protections(draft: Draft, given: Given) -> None:
     )
 
 
-def _each(draft: Draft, given: Given, known: dict[str, Callable[[Draft, Loc], None]], *, protects: bool = True) -> None:
-    for index, name in enumerate(texts_of(draft, given) or ()):
-        loc = (*given.loc, index)
+def _each(
+    builder: ConfigBuilder,
+    item: InputValue,
+    known: dict[str, Callable[[ConfigBuilder, Loc], None]],
+    *,
+    protects: bool = True,
+) -> None:
+    for index, name in enumerate(texts_of(builder, item) or ()):
+        loc = (*item.loc, index)
         if name in known:
-            known[name](draft, loc)
+            known[name](builder, loc)
         elif protects:
-            draft.unknown(loc, f"{shown(name)} is none of {', '.join(known)}")
+            builder.unknown(loc, f"{shown(name)} is none of {', '.join(known)}")
         else:
-            draft.miss(loc, f"{shown(name)} is none of {', '.join(known)}; what is protected stays so")
+            builder.miss(loc, f"{shown(name)} is none of {', '.join(known)}; what is protected stays so")
 
 
-_EXTRA: dict[str, Callable[[Draft, Loc], None]] = {
-    "PodsWithPVC": lambda draft, loc: draft.put(_VOLUMES, value=False, loc=loc),
-    "PodsWithoutPDB": lambda draft, loc: draft.put(_BUDGETS, value=False, loc=loc),
-    "PodsWithResourceClaims": lambda draft, loc: draft.settled(loc, "devices do not follow a pod: never moved"),
-    "PodsWithPDBBlockingSingleReplicaOwner": lambda draft, loc: draft.settled(
+_EXTRA: dict[str, Callable[[ConfigBuilder, Loc], None]] = {
+    "PodsWithPVC": lambda builder, loc: builder.put(_VOLUMES, value=False, loc=loc),
+    "PodsWithoutPDB": lambda builder, loc: builder.put(_BUDGETS, value=False, loc=loc),
+    "PodsWithResourceClaims": lambda builder, loc: builder.settled(loc, "devices do not follow a pod: never moved"),
+    "PodsWithPDBBlockingSingleReplicaOwner": lambda builder, loc: builder.settled(
         loc, "a disruption budget that allows nothing is never passed over, and single replicas are left alone"
     ),
 }
-_DISABLED: dict[str, Callable[[Draft, Loc], None]] = {
-    "PodsWithLocalStorage": lambda draft, loc: draft.put(_LOCAL, value=True, loc=loc),
-    "FailedBarePods": lambda draft, loc: draft.put(_FAILED_BARE, value=True, loc=loc),
-    "DaemonSetPods": lambda draft, loc: draft.miss(loc, f"pods of DaemonSets are {_NEVER}"),
-    "SystemCriticalPods": lambda draft, loc: draft.miss(loc, f"pods of system-critical priority are {_NEVER}"),
+_DISABLED: dict[str, Callable[[ConfigBuilder, Loc], None]] = {
+    "PodsWithLocalStorage": lambda builder, loc: builder.put(_LOCAL, value=True, loc=loc),
+    "FailedBarePods": lambda builder, loc: builder.put(_FAILED_BARE, value=True, loc=loc),
+    "DaemonSetPods": lambda builder, loc: builder.miss(loc, f"pods of DaemonSets are {_NEVER}"),
+    "SystemCriticalPods": lambda builder, loc: builder.miss(loc, f"pods of system-critical priority are {_NEVER}"),
 }
 
 
-def _classes(draft: Draft, given: Given) -> None:
-    take_options(draft, given, (Option("protectedStorageClasses", (), _class_names),))
+def _classes(builder: ConfigBuilder, item: InputValue) -> None:
+    take_options(builder, item, (Option("protectedStorageClasses", (), _class_names),))
 
 
-def _class_names(draft: Draft, given: Given) -> None:
-    if not isinstance(given.value, list):
-        draft.wrong(given.loc, wrong_type(given.value, "a list"))
+def _class_names(builder: ConfigBuilder, item: InputValue) -> None:
+    if not isinstance(item.value, list):
+        builder.wrong(item.loc, wrong_type(item.value, "a list"))
         return
-    names = [each["name"] for each in given.value if isinstance(each, dict) and isinstance(each.get("name"), str)]
-    if len(names) < len(given.value):
-        draft.wrong(given.loc, "each is a mapping with a name")
+    names = [each["name"] for each in item.value if isinstance(each, dict) and isinstance(each.get("name"), str)]
+    if len(names) < len(item.value):
+        builder.wrong(item.loc, "each is a mapping with a name")
     if names:
-        draft.put(("filters", "protectedStorageClasses"), names, given.loc)
+        builder.put(("filters", "protectedStorageClasses"), names, item.loc)
 
 
-def _finish(draft: Draft, args: Given) -> None:
+def _finish(builder: ConfigBuilder, args: InputValue) -> None:
     path = ("filters", "protectedStorageClasses")
-    if draft.get(path) and draft.get(_VOLUMES) is not False:
-        loc = draft.origins[path]
-        draft.drop(path)
-        draft.miss(loc, "it says nothing unless PodsWithPVC is enabled", "filters.persistentVolumes: false")
+    if builder.get(path) and builder.get(_VOLUMES) is not False:
+        loc = builder.origins[path]
+        builder.drop(path)
+        builder.miss(loc, "it says nothing unless PodsWithPVC is enabled", "filters.persistentVolumes: false")
 
 
-def _targets(draft: Draft, given: Given) -> None:
+def _targets(builder: ConfigBuilder, item: InputValue) -> None:
     nearest = "a nodeSelector of the pods, or pools; filters.nodeSelector says from where pods are moved"
-    if given.value:
+    if item.value:
         why = "it limits the nodes that nodeFit counts as targets"
-        draft.miss(given.loc, why, nearest, limits=given.around.get("nodeFit") is True)
+        builder.miss(item.loc, why, nearest, limits=item.parent.get("nodeFit") is True)
     else:
-        draft.settled(given.loc, "it says nothing")
+        builder.settled(item.loc, "it says nothing")
 
 
 OPTIONS: tuple[Option, ...] = (
@@ -234,51 +240,51 @@ _DEFAULTS: dict[Path, object] = {
 """What holds in a profile whose evictor says nothing of it."""
 
 
-def merged(draft: Draft, parts: Sequence[Draft]) -> None:
+def merged(builder: ConfigBuilder, parts: Sequence[ConfigBuilder]) -> None:
     """Put the evictors of all profiles into one; where they differ, the strictest holds."""
     for part in parts:
-        draft.remarks += [remark for remark in part.remarks if remark not in draft.remarks]
-        draft.named |= part.named
-        draft.taken |= part.taken
+        builder.remarks += [remark for remark in part.remarks if remark not in builder.remarks]
+        builder.named |= part.named
+        builder.taken |= part.taken
     for path, default in _DEFAULTS.items():
-        _merge(draft, parts, path, default)
+        _merge(builder, parts, path, default)
     for part in parts:
-        _add(draft, part)
+        _add(builder, part)
 
 
-def _merge(draft: Draft, parts: Sequence[Draft], path: Path, default: object) -> None:
+def _merge(builder: ConfigBuilder, parts: Sequence[ConfigBuilder], path: Path, default: object) -> None:
     """One field that several evictors may have a word on."""
-    given = [part for part in parts if part.get(path) is not None]
-    if not given:
+    item = [part for part in parts if part.get(path) is not None]
+    if not item:
         return
     values = [default if (found := part.get(path)) is None else found for part in parts]
     value, comment = _strictest(path, values), "the strictest of the profiles"
     if value is None:
-        value, comment = given[0].get(path), "of the first profile"
-        draft.halt(given[0].origins[path], "which priority threshold of the profiles is the lowest cannot be told")
+        value, comment = item[0].get(path), "of the first profile"
+        builder.halt(item[0].origins[path], "which priority threshold of the profiles is the lowest cannot be told")
     if value != default or path == ("minPodAge",):  # of which our own default is another
         alike = len({*map(str, values)}) == 1
-        draft.put(path, value, given[0].origins[path], "" if alike else comment)
-        for said in given[0].comments.get(path, ()):
-            draft.say(path, said)
+        builder.put(path, value, item[0].origins[path], "" if alike else comment)
+        for said in item[0].comments.get(path, ()):
+            builder.say(path, said)
     else:
-        for part in given:
+        for part in item:
             if part.get(path) == default:
-                draft.settled(part.origins[path], "it is the default here, too")
+                builder.settled(part.origins[path], "it is the default here, too")
     for index, each in enumerate(values):
         if each != value:
             where = parts[index].origins.get(path, ("profiles", index))
             why = f"{path_of(path)} is {shown(each)} in this profile; here {shown(value)} holds for all strategies"
-            draft.miss(where, why, "filters of single strategies, or node pools (pools)")
+            builder.miss(where, why, "filters of single strategies, or node pools (pools)")
 
 
-def _add(draft: Draft, part: Draft) -> None:
+def _add(builder: ConfigBuilder, part: ConfigBuilder) -> None:
     """What else an evictor says: the first profile that says it has its way."""
     for path, loc in part.origins.items():
         if path not in _DEFAULTS and (value := part.get(path)) is not None:
-            draft.put(path, value, loc, " ".join(part.comments.get(path, ())))
+            builder.put(path, value, loc, " ".join(part.comments.get(path, ())))
     if part.halted:
-        draft.halt(*part.halted)
+        builder.halt(*part.halted)
 
 
 def _strictest(path: Path, values: Sequence[Any]) -> object:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from math import ceil
 
 from rescheduler.config.errors import shown, wrong_type
-from rescheduler.convert.descheduler import DRY, TOP, Dialect, take_profiles
+from rescheduler.convert.builder import ConfigBuilder, Path
+from rescheduler.convert.descheduler import DRY, TOP, PluginSet, take_profiles
 from rescheduler.convert.descheduler_plugins import PLUGINS as THEIRS
-from rescheduler.convert.draft import Draft, Path
 from rescheduler.convert.evictor import EVICTOR, OPTIONS
 from rescheduler.convert.values import (
     OPTIMIZATION,
-    Given,
+    InputValue,
     Option,
     Plugin,
     duration,
@@ -46,35 +46,35 @@ _FIT = only_true("a pod is only moved to a node that can take it", "a move witho
 _MOST_CYCLES = 1000
 
 
-def _later(draft: Draft, given: Given) -> None:
+def _later(builder: ConfigBuilder, item: InputValue) -> None:
     """`finish` sees to it, together with other options."""
 
 
 def _cycles(base: Path) -> Option:
     """After how many cycles a node is hot."""
 
-    def convert(draft: Draft, given: Given) -> None:
+    def convert(builder: ConfigBuilder, item: InputValue) -> None:
         parts = (
             Option("consecutiveAbnormalities", (), lambda d, g: _hot_after(d, base, g)),
             Option("consecutiveNormalities", (), missing("one cycle that is not hot begins anew")),
             Option("timeout", (), missing("a node is hot for as long as it is above a threshold")),
         )
-        take_options(draft, given, parts)
+        take_options(builder, item, parts)
 
     words = "one more, but for 1: there a node is hot after more than so many times"
     return Option("anomalyCondition", ("hotAfterCycles", "pools[].hotAfterCycles"), convert, words)
 
 
-def _hot_after(draft: Draft, base: Path, given: Given) -> None:
-    number = whole(draft, given)
+def _hot_after(builder: ConfigBuilder, base: Path, item: InputValue) -> None:
+    number = whole(builder, item)
     if number is None:
         return
     path, number = (*base, "hotAfterCycles"), number or _USUAL
     if number == 1:
-        draft.put(path, 1, given.loc)
+        builder.put(path, 1, item.loc)
     else:
         comment = f"there more than {number} times in a row; a cycle is reschedulingInterval"
-        draft.put(path, min(number + 1, _MOST_CYCLES), given.loc, comment)
+        builder.put(path, min(number + 1, _MOST_CYCLES), item.loc, comment)
 
 
 _USUAL = 5
@@ -84,64 +84,68 @@ def _pod_selectors(strategy: str) -> Option:
     """One of several may select a pod there; one text says it here."""
     path = ("strategies", strategy, "podSelector")
 
-    def convert(draft: Draft, given: Given) -> None:
-        if not isinstance(given.value, list):
-            draft.wrong(given.loc, wrong_type(given.value, "a list"))
+    def convert(builder: ConfigBuilder, item: InputValue) -> None:
+        if not isinstance(item.value, list):
+            builder.wrong(item.loc, wrong_type(item.value, "a list"))
             return
-        if len(given.value) > 1:
-            draft.miss(given.loc, "only one selector is possible", "a label that all of these pods have")
-            draft.wrong(given.loc, f"which of the {len(given.value)} selectors is the one to go by")
+        if len(item.value) > 1:
+            builder.miss(item.loc, "only one selector is possible", "a label that all of these pods have")
+            builder.wrong(item.loc, f"which of the {len(item.value)} selectors is the one to go by")
             return
-        for index, each in enumerate(given.value):
-            one = Given(each, (*given.loc, index))
-            take_options(draft, one, (Option("name", (), settled("it needs no name")), Option("selector", (), _later)))
-            chosen = one.inner("selector")
-            if chosen.value is not None and (text := selector_text(draft, chosen)):
-                draft.put(path, text, chosen.loc)
+        for index, each in enumerate(item.value):
+            one = InputValue(each, (*item.loc, index))
+            take_options(
+                builder, one, (Option("name", (), settled("it needs no name")), Option("selector", (), _later))
+            )
+            chosen = one.child("selector")
+            if chosen.value is not None and (text := selector_text(builder, chosen)):
+                builder.put(path, text, chosen.loc)
 
     return Option("podSelectors", (".".join(path),), convert, "one selector, as text")
 
 
-def _nodes(draft: Draft, given: Given) -> None:
-    if text := selector_text(draft, given):
-        draft.put(("filters", "nodeSelector"), text, given.loc, "there of this plugin, here of all strategies")
+def _nodes(builder: ConfigBuilder, item: InputValue) -> None:
+    if text := selector_text(builder, item):
+        builder.put(("filters", "nodeSelector"), text, item.loc, "there of this plugin, here of all strategies")
 
 
-def _pools(draft: Draft, args: Given) -> None:
-    deviating = args.inner("useDeviationThresholds").value is True
-    _put_both(draft, (), args, deviating=deviating)
-    draft.put(("utilization",), "usage", args.loc, "koordlet measures there; here metrics.k8s.io or Prometheus (usage)")
-    if args.inner("anomalyCondition").value is None:
-        _hot_after(draft, (), Given(_USUAL, args.loc))
-    pools = args.inner("nodePools")
+def _pools(builder: ConfigBuilder, args: InputValue) -> None:
+    deviating = args.child("useDeviationThresholds").value is True
+    _put_both(builder, (), args, deviating=deviating)
+    builder.put(
+        ("utilization",), "usage", args.loc, "koordlet measures there; here metrics.k8s.io or Prometheus (usage)"
+    )
+    if args.child("anomalyCondition").value is None:
+        _hot_after(builder, (), InputValue(_USUAL, args.loc))
+    pools = args.child("nodePools")
     if pools.value is None:
         pass
     elif not isinstance(pools.value, list):
-        draft.wrong(pools.loc, wrong_type(pools.value, "a list"))
+        builder.wrong(pools.loc, wrong_type(pools.value, "a list"))
     else:
         for index, each in enumerate(pools.value):
-            _pool(draft, Given(each, (*pools.loc, index)))
+            _pool(builder, InputValue(each, (*pools.loc, index)))
     path = (*OPTIMIZATION, "minUnderusedNodes")
-    if draft.get(path) is not None and not draft.get((*OPTIMIZATION, "lowThresholds")):
-        draft.drop(path)
-        draft.miss(args.inner("numberOfNodes").loc, "without lowThresholds no node is underused")
+    if builder.get(path) is not None and not builder.get((*OPTIMIZATION, "lowThresholds")):
+        builder.drop(path)
+        builder.miss(args.child("numberOfNodes").loc, "without lowThresholds no node is underused")
 
 
-def _pool(draft: Draft, given: Given) -> None:
-    made = draft.get(("pools",))
+def _pool(builder: ConfigBuilder, item: InputValue) -> None:
+    made = builder.get(("pools",))
     number = len(made) if isinstance(made, list) else 0
     base: Path = ("pools", number)
-    if not isinstance(given.value, dict):
-        draft.wrong(given.loc, wrong_type(given.value, "a mapping"))
+    if not isinstance(item.value, dict):
+        builder.wrong(item.loc, wrong_type(item.value, "a mapping"))
         return
-    chosen = given.inner("nodeSelector")
-    text = selector_text(draft, chosen) if chosen.value is not None else ""
+    chosen = item.child("nodeSelector")
+    text = selector_text(builder, chosen) if chosen.value is not None else ""
     if not text:
-        draft.miss(given.loc, "a pool that selects every node is what the fields at the top are for")
+        builder.miss(item.loc, "a pool that selects every node is what the fields at the top are for")
         return
-    name = given.inner("name")
-    draft.put((*base, "name"), name.value or f"pool-{number + 1}", name.loc)
-    draft.put((*base, "nodeSelector"), text, chosen.loc)
+    name = item.child("name")
+    builder.put((*base, "name"), name.value or f"pool-{number + 1}", name.loc)
+    builder.put((*base, "nodeSelector"), text, chosen.loc)
     parts = (
         *(Option(each, (), _later) for each in ("name", "nodeSelector", "highThresholds", "lowThresholds")),
         Option("useDeviationThresholds", (), lambda d, g: _deviates(d, base, g)),
@@ -150,25 +154,25 @@ def _pool(draft: Draft, given: Given) -> None:
         Option("prodLowThresholds", (), _PRODUCTION),
         _cycles(base),
     )
-    take_options(draft, given, parts)
-    deviating = draft.get((*base, "thresholdMode")) == "deviation"
-    _put_both(draft, base, given, deviating=deviating)
+    take_options(builder, item, parts)
+    deviating = builder.get((*base, "thresholdMode")) == "deviation"
+    _put_both(builder, base, item, deviating=deviating)
 
 
-def _put_both(draft: Draft, base: Path, given: Given, *, deviating: bool) -> None:
+def _put_both(builder: ConfigBuilder, base: Path, item: InputValue, *, deviating: bool) -> None:
     """Upper and lower thresholds; a pool that says nothing of either has those of the top."""
-    high, low = given.inner("highThresholds"), given.inner("lowThresholds")
+    high, low = item.child("highThresholds"), item.child("lowThresholds")
     names, lows = (each.value if isinstance(each.value, dict) else {} for each in (high, low))
     left_out = {name for name in (*names, *lows) if not lows.get(name)} if deviating and (lows or not base) else set()
-    upper = put_upper(draft, base, high, left_out) if high.value is not None or not base else {}
-    put_lower(draft, base, low, {} if deviating else upper, left_out)
+    upper = put_upper(builder, base, high, left_out) if high.value is not None or not base else {}
+    put_lower(builder, base, low, {} if deviating else upper, left_out)
 
 
-def _deviates(draft: Draft, base: Path, given: Given) -> None:
-    if isinstance(given.value, bool):
-        draft.put((*base, "thresholdMode"), "deviation" if given.value else "absolute", given.loc)
+def _deviates(builder: ConfigBuilder, base: Path, item: InputValue) -> None:
+    if isinstance(item.value, bool):
+        builder.put((*base, "thresholdMode"), "deviation" if item.value else "absolute", item.loc)
     else:
-        draft.wrong(given.loc, wrong_type(given.value, "true or false"))
+        builder.wrong(item.loc, wrong_type(item.value, "true or false"))
 
 
 def _none_of(*names: str) -> tuple[Option, ...]:
@@ -218,19 +222,21 @@ LOW_NODE_LOAD = Plugin(
 )
 
 
-def _nothing_like(draft: Draft, args: Given) -> None:
-    draft.miss(args.loc, "there is no such strategy", "Consolidation (whole nodes, by price), LoadBalancing, MakeRoom")
+def _nothing_like(builder: ConfigBuilder, args: InputValue) -> None:
+    builder.miss(
+        args.loc, "there is no such strategy", "Consolidation (whole nodes, by price), LoadBalancing, MakeRoom"
+    )
 
 
-def _packs(draft: Draft, args: Given) -> None:
-    given = args.inner("strategy")
-    if given.value == "EvictDirectly":
-        draft.settled(given.loc, "pods are moved, off whole nodes")
-    elif given.value in (None, "CalculateOnly"):
+def _packs(builder: ConfigBuilder, args: InputValue) -> None:
+    item = args.child("strategy")
+    if item.value == "EvictDirectly":
+        builder.settled(item.loc, "pods are moved, off whole nodes")
+    elif item.value in (None, "CalculateOnly"):
         why = "pods get no deletion cost for an autoscaler to go by, and moving them was not wanted there"
-        draft.switch_off("Consolidation", given.loc, why)
+        builder.switch_off("Consolidation", item.loc, why)
     else:
-        draft.wrong(given.loc, f"{shown(given.value)} is not one of CalculateOnly, EvictDirectly")
+        builder.wrong(item.loc, f"{shown(item.value)} is not one of CalculateOnly, EvictDirectly")
 
 
 SCALE_DOWN = Plugin(
@@ -282,52 +288,52 @@ def _at_once(field: str) -> Option:
     path = (*map(str, _CONCURRENCY), field)
     theirs = {"total": "maxMigratingGlobally"}.get(field, f"maxMigrating{field[0].upper()}{field[1:]}")
 
-    def convert(draft: Draft, given: Given) -> None:
-        if given.value == 0:
-            draft.put(path, "unlimited", given.loc, "0 is no limit there")
+    def convert(builder: ConfigBuilder, item: InputValue) -> None:
+        if item.value == 0:
+            builder.put(path, "unlimited", item.loc, "0 is no limit there")
         else:
-            draft.put(path, given.value, given.loc)
+            builder.put(path, item.value, item.loc)
 
     return Option(theirs, (".".join(path),), convert)
 
 
-def _unavailable(draft: Draft, given: Given) -> None:
+def _unavailable(builder: ConfigBuilder, item: InputValue) -> None:
     comment = "there of all workloads; here where a workload has no disruption budget of its own"
-    draft.put(("migration", "temporaryBudget", "maxUnavailable"), given.value, given.loc, comment)
+    builder.put(("migration", "temporaryBudget", "maxUnavailable"), item.value, item.loc, comment)
 
 
-def _mode(draft: Draft, given: Given) -> None:
-    if given.value == "ReservationFirst":
+def _mode(builder: ConfigBuilder, item: InputValue) -> None:
+    if item.value == "ReservationFirst":
         comment = "auto: the replacement is Ready before the pod goes, where that is possible"
-        draft.put(("migrationMethod",), "auto", given.loc, comment)
-    elif given.value == "EvictDirectly":
-        draft.put(("migrationMethod",), "evict", given.loc)
+        builder.put(("migrationMethod",), "auto", item.loc, comment)
+    elif item.value == "EvictDirectly":
+        builder.put(("migrationMethod",), "evict", item.loc)
     else:
-        draft.wrong(given.loc, f"{shown(given.value)} is not one of ReservationFirst, EvictDirectly")
+        builder.wrong(item.loc, f"{shown(item.value)} is not one of ReservationFirst, EvictDirectly")
 
 
-def _policy(draft: Draft, given: Given) -> None:
-    if given.value in ("Eviction", ""):
-        draft.settled(given.loc, "the Eviction API is always used")
-    elif given.value == "Delete":
-        draft.miss(
-            given.loc, "the Eviction API is always used, by intent", "migrationMethod: handoff needs no eviction"
+def _policy(builder: ConfigBuilder, item: InputValue) -> None:
+    if item.value in ("Eviction", ""):
+        builder.settled(item.loc, "the Eviction API is always used")
+    elif item.value == "Delete":
+        builder.miss(
+            item.loc, "the Eviction API is always used, by intent", "migrationMethod: handoff needs no eviction"
         )
-    elif given.value == "SoftEviction":
-        draft.miss(given.loc, "pods are only marked there, for others to move", "approval: required", limits=True)
+    elif item.value == "SoftEviction":
+        builder.miss(item.loc, "pods are only marked there, for others to move", "approval: required", limits=True)
     else:
-        draft.wrong(given.loc, f"{shown(given.value)} is not one of Eviction, Delete, SoftEviction")
+        builder.wrong(item.loc, f"{shown(item.value)} is not one of Eviction, Delete, SoftEviction")
 
 
-def _limiters(draft: Draft, given: Given) -> None:
-    take_options(draft, given, (Option("workload", (), _of_workload), Option("namespace", (), _of_namespace)))
+def _limiters(builder: ConfigBuilder, item: InputValue) -> None:
+    take_options(builder, item, (Option("workload", (), _of_workload), Option("namespace", (), _of_namespace)))
 
 
-def _of_workload(draft: Draft, given: Given) -> None:
+def _of_workload(builder: ConfigBuilder, item: InputValue) -> None:
     lost = missing("a workload rests as a whole after a move", "coolDown, migration.concurrency.perWorkload")
     take_options(
-        draft,
-        given,
+        builder,
+        item,
         (
             Option("duration", (), duration("coolDown", comment="longer after moves that do not pay")),
             Option("maxMigrating", (), lost),
@@ -335,31 +341,31 @@ def _of_workload(draft: Draft, given: Given) -> None:
     )
 
 
-def _of_namespace(draft: Draft, given: Given) -> None:
-    most, length = given.inner("maxMigrating"), given.inner("duration")
+def _of_namespace(builder: ConfigBuilder, item: InputValue) -> None:
+    most, length = item.child("maxMigrating"), item.child("duration")
     take_options(
-        draft, given, (Option("duration", (), _handled_by_caller), Option("maxMigrating", (), _handled_by_caller))
+        builder, item, (Option("duration", (), _handled_by_caller), Option("maxMigrating", (), _handled_by_caller))
     )
-    lasting = length_of(draft, length) if length.value is not None else None
-    number = whole(draft, most) if most.value is not None else None
+    lasting = length_of(builder, length) if length.value is not None else None
+    number = whole(builder, most) if most.value is not None else None
     nearest = "when.movesPerHourPerNamespace"
     if not number or not lasting:
-        draft.miss(given.loc, "it needs a duration and a number of moves", nearest, limits=bool(lasting))
+        builder.miss(item.loc, "it needs a duration and a number of moves", nearest, limits=bool(lasting))
         return
     # All moves of an hour may begin at once, so a limit within 10 minutes is one within the hour, too.
     rate = number // ceil(lasting / _HOUR)
     if not rate:
-        draft.miss(given.loc, "fewer moves than one in an hour are not possible", nearest, limits=True)
+        builder.miss(item.loc, "fewer moves than one in an hour are not possible", nearest, limits=True)
         return
     comment = "" if lasting == _HOUR else f"there {number} within {length.value}; here within any 60 minutes"
-    draft.put(("when", "movesPerHourPerNamespace"), rate, given.loc, comment)
+    builder.put(("when", "movesPerHourPerNamespace"), rate, item.loc, comment)
 
 
-def _handled_by_caller(draft: Draft, given: Given) -> None:
+def _handled_by_caller(builder: ConfigBuilder, item: InputValue) -> None:
     """Seen to by whoever asked."""
 
 
-def _grace(draft: Draft, given: Given) -> None:
+def _grace(builder: ConfigBuilder, item: InputValue) -> None:
     lost = missing("the Eviction API is always used, with a grace period", "migration.evictionGracePeriod")
     dry = missing(
         "it is a dry run there, and here that is a flag of the command", "rescheduler run --dry-run", limits=True
@@ -369,30 +375,30 @@ def _grace(draft: Draft, given: Given) -> None:
         *(Option(name, (), lost) for name in ("preconditions", "orphanDependents", "propagationPolicy")),
         Option("dryRun", (), dry),
     )
-    take_options(draft, given, options)
+    take_options(builder, item, options)
 
 
-def _selected(draft: Draft, given: Given) -> None:
-    selector("filters", "nodeSelector", comment="pods are moved from these nodes alone")(draft, given)
+def _selected(builder: ConfigBuilder, item: InputValue) -> None:
+    selector("filters", "nodeSelector", comment="pods are moved from these nodes alone")(builder, item)
 
 
-def _meant(draft: Draft, given: Given) -> None:
-    include = given.inner("include")
+def _meant(builder: ConfigBuilder, item: InputValue) -> None:
+    include = item.child("include")
     if include.value:
-        namespaces("filters")(draft, given)
-    elif (found := texts_of(draft, given.inner("exclude")) if given.inner("exclude").value else None) is not None:
+        namespaces("filters")(builder, item)
+    elif (found := texts_of(builder, item.child("exclude")) if item.child("exclude").value else None) is not None:
         kept = [*dict.fromkeys((*found, "kube-system", "kube-public"))]
         comment = "" if {*kept} == {*found} else "with those that are excluded here by default"
-        draft.put(("excludedNamespaces",), kept, given.loc, comment)
+        builder.put(("excludedNamespaces",), kept, item.loc, comment)
     else:
-        draft.settled(given.loc, "it names no namespaces")
+        builder.settled(item.loc, "it names no namespaces")
 
 
-def _bare(draft: Draft, given: Given) -> None:
-    if given.value is True:
-        draft.put(("filters", "withoutController"), value=True, loc=given.loc, comment="by a copy")
+def _bare(builder: ConfigBuilder, item: InputValue) -> None:
+    if item.value is True:
+        builder.put(("filters", "withoutController"), value=True, loc=item.loc, comment="by a copy")
     else:
-        flag()(draft, given)
+        flag()(builder, item)
 
 
 _NOT_NEEDED = settled("not needed: the planner decides before anything is ordered")
@@ -438,14 +444,14 @@ MIGRATION = Plugin(
     ),
     "PodMigrationJob is PodMigration (`kubectl get pmig`)",
 )
-KOORDINATOR = Dialect(
+KOORDINATOR = PluginSet(
     {each.name: each for each in (*PLUGINS, *THEIRS)},
     {EVICTOR.name: EVICTOR, MIGRATION.name: MIGRATION},
     selects_nodes=True,
 )
 
 
-def _election(draft: Draft, given: Given) -> None:
+def _election(builder: ConfigBuilder, item: InputValue) -> None:
     path = "leaderElection"
     own = settled("our Lease has a name and a namespace of its own: two programs never share one")
     durations = ("leaseDuration", "renewDeadline", "retryPeriod")
@@ -456,10 +462,10 @@ def _election(draft: Draft, given: Given) -> None:
         Option("resourceName", (), own),
         Option("resourceNamespace", (), own),
     )
-    take_options(draft, given, options)
+    take_options(builder, item, options)
 
 
-def _connection(draft: Draft, given: Given) -> None:
+def _connection(builder: ConfigBuilder, item: InputValue) -> None:
     path = "clientConnection"
     json = settled("JSON is spoken")
     names = ("kubeconfig", "qps", "burst")
@@ -468,7 +474,7 @@ def _connection(draft: Draft, given: Given) -> None:
         Option("contentType", (), json),
         Option("acceptContentTypes", (), json),
     )
-    take_options(draft, given, options)
+    take_options(builder, item, options)
 
 
 _SERVED = missing("health, metrics and the page have one address", "web.bindAddress and web.port")
@@ -488,10 +494,10 @@ _CONFIGURATION: tuple[Option, ...] = (
 CONFIGURATION = Plugin("DeschedulerConfiguration", "", _CONFIGURATION)
 
 
-def convert_koordinator(draft: Draft, config: Given) -> None:
+def convert_koordinator(builder: ConfigBuilder, config: InputValue) -> None:
     """The whole of a DeschedulerConfiguration."""
     profiles = Option("profiles", ("enabledStrategies",), lambda d, g: take_profiles(d, g, KOORDINATOR))
-    take_options(draft, config, (*_CONFIGURATION, profiles))
-    draft.data.setdefault("enabledStrategies", [])
-    if draft.get((*_CONCURRENCY, "perNode")) is None:
-        draft.put((*_CONCURRENCY, "perNode"), _PER_NODE, (), "koordinator's default; 4 is ours")
+    take_options(builder, config, (*_CONFIGURATION, profiles))
+    builder.data.setdefault("enabledStrategies", [])
+    if builder.get((*_CONCURRENCY, "perNode")) is None:
+        builder.put((*_CONCURRENCY, "perNode"), _PER_NODE, (), "koordinator's default; 4 is ours")

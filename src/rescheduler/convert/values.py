@@ -1,7 +1,7 @@
 """What a table of options is made of: an option of another tool, what it is called here, and how its value comes over.
 
-Each plugin of another tool is a Plugin with Options. `Given` is one value of the input with its place. What a plugin
-needs to know of several options at once it does in `finish`, after each option had its turn.
+Each plugin of another tool is a Plugin with Options. `InputValue` is one value of the input and its place. Work that
+needs several options at once is done in `finish`, after each option was converted.
 """
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from rescheduler.config.errors import Loc, hint, kind_of, path_of, wrong_type
-from rescheduler.convert.draft import Draft, Path
+from rescheduler.convert.builder import ConfigBuilder, Path
 from rescheduler.model.selector import SelectorError, parse_selector, requirement, selector_of
 from rescheduler.model.time import DurationError, format_duration, parse_duration
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class InputValue:
     """A value of the input."""
 
     value: object
     loc: Loc
-    around: Mapping[str, object] = field(default_factory=dict)
+    parent: Mapping[str, object] = field(default_factory=dict)
     """The mapping that it is in."""
 
-    def inner(self, name: str) -> Given:
+    def child(self, name: str) -> InputValue:
         """What is under a name of it."""
         within = self.value if isinstance(self.value, dict) else {}
-        return Given(within.get(name), (*self.loc, name), within)
+        return InputValue(within.get(name), (*self.loc, name), within)
 
 
-Convert = Callable[[Draft, Given], None]
+Convert = Callable[[ConfigBuilder, InputValue], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,25 +57,27 @@ class Plugin:
     finish: Convert | None = None
     """What is done once for all options, with the whole of the args."""
 
-    def convert(self, draft: Draft, args: Given) -> None:
+    def convert(self, builder: ConfigBuilder, args: InputValue) -> None:
         """Bring all options over."""
-        told = len(draft.remarks)
+        told = len(builder.remarks)
         if self.strategy:
-            draft.enable(self.strategy)
-        take_options(draft, args, self.options)
+            builder.enable(self.strategy)
+        take_options(builder, args, self.options)
         if self.finish is not None:
-            self.finish(draft, args)
-        wrong = next((each for each in draft.remarks[told:] if each.is_limit), None)
+            self.finish(builder, args)
+        wrong = next((each for each in builder.remarks[told:] if each.is_limit), None)
         if wrong is None:
             return
         # Without what was not understood, or is not possible here, it might do more than was wanted.
         if self.strategy:
-            draft.switch_off(self.strategy, args.loc, f"{path_of(wrong.loc)} {wrong.sort}")
+            builder.switch_off(self.strategy, args.loc, f"{path_of(wrong.loc)} {wrong.kind}")
         else:
-            draft.halt(wrong.loc, wrong.why)
+            builder.halt(wrong.loc, wrong.why)
 
 
-def take_options(draft: Draft, args: Given, options: Iterable[Option], *, besides: Iterable[Option] = ()) -> None:
+def take_options(
+    builder: ConfigBuilder, args: InputValue, options: Iterable[Option], *, besides: Iterable[Option] = ()
+) -> None:
     """Each option of a mapping gets its turn; those that are not in the table are told.
 
     Those `besides` are no options at this place, but it is known what is meant by them.
@@ -85,34 +87,34 @@ def take_options(draft: Draft, args: Given, options: Iterable[Option], *, beside
     if args.value is None:
         return
     if not isinstance(args.value, dict):
-        draft.wrong(args.loc, wrong_type(args.value, "a mapping"))
+        builder.wrong(args.loc, wrong_type(args.value, "a mapping"))
         return
     for name in args.value:
-        given = args.inner(name)
-        if name in ("apiVersion", "kind") or given.value is None:
+        item = args.child(name)
+        if name in ("apiVersion", "kind") or item.value is None:
             continue
         if name not in meant:
             allowed = f"known here: {', '.join(known)}" if known else "it has no fields that are known here"
-            draft.unknown(given.loc, f"{hint(name, known).lstrip(', ') or 'no such field;'} {allowed}")
+            builder.unknown(item.loc, f"{hint(name, known).lstrip(', ') or 'no such field;'} {allowed}")
             continue
-        meant[name].convert(draft, given)
+        meant[name].convert(builder, item)
 
 
 def same(*path: str) -> Convert:
     """The value as it is."""
-    return lambda draft, given: draft.put(path, given.value, given.loc)
+    return lambda builder, item: builder.put(path, item.value, item.loc)
 
 
 def flag(*path: str, comment: str = "") -> Convert:
     """True or false, as it is; false where that is the default is told."""
 
-    def convert(draft: Draft, given: Given) -> None:
-        if given.value is True:
-            draft.put(path, value=True, loc=given.loc, comment=comment)
-        elif given.value is False:
-            draft.settled(given.loc, "false is the default here, too")
+    def convert(builder: ConfigBuilder, item: InputValue) -> None:
+        if item.value is True:
+            builder.put(path, value=True, loc=item.loc, comment=comment)
+        elif item.value is False:
+            builder.settled(item.loc, "false is the default here, too")
         else:
-            draft.wrong(given.loc, wrong_type(given.value, "true or false"))
+            builder.wrong(item.loc, wrong_type(item.value, "true or false"))
 
     return convert
 
@@ -120,9 +122,9 @@ def flag(*path: str, comment: str = "") -> Convert:
 def seconds(*path: str) -> Convert:
     """A number of seconds as a duration."""
 
-    def convert(draft: Draft, given: Given) -> None:
-        if (number := whole(draft, given)) is not None:
-            draft.put(path, format_duration(float(number)), given.loc)
+    def convert(builder: ConfigBuilder, item: InputValue) -> None:
+        if (number := whole(builder, item)) is not None:
+            builder.put(path, format_duration(float(number)), item.loc)
 
     return convert
 
@@ -130,32 +132,32 @@ def seconds(*path: str) -> Convert:
 def duration(*path: str, comment: str = "") -> Convert:
     """A duration as it is."""
 
-    def convert(draft: Draft, given: Given) -> None:
-        if (length := length_of(draft, given)) is not None:
-            draft.put(path, format_duration(length), given.loc, comment)
+    def convert(builder: ConfigBuilder, item: InputValue) -> None:
+        if (length := length_of(builder, item)) is not None:
+            builder.put(path, format_duration(length), item.loc, comment)
 
     return convert
 
 
-def length_of(draft: Draft, given: Given) -> float | None:
+def length_of(builder: ConfigBuilder, item: InputValue) -> float | None:
     """The seconds of a duration's text; None, and told, if it is none."""
-    if not isinstance(given.value, str):
-        draft.wrong(given.loc, wrong_type(given.value, "a duration such as 30s"))
+    if not isinstance(item.value, str):
+        builder.wrong(item.loc, wrong_type(item.value, "a duration such as 30s"))
         return None
     try:
-        return parse_duration(given.value)
+        return parse_duration(item.value)
     except DurationError as error:
-        draft.wrong(given.loc, str(error))
+        builder.wrong(item.loc, str(error))
         return None
 
 
-def whole(draft: Draft, given: Given) -> int | None:
+def whole(builder: ConfigBuilder, item: InputValue) -> int | None:
     """A whole number of at least 0; None, and told, if it is none."""
-    value = given.value
+    value = item.value
     if isinstance(value, bool) or not isinstance(value, int):
-        draft.wrong(given.loc, wrong_type(value, "an integer"))
+        builder.wrong(item.loc, wrong_type(value, "an integer"))
     elif value < 0:
-        draft.wrong(given.loc, f"{value} is below 0")
+        builder.wrong(item.loc, f"{value} is below 0")
     else:
         return value
     return None
@@ -164,12 +166,12 @@ def whole(draft: Draft, given: Given) -> int | None:
 def one_more(*path: str) -> Convert:
     """`numberOfNodes`: there more than so many nodes, here at least so many."""
 
-    def convert(draft: Draft, given: Given) -> None:
-        number = whole(draft, given)
+    def convert(builder: ConfigBuilder, item: InputValue) -> None:
+        number = whole(builder, item)
         if number:
-            draft.put(path, number + 1, given.loc, f"there: more than {number}; here: at least so many")
+            builder.put(path, number + 1, item.loc, f"there: more than {number}; here: at least so many")
         elif number == 0:
-            draft.settled(given.loc, "0 is the default here, too")
+            builder.settled(item.loc, "0 is the default here, too")
 
     return convert
 
@@ -177,57 +179,57 @@ def one_more(*path: str) -> Convert:
 def texts(*path: str) -> Convert:
     """A list of texts as it is."""
 
-    def convert(draft: Draft, given: Given) -> None:
-        if (found := texts_of(draft, given)) is not None:
-            draft.put(path, found, given.loc)
+    def convert(builder: ConfigBuilder, item: InputValue) -> None:
+        if (found := texts_of(builder, item)) is not None:
+            builder.put(path, found, item.loc)
 
     return convert
 
 
-def texts_of(draft: Draft, given: Given) -> list[str] | None:
+def texts_of(builder: ConfigBuilder, item: InputValue) -> list[str] | None:
     """A list of texts; None, and told, if it is none."""
-    value = given.value
+    value = item.value
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return [*value]
-    draft.wrong(given.loc, "is not a list of texts")
+    builder.wrong(item.loc, "is not a list of texts")
     return None
 
 
 def selector(*path: str, comment: str = "") -> Convert:
     """A label selector, as an object or as text, as text."""
 
-    def convert(draft: Draft, given: Given) -> None:
-        text = selector_text(draft, given)
+    def convert(builder: ConfigBuilder, item: InputValue) -> None:
+        text = selector_text(builder, item)
         if text:
-            draft.put(path, text, given.loc, comment)
+            builder.put(path, text, item.loc, comment)
         elif text is not None:
-            draft.settled(given.loc, "it selects everything, as the default does here")
+            builder.settled(item.loc, "it selects everything, as the default does here")
 
     return convert
 
 
-def selector_text(draft: Draft, given: Given) -> str | None:
+def selector_text(builder: ConfigBuilder, item: InputValue) -> str | None:
     """A label selector's text; None, and told, if it is none."""
-    value = given.value
+    value = item.value
     try:
         if isinstance(value, str):
             return str(parse_selector(value))
         if isinstance(value, dict):
-            return _of_object(draft, given)
+            return _of_object(builder, item)
     except SelectorError as error:
-        draft.wrong(given.loc, f"is not a label selector: {error}")
+        builder.wrong(item.loc, f"is not a label selector: {error}")
         return None
-    draft.wrong(given.loc, wrong_type(value, "a label selector"))
+    builder.wrong(item.loc, wrong_type(value, "a label selector"))
     return None
 
 
-def _of_object(draft: Draft, given: Given) -> str:
-    labels, expressions = given.inner("matchLabels").value or {}, given.inner("matchExpressions").value or []
+def _of_object(builder: ConfigBuilder, item: InputValue) -> str:
+    labels, expressions = item.child("matchLabels").value or {}, item.child("matchExpressions").value or []
     if not isinstance(labels, dict) or not isinstance(expressions, list):
         raise SelectorError("matchLabels is a mapping and matchExpressions a list")
-    for name in given.value if isinstance(given.value, dict) else ():
+    for name in item.value if isinstance(item.value, dict) else ():
         if name not in ("matchLabels", "matchExpressions"):
-            draft.unknown((*given.loc, name), "a label selector has matchLabels and matchExpressions")
+            builder.unknown((*item.loc, name), "a label selector has matchLabels and matchExpressions")
     found = [requirement(str(key), "In", [str(value)]) for key, value in labels.items()]
     for each in expressions:
         if not isinstance(each, dict):
@@ -242,20 +244,20 @@ def _of_object(draft: Draft, given: Given) -> str:
 def namespaces(*base: str) -> Convert:
     """`{include, exclude}` as two lists of which one may be given."""
 
-    def convert(draft: Draft, given: Given) -> None:
-        include, exclude = given.inner("include"), given.inner("exclude")
-        take_options(draft, given, (Option("include", (), lambda *_: None), Option("exclude", (), lambda *_: None)))
-        if not isinstance(given.value, dict):
+    def convert(builder: ConfigBuilder, item: InputValue) -> None:
+        include, exclude = item.child("include"), item.child("exclude")
+        take_options(builder, item, (Option("include", (), lambda *_: None), Option("exclude", (), lambda *_: None)))
+        if not isinstance(item.value, dict):
             return
-        if include.value and (found := texts_of(draft, include)) is not None:
-            draft.put((*base, "namespaces"), found, include.loc)
-            draft.named.update(found)
+        if include.value and (found := texts_of(builder, include)) is not None:
+            builder.put((*base, "namespaces"), found, include.loc)
+            builder.named.update(found)
             if exclude.value:
-                draft.wrong(exclude.loc, "include and exclude are not possible at once, there and here")
-        elif exclude.value and (found := texts_of(draft, exclude)) is not None:
-            draft.put((*base, "excludedNamespaces"), found, exclude.loc)
+                builder.wrong(exclude.loc, "include and exclude are not possible at once, there and here")
+        elif exclude.value and (found := texts_of(builder, exclude)) is not None:
+            builder.put((*base, "excludedNamespaces"), found, exclude.loc)
         else:
-            draft.settled(given.loc, "it names no namespaces")
+            builder.settled(item.loc, "it names no namespaces")
 
     return convert
 
@@ -263,28 +265,28 @@ def namespaces(*base: str) -> Convert:
 def missing(why: str, nearest: str = "", *, limits: bool = False) -> Convert:
     """Nothing here is like it; what is empty is no loss."""
 
-    def convert(draft: Draft, given: Given) -> None:
-        if given.value in ("", {}, []):
-            draft.settled(given.loc, "it says nothing")
+    def convert(builder: ConfigBuilder, item: InputValue) -> None:
+        if item.value in ("", {}, []):
+            builder.settled(item.loc, "it says nothing")
         else:
-            draft.miss(given.loc, why, nearest, limits=limits)
+            builder.miss(item.loc, why, nearest, limits=limits)
 
     return convert
 
 
 def settled(why: str) -> Convert:
     """It is so here."""
-    return lambda draft, given: draft.settled(given.loc, why)
+    return lambda builder, item: builder.settled(item.loc, why)
 
 
 def only_true(why: str, lost: str, nearest: str = "") -> Convert:
     """True is always so here; false is not possible."""
 
-    def convert(draft: Draft, given: Given) -> None:
-        if given.value is True:
-            draft.settled(given.loc, why)
+    def convert(builder: ConfigBuilder, item: InputValue) -> None:
+        if item.value is True:
+            builder.settled(item.loc, why)
         else:
-            draft.miss(given.loc, lost, nearest)
+            builder.miss(item.loc, lost, nearest)
 
     return convert
 
@@ -292,11 +294,11 @@ def only_true(why: str, lost: str, nearest: str = "") -> Convert:
 def only_false(lost: str, nearest: str = "") -> Convert:
     """False is always so here; true is not possible."""
 
-    def convert(draft: Draft, given: Given) -> None:
-        if given.value is False:
-            draft.settled(given.loc, "so it is here")
+    def convert(builder: ConfigBuilder, item: InputValue) -> None:
+        if item.value is False:
+            builder.settled(item.loc, "so it is here")
         else:
-            draft.miss(given.loc, lost, nearest)
+            builder.miss(item.loc, lost, nearest)
 
     return convert
 
@@ -304,11 +306,11 @@ def only_false(lost: str, nearest: str = "") -> Convert:
 def idle(lost: str, nearest: str) -> Convert:
     """True has nothing moved there, so its plugin stays off, or nothing is moved; false is always so here."""
 
-    def convert(draft: Draft, given: Given) -> None:
-        if given.value is True:
-            draft.miss(given.loc, lost, nearest, limits=True)
+    def convert(builder: ConfigBuilder, item: InputValue) -> None:
+        if item.value is True:
+            builder.miss(item.loc, lost, nearest, limits=True)
         else:
-            flag()(draft, given)
+            flag()(builder, item)
 
     return convert
 
@@ -349,7 +351,7 @@ def setting(name: str, strategy: str, field: str, convert: Convert, words: str =
     return Option(name, fields_of(strategy, field), convert, words)
 
 
-def later(draft: Draft, given: Given) -> None:
+def later(builder: ConfigBuilder, item: InputValue) -> None:
     """`finish` sees to it, together with other options."""
 
 
@@ -362,22 +364,24 @@ _LEAST = 1
 _LEFT_OUT = "a low threshold of 0 points, or none, leaves the resource out there, and so it is here"
 
 
-def levels(draft: Draft, given: Given) -> dict[str, float]:
+def levels(builder: ConfigBuilder, item: InputValue) -> dict[str, float]:
     """Per cent by resource, as far as they make sense."""
-    if given.value is None:
+    if item.value is None:
         return {}
-    if not isinstance(given.value, dict):
-        draft.wrong(given.loc, f"is {kind_of(given.value)}, expected per cent by resource")
+    if not isinstance(item.value, dict):
+        builder.wrong(item.loc, f"is {kind_of(item.value)}, expected per cent by resource")
         return {}
     found: dict[str, float] = {}
-    for name, value in given.value.items():
-        loc = (*given.loc, name)
+    for name, value in item.value.items():
+        loc = (*item.loc, name)
         number = _percent(value)
         if name == _INDEX:
             why = "what a query of one's own gives is no use of a resource"
-            draft.miss(loc, why, "usage.prometheus.queries, in cores and bytes, with cpuThreshold and memoryThreshold")
+            builder.miss(
+                loc, why, "usage.prometheus.queries, in cores and bytes, with cpuThreshold and memoryThreshold"
+            )
         elif number is None or number < 0:
-            draft.wrong(loc, "is not a percentage")
+            builder.wrong(loc, "is not a percentage")
         else:
             found[name] = number
     return found
@@ -393,11 +397,11 @@ def _percent(value: object) -> float | None:
     return None if isinstance(value, bool) or not isinstance(value, (int, float)) else value
 
 
-def put_upper(draft: Draft, base: Path, given: Given, left_out: Collection[str] = ()) -> dict[str, float]:
+def put_upper(builder: ConfigBuilder, base: Path, item: InputValue, left_out: Collection[str] = ()) -> dict[str, float]:
     """The thresholds above which a node is hot; gives those that are in force."""
-    wanted = levels(draft, given)
+    wanted = levels(builder, item)
     for name in sorted(wanted.keys() & {*left_out}):
-        draft.settled((*given.loc, name), _LEFT_OUT)
+        builder.settled((*item.loc, name), _LEFT_OUT)
         del wanted[name]
     put: dict[str, float] = {}
     for name in dict.fromkeys((*_OWN, *wanted)):
@@ -409,42 +413,42 @@ def put_upper(draft: Draft, base: Path, given: Given, left_out: Collection[str] 
         elif number == 0:
             number, comment = _LEAST, "there 0; it must be above 0 here"
         path = (*base, _OWN[name]) if name in _OWN else (*base, "thresholds", name)
-        draft.put(path, _plain(number), (*given.loc, name) if name in wanted else given.loc, comment)
+        builder.put(path, _plain(number), (*item.loc, name) if name in wanted else item.loc, comment)
         put[name] = number
     return put
 
 
 def put_lower(
-    draft: Draft, base: Path, given: Given, upper: Mapping[str, float], left_out: Collection[str] = ()
+    builder: ConfigBuilder, base: Path, item: InputValue, upper: Mapping[str, float], left_out: Collection[str] = ()
 ) -> None:
     """The thresholds under which a node is underused, so that it takes pods; none is above its `upper` one."""
     path = (*base, *OPTIMIZATION, "lowThresholds")
-    for name, number in levels(draft, given).items():
-        loc, comment = (*given.loc, name), ""
+    for name, number in levels(builder, item).items():
+        loc, comment = (*item.loc, name), ""
         if name in left_out:
-            draft.settled(loc, _LEFT_OUT)
+            builder.settled(loc, _LEFT_OUT)
             continue
         most = upper.get(name, _ALL)
         if number > most:
             number, comment = most, f"there {number:g}, which is above the upper threshold"
-        draft.put((*path, name), _plain(number), loc, comment)
-        count(draft, base, name, loc)
+        builder.put((*path, name), _plain(number), loc, comment)
+        count(builder, base, name, loc)
 
 
-def put_packing(draft: Draft, given: Given) -> None:
+def put_packing(builder: ConfigBuilder, item: InputValue) -> None:
     """The thresholds under which a node is worth emptying."""
-    draft.put((*PACKING, "maxUtilization"), _ALL, given.loc, "resources that are not named below count for nothing")
-    for name, number in levels(draft, given).items():
+    builder.put((*PACKING, "maxUtilization"), _ALL, item.loc, "resources that are not named below count for nothing")
+    for name, number in levels(builder, item).items():
         comment = f"there {number:g}" if number > _ALL else ""
-        draft.put((*PACKING, "maxUtilizationOf", name), _plain(min(number, _ALL)), (*given.loc, name), comment)
-        count(draft, (), name, (*given.loc, name))
+        builder.put((*PACKING, "maxUtilizationOf", name), _plain(min(number, _ALL)), (*item.loc, name), comment)
+        count(builder, (), name, (*item.loc, name))
 
 
-def count(draft: Draft, base: Path, name: str, loc: Path) -> None:
+def count(builder: ConfigBuilder, base: Path, name: str, loc: Path) -> None:
     """Have a resource count, for only those do that have a threshold."""
-    if name in _OWN or draft.get((*base, "thresholds", name)) is not None:
+    if name in _OWN or builder.get((*base, "thresholds", name)) is not None:
         return
-    draft.put((*base, "thresholds", name), _ALL, loc, "so that it counts; it makes no node hot")
+    builder.put((*base, "thresholds", name), _ALL, loc, "so that it counts; it makes no node hot")
 
 
 def _plain(number: float) -> float:

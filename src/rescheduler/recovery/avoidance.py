@@ -17,7 +17,7 @@ _NAME = "metadata.name"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def avoiding(affinity: Json | None, nodes: Iterable[str]) -> Json:
+def avoid_nodes(affinity: Json | None, nodes: Iterable[str]) -> Json:
     """The affinity with all that it asks for already, and none of these nodes; the same again if it says so already."""
     found: Json = copy.deepcopy(affinity) if affinity else {}
     names = sorted(set(nodes))
@@ -37,14 +37,14 @@ def avoiding(affinity: Json | None, nodes: Iterable[str]) -> Json:
     return found
 
 
-def avoided_by(affinity: Json | None) -> frozenset[str]:
+def avoided_nodes(affinity: Json | None) -> frozenset[str]:
     """The nodes that are refused by name, whatever else is asked for: those that every term refuses."""
     terms = [_refused(term) for term in _terms(affinity) if not _matches_nothing(term)]
     return frozenset.intersection(*terms) if terms else frozenset()
 
 
-def without(affinity: Json | None, nodes: Iterable[str]) -> Json:
-    """The affinity that no longer refuses these nodes by name; what `avoiding` added is gone without a trace."""
+def allow_nodes(affinity: Json | None, nodes: Iterable[str]) -> Json:
+    """The affinity that no longer refuses these nodes by name; what `avoid_nodes` added is gone without a trace."""
     found: Json = copy.deepcopy(affinity) if affinity else {}
     gone = set(nodes)
     of_nodes = found.get("nodeAffinity") or {}

@@ -17,69 +17,77 @@ from rescheduler.model.json import Json
 from rescheduler.model.time import format_instant, parse_instant
 from rescheduler.recovery import events
 from rescheduler.recovery import model as outcomes
-from rescheduler.recovery.avoidance import avoided_by, avoiding, without
-from rescheduler.recovery.decision import SOON, Draft, may_show_in, opened, recovers_in, runs_somewhere, success
-from rescheduler.recovery.failed_pods import Patient, kind_of, may_be_own_fault, patients, places_of
-from rescheduler.recovery.jobs import refusal, replaces_itself
-from rescheduler.recovery.model import Case, Decision
-from rescheduler.recovery.record import WHOLE, Entry, Failure, lasting, revision_of, written
-from rescheduler.recovery.settings import RetriesError, retries_of
+from rescheduler.recovery.avoidance import allow_nodes, avoid_nodes, avoided_nodes
+from rescheduler.recovery.decision import (
+    SOON,
+    DecisionBuilder,
+    describe_success,
+    runs_somewhere,
+    seconds_until_proof,
+    seconds_until_recovery,
+    start_decision,
+)
+from rescheduler.recovery.failed_pods import FailedPod, failure_kind, feasible_nodes, find_failed_pods, may_be_own_fault
+from rescheduler.recovery.jobs import is_replaced_by_job, why_keep
+from rescheduler.recovery.model import RecoveryDecision, WorkloadState
+from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record, reset_entry, revision_of
+from rescheduler.recovery.settings import RetriesError, find_retries
 
 STRATEGY = "Recovery"
 _LONGEST_LABEL = 63
 
 
-def named(pod: Json, now: float) -> str:
+def name_replacement(pod: Json, now: float) -> str:
     """What the pod that takes a pod's place is called."""
     return replacement_name(str(pod["metadata"]["name"]), now)
 
 
-def carry_on(draft: Draft, *, is_ill: bool) -> None:
+def continue_replacement(builder: DecisionBuilder, *, is_ill: bool) -> None:
     """The next thing to do for a pod whose replacement has a name already."""
-    case, entry = draft.case, draft.entry(WHOLE)
-    copy = case.replacement
+    state, entry = builder.state, builder.entry(WHOLE)
+    copy = state.replacement
     if copy is None:
         if is_ill:
-            draft.creation = replacement(case, entry)
-            draft.wait(0.0)
+            builder.creation = build_replacement(state, entry)
+            builder.requeue(0.0)
         else:
-            draft.wait(SOON)
-    elif notes_of(copy).get(marks.ORIGINAL_POD) != case.holder["metadata"]["uid"]:
+            builder.requeue(SOON)
+    elif notes_of(copy).get(marks.ORIGINAL_POD) != state.workload["metadata"]["uid"]:
         # Somebody else has that name.
-        draft.entries[WHOLE] = replace(entry, replacement=replacement_name(entry.replacement, case.now))
-        draft.wait(0.0)
-    elif not is_leaving(case.holder):
-        _take_over(draft, copy)
+        builder.entries[WHOLE] = replace(entry, replacement=replacement_name(entry.replacement, state.now))
+        builder.requeue(0.0)
+    elif not is_leaving(state.workload):
+        _take_over(builder, copy)
 
 
-def _take_over(draft: Draft, copy: Json) -> None:
+def _take_over(builder: DecisionBuilder, copy: Json) -> None:
     """Two pods for one: the failed one goes, unless it is well after all and the new one is not yet."""
-    case = draft.case
-    old, new = ready_for(case.holder, case.now), ready_for(copy, case.now)
-    if case.holder["status"].get("phase") == "Succeeded" or (old or 0.0) >= case.settings.clear_after:
-        draft.entries[WHOLE] = lasting(draft.entry(WHOLE))
+    state = builder.state
+    old, new = ready_for(state.workload, state.now), ready_for(copy, state.now)
+    if state.workload["status"].get("phase") == "Succeeded" or (old or 0.0) >= state.settings.clear_after:
+        builder.entries[WHOLE] = reset_entry(builder.entry(WHOLE))
         if new is None and not is_leaving(copy) and not has_ended(copy):
-            draft.deletions.append(copy)
+            builder.deletions.append(copy)
     elif is_leaving(copy):
-        draft.wait(SOON)  # somebody deletes it: it is made once more, and till then this one is all there is
+        builder.requeue(SOON)  # somebody deletes it: it is made once more, and till then this one is all there is
     elif old is None or new is not None:
-        draft.deletions.append(case.holder)
+        builder.deletions.append(state.workload)
     else:
-        draft.wait(SOON)
+        builder.requeue(SOON)
 
 
-def replacement(case: Case, entry: Entry) -> Json:
-    """The pod that takes the holder's place: the same, on none of the nodes where it failed."""
-    original, metadata = case.holder, case.holder["metadata"]
+def build_replacement(state: WorkloadState, entry: RecordEntry) -> Json:
+    """The pod that takes the workload's place: the same, on none of the nodes where it failed."""
+    original, metadata = state.workload, state.workload["metadata"]
     labels, notes, spec = own_parts(original)
-    wish = without(spec.get("affinity"), entry.avoids)
-    nodes = entry.avoided(case.now, case.settings.forget_after)
-    affinity = avoiding(wish, nodes)
+    wish = allow_nodes(spec.get("affinity"), entry.avoids)
+    nodes = entry.recent_failures(state.now, state.settings.forget_after)
+    affinity = avoid_nodes(wish, nodes)
     if affinity:
         spec["affinity"] = affinity
     else:
         spec.pop("affinity", None)
-    avoids = tuple(sorted(set(nodes) - avoided_by(wish)))
+    avoids = tuple(sorted(set(nodes) - avoided_nodes(wish)))
     source = str(original["spec"].get("nodeName") or "")
     trace = {
         marks.MIGRATION_ID: entry.replacement,
@@ -88,10 +96,10 @@ def replacement(case: Case, entry: Entry) -> Json:
         marks.MIGRATION_REASON: STRATEGY,
     }
     story = {
-        marks.MIGRATION_TIME: format_instant(case.now),
+        marks.MIGRATION_TIME: format_instant(state.now),
         marks.ORIGINAL_POD: metadata["uid"],
         marks.ORIGINAL_POD_NAME: metadata["name"],
-        marks.FAILURES: written({WHOLE: Entry(count=entry.count, nodes=nodes, avoids=avoids)}),
+        marks.FAILURES: format_record({WHOLE: RecordEntry(count=entry.count, nodes=nodes, avoids=avoids)}),
     }
     described = {
         "name": entry.replacement,
@@ -107,231 +115,233 @@ def replacement(case: Case, entry: Entry) -> Json:
 _NEXT_LOT = 1.0  # seconds; when more pods fail at once than are decided about at once
 
 
-def decide(case: Case) -> Decision:
-    """What to do now; the same case gives the same decision."""
-    if not case.settings.enabled or is_leaving(case.holder) or _is_static(case.holder):
-        return Decision()
-    if _asks_no_more(case):
-        return Draft(case).decision()
-    draft = opened(case)
-    ill = patients(draft)
-    counted = [each for each in ill if each.uid in draft.entry(each.name).pending]
-    new = [each for each in ill if each.uid not in draft.entry(each.name).pending]
-    if case.holder["kind"] == "Pod" and draft.entry(WHOLE).replacement:
-        carry_on(draft, is_ill=bool(ill))
+def decide(state: WorkloadState) -> RecoveryDecision:
+    """What to do now; the same state gives the same decision."""
+    if not state.settings.enabled or is_leaving(state.workload) or _is_static(state.workload):
+        return RecoveryDecision()
+    if _asks_no_more(state):
+        return DecisionBuilder(state).build()
+    builder = start_decision(state)
+    failed_pods = find_failed_pods(builder)
+    counted = [each for each in failed_pods if each.uid in builder.entry(each.entry).pending]
+    new = [each for each in failed_pods if each.uid not in builder.entry(each.entry).pending]
+    if state.workload["kind"] == "Pod" and builder.entry(WHOLE).replacement:
+        continue_replacement(builder, is_ill=bool(failed_pods))
     else:
         for each in counted:
-            _remove(draft, each)
-    faults = _faults(draft, ill)
+            _remove(builder, each)
+    faults = _faults(builder, failed_pods)
     for each in new:
-        if draft.is_full:
-            draft.undecided.add(each.uid)
-            draft.wait(_NEXT_LOT)
+        if builder.is_full:
+            builder.deferred.add(each.uid)
+            builder.requeue(_NEXT_LOT)
         elif each.has_no_place:
-            _let_it_go_anywhere(draft, each)
-        elif each.failing.at_fault:
-            _stop(draft, each, events.AT_FAULT)
-        elif kind_of(each.failing.reason) in faults:
-            _blame(draft, each)
-        elif draft.entry(each.name).count >= each.budget:
-            _stop(draft, each, events.EXHAUSTED)
+            _let_it_go_anywhere(builder, each)
+        elif each.failure.at_fault:
+            _stop(builder, each, events.AT_FAULT)
+        elif failure_kind(each.failure.reason) in faults:
+            _blame(builder, each)
+        elif builder.entry(each.entry).count >= each.retries:
+            _stop(builder, each, events.EXHAUSTED)
         else:
-            _reschedule(draft, each)
-    _clear(draft)
-    return draft.decision()
+            _reschedule(builder, each)
+    _clear(builder)
+    return builder.build()
 
 
-def _is_static(holder: Json) -> bool:
+def _is_static(workload: Json) -> bool:
     """Whether a kubelet runs the pod from a file: what the API server shows of it is a mirror."""
-    notes = notes_of(holder)
-    return holder["kind"] == "Pod" and (labels.MIRROR in notes or notes.get(labels.STATIC_SOURCE, "api") != "api")
+    notes = notes_of(workload)
+    return workload["kind"] == "Pod" and (labels.MIRROR in notes or notes.get(labels.STATIC_SOURCE, "api") != "api")
 
 
-def _asks_no_more(case: Case) -> bool:
+def _asks_no_more(state: WorkloadState) -> bool:
     """Whether nobody wants recovery any more, as far as can be told: a template that asks shows only in pods."""
     try:
-        return bool(case.pods) and not any(
-            retries_of(pod, None, body) for pod in case.pods for body in (case.holder, *_own_controllers(case))
+        return bool(state.pods) and not any(
+            find_retries(pod, None, body) for pod in state.pods for body in (state.workload, *_own_controllers(state))
         )
     except RetriesError:
         return False
 
 
-def _own_controllers(case: Case) -> tuple[Json, ...]:
-    return () if case.holder["kind"] == "Deployment" else case.controllers
+def _own_controllers(state: WorkloadState) -> tuple[Json, ...]:
+    return () if state.workload["kind"] == "Deployment" else state.controllers
 
 
-def _faults(draft: Draft, ill: list[Patient]) -> set[str]:
+def _faults(builder: DecisionBuilder, failed_pods: list[FailedPod]) -> set[str]:
     """The kinds of failure that befell so many nodes, while no pod is well, that the workload must be the cause."""
-    case = draft.case
-    if runs_somewhere(case):
+    state = builder.state
+    if runs_somewhere(state):
         return set()
-    places = [(failure.reason, node) for entry in draft.entries.values() for node, failure in entry.nodes.items()]
-    places += [(each.failing.reason, each.node) for each in ill if not each.has_no_place]
+    places = [(failure.reason, node) for entry in builder.entries.values() for node, failure in entry.nodes.items()]
+    places += [(each.failure.reason, each.node) for each in failed_pods if not each.has_no_place]
     nodes: dict[str, set[str]] = {}
     for reason, node in places:
         if may_be_own_fault(reason):
-            nodes.setdefault(kind_of(reason), set()).add(node)
-    return {kind for kind, found in nodes.items() if len(found) >= case.settings.fault_nodes}
+            nodes.setdefault(failure_kind(reason), set()).add(node)
+    return {kind for kind, found in nodes.items() if len(found) >= state.settings.fault_nodes}
 
 
-def _stop(draft: Draft, patient: Patient, why: str) -> None:
+def _stop(builder: DecisionBuilder, failed: FailedPod, why: str) -> None:
     """Nothing more is done; people are told so once."""
-    entry = draft.entry(patient.name)
-    end = patient.failing.reason if patient.failing.at_fault else why  # the first is not refuted by a pod that runs
+    entry = builder.entry(failed.entry)
+    end = failed.failure.reason if failed.failure.at_fault else why  # the first is not refuted by a pod that runs
     if end in entry.ends:
         return
-    revision = revision_of(patient.pod, draft.case)
-    draft.entries[patient.name] = replace(entry.ending(entry.ends | {end}), revision=revision)
-    title, said = _title(patient), patient.failing.said
+    revision = revision_of(failed.pod, builder.state)
+    builder.entries[failed.entry] = replace(entry.with_ends(entry.ends | {end}), revision=revision)
+    title, said = _title(failed), failed.failure.message
     if why == events.EXHAUSTED:
-        note = f"{title} {said}; it stays where it is: rescheduled {entry.count} of {patient.budget} times"
-        draft.outcomes.append(outcomes.EXHAUSTED)
+        note = f"{title} {said}; it stays where it is: rescheduled {entry.count} of {failed.retries} times"
+        builder.outcomes.append(outcomes.EXHAUSTED)
     else:
-        where = ", ".join(sorted({*entry.nodes, patient.node}))
+        where = ", ".join(sorted({*entry.nodes, failed.node}))
         note = (
             f"{title} {said}; that is the workload's own fault and no node's (failed on {where}): correct the workload"
         )
-        if outcomes.AT_FAULT not in draft.outcomes:
-            draft.outcomes.append(outcomes.AT_FAULT)
-    holder = draft.case.holder["metadata"]["uid"]
-    draft.tell(patient.pod, why, note, f"{holder}/{patient.name}/{revision}/{patient.uid}/{patient.budget}")
+        if outcomes.AT_FAULT not in builder.outcomes:
+            builder.outcomes.append(outcomes.AT_FAULT)
+    workload = builder.state.workload["metadata"]["uid"]
+    builder.record_event(failed.pod, why, note, f"{workload}/{failed.entry}/{revision}/{failed.uid}/{failed.retries}")
 
 
-def _reschedule(draft: Draft, patient: Patient) -> None:
+def _reschedule(builder: DecisionBuilder, failed: FailedPod) -> None:
     """Count it, record where it failed, and have it deleted."""
-    case, entry = draft.case, draft.entry(patient.name)
-    if not _may_go(draft, patient):
+    state, entry = builder.state, builder.entry(failed.entry)
+    if not _may_go(builder, failed):
         return
-    in_place = case.holder["kind"] == "DaemonSet"
-    if not in_place and (early := _came_back(case, entry, patient)) > 0:
-        draft.undecided.add(patient.uid)
-        draft.wait(early)
+    in_place = state.workload["kind"] == "DaemonSet"
+    if not in_place and (early := _came_back(state, entry, failed)) > 0:
+        builder.deferred.add(failed.uid)
+        builder.requeue(early)
         return
-    nodes = entry.avoided(case.now, case.settings.forget_after)
-    nodes[patient.node] = Failure(case.now, patient.failing.reason)
-    places = places_of(case, patient.pod)
-    what = f"{_title(patient)} on node {patient.node} {patient.failing.said}"
-    if not in_place and not places and not patient.is_gone:
+    nodes = entry.recent_failures(state.now, state.settings.forget_after)
+    nodes[failed.node] = NodeFailure(state.now, failed.failure.reason)
+    places = feasible_nodes(state, failed.pod)
+    what = f"{_title(failed)} on node {failed.node} {failed.failure.message}"
+    if not in_place and not places and not failed.is_gone:
         # It would only be gone. When a node turns up that could take it, it has its turn.
-        draft.tell(patient.pod, events.NO_NODE_LEFT, f"{what}; no node could take it", f"{patient.uid}/none")
-        draft.undecided.add(patient.uid)
-        draft.wait(SOON)
+        builder.record_event(failed.pod, events.NO_NODE_LEFT, f"{what}; no node could take it", f"{failed.uid}/none")
+        builder.deferred.add(failed.uid)
+        builder.requeue(SOON)
         return
     if not in_place and places and places <= nodes.keys():
-        if _was_everywhere_before(draft, patient, places):
-            _blame(draft, patient)
+        if _was_everywhere_before(builder, failed, places):
+            _blame(builder, failed)
             return
-        _say_no_node(draft, patient, f"{what}; it has failed on every node that could take it: all are tried again")
-        entry, nodes = entry.ending(entry.ends | {events.NO_NODE_LEFT}), {}
-    draft.entries[patient.name] = replace(
-        entry.ending(entry.ends - {events.EXHAUSTED}),
+        _say_no_node(builder, failed, f"{what}; it has failed on every node that could take it: all are tried again")
+        entry, nodes = entry.with_ends(entry.ends | {events.NO_NODE_LEFT}), {}
+    builder.entries[failed.entry] = replace(
+        entry.with_ends(entry.ends - {events.EXHAUSTED}),
         count=entry.count + 1,
         nodes=nodes,
-        pending=(*entry.pending, patient.uid),
-        revision=revision_of(patient.pod, case),
+        pending=(*entry.pending, failed.uid),
+        revision=revision_of(failed.pod, state),
     )
     done = "it is restarted there" if in_place else "it is made again elsewhere" if nodes else "it is made again"
-    note = f"{what}; {done} ({entry.count + 1} of {patient.budget})"
+    note = f"{what}; {done} ({entry.count + 1} of {failed.retries})"
     reason, outcome = (events.RESTARTED, outcomes.RESTARTED) if in_place else (events.RESCHEDULED, outcomes.RESCHEDULED)
-    draft.tell(patient.pod, reason, note, patient.uid)
-    draft.outcomes.append(outcome)
-    draft.room -= 1
-    _remove(draft, patient)
+    builder.record_event(failed.pod, reason, note, failed.uid)
+    builder.outcomes.append(outcome)
+    builder.remaining -= 1
+    _remove(builder, failed)
 
 
-def _came_back(case: Case, entry: Entry, patient: Patient) -> float:
+def _came_back(state: WorkloadState, entry: RecordEntry, failed: FailedPod) -> float:
     """For how many seconds more a pod waits that was made after its node was recorded, and came there all the same."""
-    known = entry.nodes.get(patient.node)
-    made = patient.pod["metadata"].get("creationTimestamp")
+    known = entry.nodes.get(failed.node)
+    made = failed.pod["metadata"].get("creationTimestamp")
     if known is None or not made or parse_instant(made) < known.at:  # both in whole seconds
         return 0.0
-    return max(0.0, parse_instant(made) + case.settings.same_node_delay - case.now)
+    return max(0.0, parse_instant(made) + state.settings.same_node_delay - state.now)
 
 
-def _blame(draft: Draft, patient: Patient) -> None:
+def _blame(builder: DecisionBuilder, failed: FailedPod) -> None:
     """Say that it is the workload's own fault, unless a pod is about to show that it is not."""
-    left = may_show_in(draft.case)
+    left = seconds_until_proof(builder.state)
     if left is None:
-        _stop(draft, patient, events.AT_FAULT)
+        _stop(builder, failed, events.AT_FAULT)
     else:
-        draft.undecided.add(patient.uid)
-        draft.wait(left)
+        builder.deferred.add(failed.uid)
+        builder.requeue(left)
 
 
-def _was_everywhere_before(draft: Draft, patient: Patient, places: frozenset[str]) -> bool:
+def _was_everywhere_before(builder: DecisionBuilder, failed: FailedPod, places: frozenset[str]) -> bool:
     """Whether it fails on each of several nodes for the second time: there may be fewer than `fault_nodes`."""
-    ends, reason = draft.entry(patient.name).ends, patient.failing.reason
+    ends, reason = builder.entry(failed.entry).ends, failed.failure.reason
     again = len(places) > 1 and events.NO_NODE_LEFT in ends
-    kinds = {kind_of(each.reason) for each in draft.entry(patient.name).nodes.values()} | {kind_of(reason)}
-    return again and may_be_own_fault(reason) and len(kinds) == 1 and not runs_somewhere(draft.case)
+    kinds = {failure_kind(each.reason) for each in builder.entry(failed.entry).nodes.values()} | {failure_kind(reason)}
+    return again and may_be_own_fault(reason) and len(kinds) == 1 and not runs_somewhere(builder.state)
 
 
-def _let_it_go_anywhere(draft: Draft, patient: Patient) -> None:
+def _let_it_go_anywhere(builder: DecisionBuilder, failed: FailedPod) -> None:
     """A pod that waits in vain is made again without nodes to avoid; that is no retry."""
-    if not _may_go(draft, patient):
+    if not _may_go(builder, failed):
         return
-    entry = draft.entry(patient.name)
-    _say_no_node(draft, patient, f"{_title(patient)} {patient.failing.said}: all nodes are tried again")
-    draft.entries[patient.name] = replace(entry, nodes={}, pending=(*entry.pending, patient.uid))
-    draft.room -= 1
-    _remove(draft, patient)
+    entry = builder.entry(failed.entry)
+    _say_no_node(builder, failed, f"{_title(failed)} {failed.failure.message}: all nodes are tried again")
+    builder.entries[failed.entry] = replace(entry, nodes={}, pending=(*entry.pending, failed.uid))
+    builder.remaining -= 1
+    _remove(builder, failed)
 
 
-def _say_no_node(draft: Draft, patient: Patient, note: str) -> None:
-    draft.tell(patient.pod, events.NO_NODE_LEFT, note, patient.uid)
-    draft.outcomes.append(outcomes.NO_NODE_LEFT)
+def _say_no_node(builder: DecisionBuilder, failed: FailedPod, note: str) -> None:
+    builder.record_event(failed.pod, events.NO_NODE_LEFT, note, failed.uid)
+    builder.outcomes.append(outcomes.NO_NODE_LEFT)
 
 
-def _remove(draft: Draft, patient: Patient) -> None:
+def _remove(builder: DecisionBuilder, failed: FailedPod) -> None:
     """What follows when a pod is counted: a bare pod's replacement gets its name first."""
-    if patient.controller is None:
-        entry = draft.entry(patient.name)
-        draft.entries[patient.name] = replace(entry, replacement=named(patient.pod, draft.case.now))
-        draft.wait(0.0)
+    if failed.controller is None:
+        entry = builder.entry(failed.entry)
+        builder.entries[failed.entry] = replace(entry, replacement=name_replacement(failed.pod, builder.state.now))
+        builder.requeue(0.0)
     else:
-        _delete(draft, patient)
+        _delete(builder, failed)
 
 
-def _delete(draft: Draft, patient: Patient) -> None:
-    if not patient.is_gone and not replaces_itself(patient.controller, patient.pod) and _may_go(draft, patient):
-        draft.delete(patient.pod, patient.controller)
+def _delete(builder: DecisionBuilder, failed: FailedPod) -> None:
+    if not failed.is_gone and not is_replaced_by_job(failed.controller, failed.pod) and _may_go(builder, failed):
+        builder.delete(failed.pod, failed.controller)
 
 
-def _may_go(draft: Draft, patient: Patient) -> bool:
+def _may_go(builder: DecisionBuilder, failed: FailedPod) -> bool:
     """Whether the pod's Job, if it has one, goes on after its deletion; if not, that is told."""
-    job = patient.controller
-    if job is None or job["kind"] != "Job" or has_ended(patient.pod):
+    job = failed.controller
+    if job is None or job["kind"] != "Job" or has_ended(failed.pod):
         return True
-    why = refusal(job, patient.pod, draft.failures_of(job))
+    why = why_keep(job, failed.pod, builder.failures_of(job))
     if why:
-        note = f"{_title(patient)} {patient.failing.said}; it is left alone: {why}"
-        draft.tell(patient.pod, events.REFUSED, note, f"{patient.uid}/{why}")
+        note = f"{_title(failed)} {failed.failure.message}; it is left alone: {why}"
+        builder.record_event(failed.pod, events.REFUSED, note, f"{failed.uid}/{why}")
     return not why
 
 
-def _clear(draft: Draft) -> None:
+def _clear(builder: DecisionBuilder) -> None:
     """Take out the entries of pods that have been well for long enough."""
-    case = draft.case
-    going = {pod["metadata"]["uid"] for pod in draft.deletions}
-    for name, entry in sorted(draft.entries.items()):
-        kept = lasting(entry)
-        left = recovers_in(case, draft.live.get(name, []), entry) if entry != kept else None
+    state = builder.state
+    going = {pod["metadata"]["uid"] for pod in builder.deletions}
+    for name, entry in sorted(builder.entries.items()):
+        kept = reset_entry(entry)
+        left = seconds_until_recovery(state, builder.live.get(name, []), entry) if entry != kept else None
         if left is None or not going.isdisjoint(entry.pending):
             continue
         if left > 0:
-            draft.wait(left)
+            builder.requeue(left)
             continue
-        draft.entries[name] = kept
+        builder.entries[name] = kept
         if entry.count or entry.told:
-            whose = f"pod {name}" if case.holder["kind"] == "StatefulSet" else f"on node {name}" if name else "all pods"
-            why = success(case, entry) or f"{whose}: well again for {case.settings.clear_after:.0f} s"
+            whose = (
+                f"pod {name}" if state.workload["kind"] == "StatefulSet" else f"on node {name}" if name else "all pods"
+            )
+            why = describe_success(state, entry) or f"{whose}: well again for {state.settings.clear_after:.0f} s"
             note = f"{why}, after {entry.count} {'retry' if entry.count == 1 else 'retries'}"
             last = max((failure.at for failure in entry.nodes.values()), default=0)
-            occasion = f"{case.holder['metadata']['uid']}/{name}/{entry.count}/{last:.0f}"
-            draft.tell(None, events.RECOVERED, note, occasion)
-            draft.outcomes.append(outcomes.RECOVERED)
+            occasion = f"{state.workload['metadata']['uid']}/{name}/{entry.count}/{last:.0f}"
+            builder.record_event(None, events.RECOVERED, note, occasion)
+            builder.outcomes.append(outcomes.RECOVERED)
 
 
-def _title(patient: Patient) -> str:
-    return f"pod {patient.pod['metadata'].get('namespace', '')}/{patient.pod['metadata']['name']}"
+def _title(failed: FailedPod) -> str:
+    return f"pod {failed.pod['metadata'].get('namespace', '')}/{failed.pod['metadata']['name']}"

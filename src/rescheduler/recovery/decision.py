@@ -1,8 +1,8 @@
 """What recovery looks at and what it says: all failed pods of one workload at once, and what to do about them now.
 
-The recovery loop reads the objects anew (Kubernetes' own JSON, with `kind`), `deciding.decide` answers, and the loop
-carries the answer out in the order in which `Decision` lists it. If one step is refused, the rest is left, and the
-next look decides anew: that costs nothing, because what was recorded is not counted again.
+The recovery controller reads the objects again (Kubernetes' own JSON, with `kind`), `decide` answers, and the
+controller carries out the answer in the order of the fields of `RecoveryDecision`. If one step is refused, the rest is
+skipped and the next pass decides again: that costs nothing, because recorded failures are not counted twice.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from rescheduler.model.json import Json
 from rescheduler.model.time import parse_instant
 from rescheduler.recovery import events
 from rescheduler.recovery import record as taking_over
-from rescheduler.recovery.jobs import failures
-from rescheduler.recovery.model import UNREADABLE, Case, Decision, statuses
+from rescheduler.recovery.jobs import count_failures
+from rescheduler.recovery.model import UNREADABLE, RecoveryDecision, WorkloadState, statuses
 from rescheduler.recovery.record import (
     EMPTY,
-    Entry,
+    RecordEntry,
     RecordError,
+    entry_name,
+    find_outdated,
+    forget_old,
+    format_record,
     is_outdated,
-    outdated,
-    read,
-    slot,
-    without_old,
-    written,
+    parse_record,
 )
-from rescheduler.recovery.settings import Settings, wanted
+from rescheduler.recovery.settings import RecoverySettings, count_desired
 
 _PROOF = 60.0  # seconds
 
 
-def is_well(pod: Json, settings: Settings, now: float) -> bool:
+def is_well(pod: Json, settings: RecoverySettings, now: float) -> bool:
     """Whether a pod is Ready and not just between two crashes: without a readiness probe it is Ready there, too."""
     lasting = ready_for(pod, now)
     if lasting is None:
@@ -44,27 +44,27 @@ def is_well(pod: Json, settings: Settings, now: float) -> bool:
     return restarts < settings.crash_restarts or lasting >= settings.clear_after
 
 
-def runs_somewhere(case: Case) -> bool:
+def runs_somewhere(state: WorkloadState) -> bool:
     """Whether a pod shows that its workload can run, with the template that is in use."""
-    for pod in case.pods:
+    for pod in state.pods:
         done = (pod.get("status") or {}).get("phase") == "Succeeded"
-        if (done or _runs_for(pod, case) >= _PROOF) and not is_outdated(pod, case):
+        if (done or _runs_for(pod, state) >= _PROOF) and not is_outdated(pod, state):
             return True
     return False
 
 
-def may_show_in(case: Case) -> float | None:
+def seconds_until_proof(state: WorkloadState) -> float | None:
     """In how many seconds a pod will have shown it; None if none is about to.
 
     One that was made a moment ago shows nothing: without a readiness probe it is Ready before its first crash.
     """
-    young = [each for pod in case.pods if not is_outdated(pod, case) and (each := _runs_for(pod, case)) > 0]
+    young = [each for pod in state.pods if not is_outdated(pod, state) and (each := _runs_for(pod, state)) > 0]
     return _PROOF - max(young) if young else None
 
 
-def _runs_for(pod: Json, case: Case) -> float:
+def _runs_for(pod: Json, state: WorkloadState) -> float:
     """For how many seconds it has been well."""
-    return max(ready_for(pod, case.now) or 0.0, 0.001) if is_well(pod, case.settings, case.now) else 0.0
+    return max(ready_for(pod, state.now) or 0.0, 0.001) if is_well(pod, state.settings, state.now) else 0.0
 
 
 def is_live(pod: Json) -> bool:
@@ -72,45 +72,45 @@ def is_live(pod: Json) -> bool:
     return not is_leaving(pod) and (not has_ended(pod) or controller_of(pod) is None)
 
 
-def by_entry(case: Case) -> dict[str, list[Json]]:
+def group_by_entry(state: WorkloadState) -> dict[str, list[Json]]:
     """The live pods that each entry of the record is about."""
     found: dict[str, list[Json]] = {}
-    for pod in filter(is_live, case.pods):
-        name = slot(case.holder["kind"], pod["metadata"]["name"], pod["spec"].get("nodeName", ""))
+    for pod in filter(is_live, state.pods):
+        name = entry_name(state.workload["kind"], pod["metadata"]["name"], pod["spec"].get("nodeName", ""))
         found.setdefault(name, []).append(pod)
     return found
 
 
-def success(case: Case, entry: Entry) -> str:
+def describe_success(state: WorkloadState, entry: RecordEntry) -> str:
     """What was reached in spite of the failures, so that nothing is left to be well; empty where pods just go on."""
-    holder = case.holder
-    if holder["kind"] == "Job" and condition(holder, "Complete").get("status") == "True":
+    workload = state.workload
+    if workload["kind"] == "Job" and condition(workload, "Complete").get("status") == "True":
         return "the Job has completed"
-    if holder["kind"] == "CronJob" and _succeeded_since(case, entry):
+    if workload["kind"] == "CronJob" and _succeeded_since(state, entry):
         return "the last Job has completed"
     return ""
 
 
-def recovers_in(case: Case, pods: list[Json], entry: Entry) -> float | None:
+def seconds_until_recovery(state: WorkloadState, pods: list[Json], entry: RecordEntry) -> float | None:
     """In how many seconds the pods that an entry is about have been well for long enough; None: not in sight."""
-    holder, settings = case.holder, case.settings
-    if success(case, entry):
+    workload, settings = state.workload, state.settings
+    if describe_success(state, entry):
         return 0.0
-    least = 1 if holder["kind"] in ("StatefulSet", "DaemonSet") else wanted(holder)
-    ready = [ready_for(pod, case.now) for pod in pods]
+    least = 1 if workload["kind"] in ("StatefulSet", "DaemonSet") else count_desired(workload)
+    ready = [ready_for(pod, state.now) for pod in pods]
     if not pods or len(pods) < least or None in ready:
         return None
     # What failed meanwhile may have been replaced by no pod of these: a pod too many, or one that somebody moved.
-    quiet = [case.now - failure.at for failure in entry.nodes.values()]
+    quiet = [state.now - failure.at for failure in entry.nodes.values()]
     return max(0.0, settings.clear_after - min([*quiet, *(each for each in ready if each is not None)]))
 
 
-def _succeeded_since(case: Case, entry: Entry) -> bool:
+def _succeeded_since(state: WorkloadState, entry: RecordEntry) -> bool:
     """Whether the CronJob's last Job has completed after everything that failed."""
-    last = max(case.controllers, key=lambda job: job["metadata"].get("creationTimestamp") or "", default=None)
+    last = max(state.controllers, key=lambda job: job["metadata"].get("creationTimestamp") or "", default=None)
     if last is None or condition(last, "Complete").get("status") != "True":
         return False
-    at = parse_instant(last["status"]["completionTime"]) if (last["status"]).get("completionTime") else case.now
+    at = parse_instant(last["status"]["completionTime"]) if (last["status"]).get("completionTime") else state.now
     return all(failure.at < at for failure in entry.nodes.values())
 
 
@@ -123,33 +123,33 @@ SOON = 10.0
 
 
 @dataclass(slots=True)
-class Draft:
-    """What has been decided so far about one case."""
+class DecisionBuilder:
+    """What has been decided so far about one state."""
 
-    case: Case
+    state: WorkloadState
     live: Mapping[str, list[Json]] = field(default_factory=dict)
     """The live pods that each entry is about."""
-    entries: dict[str, Entry] = field(default_factory=dict)
-    taken_over: str = ""
+    entries: dict[str, RecordEntry] = field(default_factory=dict)
+    adopted_annotation: str = ""
     """The annotation of kse-rescheduler that is in these entries."""
-    news: list[News] = field(default_factory=list)
+    events: list[News] = field(default_factory=list)
     outcomes: list[str] = field(default_factory=list)
     deletions: list[Json] = field(default_factory=list)
     creation: Json | None = None
-    undecided: set[str] = field(default_factory=set)
-    waits: list[float] = field(default_factory=list)
+    deferred: set[str] = field(default_factory=set)
+    requeues: list[float] = field(default_factory=list)
     job_failures: dict[str, int] = field(default_factory=dict)
     """By UID of a Job, how many it has had, with the pods that are about to be deleted."""
-    room: int = _AT_ONCE
+    remaining: int = _AT_ONCE
     """For how many more pods something may be decided."""
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str) -> RecordEntry:
         """What is known of pods that are alike."""
         return self.entries.get(name, EMPTY)
 
-    def tell(self, pod: Json | None, reason: str, note: str, occasion: str) -> None:
+    def record_event(self, pod: Json | None, reason: str, note: str, occasion: str) -> None:
         """Tell people something about the workload, and about one of its pods."""
-        self.news += events.news_of(self.case.holder, pod, reason, note, occasion)
+        self.events += events.make_events(self.state.workload, pod, reason, note, occasion)
 
     def delete(self, pod: Json, controller: Json | None) -> None:
         """Have a pod deleted; to a Job that is one failure more."""
@@ -161,93 +161,93 @@ class Draft:
         """How many failures a Job has had when all this is done."""
         uid = job["metadata"]["uid"]
         if uid not in self.job_failures:
-            own = (pod for pod in self.case.pods if (controller_of(pod) or {}).get("uid") == uid)
-            self.job_failures[uid] = failures(job, own)
+            own = (pod for pod in self.state.pods if (controller_of(pod) or {}).get("uid") == uid)
+            self.job_failures[uid] = count_failures(job, own)
         return self.job_failures[uid]
 
-    def wait(self, seconds: float) -> None:
+    def requeue(self, seconds: float) -> None:
         """Look again after so long at the latest."""
-        self.waits.append(seconds)
+        self.requeues.append(seconds)
 
     @property
     def is_full(self) -> bool:
         """Whether nothing more may be decided this time."""
-        return self.room <= 0
+        return self.remaining <= 0
 
-    def decision(self) -> Decision:
+    def build(self) -> RecoveryDecision:
         """All of it; the record only if it changes."""
-        holder = self.case.holder
-        text = written(self.entries)
-        before = notes_of(holder).get(labels.FAILURES)
-        strays = self.case.controllers if holder["kind"] == "Deployment" and not text else ()
-        return Decision(
+        workload = self.state.workload
+        text = format_record(self.entries)
+        before = notes_of(workload).get(labels.FAILURES)
+        strays = self.state.controllers if workload["kind"] == "Deployment" and not text else ()
+        return RecoveryDecision(
             record=None if _same(before, text) else text,
-            taken_over=self.taken_over,
-            news=tuple(self.news),
+            adopted_annotation=self.adopted_annotation,
+            events=tuple(self.events),
             outcomes=tuple(self.outcomes),
-            strays=tuple(each for each in strays if labels.FAILURES in notes_of(each)),
+            stale_copies=tuple(each for each in strays if labels.FAILURES in notes_of(each)),
             creation=self.creation,
             deletions=tuple(self.deletions),
-            undecided=frozenset(self.undecided),
-            wait=min(self.waits, default=None),
+            deferred=frozenset(self.deferred),
+            requeue_after=min(self.requeues, default=None),
         )
 
 
-def opened(case: Case) -> Draft:
-    """The draft that changes nothing but what is out of date."""
-    draft = Draft(case, by_entry(case))
-    text = notes_of(case.holder).get(labels.FAILURES, "")
+def start_decision(state: WorkloadState) -> DecisionBuilder:
+    """The builder that changes nothing but what is out of date."""
+    builder = DecisionBuilder(state, group_by_entry(state))
+    text = notes_of(state.workload).get(labels.FAILURES, "")
     try:
-        record = read(text)
+        record = parse_record(text)
     except RecordError as error:
         note = f"the annotation {labels.FAILURES} cannot be read and is started anew: {error}"
-        draft.tell(None, events.UNREADABLE, note, f"{case.holder['metadata'].get('uid', '')}/{text[:200]}")
-        draft.outcomes.append(UNREADABLE)
+        builder.record_event(None, events.UNREADABLE, note, f"{state.workload['metadata'].get('uid', '')}/{text[:200]}")
+        builder.outcomes.append(UNREADABLE)
         record = {}
-    for name in outdated(record, case):
+    for name in find_outdated(record, state):
         del record[name]
-    record = _with_foreign(draft, record)
-    if runs_somewhere(case):
-        record = {name: entry.ending(entry.ends - {events.AT_FAULT}) for name, entry in record.items()}
-    lasting = {name for name, entry in record.items() if entry.ends and _suffers(draft, name)}
-    kept = without_old(record, case.now, case.settings.forget_after) | {name: record[name] for name in lasting}
-    uids = {pod["metadata"]["uid"] for pod in (*case.pods, *case.vanished)}
+    record = _with_foreign(builder, record)
+    if runs_somewhere(state):
+        record = {name: entry.with_ends(entry.ends - {events.AT_FAULT}) for name, entry in record.items()}
+    lasting = {name for name, entry in record.items() if entry.ends and _suffers(builder, name)}
+    kept = forget_old(record, state.now, state.settings.forget_after) | {name: record[name] for name in lasting}
+    uids = {pod["metadata"]["uid"] for pod in (*state.pods, *state.vanished)}
     for name, entry in kept.items():
-        draft.entries[name] = replace(entry, pending=tuple(uid for uid in entry.pending if uid in uids))
+        builder.entries[name] = replace(entry, pending=tuple(uid for uid in entry.pending if uid in uids))
         oldest = min((failure.at for failure in entry.nodes.values()), default=None)
         if oldest is not None and name not in lasting:
-            draft.wait(max(1.0, oldest + case.settings.forget_after - case.now))
+            builder.requeue(max(1.0, oldest + state.settings.forget_after - state.now))
     if len(text) > _LONGEST:
-        draft.room = 0
-    return draft
+        builder.remaining = 0
+    return builder
 
 
-def _with_foreign(draft: Draft, record: dict[str, Entry]) -> dict[str, Entry]:
+def _with_foreign(builder: DecisionBuilder, record: dict[str, RecordEntry]) -> dict[str, RecordEntry]:
     """The record with what kse-rescheduler left on the workload, which is then taken off."""
-    case, kind = draft.case, draft.case.holder["kind"]
-    key = taking_over.key_of(kind)
-    text = notes_of(case.holder).get(key) if key else None
+    state, kind = builder.state, builder.state.workload["kind"]
+    key = taking_over.kse_annotation(kind)
+    text = notes_of(state.workload).get(key) if key else None
     if text is None:
         return record
-    occasion = f"{case.holder['metadata'].get('uid', '')}/{key}/{text[:200]}"
+    occasion = f"{state.workload['metadata'].get('uid', '')}/{key}/{text[:200]}"
     try:
-        foreign = taking_over.read_foreign(kind, text, [name for name in draft.live if _suffers(draft, name)])
-        both = taking_over.taken_over(record, foreign, case.now)
-        taking_over.refuse_longer(both, _LONGEST)
-    except taking_over.ForeignRecordError as error:
+        foreign = taking_over.parse_kse_record(kind, text, [name for name in builder.live if _suffers(builder, name)])
+        both = taking_over.merge_kse_record(record, foreign, state.now)
+        taking_over.check_length(both, _LONGEST)
+    except taking_over.KseRecordError as error:
         note = f"the annotation {key} of kse-rescheduler cannot be read and is left as it is: {error}; take it off"
-        draft.tell(None, events.UNREADABLE, note, occasion)
+        builder.record_event(None, events.UNREADABLE, note, occasion)
         return record
-    draft.taken_over = key
-    said = taking_over.in_words(foreign)
+    builder.adopted_annotation = key
+    said = taking_over.describe_kse_record(foreign)
     note = f"the record of kse-rescheduler is taken over ({said}), and its annotation {key} taken off"
-    draft.tell(None, events.TAKEN_OVER, note, occasion)
+    builder.record_event(None, events.TAKEN_OVER, note, occasion)
     return both
 
 
-def _suffers(draft: Draft, name: str) -> bool:
-    case = draft.case
-    return any(not is_well(pod, case.settings, case.now) for pod in draft.live.get(name, ()))
+def _suffers(builder: DecisionBuilder, name: str) -> bool:
+    state = builder.state
+    return any(not is_well(pod, state.settings, state.now) for pod in builder.live.get(name, ()))
 
 
 def _same(before: str | None, text: str) -> bool:
@@ -255,6 +255,6 @@ def _same(before: str | None, text: str) -> bool:
     if before is None:
         return not text
     try:
-        return bool(before) and written(read(before)) == text
+        return bool(before) and format_record(parse_record(before)) == text
     except RecordError:
         return False

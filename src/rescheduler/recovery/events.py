@@ -24,11 +24,11 @@ DOUBTED = "NodesUnreachable"
 _GOOD = (RESCHEDULED, RESTARTED, RECOVERED, TAKEN_OVER)
 
 
-def news_of(holder: Json, pod: Json | None, reason: str, note: str, occasion: str) -> list[News]:
+def make_events(workload: Json, pod: Json | None, reason: str, note: str, occasion: str) -> list[News]:
     """The news for the workload, and for the pod if it is about one."""
-    workload = subject(holder, "")
-    one = subject(pod, "Pod") if pod is not None else workload
-    pairs = dict.fromkeys([(workload, one), (one, workload)])
+    owner = subject(workload, "")
+    one = subject(pod, "Pod") if pod is not None else owner
+    pairs = dict.fromkeys([(owner, one), (one, owner)])
     warning = reason not in _GOOD
     return [News(about, other, reason, "Recover", note, occasion, warning) for about, other in pairs]
 

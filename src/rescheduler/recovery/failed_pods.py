@@ -15,12 +15,12 @@ from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.time import InstantError, parse_instant
 from rescheduler.recovery import events
-from rescheduler.recovery.avoidance import avoided_by
-from rescheduler.recovery.decision import SOON, Draft
-from rescheduler.recovery.jobs import standstill
-from rescheduler.recovery.model import Case, statuses
-from rescheduler.recovery.record import Entry, is_outdated, slot
-from rescheduler.recovery.settings import RetriesError, Settings, retries_of, total
+from rescheduler.recovery.avoidance import avoided_nodes
+from rescheduler.recovery.decision import SOON, DecisionBuilder
+from rescheduler.recovery.jobs import why_stopped
+from rescheduler.recovery.model import WorkloadState, statuses
+from rescheduler.recovery.record import RecordEntry, entry_name, is_outdated
+from rescheduler.recovery.settings import RecoverySettings, RetriesError, find_retries, total_retries
 
 CRASH_LOOP = "CrashLoopBackOff"
 ERROR = "Error"
@@ -36,12 +36,12 @@ _HEALTHY_RUN = 600.0  # seconds, after which a kubelet, too, forgets that a cont
 
 
 @dataclass(frozen=True, slots=True)
-class Failing:
+class DetectedFailure:
     """What is wrong with a pod."""
 
     reason: str
     """One word: CrashLoopBackOff, Evicted, ImagePullBackOff, NotStarted, NodeNotReady, Error and the like."""
-    said: str
+    message: str
     """The same for people, as the end of a sentence that begins with the pod."""
     due: float = 0.0
     """In how many seconds it counts as failed; 0 means now."""
@@ -49,7 +49,7 @@ class Failing:
     """Whether it would fail so on any node."""
 
 
-def kind_of(reason: str) -> str:
+def failure_kind(reason: str) -> str:
     """Failures of one kind may have one cause: crashes, images, starts; all others are the place's."""
     if reason in (CRASH_LOOP, ERROR):
         return "crash"
@@ -60,10 +60,10 @@ def kind_of(reason: str) -> str:
 
 def may_be_own_fault(reason: str) -> bool:
     """Whether a workload can cause such failures itself; it cannot make nodes go away or be full."""
-    return kind_of(reason) != _PLACE
+    return failure_kind(reason) != _PLACE
 
 
-def failing(pod: Json, node: Json | None, settings: Settings, now: float) -> Failing | None:
+def detect_failure(pod: Json, node: Json | None, settings: RecoverySettings, now: float) -> DetectedFailure | None:
     """What is wrong with a pod and counts, now or soon; `node` is the one it is on, None if that does not exist."""
     status = pod.get("status") or {}
     phase = status.get("phase")
@@ -95,7 +95,7 @@ def ended_at(pod: Json) -> float:
     return _time((pod.get("status") or {}).get("startTime")) or _created(pod)
 
 
-def _failed(pod: Json, settings: Settings, now: float) -> Failing | None:
+def _failed(pod: Json, settings: RecoverySettings, now: float) -> DetectedFailure | None:
     status = pod["status"]
     reason = status.get("reason") or ERROR
     since = ended_at(pod)
@@ -104,27 +104,29 @@ def _failed(pod: Json, settings: Settings, now: float) -> Failing | None:
     said = "failed" if reason == ERROR else f"failed: {reason}"
     crash = next((_exit(each) for each in statuses(pod) if any(over.get("exitCode") for over in _ends(each))), "")
     detail = crash or str(status.get("message") or "").strip().rstrip(".")
-    return Failing(reason, f"{said} ({detail})" if detail else said, _left(since, settings.delay, now))
+    return DetectedFailure(reason, f"{said} ({detail})" if detail else said, _left(since, settings.delay, now))
 
 
-def _counts(reason: str, settings: Settings) -> bool:
+def _counts(reason: str, settings: RecoverySettings) -> bool:
     return reason != _NEVER and any(
         reason.startswith(each[:-1]) if each.endswith("*") else reason == each for each in settings.failed_reasons
     )
 
 
-def _of_node(pod: Json, node: Json | None, settings: Settings, now: float) -> Iterator[Failing]:
+def _of_node(pod: Json, node: Json | None, settings: RecoverySettings, now: float) -> Iterator[DetectedFailure]:
     name = pod["spec"]["nodeName"]
     if node is None:
         since = _time(condition(pod, "Ready").get("lastTransitionTime")) or _bound(pod)
-        yield Failing(NODE_LOST, f"was on node {name}, which is gone", _left(since, settings.node_not_ready, now))
+        yield DetectedFailure(
+            NODE_LOST, f"was on node {name}, which is gone", _left(since, settings.node_not_ready, now)
+        )
     elif not is_ready(node):
         since = _time(condition(node, "Ready").get("lastTransitionTime")) or _created(node)
         said = f"is on node {name}, which has not been ready for {max(0, now - since):.0f} s"
-        yield Failing(NODE_NOT_READY, said, _left(since, settings.node_not_ready, now))
+        yield DetectedFailure(NODE_NOT_READY, said, _left(since, settings.node_not_ready, now))
 
 
-def _of_containers(pod: Json, settings: Settings, now: float) -> Iterator[Failing]:
+def _of_containers(pod: Json, settings: RecoverySettings, now: float) -> Iterator[DetectedFailure]:
     policies = _restart_policies(pod)
     for each in statuses(pod):
         state = each.get("state") or {}
@@ -137,7 +139,7 @@ def _of_containers(pod: Json, settings: Settings, now: float) -> Iterator[Failin
             # Another container still runs, else the pod's phase would be Failed; nobody restarts this one.
             if _counts(ERROR, settings):
                 since = _time(state["terminated"].get("finishedAt")) or _bound(pod)
-                yield Failing(ERROR, f"has failed ({_exit(each)})", _left(since, settings.delay, now))
+                yield DetectedFailure(ERROR, f"has failed ({_exit(each)})", _left(since, settings.delay, now))
         elif restarts < settings.crash_restarts or _ran_well(each):
             continue
         elif code or waits == CRASH_LOOP or _just_began(each, now):
@@ -145,7 +147,7 @@ def _of_containers(pod: Json, settings: Settings, now: float) -> Iterator[Failin
             since = max((at for at in last if at is not None), default=_bound(pod))
             # Whoever has crashed once more since has done so for long enough.
             due = 0.0 if restarts > settings.crash_restarts else _left(since, settings.delay, now)
-            yield Failing(CRASH_LOOP, f"crashes again and again ({_exit(each)}, {restarts} restarts)", due)
+            yield DetectedFailure(CRASH_LOOP, f"crashes again and again ({_exit(each)}, {restarts} restarts)", due)
 
 
 def _just_began(status: Json, now: float) -> bool:
@@ -163,16 +165,16 @@ def _ran_well(status: Json) -> bool:
     return started is not None and ended is not None and ended - started >= _HEALTHY_RUN
 
 
-def _imageless(pod: Json, status: Json, settings: Settings, now: float) -> Failing:
+def _imageless(pod: Json, status: Json, settings: RecoverySettings, now: float) -> DetectedFailure:
     waiting = status["state"]["waiting"]
     reason, image = waiting["reason"], status.get("image") or ""
     said = f"cannot get its image {image} for container {status['name']}: {reason}"
     if reason == INVALID_IMAGE:
-        return Failing(reason, said, _left(_last_step(pod), settings.delay, now), at_fault=True)
-    return Failing(reason, said, _left(_last_step(pod), settings.image_pull_timeout, now))
+        return DetectedFailure(reason, said, _left(_last_step(pod), settings.delay, now), at_fault=True)
+    return DetectedFailure(reason, said, _left(_last_step(pod), settings.image_pull_timeout, now))
 
 
-def _late(pod: Json, settings: Settings, now: float) -> Iterator[Failing]:
+def _late(pod: Json, settings: RecoverySettings, now: float) -> Iterator[DetectedFailure]:
     if _prepares(pod):
         return
     waiting = [
@@ -183,7 +185,7 @@ def _late(pod: Json, settings: Settings, now: float) -> Iterator[Failing]:
     if waiting or (pod["status"].get("phase") == "Pending" and not _crashes(pod)):
         due = _left(_last_step(pod), settings.start_timeout, now)
         detail = f" ({', '.join(waiting)})" if waiting else ""
-        yield Failing(NOT_STARTED, f"has not started for {settings.start_timeout:.0f} s{detail}", due)
+        yield DetectedFailure(NOT_STARTED, f"has not started for {settings.start_timeout:.0f} s{detail}", due)
 
 
 def _prepares(pod: Json) -> bool:
@@ -261,15 +263,15 @@ _TOO_MANY = 0.5  # of all nodes: then it is the network or the control plane tha
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
+class FailedPod:
     """A pod that has failed, or that finds no place because of the nodes it must avoid."""
 
     pod: Json
     controller: Json | None
-    failing: Failing
-    name: str
+    failure: DetectedFailure
+    entry: str
     """Its entry in the record."""
-    budget: int
+    retries: int
     """How many retries that entry has in all."""
     is_gone: bool = False
     """Whether its controller, or somebody else, has deleted it already."""
@@ -287,101 +289,103 @@ class Patient:
     @property
     def has_no_place(self) -> bool:
         """Whether it waits for a node in vain."""
-        return self.failing.reason == NO_PLACE
+        return self.failure.reason == NO_PLACE
 
 
-def patients(draft: Draft) -> list[Patient]:
+def find_failed_pods(builder: DecisionBuilder) -> list[FailedPod]:
     """Those whose time has come, by name."""
-    controllers = {str(each["metadata"]["uid"]): each for each in draft.case.controllers}
-    there = {pod["metadata"]["uid"] for pod in draft.case.pods if not is_leaving(pod)}
-    pods = [*draft.case.pods, *(pod for pod in draft.case.vanished if pod["metadata"]["uid"] not in there)]
+    controllers = {str(each["metadata"]["uid"]): each for each in builder.state.controllers}
+    there = {pod["metadata"]["uid"] for pod in builder.state.pods if not is_leaving(pod)}
+    pods = [*builder.state.pods, *(pod for pod in builder.state.vanished if pod["metadata"]["uid"] not in there)]
     pods.sort(key=lambda pod: str(pod["metadata"]["name"]))
-    found = [each for pod in pods if (each := _patient(draft, pod, controllers)) is not None]
+    found = [each for pod in pods if (each := _failed_pod(builder, pod, controllers)) is not None]
     return [replace(each, is_gone=each.uid not in there) for each in found]
 
 
-def _patient(draft: Draft, pod: Json, controllers: Mapping[str, Json]) -> Patient | None:
-    case, metadata = draft.case, pod["metadata"]
-    holder, owner = case.holder, controller_of(pod)
+def _failed_pod(builder: DecisionBuilder, pod: Json, controllers: Mapping[str, Json]) -> FailedPod | None:
+    state, metadata = builder.state, pod["metadata"]
+    workload, owner = state.workload, controller_of(pod)
     controller = controllers.get(owner["uid"]) if owner is not None else None
-    if (controller is None) is (holder["kind"] != "Pod") or is_leaving(pod) or is_outdated(pod, case):
+    if (controller is None) is (workload["kind"] != "Pod") or is_leaving(pod) or is_outdated(pod, state):
         return None
-    name = slot(holder["kind"], metadata["name"], pod["spec"].get("nodeName") or "")
-    trouble = _trouble(case, pod, controller, draft.entry(name))
+    name = entry_name(workload["kind"], metadata["name"], pod["spec"].get("nodeName") or "")
+    trouble = _trouble(state, pod, controller, builder.entry(name))
     if trouble is None:
         return None
     try:
-        retries = retries_of(pod, controller, holder)
+        retries = find_retries(pod, controller, workload)
     except RetriesError as error:
-        draft.tell(pod, events.INVALID, str(error), f"{holder['metadata']['uid']}/{error}")
+        builder.record_event(pod, events.INVALID, str(error), f"{workload['metadata']['uid']}/{error}")
         return None
-    if retries is None or retries.each == 0:
+    if retries is None or retries.per_pod == 0:
         return None
     if retries.warning:
-        draft.tell(None, events.MISSPELT, retries.warning, f"{holder['metadata']['uid']}/{retries.warning}")
-    patient = Patient(pod, controller, trouble, name, total(retries.each, holder))
-    return patient if _is_free(draft, patient) else None
+        builder.record_event(None, events.MISSPELT, retries.warning, f"{workload['metadata']['uid']}/{retries.warning}")
+    failed = FailedPod(pod, controller, trouble, name, total_retries(retries.per_pod, workload))
+    return failed if _is_free(builder, failed) else None
 
 
-def _trouble(case: Case, pod: Json, controller: Json | None, entry: Entry) -> Failing | None:
+def _trouble(state: WorkloadState, pod: Json, controller: Json | None, entry: RecordEntry) -> DetectedFailure | None:
     stays = controller is not None and controller["kind"] == "DaemonSet"  # whatever becomes of its node
-    node = _WELL if stays else case.nodes.get(pod["spec"].get("nodeName") or "")
-    found = failing(pod, node, case.settings, case.now)
+    node = _WELL if stays else state.nodes.get(pod["spec"].get("nodeName") or "")
+    found = detect_failure(pod, node, state.settings, state.now)
     if found is None:
-        return _without_place(case, pod, controller, entry)
+        return _without_place(state, pod, controller, entry)
     if controller is None:
         return found
     # Failed pods that were replaced stay for a while. Those that fell before the record was last cleared are old news.
-    old = has_ended(pod) and case.now - ended_at(pod) >= case.settings.clear_after
-    return None if old or (controller["kind"] == "Job" and standstill(controller)) else found
+    old = has_ended(pod) and state.now - ended_at(pod) >= state.settings.clear_after
+    return None if old or (controller["kind"] == "Job" and why_stopped(controller)) else found
 
 
-def _without_place(case: Case, pod: Json, controller: Json | None, entry: Entry) -> Failing | None:
+def _without_place(
+    state: WorkloadState, pod: Json, controller: Json | None, entry: RecordEntry
+) -> DetectedFailure | None:
     """Whether a pod would have found a place if it had not to avoid nodes for our sake."""
     said = condition(pod, "PodScheduled")
     if pod["spec"].get("nodeName") or said.get("status") != "False" or said.get("reason") != "Unschedulable":
         return None
-    refused = avoided_by(pod["spec"].get("affinity"))
+    refused = avoided_nodes(pod["spec"].get("affinity"))
     if controller is None:
         ours = refused & set(entry.avoids)
     else:
-        ours = refused - avoided_by(controller["spec"]["template"]["spec"].get("affinity"))
-    if not ours & places_of(case, pod):
+        ours = refused - avoided_nodes(controller["spec"]["template"]["spec"].get("affinity"))
+    if not ours & feasible_nodes(state, pod):
         return None
-    since = parse_instant(said["lastTransitionTime"]) if said.get("lastTransitionTime") else case.now
-    due = max(0.0, since + case.settings.start_timeout - case.now)
-    return Failing(NO_PLACE, f"finds no place but on nodes where it failed ({', '.join(sorted(ours))})", due)
+    since = parse_instant(said["lastTransitionTime"]) if said.get("lastTransitionTime") else state.now
+    due = max(0.0, since + state.settings.start_timeout - state.now)
+    return DetectedFailure(NO_PLACE, f"finds no place but on nodes where it failed ({', '.join(sorted(ours))})", due)
 
 
-def places_of(case: Case, pod: Json) -> frozenset[str]:
+def feasible_nodes(state: WorkloadState, pod: Json) -> frozenset[str]:
     """The nodes that could take a pod like this one, whatever failed there."""
-    return case.free_for.get(pod["metadata"]["uid"], case.free_nodes)
+    return state.feasible_by_pod.get(pod["metadata"]["uid"], state.feasible_nodes)
 
 
-def _is_free(draft: Draft, patient: Patient) -> bool:
+def _is_free(builder: DecisionBuilder, failed: FailedPod) -> bool:
     """Whether it may be helped, and now; if not, that is told or waited for."""
-    case, pod = draft.case, patient.pod
+    state, pod = builder.state, failed.pod
     full_name = f"pod {pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
-    if objection := case.objections.get(patient.uid):
-        draft.tell(
-            pod, events.REFUSED, f"{full_name} {patient.failing.said}; it is left alone: {objection}", patient.uid
+    if objection := state.objections.get(failed.uid):
+        builder.record_event(
+            pod, events.REFUSED, f"{full_name} {failed.failure.message}; it is left alone: {objection}", failed.uid
         )
         return False
     if labels_of(pod).get(labels.MIGRATION_STATUS) in labels.RUNNING_MIGRATIONS:
-        draft.wait(SOON)
+        builder.requeue(SOON)
         return False
-    node = case.nodes.get(patient.node)
-    if case.unready_share > _TOO_MANY and node is not None and not is_ready(node) and not has_ended(pod):
+    node = state.nodes.get(failed.node)
+    if state.unready_share > _TOO_MANY and node is not None and not is_ready(node) and not has_ended(pod):
         since = condition(node, "Ready").get("lastTransitionTime", "")
         note = (
-            f"{case.unready_share:.0%} of all nodes are not ready: that is the network or the control plane, so "
-            f"{full_name} on node {patient.node} is not taken for failed"
+            f"{state.unready_share:.0%} of all nodes are not ready: that is the network or the control plane, so "
+            f"{full_name} on node {failed.node} is not taken for failed"
         )
-        draft.tell(pod, events.DOUBTED, note, f"{patient.node}/{since}")
-        draft.wait(_DOUBTFUL)
+        builder.record_event(pod, events.DOUBTED, note, f"{failed.node}/{since}")
+        builder.requeue(_DOUBTFUL)
         return False
-    if patient.failing.due > 0:
-        draft.undecided.add(patient.uid)
-        draft.wait(patient.failing.due)
+    if failed.failure.due > 0:
+        builder.deferred.add(failed.uid)
+        builder.requeue(failed.failure.due)
         return False
     return True

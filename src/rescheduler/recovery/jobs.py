@@ -24,7 +24,7 @@ _CHANGING = ("Ready", "ContainersReady", "PodReadyToStartContainers")
 """Conditions that go to False when a pod ends."""
 
 
-def standstill(job: Json) -> str:
+def why_stopped(job: Json) -> str:
     """Why a Job makes no new pods; empty if it does."""
     spec, status = job["spec"], job.get("status") or {}
     if is_leaving(job):
@@ -42,16 +42,16 @@ def standstill(job: Json) -> str:
     return ""
 
 
-def failures(job: Json, pods: Iterable[Json]) -> int:
+def count_failures(job: Json, pods: Iterable[Json]) -> int:
     """How many failures a Job has had, those included that its controller has yet to count; `pods` are the Job's."""
     status = job.get("status") or {}
     uncounted = set((status.get("uncountedTerminatedPods") or {}).get("failed") or ())
     return (status.get("failed") or 0) + len(uncounted) + sum(_is_new_failure(each, uncounted) for each in pods)
 
 
-def refusal(job: Json, pod: Json, failed: int) -> str:
+def why_keep(job: Json, pod: Json, failed: int) -> str:
     """Why a pod that has not ended is not deleted; empty if its Job, with so many failures, makes it again."""
-    if stopped := standstill(job):
+    if stopped := why_stopped(job):
         return stopped
     spec = job["spec"]
     rule = _rule(spec, pod)
@@ -71,7 +71,7 @@ def refusal(job: Json, pod: Json, failed: int) -> str:
 def _is_new_failure(pod: Json, uncounted: set[str]) -> bool:
     """Whether the Job's controller will count this pod as failed and has not done so: it is still tracked.
 
-    Pods that are being deleted are taken for failures in any case; where the Job waits for them to end (a failure
+    Pods that are being deleted are taken for failures in any state; where the Job waits for them to end (a failure
     policy, `podReplacementPolicy: Failed`), that is what they will be.
     """
     metadata = pod["metadata"]
@@ -142,6 +142,6 @@ def _number(text: str | None) -> int:
     return int(text) if text and text.isdecimal() else 0
 
 
-def replaces_itself(controller: Json | None, pod: Json) -> bool:
+def is_replaced_by_job(controller: Json | None, pod: Json) -> bool:
     """Whether a Job makes another pod in place of this one without our doing: then it stays, for its log."""
     return controller is not None and controller["kind"] == "Job" and has_ended(pod)

@@ -1,8 +1,8 @@
 """What recovery decides about and what it answers: one workload with its failed pods, and what to do about them now.
 
-The recovery loop reads the objects anew (Kubernetes' own JSON, with `kind`), `decide.decide` answers, and the loop
-carries the answer out in the order in which `Decision` lists it. If one step is refused, the rest is left, and the
-next look decides anew: that costs nothing, because what was recorded is not counted again.
+The recovery controller reads the objects again (Kubernetes' own JSON, with `kind`), `decide` answers, and the
+controller carries out the answer in the order of the fields of `RecoveryDecision`. If one step is refused, the rest is
+skipped and the next pass decides again: that costs nothing, because recorded failures are not counted twice.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from rescheduler.migration.events import News
 from rescheduler.model.json import Json
-from rescheduler.recovery.settings import Settings
+from rescheduler.recovery.settings import RecoverySettings
 
 RESCHEDULED = "rescheduled"
 
@@ -41,13 +41,13 @@ OUTCOMES = (RESCHEDULED, RESTARTED, EXHAUSTED, NO_NODE_LEFT, AT_FAULT, RECOVERED
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class WorkloadState:
     """One workload with pods that fail, or with a record of pods that failed."""
 
-    holder: Json
+    workload: Json
     """Who keeps the record: the top of the pods' owners, or a pod that nobody manages."""
     controllers: tuple[Json, ...] = ()
-    """Who makes the pods: a Deployment's ReplicaSets, a CronJob's Jobs, else the holder; nobody for a bare pod."""
+    """Who makes the pods: a Deployment's ReplicaSets, a CronJob's Jobs, else the workload; nobody for a bare pod."""
     pods: tuple[Json, ...] = ()
     """Every pod of these controllers; the bare pod itself."""
     vanished: tuple[Json, ...] = ()
@@ -59,41 +59,41 @@ class Case:
     """The nodes of these pods, by name; one that does not exist any more is not in it."""
     unready_share: float = 0.0
     """How many of all nodes of the cluster are not ready, from 0 to 1."""
-    free_nodes: frozenset[str] = frozenset()
+    feasible_nodes: frozenset[str] = frozenset()
     """Nodes that could take such a pod (selector, affinity, taints, ready, not cordoned), whatever failed there."""
-    free_for: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
+    feasible_by_pod: Mapping[str, frozenset[str]] = field(default_factory=lambda: MappingProxyType({}))
     """The same for single pods, by UID, that can go to other nodes than the rest (a volume, an older template)."""
     objections: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """By pod UID, why a guard leaves this pod alone: opted out, an excluded namespace."""
     replacement: Json | None = None
     """Whoever has the name that a bare pod's record gives to the pod that takes its place (`Entry.replacement`)."""
-    settings: Settings = field(default_factory=Settings)
+    settings: RecoverySettings = field(default_factory=RecoverySettings)
     now: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class RecoveryDecision:
     """What to do, in this order; nothing, if it is empty."""
 
     record: str | None = None
-    """The text of the holder's annotation `marks.FAILURES`; "" takes it off; None leaves it.
+    """The text of the workload's annotation `marks.FAILURES`; "" takes it off; None leaves it.
 
-    It is written under the condition that the holder has not changed (its resourceVersion).
+    It is written under the condition that the workload has not changed (its resourceVersion).
     """
-    news: tuple[News, ...] = ()
+    events: tuple[News, ...] = ()
     outcomes: tuple[str, ...] = ()
     """For the metrics: one of OUTCOMES for each thing that happened."""
-    strays: tuple[Json, ...] = ()
+    stale_copies: tuple[Json, ...] = ()
     """ReplicaSets that still carry the copy of a record that is gone: take their annotation `marks.FAILURES` off."""
     creation: Json | None = None
     """The pod that takes a bare pod's place."""
     deletions: tuple[Json, ...] = ()
     """Pods to delete, each under the condition that its UID and resourceVersion are as seen."""
-    undecided: frozenset[str] = frozenset()
+    deferred: frozenset[str] = frozenset()
     """UIDs of failed pods that are decided about later: it is too early, or there are too many at once."""
-    wait: float | None = None
+    requeue_after: float | None = None
     """After how many seconds to look again; None: when something changes."""
-    taken_over: str = ""
+    adopted_annotation: str = ""
     """The annotation of kse-rescheduler that is in the record now, and is taken off in the same write; of a Deployment
     also, afterwards, off its ReplicaSets, to which it was copied."""
 

@@ -19,7 +19,7 @@ from rescheduler.migration.observation import controller_of, labels_of, notes_of
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.time import InstantError, format_instant, parse_instant
-from rescheduler.recovery.model import Case
+from rescheduler.recovery.model import WorkloadState
 
 WHOLE = ""
 """The entry of a workload whose pods are all alike."""
@@ -31,7 +31,7 @@ class RecordError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class NodeFailure:
     """That a pod failed on a node, the last time."""
 
     at: float
@@ -39,12 +39,12 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RecordEntry:
     """What is known of pods that are alike."""
 
     count: int = 0
     """How often one of them was rescheduled."""
-    nodes: Mapping[str, Failure] = field(default_factory=lambda: MappingProxyType({}))
+    nodes: Mapping[str, NodeFailure] = field(default_factory=lambda: MappingProxyType({}))
     """Where they failed."""
     pending: tuple[str, ...] = ()
     """UIDs of pods that are counted already, and may not be gone yet: after a crash they are not counted again."""
@@ -62,26 +62,26 @@ class Entry:
         """Why nothing more is done for these pods, or some of them."""
         return frozenset(self.told.split(",")) - {""}
 
-    def ending(self, why: Iterable[str]) -> Entry:
+    def with_ends(self, why: Iterable[str]) -> RecordEntry:
         """The same with these reasons."""
         return replace(self, told=",".join(sorted(why)))
 
-    def avoided(self, now: float, forget_after: float) -> dict[str, Failure]:
+    def recent_failures(self, now: float, forget_after: float) -> dict[str, NodeFailure]:
         """Nodes that a new pod had better not go to."""
         return {node: failure for node, failure in self.nodes.items() if now - failure.at < forget_after}
 
 
-Record = Mapping[str, Entry]
+Record = Mapping[str, RecordEntry]
 """By the name of a StatefulSet's pod, by a DaemonSet's node, or all under WHOLE."""
-EMPTY = Entry()
+EMPTY = RecordEntry()
 
 
-def slot(kind: str, pod: str, node: str) -> str:
+def entry_name(kind: str, pod: str, node: str) -> str:
     """Under which name a workload of this kind keeps what is known of a pod."""
     return {"StatefulSet": pod, "DaemonSet": node}.get(kind, WHOLE)
 
 
-def read(text: str) -> dict[str, Entry]:
+def parse_record(text: str) -> dict[str, RecordEntry]:
     """The record that an annotation holds; an empty one for no text."""
     if not text:
         return {}
@@ -99,7 +99,7 @@ def read(text: str) -> dict[str, Entry]:
     return {str(name): _entry(each, f"pods.{name}.") for name, each in pods.items()}
 
 
-def written(record: Record) -> str:
+def format_record(record: Record) -> str:
     """The annotation's text; empty if there is nothing to keep. The same record gives the same text."""
     kept = {name: entry for name, entry in sorted(record.items()) if entry != EMPTY}
     if not kept:
@@ -109,24 +109,24 @@ def written(record: Record) -> str:
     return json.dumps({"pods": {name: _body(entry) for name, entry in kept.items()}}, separators=(",", ":"))
 
 
-def without_old(record: Record, now: float, forget_after: float) -> dict[str, Entry]:
+def forget_old(record: Record, now: float, forget_after: float) -> dict[str, RecordEntry]:
     """The record without failures that are too old to tell anything; entries that had no others start anew."""
-    kept: dict[str, Entry] = {}
+    kept: dict[str, RecordEntry] = {}
     for name, entry in record.items():
-        nodes = entry.avoided(now, forget_after)
+        nodes = entry.recent_failures(now, forget_after)
         if nodes or not entry.nodes:
             kept[name] = replace(entry, nodes=nodes) if len(nodes) < len(entry.nodes) else entry
-        elif (rest := lasting(entry)) != EMPTY:
+        elif (rest := reset_entry(entry)) != EMPTY:
             kept[name] = rest
     return kept
 
 
-def lasting(entry: Entry) -> Entry:
+def reset_entry(entry: RecordEntry) -> RecordEntry:
     """What is left of an entry that starts anew: what a pod's own spec says does not change with its health."""
-    return Entry(avoids=entry.avoids)
+    return RecordEntry(avoids=entry.avoids)
 
 
-def _entry(body: Any, at: str) -> Entry:
+def _entry(body: Any, at: str) -> RecordEntry:
     if not isinstance(body, dict):
         raise RecordError(f"{at.rstrip('.')}: it is not a JSON object")
     count, nodes = body.get("count", 0), body.get("nodes", {})
@@ -134,7 +134,7 @@ def _entry(body: Any, at: str) -> Entry:
         raise RecordError(f"{at}count: {count!r} is not a number of times")
     if not isinstance(nodes, dict):
         raise RecordError(f"{at}nodes: it is not a JSON object")
-    return Entry(
+    return RecordEntry(
         count=count,
         nodes={str(node): _failure(each, f"{at}nodes.{node}") for node, each in nodes.items()},
         pending=_texts(body, "pending", at),
@@ -152,16 +152,16 @@ def _texts(body: dict[str, Any], key: str, at: str) -> tuple[str, ...]:
     return tuple(str(each) for each in found)
 
 
-def _failure(body: Any, at: str) -> Failure:
+def _failure(body: Any, at: str) -> NodeFailure:
     try:
-        return Failure(parse_instant(body["at"]), str(body.get("reason", "")))
+        return NodeFailure(parse_instant(body["at"]), str(body.get("reason", "")))
     except (KeyError, TypeError, AttributeError):
         raise RecordError(f"{at}: it does not say when (at)") from None
     except InstantError as error:
         raise RecordError(f"{at}.at: {error}") from None
 
 
-def _body(entry: Entry) -> dict[str, Any]:
+def _body(entry: RecordEntry) -> dict[str, Any]:
     nodes = {
         node: {"at": format_instant(failure.at), "reason": failure.reason[:_LONGEST_REASON]}
         for node, failure in sorted(entry.nodes.items())
@@ -198,59 +198,59 @@ _NODE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9]
 """How Kubernetes lets nodes be called: a pod that avoids anything else would be refused."""
 
 
-class ForeignRecordError(ValueError):
+class KseRecordError(ValueError):
     """An annotation that is no record of kse-rescheduler; its text says where and why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Foreign:
+class KseRecord:
     """What kse-rescheduler knew of pods that are alike."""
 
     count: int
     nodes: tuple[str, ...] = ()
 
 
-def key_of(kind: str) -> str:
+def kse_annotation(kind: str) -> str:
     """The annotation in which a workload of this kind has kse-rescheduler's record; empty if it has none."""
     return labels.KSE_RECORDS.get(kind, "")
 
 
-def read_foreign(kind: str, text: str, ill: Collection[str]) -> dict[str, Foreign]:
-    """The record in an annotation, by the names of our entries; `ill` are the nodes where a DaemonSet's pods fail.
+def parse_kse_record(kind: str, text: str, failing: Collection[str]) -> dict[str, KseRecord]:
+    """The record in an annotation, by the names of our entries; `failing` are the nodes where a DaemonSet's pods fail.
 
     Of a DaemonSet it is one number for all nodes: it counts where pods fail now.
     """
     try:
         body = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ForeignRecordError(f"it is not JSON: {error}") from None
+        raise KseRecordError(f"it is not JSON: {error}") from None
     if kind == "DaemonSet":
         count = _count(body, "")
-        return {node: Foreign(count) for node in sorted(ill)}
+        return {node: KseRecord(count) for node in sorted(failing)}
     if not isinstance(body, dict):
-        raise ForeignRecordError("it is not a JSON object")
+        raise KseRecordError("it is not a JSON object")
     if kind == "StatefulSet":
         return {str(pod): _foreign(each, kind, f"{pod}: ") for pod, each in body.items()}
     return {WHOLE: _foreign(body, kind, "")}
 
 
-def taken_over(record: Record, foreign: Mapping[str, Foreign], now: float) -> dict[str, Entry]:
+def merge_kse_record(record: Record, foreign: Mapping[str, KseRecord], now: float) -> dict[str, RecordEntry]:
     """Our record with theirs in it: the higher count, and the nodes of both."""
     found = dict(record)
     for name, each in foreign.items():
         entry = found.get(name, EMPTY)
-        nodes = {node: Failure(now, REASON) for node in each.nodes} | dict(entry.nodes)
+        nodes = {node: NodeFailure(now, REASON) for node in each.nodes} | dict(entry.nodes)
         found[name] = replace(entry, count=max(entry.count, each.count), nodes=nodes)
     return {name: entry for name, entry in found.items() if entry != EMPTY}
 
 
-def refuse_longer(record: Record, longest: int) -> None:
+def check_length(record: Record, longest: int) -> None:
     """An annotation that is too long would be refused again and again, and the workload never be looked after."""
-    if len(written(record)) > longest:
-        raise ForeignRecordError("with it our own record would be too long")
+    if len(format_record(record)) > longest:
+        raise KseRecordError("with it our own record would be too long")
 
 
-def in_words(foreign: Mapping[str, Foreign]) -> str:
+def describe_kse_record(foreign: Mapping[str, KseRecord]) -> str:
     """What was taken over, for people."""
     said = [
         f"{f'{name}: ' if name else ''}{each.count} {'retry' if each.count == 1 else 'retries'}"
@@ -260,14 +260,14 @@ def in_words(foreign: Mapping[str, Foreign]) -> str:
     return "; ".join(said) or "no pod fails now"
 
 
-def _foreign(body: Any, kind: str, at: str) -> Foreign:
+def _foreign(body: Any, kind: str, at: str) -> KseRecord:
     if not isinstance(body, dict):
-        raise ForeignRecordError(f"{at}it is not a JSON object")
+        raise KseRecordError(f"{at}it is not a JSON object")
     field = _HOSTS[kind]
     hosts = body.get(field) or []  # null where it has given up
     if not isinstance(hosts, list) or not all(map(_is_node, hosts)):
-        raise ForeignRecordError(f"{at}{field}: it is not a list of nodes")
-    return Foreign(_count(body.get(_TIMES, 0), f"{at}{_TIMES}: "), tuple(sorted({*hosts})))
+        raise KseRecordError(f"{at}{field}: it is not a list of nodes")
+    return KseRecord(_count(body.get(_TIMES, 0), f"{at}{_TIMES}: "), tuple(sorted({*hosts})))
 
 
 def _is_node(host: Any) -> bool:
@@ -276,7 +276,7 @@ def _is_node(host: Any) -> bool:
 
 def _count(value: Any, at: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ForeignRecordError(f"{at}{value!r} is not a number of times")
+        raise KseRecordError(f"{at}{value!r} is not a number of times")
     return value
 
 
@@ -284,37 +284,37 @@ _NUMBER = "deployment.kubernetes.io/revision"
 _HASH = "controller-revision-hash"
 
 
-def revision_of(pod: Json, case: Case) -> str:
+def revision_of(pod: Json, state: WorkloadState) -> str:
     """The name of a pod's template; empty where templates have none, or never change."""
-    match case.holder["kind"]:
+    match state.workload["kind"]:
         case "Deployment" | "ReplicaSet":
             return labels_of(pod).get(labels.TEMPLATE_HASH, "")
         case "StatefulSet" | "DaemonSet":
             return labels_of(pod).get(_HASH, "")
         case "CronJob":
-            return _digest(case.holder)
+            return _digest(state.workload)
         case _:
             return ""
 
 
-def is_outdated(pod: Json, case: Case) -> bool:
+def is_outdated(pod: Json, state: WorkloadState) -> bool:
     """Whether a pod belongs to an older ReplicaSet of a Deployment."""
-    newest, owner = _newest(case), controller_of(pod)
+    newest, owner = _newest(state), controller_of(pod)
     return newest is not None and owner is not None and owner.get("uid") != newest["metadata"]["uid"]
 
 
-def outdated(record: Record, case: Case) -> dict[str, str]:
+def find_outdated(record: Record, state: WorkloadState) -> dict[str, str]:
     """The entries that tell of another template than the one that is in use, with the name of the latter."""
     used: dict[str, str] = {}
-    newest = _newest(case)
+    newest = _newest(state)
     if newest is not None:
         used = dict.fromkeys(record, labels_of(newest).get(labels.TEMPLATE_HASH, ""))
-    elif case.holder["kind"] == "CronJob":
-        used = dict.fromkeys(record, _digest(case.holder))
+    elif state.workload["kind"] == "CronJob":
+        used = dict.fromkeys(record, _digest(state.workload))
     else:
-        for pod in case.pods:
-            name = slot(case.holder["kind"], pod["metadata"]["name"], pod["spec"].get("nodeName", ""))
-            used[name] = revision_of(pod, case)
+        for pod in state.pods:
+            name = entry_name(state.workload["kind"], pod["metadata"]["name"], pod["spec"].get("nodeName", ""))
+            used[name] = revision_of(pod, state)
     return {
         name: used[name]
         for name, entry in record.items()
@@ -322,11 +322,11 @@ def outdated(record: Record, case: Case) -> dict[str, str]:
     }
 
 
-def _newest(case: Case) -> Json | None:
+def _newest(state: WorkloadState) -> Json | None:
     """The ReplicaSet that a Deployment's pods are being made by; None for other workloads."""
-    if case.holder["kind"] != "Deployment":
+    if state.workload["kind"] != "Deployment":
         return None
-    return max(case.controllers, key=_age, default=None)
+    return max(state.controllers, key=_age, default=None)
 
 
 def _age(replica_set: Json) -> tuple[int, str]:

@@ -23,7 +23,7 @@ FAILED_REASONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class RecoverySettings:
     """Which failures count and how long each may last, in seconds."""
 
     enabled: bool = True
@@ -58,37 +58,37 @@ class RetriesError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Retries:
+class RetryBudget:
     """What somebody wants for each pod."""
 
-    each: int
+    per_pod: int
     warning: str = ""
     """What people ought to know about how it is written."""
 
 
-def retries_of(pod: Json, controller: Json | None, holder: Json) -> Retries | None:
+def find_retries(pod: Json, controller: Json | None, workload: Json) -> RetryBudget | None:
     """What the nearest annotation says; None if there is none."""
-    copied = controller is not None and controller["kind"] == "ReplicaSet" and holder["kind"] == "Deployment"
-    asked = [pod, *([] if controller is None or copied else [controller]), holder]
-    return next((found for each in asked if (found := stated(each)) is not None), None)
+    copied = controller is not None and controller["kind"] == "ReplicaSet" and workload["kind"] == "Deployment"
+    asked = [pod, *([] if controller is None or copied else [controller]), workload]
+    return next((found for each in asked if (found := read_retries(each)) is not None), None)
 
 
-def stated(body: Json) -> Retries | None:
+def read_retries(body: Json) -> RetryBudget | None:
     """What an object's own annotation says; None if it has none."""
     notes = notes_of(body)
     if labels.SCHEDULING_RETRIES in notes:
-        return Retries(_number(body, labels.SCHEDULING_RETRIES))
+        return RetryBudget(_number(body, labels.SCHEDULING_RETRIES))
     if labels.MISSPELT_RETRIES in notes:
         number = _number(body, labels.MISSPELT_RETRIES)
         where, wrong, right = _title(body), labels.MISSPELT_RETRIES, labels.SCHEDULING_RETRIES
-        return Retries(number, f'{where}: annotation {wrong} is taken for {right}; write {right}: "{number}"')
+        return RetryBudget(number, f'{where}: annotation {wrong} is taken for {right}; write {right}: "{number}"')
     return None
 
 
-def total(each: int, holder: Json) -> int:
-    """How many retries one entry of the holder's record has, if every pod has so many."""
-    spec = holder.get("spec") or {}
-    match holder["kind"]:
+def total_retries(each: int, workload: Json) -> int:
+    """How many retries one entry of the workload's record has, if every pod has so many."""
+    spec = workload.get("spec") or {}
+    match workload["kind"]:
         case "Deployment" | "ReplicaSet":
             return each * max(1, _or_one(spec.get("replicas")))
         case "Job":
@@ -99,10 +99,10 @@ def total(each: int, holder: Json) -> int:
             return each
 
 
-def wanted(holder: Json) -> int:
+def count_desired(workload: Json) -> int:
     """How many pods there should be now."""
-    spec, status = holder.get("spec") or {}, holder.get("status") or {}
-    match holder["kind"]:
+    spec, status = workload.get("spec") or {}, workload.get("status") or {}
+    match workload["kind"]:
         case "Pod":
             return 1
         case "DaemonSet":

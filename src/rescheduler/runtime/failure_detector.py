@@ -20,7 +20,7 @@ from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.objects import Node, Owner, Pod, Workload
 from rescheduler.model.time import format_instant
-from rescheduler.recovery.settings import Settings
+from rescheduler.recovery.settings import RecoverySettings
 
 _MOST = 10_000  # pods that are remembered; and those that are known to be settled
 _KEPT = 600.0  # seconds; nobody looks at a workload that is gone, so nobody settles its pods
@@ -121,7 +121,7 @@ class Failing:
     def __init__(
         self,
         cache: ClusterCache,
-        settings: Callable[[], Settings],
+        settings: Callable[[], RecoverySettings],
         now: Callable[[], float],
         suspect: Callable[[RecordOwnerKey], None],
     ) -> None:

@@ -34,11 +34,11 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.guards import builtin
 from rescheduler.planning.workloads import MethodChooser, Workloads
 from rescheduler.recovery import events
-from rescheduler.recovery.avoidance import without
+from rescheduler.recovery.avoidance import allow_nodes
 from rescheduler.recovery.decide import decide
-from rescheduler.recovery.model import Case, Decision
-from rescheduler.recovery.record import EMPTY, WHOLE, Entry, RecordError, read
-from rescheduler.recovery.settings import Settings
+from rescheduler.recovery.model import RecoveryDecision, WorkloadState
+from rescheduler.recovery.record import EMPTY, WHOLE, RecordEntry, RecordError, parse_record
+from rescheduler.recovery.settings import RecoverySettings
 from rescheduler.runtime.failure_detector import Failing, Fallen
 from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.places import Places
@@ -67,7 +67,7 @@ class Known:
     cache: ClusterCache
     board: Board
     policy: Callable[[], Policy]
-    settings: Callable[[], Settings]
+    settings: Callable[[], RecoverySettings]
     now: Callable[[], float]
 
 
@@ -80,7 +80,7 @@ class Cases:
         self._fallen = fallen
         self._places = Places(known.cache, known.now)
 
-    async def case(self, key: RecordOwnerKey) -> Case | RecordOwnerKey | None:
+    async def case(self, key: RecordOwnerKey) -> WorkloadState | RecordOwnerKey | None:
         """All there is to say about a holder; or who keeps the record instead; or None where nothing is."""
         found = await self._reads.look(key)
         if not isinstance(found, OwnedObjects):
@@ -100,29 +100,29 @@ class Cases:
         rows |= {fall.pod.uid: fall.pod for fall in vanished}
         free = self._free(rows, [_template(reader, each) for each in _by_age(found.controllers)])
         everywhere = next(iter(free.values()), frozenset[str]())
-        return Case(
-            holder=found.holder,
+        return WorkloadState(
+            workload=found.holder,
             controllers=found.controllers,
             pods=found.pods,
             vanished=tuple(fall.as_pod() for fall in vanished),
             nodes=await self._nodes(pod["spec"].get("nodeName", "") for pod in found.pods),
             unready_share=self._places.unready_share,
-            free_nodes=everywhere,
-            free_for={uid: nodes for uid, nodes in free.items() if nodes != everywhere},
+            feasible_nodes=everywhere,
+            feasible_by_pod={uid: nodes for uid, nodes in free.items() if nodes != everywhere},
             objections=self._objections(rows),
             replacement=await self._reads.find("Pod", key[1], entry.replacement) if entry.replacement else None,
             settings=self._known.settings(),
             now=self._known.now(),
         )
 
-    async def renewed(self, key: RecordOwnerKey, case: Case) -> Case | RecordOwnerKey | None:
+    async def renewed(self, key: RecordOwnerKey, case: WorkloadState) -> WorkloadState | RecordOwnerKey | None:
         """The same with the holder as it is now. A Deployment whose pods fail changes all the time, and between a
         whole look and the writing of its record too much of that goes by."""
         holder = await self._reads.find(*key)
-        if key[0] == "Pod" or holder is None or holder["metadata"]["uid"] != case.holder["metadata"]["uid"]:
+        if key[0] == "Pod" or holder is None or holder["metadata"]["uid"] != case.workload["metadata"]["uid"]:
             return await self.case(key)
-        controllers = tuple(holder if each is case.holder else each for each in case.controllers)
-        return replace(case, holder=holder, controllers=controllers, now=self._known.now())
+        controllers = tuple(holder if each is case.workload else each for each in case.controllers)
+        return replace(case, workload=holder, controllers=controllers, now=self._known.now())
 
     def _free(self, rows: dict[str, Pod], templates: list[Workload | None]) -> dict[str, frozenset[str]]:
         """By UID, where each pod's replacement could be; pods of the newest controller come first."""
@@ -178,19 +178,19 @@ class Cases:
         return ""
 
 
-def _entry(holder: Json) -> Entry:
+def _entry(holder: Json) -> RecordEntry:
     """What a single pod's record says; one that cannot be read is told of by whoever decides."""
     try:
-        return read(notes_of(holder).get(labels.FAILURES, "")).get(WHOLE, EMPTY)
+        return parse_record(notes_of(holder).get(labels.FAILURES, "")).get(WHOLE, EMPTY)
     except RecordError:
         return EMPTY
 
 
-def _row(reader: ObjectReader, pod: Json, entry: Entry) -> Pod:
+def _row(reader: ObjectReader, pod: Json, entry: RecordEntry) -> Pod:
     """The pod as planning knows it; where we told a pod that nobody manages not to go counts as not said."""
     spec = pod["spec"]
     if entry.avoids and "affinity" in spec:
-        pod = pod | {"spec": spec | {"affinity": without(spec["affinity"], entry.avoids)}}
+        pod = pod | {"spec": spec | {"affinity": allow_nodes(spec["affinity"], entry.avoids)}}
     row = reader.read("Pod", msgspec.json.encode(pod), _SOURCE).row
     if not isinstance(row, Pod):
         raise TypeError(f"pod {pod['metadata']['name']} has no name")
@@ -335,7 +335,7 @@ class Recovery:
         for _ in range(_TRIES):
             if case is None:
                 return None
-            if not isinstance(case, Case):
+            if not isinstance(case, WorkloadState):
                 self._suspect(case)
                 return None
             decision = await _decided(case)
@@ -345,37 +345,37 @@ class Recovery:
             self._failing.fallen.settle(_settled(case, decision))
             self._announce(key, decision)
             # A record on the very pod that is to go makes another version of it than was seen.
-            untouched = decision.record is None and not decision.taken_over
+            untouched = decision.record is None and not decision.adopted_annotation
             if (untouched or key[0] != "Pod") and await self._acted_or_told(key, case, decision):
-                return decision.wait
+                return decision.requeue_after
             case = await self._cases.case(key)
         raise RefusedError("it changes all the time, and each time before anything could be written")
 
-    async def _recorded(self, case: Case, decision: Decision) -> bool:
+    async def _recorded(self, case: WorkloadState, decision: RecoveryDecision) -> bool:
         """Write the record, if there is something new in it; False if somebody else changed the holder meanwhile."""
         notes: dict[str, str | None] = {} if decision.record is None else {labels.FAILURES: decision.record or None}
-        if decision.taken_over:
-            notes[decision.taken_over] = None
+        if decision.adopted_annotation:
+            notes[decision.adopted_annotation] = None
         if not notes:
             return True
-        changes = {"resourceVersion": case.holder["metadata"]["resourceVersion"], "annotations": notes}
-        return await self._done(commands.patch(case.holder, {"metadata": changes}, "record that its pods failed"))
+        changes = {"resourceVersion": case.workload["metadata"]["resourceVersion"], "annotations": notes}
+        return await self._done(commands.patch(case.workload, {"metadata": changes}, "record that its pods failed"))
 
-    async def _acted_or_told(self, key: RecordOwnerKey, case: Case, decision: Decision) -> bool:
+    async def _acted_or_told(self, key: RecordOwnerKey, case: WorkloadState, decision: RecoveryDecision) -> bool:
         """The same as `_acted`; what a quota or a policy refuses, people are told."""
         try:
             return await self._acted(key, case, decision)
         except RefusedError as error:
-            occasion = f"{case.holder['metadata'].get('uid', '')}/{error}"
-            self._bulletins.add(events.news_of(case.holder, None, events.REFUSED, str(error), occasion))
+            occasion = f"{case.workload['metadata'].get('uid', '')}/{error}"
+            self._bulletins.add(events.make_events(case.workload, None, events.REFUSED, str(error), occasion))
             raise
 
-    async def _acted(self, key: RecordOwnerKey, case: Case, decision: Decision) -> bool:
+    async def _acted(self, key: RecordOwnerKey, case: WorkloadState, decision: RecoveryDecision) -> bool:
         """Do what was decided, now that it is recorded; False if somebody else was faster with a part of it."""
         if decision.creation is not None:
             await self._done(commands.create(decision.creation, "take the place of a pod that failed"), certain=True)
         all_done = True
-        unnoted = [_unnoted(each, labels.FAILURES) for each in decision.strays]
+        unnoted = [_unnoted(each, labels.FAILURES) for each in decision.stale_copies]
         unnoted += _copies(case, decision)
         for command in (*unnoted, *map(_deletion, decision.deletions)):
             if not await self._done(command):
@@ -392,10 +392,10 @@ class Recovery:
             _log.debug("done", command=str(command))
         return refused is None
 
-    def _announce(self, key: RecordOwnerKey, decision: Decision) -> None:
+    def _announce(self, key: RecordOwnerKey, decision: RecoveryDecision) -> None:
         for outcome in decision.outcomes:
             self._hands.count(outcome)
-        fresh = self._bulletins.add(decision.news)
+        fresh = self._bulletins.add(decision.events)
         for reason, note in dict.fromkeys((each.reason, each.note) for each in fresh):
             _log.info(note, workload=_title(key), reason=reason)
 
@@ -410,25 +410,25 @@ class Recovery:
         _log.warning("a workload could not be recovered", workload=_title(key), why=why, again=f"in {delay:.1f} s")
 
 
-async def _decided(case: Case) -> Decision:
+async def _decided(case: WorkloadState) -> RecoveryDecision:
     """What to do; thousands of pods are not gone through in the event loop."""
     return decide(case) if len(case.pods) < _MANY else await asyncio.to_thread(decide, case)
 
 
-def _settled(case: Case, decision: Decision) -> list[str]:
+def _settled(case: WorkloadState, decision: RecoveryDecision) -> list[str]:
     """The pods that have failed as a whole and that all is decided about, by UID."""
     seen = [pod for pod in case.pods if (pod.get("status") or {}).get("phase") == "Failed" and not is_leaving(pod)]
-    return [uid for pod in (*seen, *case.vanished) if (uid := pod["metadata"]["uid"]) not in decision.undecided]
+    return [uid for pod in (*seen, *case.vanished) if (uid := pod["metadata"]["uid"]) not in decision.deferred]
 
 
-def _copies(case: Case, decision: Decision) -> list[Command]:
+def _copies(case: WorkloadState, decision: RecoveryDecision) -> list[Command]:
     """The copies of kse-rescheduler's record that a Deployment's ReplicaSets have, when that is gone, are taken off.
 
     Also where nothing is taken over any more: a controller may have been killed before it came to the copies.
     """
-    theirs, notes = labels.KSE_RECORDS["Deployment"], notes_of(case.holder)
-    is_gone = decision.taken_over or (theirs not in notes and asks_for_retries(notes))
-    if case.holder["kind"] != "Deployment" or not is_gone:
+    theirs, notes = labels.KSE_RECORDS["Deployment"], notes_of(case.workload)
+    is_gone = decision.adopted_annotation or (theirs not in notes and asks_for_retries(notes))
+    if case.workload["kind"] != "Deployment" or not is_gone:
         return []
     return [_unnoted(each, theirs) for each in case.controllers if theirs in notes_of(each)]
 

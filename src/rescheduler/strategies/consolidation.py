@@ -17,8 +17,15 @@ from rescheduler.planning.api import PodMove, Proposal, ProposalResult, Proposal
 from rescheduler.planning.columns import Floats, Indexes, Mask
 from rescheduler.planning.settings import Misfit, Settings
 from rescheduler.planning.view import View
-from rescheduler.strategies.support.consolidation import OtherResources, Packed, Packing, cost_of, staying, too_few
-from rescheduler.strategies.support.settings import Choice, Percents, PodFilters, in_rows
+from rescheduler.strategies.support.consolidation import (
+    OtherResources,
+    PackingResult,
+    PackingTrial,
+    explain_too_few,
+    nodes_in_use,
+    packing_cost,
+)
+from rescheduler.strategies.support.settings import Percents, PodFilters, PodSelection, by_resource
 
 _PER_PRIORITY = 1 / 2**25  # the highest priority that users can give, a thousand million, counts as thirty moves
 _PER_COST = 1 / 2**27  # the highest eviction cost counts as sixteen moves
@@ -140,7 +147,7 @@ class Consolidation(Strategy[ConsolidationSettings]):
         """First the nodes that a trial has emptied; then what keeps the others, for people to see."""
         if self.wait_reason(view):
             return
-        packing, bound = Packing(view, self._most_nodes(view)), self._bound(view, view.at)
+        packing, bound = PackingTrial(view, self._most_nodes(view)), self._bound(view, view.at)
         packed = packing.run(lambda: self._in_order(view, bound))
         for node in packed.emptied:
             decision = yield self._proposal(view, node, packing.residents(node), packed)
@@ -164,7 +171,7 @@ class Consolidation(Strategy[ConsolidationSettings]):
         others = OtherResources(view)
         idle = in_use & self._little(view, use) & self._little_of(others, others.first)
         worth_it = [node for node in np.flatnonzero(idle) if not view.nodes[node].kept]
-        return too_few(len(worth_it), wanted, "worth emptying") if worth_it else ""
+        return explain_too_few(len(worth_it), wanted, "worth emptying") if worth_it else ""
 
     def accepts(self, view: View, pod: int) -> Mask | None:
         """Nodes that bear something; any, for a pod that must leave its node and would find no other."""
@@ -185,12 +192,12 @@ class Consolidation(Strategy[ConsolidationSettings]):
     def _most_nodes(self, view: View) -> int:
         """How many nodes may be emptied; the plan may have emptied some already, in a rehearsal."""
         so_far = int((view.open & view.vacant & (view.residents.first > 0)).sum())
-        not_needed = int(staying(view).sum()) - self.settings.min_nodes
+        not_needed = int(nodes_in_use(view).sum()) - self.settings.min_nodes
         return max(min(self.settings.max_nodes_per_plan - so_far, not_needed), 0)
 
     def _little(self, view: View, use: Floats) -> Mask:
         """[N]: nodes that are used little enough of what counts, if this [R, N] is what they use."""
-        limits = in_rows(view, self.settings.max_utilization_of, self.settings.max_utilization)
+        limits = by_resource(view, self.settings.max_utilization_of, self.settings.max_utilization)
         return np.asarray((use <= limits[:, None]).all(axis=0))
 
     def _little_of(self, others: OtherResources, use: Floats) -> Mask:
@@ -200,9 +207,9 @@ class Consolidation(Strategy[ConsolidationSettings]):
     def _bound(self, view: View, at: Indexes) -> Mask:
         """[N]: nodes that bear a pod which the filters do not mean, where pods are at these: it stays, and they do."""
         bound = np.zeros(len(view.nodes), np.bool_)
-        if not self.settings.mean_all:
-            choice, placed = Choice(self.settings, view), view.residents.placed & (at >= 0)
-            others = [pod for pod in np.flatnonzero(placed).tolist() if not choice.meets(view.pods[pod])]
+        if not self.settings.match_all:
+            choice, placed = PodSelection(self.settings, view), view.residents.placed & (at >= 0)
+            others = [pod for pod in np.flatnonzero(placed).tolist() if not choice.matches(view.pods[pod])]
             bound[at[others]] = True
         return bound
 
@@ -210,7 +217,7 @@ class Consolidation(Strategy[ConsolidationSettings]):
         """The nodes that are worth emptying: those that save most per move first, then those that are used least."""
         use, others = view.utilisation, OtherResources(view)
         little = self._little(view, use) & self._little_of(others, others.now)
-        most, idle = use.max(axis=0), little & staying(view) & ~bound
+        most, idle = use.max(axis=0), little & nodes_in_use(view) & ~bound
         found = [
             (-self.settings.price(view.nodes[node]) / self._disturbance(view, node), most[node], node)
             for node in np.flatnonzero(idle).tolist()
@@ -223,14 +230,14 @@ class Consolidation(Strategy[ConsolidationSettings]):
         """What it takes to empty a node: 1 a move, 2 an eviction, more for higher priorities and eviction costs."""
         return sum(_effort(view, pod) for pod in view.residents.on(node))
 
-    def _proposal(self, view: View, node: int, pods: list[int], packed: Packed) -> Proposal:
+    def _proposal(self, view: View, node: int, pods: list[int], packed: PackingResult) -> Proposal:
         """All pods of a node, each to where the trial has put it, or else to the fullest node that stays."""
         why = self._why(view, node)
-        stays = staying(view)
+        stays = nodes_in_use(view)
         stays[packed.emptied] = False
         pod_moves: list[PodMove] = []
         for pod in pods:
-            cost: Floats = np.where(stays, cost_of(view, pod), np.inf)
+            cost: Floats = np.where(stays, packing_cost(view, pod), np.inf)
             if pod in packed.target:
                 cost[packed.target[pod]] = _FOUND
             pod_moves.append(PodMove(pod, why, cost))

@@ -11,8 +11,8 @@ from rescheduler.model.time import format_duration
 from rescheduler.planning.api import PodMove, Proposal, Proposals, Strategy
 from rescheduler.planning.settings import Duration, Settings
 from rescheduler.planning.view import View
-from rescheduler.strategies.support.health import ended, exit_codes_of, parts_of, states_of
-from rescheduler.strategies.support.settings import Choice, PodFilters
+from rescheduler.strategies.support.health import exit_codes_of, find_ended, parts_of, states_of
+from rescheduler.strategies.support.settings import PodFilters, PodSelection
 
 
 class FailedPodsSettings(PodFilters):
@@ -52,10 +52,10 @@ class FailedPods(Strategy[FailedPodsSettings]):
 
     def propose(self, view: View) -> Proposals:
         """The oldest first."""
-        choice, settings = Choice(self.settings, view), self.settings
-        for index in ended(view, choice):
+        choice, settings = PodSelection(self.settings, view), self.settings
+        for index in find_ended(view, choice):
             pod = view.pods[index]
-            if pod.phase != "Failed" or not (settings.without_controller or choice.managed(pod)):
+            if pod.phase != "Failed" or not (settings.without_controller or choice.has_controller(pod)):
                 continue
             if self._is_meant(pod) and self._is_old(pod, view.now):
                 decision = yield Proposal((PodMove(index, self._why(pod), removal=True),))

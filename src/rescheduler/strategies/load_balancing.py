@@ -14,7 +14,7 @@ from rescheduler.planning.api import PodMove, Proposal, Proposals, Strategy
 from rescheduler.planning.columns import Floats, Mask
 from rescheduler.planning.settings import Misfit, Settings
 from rescheduler.planning.view import View
-from rescheduler.strategies.support.settings import Choice, PodFilters, Weights, in_rows, uncounted
+from rescheduler.strategies.support.settings import PodFilters, PodSelection, Weights, by_resource, find_uncounted
 
 # A move must take at least this much (in squared per cent points) off the unevenness, or it isn't worth a disturbance.
 _LEAST_GAIN = 1.0
@@ -35,7 +35,7 @@ class LoadBalancingSettings(PodFilters):
 
     def misfits(self, thresholds: Thresholds, counted: Collection[str]) -> Iterator[Misfit]:
         """Weights must be of resources that count, and leave one of them."""
-        yield from uncounted("weights", self.weights, counted)
+        yield from find_uncounted("weights", self.weights, counted)
         if all(self.weights.get(name) == 0 for name in counted):
             yield Misfit(("weights",), f"leave nothing to balance: give one of {', '.join(counted)} more than 0")
 
@@ -64,7 +64,7 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
 
         Nodes that nothing can leave for the sake of a resource are passed over in that one until something moved.
         """
-        stuck, choice = ~(view.open & view.has), Choice(self.settings, view)
+        stuck, choice = ~(view.open & view.has), PodSelection(self.settings, view)
         stuck[self._weights(view) == 0] = True
         moved = True
         while moved:
@@ -105,10 +105,10 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
 
     def _weights(self, view: View) -> Floats:
         """[R]: what each resource counts for; the largest is 1, so that what a move is worth stays in per cent."""
-        found = in_rows(view, self.settings.weights, 1.0)
+        found = by_resource(view, self.settings.weights, 1.0)
         return found / max(float(found.max()), 1e-9)
 
-    def _pod_moves(self, view: View, choice: Choice, resource: int, source: int) -> Iterator[PodMove]:
+    def _pod_moves(self, view: View, choice: PodSelection, resource: int, source: int) -> Iterator[PodMove]:
         """Pods that would be better elsewhere, best first, each with what every target is worth to it."""
         use, here = view.utilisation_ahead, view.utilisation_of(source)
         lower = use[resource] < here[resource] - self.settings.imbalance_threshold
@@ -147,11 +147,11 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
                 yield PodMove(pod, why, cost)
 
     @staticmethod
-    def _candidates(view: View, choice: Choice, source: int) -> list[int]:
+    def _candidates(view: View, choice: PodSelection, source: int) -> list[int]:
         """The pods on the node that are meant."""
         moved, members = view.moved, view.groups.members
         # A pod group moves as a whole, and what that does elsewhere may be worth undoing: it stays.
-        return choice.among([pod for pod in view.pods_on(source) if pod not in moved and len(members(pod)) < 2])
+        return choice.select([pod for pod in view.pods_on(source) if pod not in moved and len(members(pod)) < 2])
 
     def _in_order(self, view: View, pods: list[int], resource: int, source: int) -> list[int]:
         """Pods of the node: lower priority first, then lower eviction cost, then those whose size fits the gap best.

@@ -12,7 +12,7 @@ from rescheduler.planning.api import Arrival, PodMove, Proposal, Proposals, Stra
 from rescheduler.planning.settings import Duration, Settings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.room import Refused, Room, RoomSearch
-from rescheduler.strategies.support.settings import Choice, PodFilters
+from rescheduler.strategies.support.settings import PodFilters, PodSelection
 
 _TRIES = 4  # what the planner refuses is tried in another way, this often
 _KEPT_FREE = 100  # so many pods that fit are expected; the scheduler is quick, so more are hardly ever there
@@ -89,7 +89,7 @@ class MakeRoom(Strategy[MakeRoomSettings]):
 
     def _pending(self, view: View) -> list[tuple[_Pending, int]]:
         """Who waits for a place, and how much may be moved for each: the highest priority first, then the oldest."""
-        choice = Choice(self.settings, view)
+        choice = PodSelection(self.settings, view)
         waiting = [pod for pod in (view.at < 0).nonzero()[0].tolist() if _waits(view.pods[pod])]
         waiting.sort(key=lambda pod: (-view.pods[pod].priority, view.pods[pod].created or 0.0, pod))
         groups: dict[tuple[str, str, int], list[int]] = {}
@@ -98,7 +98,7 @@ class MakeRoom(Strategy[MakeRoomSettings]):
             groups.setdefault((view.pods[pod].namespace, group, -1 if group else pod), []).append(pod)
         most = self.settings.max_moves_per_pod
         due = (
-            all(self._is_due(view, pod) and choice.meets(view.pods[pod]) for pod in pods) for pods in groups.values()
+            all(self._is_due(view, pod) and choice.matches(view.pods[pod]) for pod in pods) for pods in groups.values()
         )
         return [(tuple(pods), most if ready else 0) for pods, ready in zip(groups.values(), due, strict=True)]
 

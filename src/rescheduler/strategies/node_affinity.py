@@ -15,8 +15,14 @@ from rescheduler.planning.columns import Columns, Floats, Mask
 from rescheduler.planning.matching import rule_owners
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.view import View
-from rescheduler.strategies.support.settings import Choice, PodFilters
-from rescheduler.strategies.support.violations import in_order, movable_by_choice, proposable, put_right, standing
+from rescheduler.strategies.support.settings import PodFilters, PodSelection
+from rescheduler.strategies.support.violations import (
+    may_improve,
+    may_propose,
+    pods_in_scope,
+    propose_until_stuck,
+    sort_pods,
+)
 
 # More than the use of a node can cost: what the pod prefers decides, use only among nodes that weigh the same.
 _PER_WEIGHT = 1e4
@@ -53,9 +59,9 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
 
     def propose(self, view: View) -> Proposals:
         """What is broken first; then, if asked for, what would be better."""
-        choice = Choice(self.settings, view)
+        choice = PodSelection(self.settings, view)
         broken = self._broken(view, choice)
-        yield from put_right([PodMove(pod, broken[pod], force=True) for pod in in_order(view, broken)])
+        yield from propose_until_stuck([PodMove(pod, broken[pod], force=True) for pod in sort_pods(view, broken)])
         if self.settings.include_preferred:
             yield from propose_each(view, self._better(view, choice))
 
@@ -68,20 +74,20 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
         found: Mask = weight >= weight[node]
         return found
 
-    def _broken(self, view: View, choice: Choice) -> dict[int, str]:
+    def _broken(self, view: View, choice: PodSelection) -> dict[int, str]:
         """The pods whose required rules their node does not meet, each with the reason."""
         found: dict[int, str] = {}
         for carrier in rule_owners(view.columns, _requires):
             meets = view.feasibility.node_masks.selected(carrier.shape)
-            pods = standing(view, carrier.pods)
+            pods = pods_in_scope(view, carrier.pods)
             if meets is None or meets[view.at[pods]].all():
                 continue
             for pod in pods[~meets[view.at[pods]]].tolist():
-                if proposable(view, choice, pod):
+                if may_propose(view, choice, pod):
                     found[pod] = _unmet(view, carrier.shape, int(view.at[pod]))
         return found
 
-    def _better(self, view: View, choice: Choice) -> Iterator[PodMove]:
+    def _better(self, view: View, choice: PodSelection) -> Iterator[PodMove]:
         """Pods that would weigh more elsewhere, those that weigh least first: what they find no target for, none does.
 
         They are found beforehand, but what a target costs is reckoned when the pod's turn has come.
@@ -90,9 +96,9 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
         for carrier in rule_owners(view.columns, lambda shape: bool(shape.preferred_nodes)):
             weight = self._weight(view, carrier.shape)
             reached = weight[view.node_mask(int(carrier.pods[0]))]
-            pods = standing(view, carrier.pods)
+            pods = pods_in_scope(view, carrier.pods)
             light = pods[weight[view.at[pods]] < reached.max(initial=-np.inf)].tolist()
-            mine = (pod for pod in light if movable_by_choice(view, choice, pod))
+            mine = (pod for pod in light if may_improve(view, choice, pod))
             found += [(view.pods[p].priority, float(weight[view.at[p]]), view.pods[p].rank, p) for p in mine]
         for _, here, _, pod in sorted(found):
             shape, node = view.columns.shape(pod), view.nodes[int(view.at[pod])]

@@ -15,8 +15,8 @@ from rescheduler.planning.api import PodMove, Proposals, Strategy, propose_each
 from rescheduler.planning.columns import Columns, Mask
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.view import View
-from rescheduler.strategies.support.settings import Choice, PodFilters
-from rescheduler.strategies.support.violations import in_order, movable_by_choice, proposable, put_right
+from rescheduler.strategies.support.settings import PodFilters, PodSelection
+from rescheduler.strategies.support.violations import may_improve, may_propose, propose_until_stuck, sort_pods
 
 _SOFT = "PreferNoSchedule"
 _BY_THE_CLUSTER = tuple(
@@ -99,9 +99,9 @@ class NodeTaints(Strategy[NodeTaintsSettings]):
 
     def propose(self, view: View) -> Proposals:
         """What may not be there first; then, if asked for, what had better not be there."""
-        hard, soft = self._misplaced(view, Choice(self.settings, view))
-        yield from put_right(
-            [PodMove(pod, self._why(view, pod, hard[pod]), force=True) for pod in in_order(view, hard)]
+        hard, soft = self._misplaced(view, PodSelection(self.settings, view))
+        yield from propose_until_stuck(
+            [PodMove(pod, self._why(view, pod, hard[pod]), force=True) for pod in sort_pods(view, hard)]
         )
         yield from propose_each(view, self._away(view, soft))
 
@@ -115,7 +115,7 @@ class NodeTaints(Strategy[NodeTaintsSettings]):
         found: Mask = ~frowned
         return found
 
-    def _misplaced(self, view: View, choice: Choice) -> tuple[dict[int, Taint], dict[int, Taint]]:
+    def _misplaced(self, view: View, choice: PodSelection) -> tuple[dict[int, Taint], dict[int, Taint]]:
         """Pods and the first taint of their node that they do not tolerate: of a hard effect, or only of the soft one.
 
         Asked once for each set of taints and each shape that stands beneath it, however many pods that are.
@@ -137,13 +137,13 @@ class NodeTaints(Strategy[NodeTaintsSettings]):
             refused = [taint for taint in sets[kind[at[alike[0]]]] if not shape.tolerates(taint)]
             worst = min(refused, key=lambda taint: taint.effect == _SOFT, default=None)
             if worst is not None:
-                found, mine = (soft, movable_by_choice) if worst.effect == _SOFT else (hard, proposable)
+                found, mine = (soft, may_improve) if worst.effect == _SOFT else (hard, may_propose)
                 found.update({pod: worst for pod in alike.tolist() if mine(view, choice, pod)})
         return hard, soft
 
     def _away(self, view: View, soft: dict[int, Taint]) -> Iterator[PodMove]:
         """Pods that are better elsewhere; what a target costs is reckoned when the pod's turn has come."""
-        for pod in in_order(view, soft):
+        for pod in sort_pods(view, soft):
             cost = np.where(self._frowned_on(view, view.columns.shape(pod)), np.inf, view.cost(pod))
             yield PodMove(pod, self._why(view, pod, soft[pod]), cost)
 

@@ -9,8 +9,8 @@ from typing import ClassVar
 from rescheduler.planning.api import Proposal, ProposalResult, Proposals, Strategy
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.view import View
-from rescheduler.strategies.support.settings import Choice, PodFilters
-from rescheduler.strategies.support.violations import Clash, clashes, proposable
+from rescheduler.strategies.support.settings import PodFilters, PodSelection
+from rescheduler.strategies.support.violations import AntiAffinityViolation, find_violations, may_propose
 
 
 class PodAntiAffinitySettings(PodFilters):
@@ -32,14 +32,14 @@ class PodAntiAffinity(Strategy[PodAntiAffinitySettings]):
 
     def propose(self, view: View) -> Proposals:
         """One knot of conflicts after the other."""
-        choice = Choice(self.settings, view)
-        for knot in _knots(clashes(view)):
+        choice = PodSelection(self.settings, view)
+        for knot in _knots(find_violations(view)):
             exhausted = yield from _Knot(view, choice, knot).untied()
             if exhausted:
                 return
 
 
-def _knots(found: list[Clash]) -> Iterator[list[Clash]]:
+def _knots(found: list[AntiAffinityViolation]) -> Iterator[list[AntiAffinityViolation]]:
     """Clashes that have pods in common, together."""
     by_pod: defaultdict[int, list[int]] = defaultdict(list)
     for number, clash in enumerate(found):
@@ -63,14 +63,14 @@ def _knots(found: list[Clash]) -> Iterator[list[Clash]]:
 class _Knot:
     """Clashes with common pods, which are taken out one by one until none is left: a small vertex cover."""
 
-    def __init__(self, view: View, choice: Choice, knot: list[Clash]) -> None:
+    def __init__(self, view: View, choice: PodSelection, knot: list[AntiAffinityViolation]) -> None:
         self._view = view
         self._clashes = knot
-        self._by_pod: dict[int, list[Clash]] = {}
+        self._by_pod: dict[int, list[AntiAffinityViolation]] = {}
         for clash in knot:
             for pod in sorted(clash.rule_owners | clash.meant):
                 self._by_pod.setdefault(pod, []).append(clash)
-        here = [pod for pod in sorted(self._by_pod) if view.scope[view.at[pod]] and proposable(view, choice, pod)]
+        here = [pod for pod in sorted(self._by_pod) if view.scope[view.at[pod]] and may_propose(view, choice, pod)]
         self._able = {pod for pod in here if view.objection(pod) is None}
         self._hindered = [pod for pod in here if pod not in self._able]
         self._refused: defaultdict[tuple[int, int], set[int]] = defaultdict(set)

@@ -14,15 +14,15 @@ from rescheduler.planning.columns import Mask
 from rescheduler.planning.settings import Duration, Settings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.health import (
-    Elsewhere,
-    anywhere_else,
-    ended,
+    TroubledNodes,
     exit_codes_of,
+    find_ended,
+    is_moved,
+    other_nodes,
     parts_of,
-    starts_anew,
     states_of,
 )
-from rescheduler.strategies.support.settings import Choice, PodFilters
+from rescheduler.strategies.support.settings import PodFilters, PodSelection
 
 
 class ConditionFilter(Settings):
@@ -93,10 +93,10 @@ class PodLifeTime(Strategy[PodLifeTimeSettings]):
         now = view.now
         if now is None:
             return
-        choice = Choice(self.settings, view)
-        for index in ended(view, choice) if self.settings.states else ():
+        choice = PodSelection(self.settings, view)
+        for index in find_ended(view, choice) if self.settings.states else ():
             pod = view.pods[index]
-            if choice.managed(pod) and self._is_old(pod, now) and self._is_meant(pod, now):
+            if choice.has_controller(pod) and self._is_old(pod, now) and self._is_meant(pod, now):
                 decision = yield Proposal((PodMove(index, self._why(pod, now), removal=True),))
                 if decision.exhausted and not decision.accepted:
                     return
@@ -111,19 +111,19 @@ class PodLifeTime(Strategy[PodLifeTimeSettings]):
         found, now = view.pods[pod], view.now
         if now is None or not self._is_old(found, now) or not self._is_meant(found, now):
             return None
-        return anywhere_else(view, pod)
+        return other_nodes(view, pod)
 
-    def _pod_moves(self, view: View, choice: Choice, now: float) -> Iterator[PodMove]:
+    def _pod_moves(self, view: View, choice: PodSelection, now: float) -> Iterator[PodMove]:
         """The oldest first, one by one: a plan's limit is mostly far below the number of old pods."""
         found = [pod for pod in view.pods_in_scope() if self._is_old(view.pods[pod], now)]
         found.sort(key=lambda pod: (view.pods[pod].created or 0.0, view.pods[pod].rank, pod))
-        elsewhere: Elsewhere | None = None
+        elsewhere: TroubledNodes | None = None
         for index in found:
             pod = view.pods[index]
-            if starts_anew(view, index) or not self._is_meant(pod, now) or not choice.takes(pod):
+            if is_moved(view, index) or not self._is_meant(pod, now) or not choice.accepts(pod):
                 continue
             if pod.ailment is not None and elsewhere is None:
-                elsewhere = Elsewhere(view)
+                elsewhere = TroubledNodes(view)
             cost = elsewhere.cost(index) if elsewhere is not None and pod.ailment is not None else None
             yield PodMove(index, self._why(pod, now), cost)
 

@@ -13,8 +13,8 @@ from rescheduler.planning.api import Proposal, ProposalResult, Proposals, Strate
 from rescheduler.planning.columns import Columns, Mask
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.view import View
-from rescheduler.strategies.support.settings import Choice, PodFilters
-from rescheduler.strategies.support.violations import Replicas, movable_by_choice
+from rescheduler.strategies.support.settings import PodFilters, PodSelection
+from rescheduler.strategies.support.violations import Replicas, may_improve
 
 # More than the use of a node can cost: the fewest siblings decide, use only among nodes with equally many.
 _PER_SIBLING = 1e6
@@ -48,7 +48,7 @@ class RemoveDuplicates(Strategy[RemoveDuplicatesSettings]):
 
     def propose(self, view: View) -> Proposals:
         """Workload by workload, those of lower priority and eviction cost first."""
-        replicas, choice = self._replicas(view), Choice(self.settings, view)
+        replicas, choice = self._replicas(view), PodSelection(self.settings, view)
         crowds = [(view.pods[int(replicas.pods(each)[0])].rank, each) for each in replicas.crowds(view)]
         for _, workload in sorted(crowds):
             exhausted = yield from _spread(view, replicas, choice, workload)
@@ -59,7 +59,7 @@ class RemoveDuplicates(Strategy[RemoveDuplicatesSettings]):
         """Nodes on which the pod would not be one too many of its workload."""
         replicas = self._replicas(view)
         workload, node = int(replicas.workload[pod]), int(view.at[pod])
-        if workload < 0 or node < 0 or not Choice(self.settings, view).meets(view.pods[pod]):
+        if workload < 0 or node < 0 or not PodSelection(self.settings, view).matches(view.pods[pod]):
             return None
         on_node = replicas.on_nodes(view, workload)
         found: Mask = on_node < max(replicas.even_share(view, workload, on_node), int(on_node[node]))
@@ -71,14 +71,16 @@ class RemoveDuplicates(Strategy[RemoveDuplicatesSettings]):
         return self._known[view.columns]
 
 
-def _spread(view: View, replicas: Replicas, choice: Choice, workload: int) -> Generator[Proposal, ProposalResult, bool]:
+def _spread(
+    view: View, replicas: Replicas, choice: PodSelection, workload: int
+) -> Generator[Proposal, ProposalResult, bool]:
     """Take one pod after the other off the most crowded node; whether no more move whatever will be taken.
 
     Where two pods of one shape find no target from two nodes, no node takes their like: the others are not asked for.
     """
     kind, _, name = replicas.keys[workload]
     share = replicas.even_share(view, workload, replicas.on_nodes(view, workload))
-    members = [pod for pod in replicas.pods(workload).tolist() if movable_by_choice(view, choice, pod)]
+    members = [pod for pod in replicas.pods(workload).tolist() if may_improve(view, choice, pod)]
     pods = np.array(sorted(members, key=lambda pod: (view.pods[pod].rank, pod)), np.int32)
     left = (view.at[pods] >= 0) & view.scope[view.at[pods]]
     refused: defaultdict[int, set[int]] = defaultdict(set)

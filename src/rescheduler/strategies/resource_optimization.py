@@ -14,8 +14,8 @@ from rescheduler.planning.api import PodMove, Proposal, Proposals, Strategy
 from rescheduler.planning.columns import Floats, Ints, Mask
 from rescheduler.planning.settings import Misfit, Settings
 from rescheduler.planning.view import View
-from rescheduler.strategies.support.consolidation import Underused, too_few
-from rescheduler.strategies.support.settings import Choice, Percents, PodFilters, uncounted
+from rescheduler.strategies.support.consolidation import UnderusedNodes, explain_too_few
+from rescheduler.strategies.support.settings import Percents, PodFilters, PodSelection, find_uncounted
 
 # Pairs are looked for among this many of a node's most helpful pods.
 _PAIRED = 24
@@ -48,7 +48,7 @@ class ResourceOptimizationSettings(PodFilters):
 
     def misfits(self, thresholds: Thresholds, counted: Collection[str]) -> Iterator[Misfit]:
         """Low thresholds must be of resources that count, and not above the upper ones."""
-        yield from uncounted("lowThresholds", self.low_thresholds, counted)
+        yield from find_uncounted("lowThresholds", self.low_thresholds, counted)
         if thresholds.mode is ThresholdMode.DEVIATION:
             return  # points below the mean and points above it: nothing to compare
         for name, upper in thresholds.named().items():
@@ -83,8 +83,8 @@ class ResourceOptimization(Strategy[ResourceOptimizationSettings]):
         """Node by node: those that need only low priorities first, then the hottest."""
         if self.wait_reason(view):
             return
-        choice, low = Choice(self.settings, view), self.settings.low_thresholds
-        underused = Underused(view, self.pool, low) if low else None
+        choice, low = PodSelection(self.settings, view), self.settings.low_thresholds
+        underused = UnderusedNodes(view, self.pool, low) if low else None
         helped = True
         while helped:  # what one node sheds may make room for another's
             helped = False
@@ -102,11 +102,11 @@ class ResourceOptimization(Strategy[ResourceOptimizationSettings]):
         wanted = self.settings.min_underused_nodes
         if not wanted or not view.hot.any():
             return ""
-        found = Underused(view, self.pool, self.settings.low_thresholds).first & view.open
-        return too_few(int(found.sum()), wanted, "under all lowThresholds")
+        found = UnderusedNodes(view, self.pool, self.settings.low_thresholds).first & view.open
+        return explain_too_few(int(found.sum()), wanted, "under all lowThresholds")
 
 
-def _pod_move(pod: int, why: str, underused: Underused | None) -> PodMove:
+def _pod_move(pod: int, why: str, underused: UnderusedNodes | None) -> PodMove:
     if underused is None:
         return PodMove(pod, why)
     return PodMove(pod, why, underused.cost(pod), never="above one of the lowThresholds")
@@ -115,10 +115,10 @@ def _pod_move(pod: int, why: str, underused: Underused | None) -> PodMove:
 class _Shed:
     """One hot node and the pods that could leave it."""
 
-    def __init__(self, view: View, node: int, choice: Choice) -> None:
+    def __init__(self, view: View, node: int, choice: PodSelection) -> None:
         self.node = node
         self._view = view
-        pods = choice.among([pod for pod in view.pods_on(node) if pod not in view.moved])
+        pods = choice.select([pod for pod in view.pods_on(node) if pod not in view.moved])
         sizes = view.held(pods)
         some: Mask = np.asarray(sizes.any(axis=1))
         # In the snapshot's order, which breaks ties.

@@ -14,14 +14,14 @@ from rescheduler.planning.columns import Mask
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.health import (
-    Elsewhere,
-    anywhere_else,
-    left_before,
+    TroubledNodes,
+    is_moved,
+    other_nodes,
     parts_of,
-    starts_anew,
+    past_sources,
     states_of,
 )
-from rescheduler.strategies.support.settings import Choice, PodFilters
+from rescheduler.strategies.support.settings import PodFilters, PodSelection
 
 
 class TooManyRestartsSettings(PodFilters):
@@ -58,7 +58,7 @@ class TooManyRestarts(Strategy[TooManyRestartsSettings]):
 
     def propose(self, view: View) -> Proposals:
         """Those with the most restarts first."""
-        choice = Choice(self.settings, view)
+        choice = PodSelection(self.settings, view)
         pods = [
             pod
             for pod in view.pods_in_scope()
@@ -67,22 +67,22 @@ class TooManyRestarts(Strategy[TooManyRestartsSettings]):
         found = [
             pod
             for pod in pods
-            if self._is_troubled(view.pods[pod]) and not starts_anew(view, pod) and choice.takes(view.pods[pod])
+            if self._is_troubled(view.pods[pod]) and not is_moved(view, pod) and choice.accepts(view.pods[pod])
         ]
         found.sort(key=lambda pod: (-self._restarts(view.pods[pod]), view.pods[pod].rank, pod))
         yield from propose_each(view, self._pod_moves(view, found))
 
     def accepts(self, view: View, pod: int) -> Mask | None:
         """Anywhere but where it crashed, or pods of its workload did that were moved away for it."""
-        found = anywhere_else(view, pod) if self._is_troubled(view.pods[pod]) else None
-        left = left_before(view, pod, self.name)
+        found = other_nodes(view, pod) if self._is_troubled(view.pods[pod]) else None
+        left = past_sources(view, pod, self.name)
         if left:
             found = np.ones(len(view.nodes), np.bool_) if found is None else found
             found[[*left]] = False
         return found
 
     def _pod_moves(self, view: View, pods: list[int]) -> Iterator[PodMove]:
-        elsewhere = Elsewhere(view, pods, self.name) if pods else None
+        elsewhere = TroubledNodes(view, pods, self.name) if pods else None
         for pod in pods:
             yield PodMove(pod, self._why(view.pods[pod]), elsewhere.cost(pod) if elsewhere is not None else None)
 

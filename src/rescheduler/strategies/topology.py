@@ -15,7 +15,7 @@ from rescheduler.planning.api import PodMove, Proposal, ProposalResult, Proposal
 from rescheduler.planning.columns import Columns, Indexes, Ints, Mask
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.view import View
-from rescheduler.strategies.support.settings import Choice, PodFilters
+from rescheduler.strategies.support.settings import PodFilters, PodSelection
 
 # How many domains are proposed for a group, which the planner may all refuse.
 _TRIED = 8
@@ -117,7 +117,7 @@ class _Members:
         self.label, self.topology = settings.group_label, settings.topology_key
         self.domains: Indexes = view.columns.domains(settings.topology_key)
         """[N]: the number of each node's domain; -1 for none."""
-        choice = Choice(settings, view)
+        choice = PodSelection(settings, view)
         found: dict[_Group, list[int]] = {}
         for number, (namespace, labels) in enumerate(view.columns.groups):
             if value := labels.get(self.label):
@@ -133,11 +133,11 @@ class _Members:
         return bool((found == found[0]).all()) and (len(pods) < 2 or bool(found[0] >= 0))
 
 
-def _belongs(view: View, choice: Choice, pod: int) -> bool:
+def _belongs(view: View, choice: PodSelection, pod: int) -> bool:
     """Whether a pod counts for its group: not if it is only expected on its node, leaves it anyway or belongs to it."""
     row = view.pods[pod]
     rooted = row.static or (row.owner is not None and row.owner.kind == "DaemonSet")
-    return view.at[pod] >= 0 and bool(row.node) and not row.deleting and not rooted and choice.meets(row)
+    return view.at[pod] >= 0 and bool(row.node) and not row.deleting and not rooted and choice.matches(row)
 
 
 @dataclass(slots=True)

@@ -13,9 +13,9 @@ from rescheduler.planning.columns import Columns, Indexes, Mask
 from rescheduler.planning.predicates.spread import Constraint, Constraints
 from rescheduler.planning.settings import Settings
 from rescheduler.planning.view import View
-from rescheduler.strategies.support.settings import Choice, PodFilters
-from rescheduler.strategies.support.spread import Bounds, Evening, Mending
-from rescheduler.strategies.support.violations import proposable, standing
+from rescheduler.strategies.support.settings import PodFilters, PodSelection
+from rescheduler.strategies.support.spread import Bounds, SpreadDeficit, SpreadRepair
+from rescheduler.strategies.support.violations import may_propose, pods_in_scope
 
 
 class TopologySpreadSettings(PodFilters):
@@ -52,7 +52,7 @@ class TopologySpread(Strategy[TopologySpreadSettings]):
 
     def propose(self, view: View) -> Proposals:
         """Constraint by constraint, the hard ones and the most uneven first, until none comes nearer to holding."""
-        spread, wanted, choice = view.feasibility.spread, self.settings.constraints, Choice(self.settings, view)
+        spread, wanted, choice = view.feasibility.spread, self.settings.constraints, PodSelection(self.settings, view)
         families: list[tuple[Constraints, ...]] = []
         if "DoNotSchedule" in wanted:
             families.append((spread.hard,))
@@ -64,12 +64,12 @@ class TopologySpread(Strategy[TopologySpreadSettings]):
             while moved:  # what one constraint's pods leave may make room for another's
                 moved = False
                 for constraint in _broken(view, carried):
-                    mending = Mending(view, constraint, concerned, _counted(view, choice, constraint))
-                    while (candidate := mending.next()) is not None:
+                    mending = SpreadRepair(view, constraint, concerned, _counted(view, choice, constraint))
+                    while (candidate := mending.next_move()) is not None:
                         decision = yield Proposal.one(*candidate, force=len(concerned) == 1)
                         if decision.exhausted and not decision.accepted:
                             return
-                        mending.heard(candidate, decision)
+                        mending.handle(candidate, decision)
                         moved |= decision.accepted
 
     def accepts(self, view: View, pod: int) -> Mask | None:
@@ -96,7 +96,7 @@ class TopologySpread(Strategy[TopologySpreadSettings]):
         counts, here = constraint.counts, constraint.domain_of(node)
         known = self._evenings.setdefault(view.columns, {})
         if constraint not in known or not np.array_equal(known[constraint].counts, counts.counts):
-            evening = Evening(constraint, Bounds())
+            evening = SpreadDeficit(constraint, Bounds())
             known[constraint] = _Known(counts.counts.copy(), evening, evening.places())
         _, evening, places = known[constraint]
         found: Mask = evening.change[evening.place[here]][places] <= 0
@@ -111,7 +111,7 @@ class _Known(NamedTuple):
     """What would even out a constraint with these counts, and where each node is in it."""
 
     counts: Indexes
-    evening: Evening
+    evening: SpreadDeficit
     places: Indexes
 
 
@@ -128,23 +128,23 @@ def _no_fuller(constraint: Constraint, node: int) -> Mask:
     return found if counts.eligible is None else found | ~counts.eligible
 
 
-def _carried(view: View, choice: Choice, family: Constraints) -> list[Constraint]:
+def _carried(view: View, choice: PodSelection, family: Constraints) -> list[Constraint]:
     """The constraints of pods that the strategy is about, in the snapshot's order."""
     found: dict[Constraint, None] = {}
     for carrier in family.rule_owners():
-        here = standing(view, carrier.pods)
-        if len(here) and choice.meets(view.pods[int(here[0])]):  # the others look the same
+        here = pods_in_scope(view, carrier.pods)
+        if len(here) and choice.matches(view.pods[int(here[0])]):  # the others look the same
             found.update(dict.fromkeys(constraint for constraint, _ in family.carried(carrier.pair)))
     return list(found)
 
 
-def _counted(view: View, choice: Choice, constraint: Constraint) -> list[int]:
+def _counted(view: View, choice: PodSelection, constraint: Constraint) -> list[int]:
     """The pods that a constraint counts and that the strategy may propose."""
-    pods = standing(view, view.feasibility.matching.staying_pods(constraint.subjects))
+    pods = pods_in_scope(view, view.feasibility.matching.staying_pods(constraint.subjects))
     eligible = constraint.counts.eligible
     counted: list[int] = (pods if eligible is None else pods[eligible[view.at[pods]]]).tolist()
     # A pod group moves as a whole, and its other pods may then count where there are too many already: it stays.
-    return [pod for pod in counted if len(view.groups.members(pod)) < 2 and proposable(view, choice, pod)]
+    return [pod for pod in counted if len(view.groups.members(pod)) < 2 and may_propose(view, choice, pod)]
 
 
 def _broken(view: View, constraints: list[Constraint]) -> list[Constraint]:

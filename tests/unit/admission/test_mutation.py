@@ -19,7 +19,7 @@ from rescheduler.admission.webhook import Mutation
 from rescheduler.model import labels
 from rescheduler.model.advice import Advice, Newcomer
 from rescheduler.model.json import Json
-from rescheduler.recovery.avoidance import avoided_by
+from rescheduler.recovery.avoidance import avoided_nodes
 from tests.unit.admission.worlds import NOW, RETRIES, World, pod_json, record, review
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
@@ -57,7 +57,7 @@ def test_a_pod_that_is_expected_gets_its_patch() -> None:
     assert "warnings" not in found
     after = apply_json_patch(patch_of(found), pod_json())
     assert after["metadata"]["labels"][labels.MIGRATION_ID] == "m"
-    assert avoided_by(after["spec"]["affinity"]) == {"three"}
+    assert avoided_nodes(after["spec"]["affinity"]) == {"three"}
 
 
 def test_a_pod_that_could_go_nowhere_else_is_kept_off_no_node() -> None:
@@ -69,7 +69,7 @@ def test_a_pod_that_could_go_nowhere_else_is_kept_off_no_node() -> None:
     assert response(review(pod_json(spec=picky)), by) == ALLOWED
     world.node("two", labels={"disk": "fast"})
     after = apply_json_patch(patch_of(response(review(pod_json(spec=picky)), by)), pod_json(spec=picky))
-    assert avoided_by(after["spec"]["affinity"]) == {"three"}
+    assert avoided_nodes(after["spec"]["affinity"]) == {"three"}
 
 
 def test_asked_again_with_the_patch_applied_it_has_nothing_to_add() -> None:

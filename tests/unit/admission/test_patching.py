@@ -17,7 +17,7 @@ from rescheduler.migration.steps.steering import prefers
 from rescheduler.model import labels as marks
 from rescheduler.model.advice import Advice, Expected
 from rescheduler.model.json import Json
-from rescheduler.recovery.avoidance import avoided_by
+from rescheduler.recovery.avoidance import avoided_nodes
 from tests.unit.admission.worlds import NOW, at, pod_json
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -73,7 +73,7 @@ def test_the_lifecycle_finds_on_it_what_it_would_have_put_itself() -> None:
 
 def test_a_pod_whose_like_failed_is_kept_off_these_nodes_and_gets_no_marks() -> None:
     after = patched(pod_json(), Advice(avoid={"one": "why", "two": "why"}))
-    assert avoided_by(after["spec"]["affinity"]) == {"one", "two"}
+    assert avoided_nodes(after["spec"]["affinity"]) == {"one", "two"}
     assert set(after["metadata"]) == set(pod_json()["metadata"])
 
 
@@ -95,7 +95,7 @@ def test_sections_that_are_missing_or_null_or_empty_are_made(empty: Json) -> Non
 def test_an_affinity_may_be_missing_at_each_of_its_levels(affinity: Json | None) -> None:
     after = patched(pod_json(spec={"affinity": affinity}), Advice(EXPECTED, {"three": "why"}))
     assert after["spec"]["affinity"]["nodeAffinity"][PREFERRED] == PREFERENCES
-    assert avoided_by(after["spec"]["affinity"]) == {"three"}
+    assert avoided_nodes(after["spec"]["affinity"]) == {"three"}
 
 
 def test_what_a_pod_prefers_and_requires_by_itself_stays_and_comes_first() -> None:

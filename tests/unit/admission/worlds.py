@@ -14,7 +14,7 @@ from rescheduler.model.migration import Migration, Order, Phase, Progress, Refer
 from rescheduler.model.objects import Owner
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
-from rescheduler.recovery.record import WHOLE, Entry, Failure, written
+from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record
 from rescheduler.runtime.migration_cache import Board
 
 NOW = 1_800_000_000.0
@@ -25,8 +25,8 @@ WEB = Owner("ReplicaSet", "web-abc", "web-abc-uid")
 
 def record(*nodes: str, at: float = NOW - 60, slot: str = WHOLE, revision: str = "") -> Json:
     """The annotations of a workload whose pods failed on these nodes."""
-    failures = {node: Failure(at, "CrashLoopBackOff") for node in nodes}
-    text = written({slot: Entry(count=len(nodes), nodes=failures, revision=revision)})
+    failures = {node: NodeFailure(at, "CrashLoopBackOff") for node in nodes}
+    text = format_record({slot: RecordEntry(count=len(nodes), nodes=failures, revision=revision)})
     return {**RETRIES, marks.FAILURES: text}
 
 

@@ -11,9 +11,9 @@ from rescheduler.migration.events import News
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.time import format_instant
-from rescheduler.recovery.model import Case, Decision
-from rescheduler.recovery.record import WHOLE, Entry, Failure, read, written
-from rescheduler.recovery.settings import Settings
+from rescheduler.recovery.model import RecoveryDecision, WorkloadState
+from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record, parse_record
+from rescheduler.recovery.settings import RecoverySettings
 
 NOW = 1_700_000_000.0
 LONG_AGO = NOW - 10_000
@@ -103,21 +103,21 @@ def node(name: str, status: str = "True", ago: float = 5_000.0) -> Json:
     return {"kind": "Node", "metadata": {"name": name}, "status": {"conditions": [ready(status, ago)]}}
 
 
-def case(holder: Json, *pods: Json, controllers: Iterable[Json] | None = None, **more: Any) -> Case:
+def case(holder: Json, *pods: Json, controllers: Iterable[Json] | None = None, **more: Any) -> WorkloadState:
     """A workload on healthy nodes, all of which could take its pods."""
     own = (holder,) if controllers is None and holder["kind"] != "Pod" else tuple(controllers or ())
     given: Json = {
         "nodes": {name: node(name) for name in NODES},
-        "free_nodes": frozenset(NODES),
-        "settings": Settings(),
+        "feasible_nodes": frozenset(NODES),
+        "settings": RecoverySettings(),
         "now": NOW,
     }
-    return Case(
-        holder=holder, controllers=own, pods=pods or ((holder,) if holder["kind"] == "Pod" else ()), **given | more
+    return WorkloadState(
+        workload=holder, controllers=own, pods=pods or ((holder,) if holder["kind"] == "Pod" else ()), **given | more
     )
 
 
-def deployment_case(*pods: Json, replicas: int = 2, retries: str = "3", **more: Any) -> Case:
+def deployment_case(*pods: Json, replicas: int = 2, retries: str = "3", **more: Any) -> WorkloadState:
     """A Deployment whose pods, made by `of_deployment`, are these."""
     deployment = workload("Deployment", retries=retries, replicas=replicas)
     return case(deployment, *pods, controllers=(replica_set(deployment),), **more)
@@ -127,33 +127,33 @@ OWNER = replica_set(workload("Deployment"))
 """The ReplicaSet of the Deployment in `deployment_case`."""
 
 
-def entries(decision: Decision) -> dict[str, Entry]:
+def entries(decision: RecoveryDecision) -> dict[str, RecordEntry]:
     """The record that was decided on."""
     assert decision.record is not None
-    return read(decision.record)
+    return parse_record(decision.record)
 
 
-def recorded(seen: Case, text: str | None) -> Case:
+def recorded(seen: WorkloadState, text: str | None) -> WorkloadState:
     """The same case after the record was written."""
     if text is None:
         return seen
-    holder = copy.deepcopy(seen.holder)
+    holder = copy.deepcopy(seen.workload)
     notes = holder["metadata"].setdefault("annotations", {})
     notes.pop(labels.FAILURES, None)
     if text:
         notes[labels.FAILURES] = text
     own = tuple(holder if each["metadata"]["uid"] == holder["metadata"]["uid"] else each for each in seen.controllers)
     pods = tuple(holder if each["metadata"]["uid"] == holder["metadata"]["uid"] else each for each in seen.pods)
-    return replace(seen, holder=holder, controllers=own, pods=pods)
+    return replace(seen, workload=holder, controllers=own, pods=pods)
 
 
 def known(count: int, *nodes: str, reason: str = "CrashLoopBackOff", ago: float = 60, **more: Any) -> str:
     """A record of failures on these nodes."""
-    found = {name: Failure(NOW - ago, reason) for name in nodes}
-    return written({WHOLE: replace(Entry(count=count, nodes=found), **more)})
+    found = {name: NodeFailure(NOW - ago, reason) for name in nodes}
+    return format_record({WHOLE: replace(RecordEntry(count=count, nodes=found), **more)})
 
 
-def later(seen: Case, seconds: float, *pods: Json) -> Case:
+def later(seen: WorkloadState, seconds: float, *pods: Json) -> WorkloadState:
     """The same case with other pods, some time later."""
     return replace(seen, now=seen.now + seconds, pods=pods)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rescheduler.model.json import Json
 from rescheduler.model.selector import Requirement
 from rescheduler.model.shape import NodeTerm
-from rescheduler.recovery.avoidance import avoided_by, avoiding, without
+from rescheduler.recovery.avoidance import allow_nodes, avoid_nodes, avoided_nodes
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 ZONE = {"key": "zone", "operator": "In", "values": ["a"]}
@@ -66,50 +66,50 @@ some_nodes = st.lists(st.sampled_from(NAMES), max_size=4)
 
 
 def test_a_pod_that_asked_for_nothing_avoids_each_node_by_its_name() -> None:
-    assert avoiding(None, ["n2", "n1"]) == affinity({"matchFields": [refusal("n1"), refusal("n2")]})
+    assert avoid_nodes(None, ["n2", "n1"]) == affinity({"matchFields": [refusal("n1"), refusal("n2")]})
 
 
 def test_every_term_refuses_the_node_because_any_of_them_may_hold() -> None:
-    found = avoiding(affinity({"matchExpressions": [ZONE]}, {"matchExpressions": [DISK]}), ["n1"])
+    found = avoid_nodes(affinity({"matchExpressions": [ZONE]}, {"matchExpressions": [DISK]}), ["n1"])
     assert [term["matchFields"] for term in terms(found)] == [[refusal("n1")], [refusal("n1")]]
     assert [term["matchExpressions"] for term in terms(found)] == [[ZONE], [DISK]]
 
 
 def test_a_term_that_matches_nothing_does_not_come_to_match_nearly_everything() -> None:
-    assert terms(avoiding(affinity({}, {"matchExpressions": [ZONE]}), ["n1"]))[0] == {}
-    assert not matched(avoiding(affinity({"matchFields": []}), ["n1"]), "n2", {})
+    assert terms(avoid_nodes(affinity({}, {"matchExpressions": [ZONE]}), ["n1"]))[0] == {}
+    assert not matched(avoid_nodes(affinity({"matchFields": []}), ["n1"]), "n2", {})
 
 
 def test_preferences_and_pod_affinity_survive() -> None:
     given_affinity = {"podAntiAffinity": {"x": 1}, "nodeAffinity": dict(preferred)}
-    found = avoiding(given_affinity, ["n1"])
+    found = avoid_nodes(given_affinity, ["n1"])
     assert found["podAntiAffinity"] == {"x": 1}
     assert found["nodeAffinity"].items() >= preferred.items()
 
 
 def test_what_was_added_can_be_taken_out_without_a_trace() -> None:
-    assert without(avoiding(None, ["n1", "n2"]), ["n1", "n2"]) == {}
+    assert allow_nodes(avoid_nodes(None, ["n1", "n2"]), ["n1", "n2"]) == {}
     asked = affinity({"matchExpressions": [ZONE]})
-    assert without(avoiding(asked, ["n1"]), ["n1"]) == asked
-    assert avoided_by(without(avoiding(asked, ["n1", "n2"]), ["n1"])) == {"n2"}
+    assert allow_nodes(avoid_nodes(asked, ["n1"]), ["n1"]) == asked
+    assert avoided_nodes(allow_nodes(avoid_nodes(asked, ["n1", "n2"]), ["n1"])) == {"n2"}
 
 
 def test_only_nodes_that_every_term_refuses_are_avoided() -> None:
-    assert avoided_by(affinity({"matchFields": [refusal("n1")]}, {"matchFields": [refusal("n2")]})) == frozenset()
-    assert avoided_by(affinity({}, {"matchFields": [refusal("n2")]})) == {"n2"}
+    assert avoided_nodes(affinity({"matchFields": [refusal("n1")]}, {"matchFields": [refusal("n2")]})) == frozenset()
+    assert avoided_nodes(affinity({}, {"matchFields": [refusal("n2")]})) == {"n2"}
 
 
 @given(affinities, some_nodes)
 def test_avoiding_twice_is_avoiding_once_and_the_given_stays_as_it_was(asked: Json | None, nodes: list[str]) -> None:
     before = copy.deepcopy(asked)
-    once = avoiding(asked, nodes)
-    assert avoiding(once, nodes) == once
+    once = avoid_nodes(asked, nodes)
+    assert avoid_nodes(once, nodes) == once
     assert asked == before
 
 
 @given(affinities, some_nodes)
 def test_every_term_stays_with_all_its_requirements(asked: Json | None, nodes: list[str]) -> None:
-    found = avoiding(asked, nodes)
+    found = avoid_nodes(asked, nodes)
     if asked is None or REQUIRED not in (asked.get("nodeAffinity") or {}):
         return
     assert len(terms(found)) == len(terms(asked))
@@ -126,7 +126,7 @@ def test_every_term_stays_with_all_its_requirements(asked: Json | None, nodes: l
 def test_a_node_suits_if_it_did_before_and_is_not_avoided(
     asked: Json | None, nodes: list[str], name: str, labels: dict[str, str]
 ) -> None:
-    assert matched(avoiding(asked, nodes), name, labels) == (matched(asked, name, labels) and name not in nodes)
+    assert matched(avoid_nodes(asked, nodes), name, labels) == (matched(asked, name, labels) and name not in nodes)
 
 
 @given(affinities, some_nodes)
@@ -135,7 +135,7 @@ def test_taking_out_what_was_not_refused_before_gives_the_same_nodes_again(
 ) -> None:
     said = {each["values"][0] for term in _terms_of(asked) for each in term.get("matchFields") or ()}
     mine = set(nodes) - said
-    back = without(avoiding(asked, mine), mine)
+    back = allow_nodes(avoid_nodes(asked, mine), mine)
     for name in NAMES:
         assert matched(back, name, {"zone": "a"}) == matched(asked, name, {"zone": "a"})
 

@@ -9,10 +9,10 @@ from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.time import format_instant
 from rescheduler.recovery import events
-from rescheduler.recovery.avoidance import avoided_by, avoiding
+from rescheduler.recovery.avoidance import avoid_nodes, avoided_nodes
 from rescheduler.recovery.decide import decide
-from rescheduler.recovery.model import Case, Decision
-from rescheduler.recovery.record import WHOLE, Entry, Failure, read, written
+from rescheduler.recovery.model import RecoveryDecision, WorkloadState
+from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record, parse_record
 from tests.unit.recovery.cases import (
     NOW,
     case,
@@ -31,16 +31,16 @@ from tests.unit.recovery.cases import (
 NAME = f"rescheduled-solo-{int(NOW)}"
 
 
-def solo(body: Json | None = None, **more: Any) -> Case:
+def solo(body: Json | None = None, **more: Any) -> WorkloadState:
     asked = with_notes(body or crashing("solo", "n1"), {labels.SCHEDULING_RETRIES: "2", "team": "blue"})
     return case(asked, **more)
 
 
-def named(seen: Case) -> Case:
+def named(seen: WorkloadState) -> WorkloadState:
     return recorded(seen, decide(seen).record)
 
 
-def made(seen: Case) -> Json:
+def made(seen: WorkloadState) -> Json:
     decision = decide(seen)
     assert decision.creation is not None
     body = decision.creation
@@ -50,16 +50,16 @@ def made(seen: Case) -> Json:
 
 def test_first_the_name_of_the_replacement_is_recorded() -> None:
     decision = decide(solo())
-    assert (decision.creation, decision.deletions, decision.wait) == (None, (), 0.0)
-    assert entries(decision)[WHOLE] == Entry(
-        count=1, nodes={"n1": Failure(NOW, "CrashLoopBackOff")}, pending=("uid-solo",), replacement=NAME
+    assert (decision.creation, decision.deletions, decision.requeue_after) == (None, (), 0.0)
+    assert entries(decision)[WHOLE] == RecordEntry(
+        count=1, nodes={"n1": NodeFailure(NOW, "CrashLoopBackOff")}, pending=("uid-solo",), replacement=NAME
     )
-    assert reasons(decision.news) == [events.RESCHEDULED]
+    assert reasons(decision.events) == [events.RESCHEDULED]
 
 
 def test_then_it_is_made_with_marks_record_and_everything_it_had() -> None:
     decision = decide(named(solo()))
-    assert (decision.record, decision.deletions, decision.news, decision.wait) == (None, (), (), 0.0)
+    assert (decision.record, decision.deletions, decision.events, decision.requeue_after) == (None, (), (), 0.0)
     body = decision.creation
     assert body is not None
     assert body["metadata"]["name"] == NAME
@@ -70,8 +70,8 @@ def test_then_it_is_made_with_marks_record_and_everything_it_had() -> None:
         labels.MIGRATION_REASON: "Recovery",
     }
     notes = body["metadata"]["annotations"]
-    assert read(notes.pop(labels.FAILURES)) == {
-        WHOLE: Entry(count=1, nodes={"n1": Failure(NOW, "CrashLoopBackOff")}, avoids=("n1",))
+    assert parse_record(notes.pop(labels.FAILURES)) == {
+        WHOLE: RecordEntry(count=1, nodes={"n1": NodeFailure(NOW, "CrashLoopBackOff")}, avoids=("n1",))
     }
     assert notes == {
         "team": "blue",
@@ -81,7 +81,7 @@ def test_then_it_is_made_with_marks_record_and_everything_it_had() -> None:
         labels.ORIGINAL_POD_NAME: "solo",
     }
     assert "nodeName" not in body["spec"]
-    assert avoided_by(body["spec"]["affinity"]) == {"n1"}
+    assert avoided_nodes(body["spec"]["affinity"]) == {"n1"}
 
 
 def test_making_it_is_said_until_it_is_there() -> None:
@@ -93,7 +93,7 @@ def test_at_last_the_original_goes() -> None:
     seen = named(solo())
     decision = decide(replace(seen, replacement=made(seen)))
     assert names(decision.deletions) == ["solo"]
-    assert (decision.record, decision.creation, decision.news) == (None, None, ())
+    assert (decision.record, decision.creation, decision.events) == (None, None, ())
 
 
 def test_a_pod_that_ended_is_made_again_too() -> None:
@@ -114,7 +114,7 @@ def test_a_pod_that_is_ready_stays_until_its_replacement_is() -> None:
     seen = named(solo())
     copy = made(seen)
     again = pod("solo", "n1", conditions=[ready("True", 5)])["status"]
-    well = replace(seen, holder=seen.holder | {"status": again}, pods=(seen.holder | {"status": again},))
+    well = replace(seen, workload=seen.workload | {"status": again}, pods=(seen.workload | {"status": again},))
     assert decide(replace(well, replacement=copy)).deletions == ()
     running = copy | {"status": {"phase": "Running", "conditions": [ready("True", 1)]}}
     assert names(decide(replace(well, replacement=running)).deletions) == ["solo"]
@@ -123,8 +123,8 @@ def test_a_pod_that_is_ready_stays_until_its_replacement_is() -> None:
 def test_a_pod_that_is_well_for_long_again_keeps_its_place() -> None:
     seen = named(solo())
     copy = made(seen)
-    well = seen.holder | {"status": pod("solo")["status"]}
-    decision = decide(replace(seen, holder=well, pods=(well,), replacement=copy))
+    well = seen.workload | {"status": pod("solo")["status"]}
+    decision = decide(replace(seen, workload=well, pods=(well,), replacement=copy))
     assert names(decision.deletions) == [NAME]
     assert decision.record == ""
 
@@ -132,8 +132,8 @@ def test_a_pod_that_is_well_for_long_again_keeps_its_place() -> None:
 def test_a_pod_that_completed_after_all_is_not_deleted() -> None:
     seen = named(solo())
     copy = made(seen)
-    done = seen.holder | {"status": {"phase": "Succeeded", "conditions": []}}
-    decision = decide(replace(seen, holder=done, pods=(done,), replacement=copy))
+    done = seen.workload | {"status": {"phase": "Succeeded", "conditions": []}}
+    decision = decide(replace(seen, workload=done, pods=(done,), replacement=copy))
     assert names(decision.deletions) == [NAME]
 
 
@@ -143,11 +143,11 @@ def test_the_replacement_carries_on_the_count_and_avoids_both_nodes() -> None:
     copy["spec"]["nodeName"] = "n2"
     copy["status"] = crashing("x", "n2")["status"]
     second = named(case(copy))
-    assert read(second.holder["metadata"]["annotations"][labels.FAILURES])[WHOLE].count == 2
+    assert parse_record(second.workload["metadata"]["annotations"][labels.FAILURES])[WHOLE].count == 2
     body = decide(second).creation
     assert body is not None
     assert body["metadata"]["name"] == f"rescheduled-solo-{int(NOW) + 1}"
-    assert avoided_by(body["spec"]["affinity"]) == {"n1", "n2"}
+    assert avoided_nodes(body["spec"]["affinity"]) == {"n1", "n2"}
     assert body["metadata"]["labels"][labels.MIGRATED_FROM] == "n2"
     body["metadata"] |= {"uid": "uid-third", "resourceVersion": "1"}
     body["spec"]["nodeName"] = "n3"
@@ -157,24 +157,26 @@ def test_the_replacement_carries_on_the_count_and_avoids_both_nodes() -> None:
 
 def test_when_no_node_is_left_our_own_avoidance_is_taken_out_again_and_the_users_stays() -> None:
     asked = crashing("solo", "n2")
-    asked["spec"]["affinity"] = avoiding(avoiding(None, ["n6"]), ["n1"])
-    record = Entry(count=1, nodes={"n1": Failure(NOW - 60, "Error")}, avoids=("n1",))
-    seen = solo(with_notes(asked, {labels.FAILURES: written({WHOLE: record})}), free_nodes=frozenset({"n1", "n2"}))
+    asked["spec"]["affinity"] = avoid_nodes(avoid_nodes(None, ["n6"]), ["n1"])
+    record = RecordEntry(count=1, nodes={"n1": NodeFailure(NOW - 60, "Error")}, avoids=("n1",))
+    seen = solo(
+        with_notes(asked, {labels.FAILURES: format_record({WHOLE: record})}), feasible_nodes=frozenset({"n1", "n2"})
+    )
     decision = decide(seen)
     assert decision.outcomes == ("no_node_left", "rescheduled")
     body = decide(recorded(seen, decision.record)).creation
     assert body is not None
-    assert avoided_by(body["spec"]["affinity"]) == {"n6"}
+    assert avoided_nodes(body["spec"]["affinity"]) == {"n6"}
 
 
 def test_a_replacement_that_finds_no_place_is_made_again_without_nodes_to_avoid() -> None:
     said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "lastTransitionTime": stamp(700)}
     waiting = pod("solo", "", phase="Pending", conditions=[said], containerStatuses=[])
-    waiting["spec"]["affinity"] = avoiding(None, ["n1"])
-    record = Entry(count=1, nodes={"n1": Failure(NOW - 800, "Error")}, avoids=("n1",))
-    seen = solo(with_notes(waiting, {labels.FAILURES: written({WHOLE: record})}))
+    waiting["spec"]["affinity"] = avoid_nodes(None, ["n1"])
+    record = RecordEntry(count=1, nodes={"n1": NodeFailure(NOW - 800, "Error")}, avoids=("n1",))
+    seen = solo(with_notes(waiting, {labels.FAILURES: format_record({WHOLE: record})}))
     decision = decide(seen)
-    assert (reasons(decision.news), decision.deletions) == ([events.NO_NODE_LEFT], ())
+    assert (reasons(decision.events), decision.deletions) == ([events.NO_NODE_LEFT], ())
     assert entries(decision)[WHOLE].count == 1
     after = decide(recorded(seen, decision.record))
     assert after.creation is not None
@@ -190,14 +192,14 @@ def test_a_pod_that_is_counted_and_has_no_replacement_is_given_one_and_not_delet
 
 def test_mirrors_of_static_pods_are_left_to_their_kubelet() -> None:
     seen = solo(with_notes(crashing("solo", "n1"), {labels.MIRROR: "x"}))
-    assert decide(seen) == Decision()
+    assert decide(seen) == RecoveryDecision()
 
 
 def test_a_healthy_replacement_starts_with_a_clean_record() -> None:
-    record = Entry(count=1, nodes={"n1": Failure(NOW - 800, "Error")}, avoids=("n1",))
-    seen = solo(with_notes(pod("solo", "n2"), {labels.FAILURES: written({WHOLE: record})}))
+    record = RecordEntry(count=1, nodes={"n1": NodeFailure(NOW - 800, "Error")}, avoids=("n1",))
+    seen = solo(with_notes(pod("solo", "n2"), {labels.FAILURES: format_record({WHOLE: record})}))
     decision = decide(seen)
     assert decision.outcomes == ("recovered",)
     # What is in its spec for our sake is remembered, so that it can be left out of the next one.
-    assert entries(decision) == {WHOLE: Entry(avoids=("n1",))}
-    assert decide(recorded(seen, decision.record)) == Decision()
+    assert entries(decision) == {WHOLE: RecordEntry(avoids=("n1",))}
+    assert decide(recorded(seen, decision.record)) == RecoveryDecision()

@@ -11,9 +11,9 @@ from rescheduler.migration.observation import ready_for
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.recovery.decide import decide
-from rescheduler.recovery.model import OUTCOMES, Case
-from rescheduler.recovery.record import WHOLE, Entry, Failure, read, written
-from rescheduler.recovery.settings import Settings, total
+from rescheduler.recovery.model import OUTCOMES, WorkloadState
+from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record, parse_record
+from rescheduler.recovery.settings import RecoverySettings, total_retries
 from tests.support.examples import examples
 from tests.unit.recovery.cases import (
     NODES,
@@ -75,7 +75,7 @@ def pods(draw: st.DrawFn, name: str, owner: Json | None) -> Json:
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
+def cases(draw: st.DrawFn) -> WorkloadState:
     """A workload of any kind, with pods in any state and any record."""
     kind = draw(st.sampled_from(KINDS))
     retries = draw(st.sampled_from(["0", "1", "2", "5", "x"]))
@@ -95,11 +95,11 @@ def cases(draw: st.DrawFn) -> Case:
     names = {"StatefulSet": ["web-0", "web-1", "web-9"], "DaemonSet": list(NODES)}.get(kind, [WHOLE])
     known = [*sorted(uids(found)), "uid-gone"]
     entry = st.builds(
-        Entry,
+        RecordEntry,
         count=st.integers(0, 12),
         nodes=st.dictionaries(
             st.sampled_from(NODES),
-            st.builds(Failure, st.sampled_from([NOW - 60, NOW - 5_000]), st.sampled_from(REASONS)),
+            st.builds(NodeFailure, st.sampled_from([NOW - 60, NOW - 5_000]), st.sampled_from(REASONS)),
         ),
         pending=st.lists(st.sampled_from(known), max_size=2, unique=True).map(tuple),
         told=st.sampled_from(["", "RetriesExhausted", "WorkloadAtFault", "RetriesExhausted,WorkloadAtFault"]),
@@ -114,35 +114,35 @@ def cases(draw: st.DrawFn) -> Case:
         controllers=controllers,
         nodes=nodes,
         unready_share=len(unready) / len(NODES),
-        free_nodes=frozenset(draw(st.lists(st.sampled_from(NODES)))),
+        feasible_nodes=frozenset(draw(st.lists(st.sampled_from(NODES)))),
         objections=dict.fromkeys(draw(st.lists(st.sampled_from(known), max_size=1)), "opted out"),
-        settings=Settings(fault_nodes=draw(st.sampled_from([2, 4, 100]))),
+        settings=RecoverySettings(fault_nodes=draw(st.sampled_from([2, 4, 100]))),
     )
-    return recorded(seen, written(record))
+    return recorded(seen, format_record(record))
 
 
-def before(seen: Case) -> dict[str, Entry]:
-    return read(seen.holder["metadata"]["annotations"].get(labels.FAILURES, ""))
+def before(seen: WorkloadState) -> dict[str, RecordEntry]:
+    return parse_record(seen.workload["metadata"]["annotations"].get(labels.FAILURES, ""))
 
 
-def after(seen: Case) -> dict[str, Entry]:
+def after(seen: WorkloadState) -> dict[str, RecordEntry]:
     return before(recorded(seen, decide(seen).record))
 
 
 @given(cases())
 @settings(max_examples=examples(few=10, many=60))
-def test_no_count_ever_exceeds_its_budget_or_goes_up_by_more_than_pods_are_pending(seen: Case) -> None:
-    text = seen.holder["metadata"]["annotations"][labels.SCHEDULING_RETRIES]
-    budget = total(int(text), seen.holder) if text != "x" else 0
+def test_no_count_ever_exceeds_its_budget_or_goes_up_by_more_than_pods_are_pending(seen: WorkloadState) -> None:
+    text = seen.workload["metadata"]["annotations"][labels.SCHEDULING_RETRIES]
+    budget = total_retries(int(text), seen.workload) if text != "x" else 0
     for name, entry in after(seen).items():
-        had = before(seen).get(name, Entry())
+        had = before(seen).get(name, RecordEntry())
         assert entry.count <= max(budget, had.count)
         assert entry.count <= had.count + len(set(entry.pending) - set(had.pending))
 
 
 @given(cases())
 @settings(max_examples=examples(few=10, many=60))
-def test_deciding_again_after_the_record_is_written_counts_and_tells_nothing_twice(seen: Case) -> None:
+def test_deciding_again_after_the_record_is_written_counts_and_tells_nothing_twice(seen: WorkloadState) -> None:
     first = decide(seen)
     written_once = recorded(seen, first.record)
     second = decide(written_once)
@@ -157,7 +157,7 @@ def uids(bodies: Iterable[Json]) -> set[str]:
 
 @given(cases())
 @settings(max_examples=examples(few=10, many=60))
-def test_nothing_that_is_ready_completed_leaving_or_guarded_is_deleted(seen: Case) -> None:
+def test_nothing_that_is_ready_completed_leaving_or_guarded_is_deleted(seen: WorkloadState) -> None:
     for each in decide(seen).deletions:
         assert ready_for(each, seen.now) is None
         assert each["status"]["phase"] != "Succeeded"
@@ -168,31 +168,31 @@ def test_nothing_that_is_ready_completed_leaving_or_guarded_is_deleted(seen: Cas
 
 @given(cases())
 @settings(max_examples=examples(few=10, many=60))
-def test_a_pod_that_nobody_manages_is_never_deleted_before_its_replacement_is_there(seen: Case) -> None:
-    if seen.holder["kind"] == "Pod":
+def test_a_pod_that_nobody_manages_is_never_deleted_before_its_replacement_is_there(seen: WorkloadState) -> None:
+    if seen.workload["kind"] == "Pod":
         assert decide(seen).deletions == ()
 
 
 @given(cases())
 @settings(max_examples=examples(few=10, many=60))
-def test_whatever_is_deleted_is_recorded_as_pending(seen: Case) -> None:
+def test_whatever_is_deleted_is_recorded_as_pending(seen: WorkloadState) -> None:
     pending = {uid for entry in after(seen).values() for uid in entry.pending}
     assert {each["metadata"]["uid"] for each in decide(seen).deletions} <= pending
 
 
 @given(cases())
 @settings(max_examples=examples(few=10, many=60))
-def test_entries_without_failing_or_recovered_pods_stay_untouched(seen: Case) -> None:
+def test_entries_without_failing_or_recovered_pods_stay_untouched(seen: WorkloadState) -> None:
     names = {each["metadata"]["name"] for each in seen.pods} | {each["spec"].get("nodeName") for each in seen.pods}
     for name, entry in before(seen).items():
         if name != WHOLE and name not in names and all(NOW - each.at < 3600 for each in entry.nodes.values()):
-            now = after(seen).get(name, Entry())
+            now = after(seen).get(name, RecordEntry())
             assert (now.count, now.nodes) == (entry.count, entry.nodes)
 
 
 @given(cases())
 @settings(max_examples=examples(few=10, many=50))
-def test_deciding_changes_nothing_it_is_given_and_always_says_the_same(seen: Case) -> None:
+def test_deciding_changes_nothing_it_is_given_and_always_says_the_same(seen: WorkloadState) -> None:
     given_as = repr(seen)
     assert decide(seen) == decide(seen)
     assert repr(seen) == given_as

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from rescheduler.model.json import Json
-from rescheduler.recovery.failed_pods import Failing, failing, kind_of, may_be_own_fault
-from rescheduler.recovery.settings import Settings
+from rescheduler.recovery.failed_pods import DetectedFailure, detect_failure, failure_kind, may_be_own_fault
+from rescheduler.recovery.settings import RecoverySettings
 from tests.unit.recovery.cases import NOW, container, crashing, ended, failed, node, pod, ready, scheduled, stamp
 
-SETTINGS = Settings()
+SETTINGS = RecoverySettings()
 CRASH_LOOP = {"reason": "CrashLoopBackOff"}
 NOT_READY = [ready("False"), scheduled(9_000)]
 
 
-def judged(body: Json, where: Json | None = None, settings: Settings = SETTINGS) -> Failing | None:
-    return failing(body, where or node("n1"), settings, NOW)
+def judged(body: Json, where: Json | None = None, settings: RecoverySettings = SETTINGS) -> DetectedFailure | None:
+    return detect_failure(body, where or node("n1"), settings, NOW)
 
 
 def due(body: Json, where: Json | None = None) -> tuple[str, float] | None:
@@ -44,7 +44,7 @@ def test_a_crash_loop_counts_from_the_third_restart_on() -> None:
 def test_a_crash_loop_is_told_with_container_exit_code_and_restarts() -> None:
     found = judged(crashing(restarts=4))
     assert found is not None
-    assert found.said == "crashes again and again (container app, exit code 1, 4 restarts)"
+    assert found.message == "crashes again and again (container app, exit code 1, 4 restarts)"
 
 
 def test_a_fresh_crash_loop_is_acted_upon_after_the_delay_and_at_once_when_it_crashed_again() -> None:
@@ -85,7 +85,7 @@ def test_a_container_that_was_just_terminated_again_is_in_a_crash_loop_too() -> 
     statuses = [container(restarts=5, terminated=ended(code=137, ago=9, reason="OOMKilled"))]
     found = judged(pod("web-x", conditions=NOT_READY, containerStatuses=statuses))
     assert found is not None
-    assert "exit code 137, OOMKilled" in found.said
+    assert "exit code 137, OOMKilled" in found.message
 
 
 def test_a_running_sidecar_does_not_hide_a_crash() -> None:
@@ -115,7 +115,7 @@ def test_failed_pods_count_by_their_reason(reason: str) -> None:
 def test_a_failed_pod_without_a_reason_has_an_exit_code() -> None:
     body = failed("web-x")
     body["status"]["containerStatuses"] = [container(terminated=ended(code=3))]
-    assert judged(body) == Failing("Error", "failed (container app, exit code 3)")
+    assert judged(body) == DetectedFailure("Error", "failed (container app, exit code 3)")
 
 
 def test_a_reason_that_is_not_configured_does_not_count_and_a_deadline_never_does() -> None:
@@ -180,7 +180,7 @@ def test_a_pod_that_does_not_start_in_time_has_failed() -> None:
     creating = container(waiting={"reason": "ContainerCreating"})
     assert due(starting(creating, ago=400)) == ("NotStarted", 200.0)
     found = judged(starting(creating, ago=700))
-    assert found == Failing("NotStarted", "has not started for 600 s (app: ContainerCreating)")
+    assert found == DetectedFailure("NotStarted", "has not started for 600 s (app: ContainerCreating)")
 
 
 def test_a_pod_that_its_kubelet_says_nothing_about_has_not_started_either() -> None:
@@ -203,7 +203,7 @@ def test_a_pod_on_a_node_that_is_not_ready_has_failed_after_a_while() -> None:
 
 
 def test_a_pod_whose_node_is_gone_has_failed() -> None:
-    found = failing(pod("web-x", conditions=NOT_READY), None, SETTINGS, NOW)
+    found = detect_failure(pod("web-x", conditions=NOT_READY), None, SETTINGS, NOW)
     assert found is not None
     assert (found.reason, found.due) == ("NodeLost", 0.0)
 
@@ -232,8 +232,8 @@ def test_a_time_that_makes_no_sense_is_passed_over() -> None:
 
 
 def test_only_crashes_images_and_starts_can_be_a_workloads_own_fault() -> None:
-    assert kind_of("Error") == kind_of("CrashLoopBackOff")
-    assert kind_of("ErrImagePull") == kind_of("ImagePullBackOff")
+    assert failure_kind("Error") == failure_kind("CrashLoopBackOff")
+    assert failure_kind("ErrImagePull") == failure_kind("ImagePullBackOff")
     assert [may_be_own_fault(each) for each in ("Error", "NotStarted", "Evicted", "NodeNotReady")] == [
         *(True, True),
         *(False, False),

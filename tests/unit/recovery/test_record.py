@@ -9,21 +9,21 @@ from hypothesis import strategies as st
 from rescheduler.recovery.record import (
     EMPTY,
     WHOLE,
-    Entry,
-    Failure,
+    NodeFailure,
+    RecordEntry,
     RecordError,
-    lasting,
-    read,
-    slot,
-    without_old,
-    written,
+    entry_name,
+    forget_old,
+    format_record,
+    parse_record,
+    reset_entry,
 )
 from tests.unit.recovery.cases import NOW, stamp
 
 words = st.text("abcxyz-./0189 é", min_size=1, max_size=12)
-failures = st.builds(Failure, at=st.integers(0, 2_000_000_000).map(float), reason=words)
+failures = st.builds(NodeFailure, at=st.integers(0, 2_000_000_000).map(float), reason=words)
 some_entries = st.builds(
-    Entry,
+    RecordEntry,
     count=st.integers(0, 50),
     nodes=st.dictionaries(words, failures, max_size=4),
     pending=st.lists(words, max_size=3).map(tuple),
@@ -38,32 +38,36 @@ records = st.one_of(
 
 
 @given(records)
-def test_what_is_written_reads_the_same(record: dict[str, Entry]) -> None:
-    assert read(written(record)) == {name: entry for name, entry in record.items() if entry != EMPTY}
+def test_what_is_written_reads_the_same(record: dict[str, RecordEntry]) -> None:
+    assert parse_record(format_record(record)) == {name: entry for name, entry in record.items() if entry != EMPTY}
 
 
 @given(records)
-def test_the_same_record_gives_the_same_text(record: dict[str, Entry]) -> None:
-    assert written(dict(reversed(record.items()))) == written(record) == written(read(written(record)))
+def test_the_same_record_gives_the_same_text(record: dict[str, RecordEntry]) -> None:
+    assert (
+        format_record(dict(reversed(record.items())))
+        == format_record(record)
+        == format_record(parse_record(format_record(record)))
+    )
 
 
 @given(records, st.integers(0, 2_000_000_000))
-def test_nothing_old_is_left_and_nothing_young_is_lost(record: dict[str, Entry], now: int) -> None:
-    kept = without_old(record, now, 3600)
+def test_nothing_old_is_left_and_nothing_young_is_lost(record: dict[str, RecordEntry], now: int) -> None:
+    kept = forget_old(record, now, 3600)
     for name, entry in record.items():
         young = {node: each for node, each in entry.nodes.items() if now - each.at < 3600}
         assert kept.get(name, EMPTY).nodes == young
         if young or not entry.nodes:
             assert kept[name].count == entry.count
         else:
-            assert kept.get(name, EMPTY) == lasting(entry)
+            assert kept.get(name, EMPTY) == reset_entry(entry)
 
 
 def test_people_can_read_it() -> None:
-    entry = Entry(count=2, nodes={"n1": Failure(NOW, "Evicted")})
-    assert written({WHOLE: entry}) == f'{{"count":2,"nodes":{{"n1":{{"at":"{stamp(0)}","reason":"Evicted"}}}}}}'
-    assert written({"web-0": entry}).startswith('{"pods":{"web-0":{"count":2')
-    assert written({WHOLE: EMPTY}) == ""
+    entry = RecordEntry(count=2, nodes={"n1": NodeFailure(NOW, "Evicted")})
+    assert format_record({WHOLE: entry}) == f'{{"count":2,"nodes":{{"n1":{{"at":"{stamp(0)}","reason":"Evicted"}}}}}}'
+    assert format_record({"web-0": entry}).startswith('{"pods":{"web-0":{"count":2')
+    assert format_record({WHOLE: EMPTY}) == ""
 
 
 @pytest.mark.parametrize(
@@ -82,12 +86,12 @@ def test_people_can_read_it() -> None:
 )
 def test_what_is_no_record_says_where_and_why(text: str, why: str) -> None:
     with pytest.raises(RecordError) as error:
-        read(text)
+        parse_record(text)
     assert str(error.value).startswith(why)
 
 
 def test_whose_entry_is_whose() -> None:
-    assert [slot(kind, "web-0", "n1") for kind in ("Deployment", "StatefulSet", "DaemonSet", "Job", "Pod")] == [
+    assert [entry_name(kind, "web-0", "n1") for kind in ("Deployment", "StatefulSet", "DaemonSet", "Job", "Pod")] == [
         *(WHOLE, "web-0", "n1"),
         *(WHOLE, WHOLE),
     ]

@@ -6,7 +6,7 @@ import pytest
 
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.recovery.settings import Retries, RetriesError, retries_of, total, wanted
+from rescheduler.recovery.settings import RetriesError, RetryBudget, count_desired, find_retries, total_retries
 from tests.unit.recovery.cases import pod, replica_set, with_notes, workload
 
 
@@ -16,28 +16,28 @@ def asking(body: Json, text: str, key: str = labels.SCHEDULING_RETRIES) -> Json:
 
 def test_the_nearest_annotation_counts() -> None:
     stateful = workload("StatefulSet", retries="3")
-    assert retries_of(pod("web-0", owner=stateful), stateful, stateful) == Retries(3)
-    assert retries_of(asking(pod("web-0", owner=stateful), "5"), stateful, stateful) == Retries(5)
+    assert find_retries(pod("web-0", owner=stateful), stateful, stateful) == RetryBudget(3)
+    assert find_retries(asking(pod("web-0", owner=stateful), "5"), stateful, stateful) == RetryBudget(5)
     cron = workload("CronJob", retries="2")
-    assert retries_of(pod("x"), workload("Job", retries="4"), cron) == Retries(4)
-    assert retries_of(pod("x"), workload("Job", retries=None), cron) == Retries(2)
+    assert find_retries(pod("x"), workload("Job", retries="4"), cron) == RetryBudget(4)
+    assert find_retries(pod("x"), workload("Job", retries=None), cron) == RetryBudget(2)
 
 
 def test_nobody_who_does_not_ask_has_retries() -> None:
-    assert retries_of(pod("x"), None, workload("Deployment", retries=None)) is None
+    assert find_retries(pod("x"), None, workload("Deployment", retries=None)) is None
 
 
 def test_what_a_deployments_controller_copied_does_not_count() -> None:
     deployment = workload("Deployment", retries=None)
     copied = asking(replica_set(deployment), "3")
-    assert retries_of(pod("x", owner=copied), copied, deployment) is None
-    assert retries_of(pod("x", owner=copied), copied, copied) == Retries(3)
+    assert find_retries(pod("x", owner=copied), copied, deployment) is None
+    assert find_retries(pod("x", owner=copied), copied, copied) == RetryBudget(3)
 
 
 def test_the_misspelling_is_accepted_with_a_warning_that_says_what_to_write() -> None:
-    found = retries_of(pod("x"), None, asking(workload("Deployment", retries=None), "4", labels.MISSPELT_RETRIES))
+    found = find_retries(pod("x"), None, asking(workload("Deployment", retries=None), "4", labels.MISSPELT_RETRIES))
     assert found is not None
-    assert found.each == 4
+    assert found.per_pod == 4
     assert found.warning == (
         "Deployment shop/web: annotation scheduling-retires is taken for scheduling-retries; "
         'write scheduling-retries: "4"'
@@ -46,13 +46,13 @@ def test_the_misspelling_is_accepted_with_a_warning_that_says_what_to_write() ->
 
 def test_of_both_spellings_the_right_one_counts() -> None:
     body = asking(workload("Deployment", retries="1"), "9", labels.MISSPELT_RETRIES)
-    assert retries_of(pod("x"), None, body) == Retries(1)
+    assert find_retries(pod("x"), None, body) == RetryBudget(1)
 
 
 @pytest.mark.parametrize("text", ["", "-1", "2.5", "1001", "٣", "1_0"])
 def test_what_is_no_number_names_the_object_the_annotation_and_the_cure(text: str) -> None:
     with pytest.raises(RetriesError) as error:
-        retries_of(pod("x"), None, workload("Deployment", retries=text))
+        find_retries(pod("x"), None, workload("Deployment", retries=text))
     said = str(error.value)
     assert said.startswith("Deployment shop/web: annotation scheduling-retries: ")
     assert "is not a whole number from 0 to 1000, so its failed pods are left as they are; write for example" in said
@@ -60,7 +60,7 @@ def test_what_is_no_number_names_the_object_the_annotation_and_the_cure(text: st
 
 @pytest.mark.parametrize(("text", "number"), [("0", 0), ("1000", 1000), (" 7 ", 7), ("007", 7)])
 def test_whole_numbers_count(text: str, number: int) -> None:
-    assert retries_of(pod("x"), None, workload("Job", retries=text)) == Retries(number)
+    assert find_retries(pod("x"), None, workload("Job", retries=text)) == RetryBudget(number)
 
 
 @pytest.mark.parametrize(
@@ -79,11 +79,11 @@ def test_whole_numbers_count(text: str, number: int) -> None:
     ],
 )
 def test_what_all_pods_of_a_workload_have_together(holder: Json, expected: int) -> None:
-    assert total(3, holder) == expected
+    assert total_retries(3, holder) == expected
 
 
 def test_a_job_wants_no_more_pods_than_it_misses() -> None:
     job = workload("Job", parallelism=4, completions=6)
     job["status"] = {"succeeded": 4}
-    assert wanted(job) == 2
-    assert wanted(workload("Job", parallelism=4)) == 4
+    assert count_desired(job) == 2
+    assert count_desired(workload("Job", parallelism=4)) == 4

@@ -11,17 +11,17 @@ from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.recovery import events
 from rescheduler.recovery.decide import decide
-from rescheduler.recovery.model import Case
+from rescheduler.recovery.model import WorkloadState
 from rescheduler.recovery.record import (
     REASON,
-    Entry,
-    Failure,
-    Foreign,
-    ForeignRecordError,
-    in_words,
-    read_foreign,
-    taken_over,
-    written,
+    KseRecord,
+    KseRecordError,
+    NodeFailure,
+    RecordEntry,
+    describe_kse_record,
+    format_record,
+    merge_kse_record,
+    parse_kse_record,
 )
 from tests.unit.admission import worlds
 from tests.unit.recovery.cases import (
@@ -42,10 +42,10 @@ from tests.unit.recovery.cases import (
 DEPLOY = labels.KSE_RECORDS["Deployment"]
 
 
-def seen(text: str, *pods: Json, retries: str = "3", replicas: int = 1) -> Case:
+def seen(text: str, *pods: Json, retries: str = "3", replicas: int = 1) -> WorkloadState:
     """A Deployment with kse-rescheduler's record."""
     found = deployment_case(*pods, replicas=replicas, retries=retries)
-    return replace(found, holder=with_notes(found.holder, {DEPLOY: text}))
+    return replace(found, workload=with_notes(found.workload, {DEPLOY: text}))
 
 
 @pytest.mark.parametrize(
@@ -54,21 +54,21 @@ def seen(text: str, *pods: Json, retries: str = "3", replicas: int = 1) -> Case:
         (
             "Deployment",
             '{"currentReschedulingTimes":2,"deployScheduledHosts":["n2","n1"]}',
-            {"": Foreign(2, ("n1", "n2"))},
+            {"": KseRecord(2, ("n1", "n2"))},
         ),
-        ("Deployment", '{"currentReschedulingTimes":4,"deployScheduledHosts":null}', {"": Foreign(4)}),
-        ("Job", '{"currentReschedulingTimes":1,"jobScheduledHosts":["n1"]}', {"": Foreign(1, ("n1",))}),
-        ("Pod", '{"currentReschedulingTimes": 2, "podScheduledHosts": ["n1"]}', {"": Foreign(2, ("n1",))}),
+        ("Deployment", '{"currentReschedulingTimes":4,"deployScheduledHosts":null}', {"": KseRecord(4)}),
+        ("Job", '{"currentReschedulingTimes":1,"jobScheduledHosts":["n1"]}', {"": KseRecord(1, ("n1",))}),
+        ("Pod", '{"currentReschedulingTimes": 2, "podScheduledHosts": ["n1"]}', {"": KseRecord(2, ("n1",))}),
         (
             "StatefulSet",
             '{"db-0":{"currentReschedulingTimes":2,"podScheduledHosts":["n1"]},"db-1":{"currentReschedulingTimes":1}}',
-            {"db-0": Foreign(2, ("n1",)), "db-1": Foreign(1)},
+            {"db-0": KseRecord(2, ("n1",)), "db-1": KseRecord(1)},
         ),
-        ("DaemonSet", "2", {"n3": Foreign(2)}),
+        ("DaemonSet", "2", {"n3": KseRecord(2)}),
     ],
 )
-def test_the_record_of_each_kind_is_read_as_it_was_written(kind: str, text: str, found: dict[str, Foreign]) -> None:
-    assert read_foreign(kind, text, ["n3"]) == found
+def test_the_record_of_each_kind_is_read_as_it_was_written(kind: str, text: str, found: dict[str, KseRecord]) -> None:
+    assert parse_kse_record(kind, text, ["n3"]) == found
 
 
 @pytest.mark.parametrize(
@@ -91,38 +91,38 @@ def test_the_record_of_each_kind_is_read_as_it_was_written(kind: str, text: str,
     ],
 )
 def test_what_makes_no_sense_says_where(kind: str, text: str, why: str) -> None:
-    with pytest.raises(ForeignRecordError, match=why):
-        read_foreign(kind, text, ["n1"])
+    with pytest.raises(KseRecordError, match=why):
+        parse_kse_record(kind, text, ["n1"])
 
 
 def test_of_two_records_the_higher_count_and_all_nodes_stay() -> None:
-    ours = {"": Entry(count=1, nodes={"n1": Failure(NOW - 5, "CrashLoopBackOff")}, revision="aaa")}
-    both = taken_over(ours, {"": Foreign(3, ("n1", "n2"))}, NOW)
-    nodes = {"n2": Failure(NOW, REASON), "n1": Failure(NOW - 5, "CrashLoopBackOff")}
-    assert both == {"": Entry(count=3, nodes=nodes, revision="aaa")}
+    ours = {"": RecordEntry(count=1, nodes={"n1": NodeFailure(NOW - 5, "CrashLoopBackOff")}, revision="aaa")}
+    both = merge_kse_record(ours, {"": KseRecord(3, ("n1", "n2"))}, NOW)
+    nodes = {"n2": NodeFailure(NOW, REASON), "n1": NodeFailure(NOW - 5, "CrashLoopBackOff")}
+    assert both == {"": RecordEntry(count=3, nodes=nodes, revision="aaa")}
 
 
 def test_a_healthy_workload_has_its_record_taken_over_and_the_annotation_taken_off() -> None:
     text = '{"currentReschedulingTimes":1,"deployScheduledHosts":["n2"]}'
     decision = decide(seen(text, pod("web-x", "n1", OWNER)))
-    assert decision.taken_over == DEPLOY
-    assert entries(decision) == {"": Entry(count=1, nodes={"n2": Failure(NOW, REASON)})}
-    assert reasons(decision.news) == [events.TAKEN_OVER]
-    assert "1 retry, failed on n2" in decision.news[0].note
+    assert decision.adopted_annotation == DEPLOY
+    assert entries(decision) == {"": RecordEntry(count=1, nodes={"n2": NodeFailure(NOW, REASON)})}
+    assert reasons(decision.events) == [events.TAKEN_OVER]
+    assert "1 retry, failed on n2" in decision.events[0].note
     assert not decision.deletions
 
 
 def test_it_is_forgotten_as_any_failure_is_when_all_pods_have_been_well_for_long_enough() -> None:
     text = '{"currentReschedulingTimes":1,"deployScheduledHosts":["n2"]}'
     first = seen(text, pod("web-x", "n1", OWNER))
-    after = recorded(replace(first, holder=deployment_case(replicas=1).holder), decide(first).record)
+    after = recorded(replace(first, workload=deployment_case(replicas=1).workload), decide(first).record)
     assert decide(replace(after, now=NOW + 700)).record == ""
 
 
 def test_retries_that_were_used_up_there_are_used_up_here() -> None:
     decision = decide(seen('{"currentReschedulingTimes":4,"deployScheduledHosts":null}', crashing(owner=OWNER)))
     assert not decision.deletions
-    assert reasons(decision.news) == [events.TAKEN_OVER, events.EXHAUSTED]
+    assert reasons(decision.events) == [events.TAKEN_OVER, events.EXHAUSTED]
 
 
 def test_retries_that_are_left_are_used_and_the_nodes_of_before_avoided() -> None:
@@ -136,33 +136,33 @@ def test_retries_that_are_left_are_used_and_the_nodes_of_before_avoided() -> Non
 def test_failures_of_before_are_never_held_against_the_workload() -> None:
     hosts = json.dumps(["n2", "n3", "n4", "n5"])
     decision = decide(seen(f'{{"currentReschedulingTimes":1,"deployScheduledHosts":{hosts}}}', crashing(owner=OWNER)))
-    assert events.AT_FAULT not in reasons(decision.news)
+    assert events.AT_FAULT not in reasons(decision.events)
     assert decision.deletions
 
 
 def test_a_record_that_makes_no_sense_is_left_and_told() -> None:
     decision = decide(seen("what?", pod("web-x", "n1", OWNER)))
-    assert (decision.taken_over, decision.record) == ("", None)
-    assert reasons(decision.news) == [events.UNREADABLE]
-    assert "is left as it is: it is not JSON" in decision.news[0].note
+    assert (decision.adopted_annotation, decision.record) == ("", None)
+    assert reasons(decision.events) == [events.UNREADABLE]
+    assert "is left as it is: it is not JSON" in decision.events[0].note
 
 
 def test_a_record_that_is_too_long_for_an_annotation_of_ours_is_left_and_told_and_harms_nothing() -> None:
     hosts = [f"node-{number}.example.com" for number in range(5000)]
     text = json.dumps({"currentReschedulingTimes": 1, "deployScheduledHosts": hosts})
     decision = decide(seen(text, crashing(owner=OWNER)))
-    assert decision.taken_over == ""
+    assert decision.adopted_annotation == ""
     assert len(decision.record or "") < 1000
     assert names(decision.deletions) == ["web-x"]
-    told = next(each for each in decision.news if each.reason == events.UNREADABLE)
+    told = next(each for each in decision.events if each.reason == events.UNREADABLE)
     assert "is left as it is: with it our own record would be too long" in told.note
 
 
 def test_a_workload_that_asks_for_nothing_keeps_its_annotation() -> None:
     found = deployment_case(pod("web-x", "n1", OWNER))
     holder = with_notes(workload("Deployment", retries=None), {DEPLOY: '{"currentReschedulingTimes":1}'})
-    decision = decide(replace(found, holder=holder))
-    assert (decision.taken_over, decision.record) == ("", None)
+    decision = decide(replace(found, workload=holder))
+    assert (decision.adopted_annotation, decision.record) == ("", None)
 
 
 def test_the_number_of_a_daemon_set_counts_on_nodes_where_pods_fail() -> None:
@@ -172,12 +172,15 @@ def test_the_number_of_a_daemon_set_counts_on_nodes_where_pods_fail() -> None:
 
 
 def test_what_was_taken_over_is_told_in_words() -> None:
-    assert in_words({"db-0": Foreign(2, ("n1",)), "db-1": Foreign(1)}) == "db-0: 2 retries, failed on n1; db-1: 1 retry"
-    assert in_words({}) == "no pod fails now"
+    assert (
+        describe_kse_record({"db-0": KseRecord(2, ("n1",)), "db-1": KseRecord(1)})
+        == "db-0: 2 retries, failed on n1; db-1: 1 retry"
+    )
+    assert describe_kse_record({}) == "no pod fails now"
 
 
 def test_new_pods_avoid_the_nodes_of_before_as_soon_as_the_record_is_written() -> None:
     world = worlds.World()
-    text = written(taken_over({}, {"": Foreign(1, ("one",))}, worlds.NOW))
+    text = format_record(merge_kse_record({}, {"": KseRecord(1, ("one",))}, worlds.NOW))
     world.deployment({labels.SCHEDULING_RETRIES: "3", labels.FAILURES: text})
     assert set(world.knowledge().advise(worlds.newcomer()).avoid) == {"one"}

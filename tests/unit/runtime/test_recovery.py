@@ -21,8 +21,8 @@ from rescheduler.migration.observation import Refused
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.policy import Policy
-from rescheduler.recovery.model import Case, Decision
-from rescheduler.recovery.settings import Settings
+from rescheduler.recovery.model import RecoveryDecision, WorkloadState
+from rescheduler.recovery.settings import RecoverySettings
 from rescheduler.runtime import recovery_controller
 from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.recovery_controller import Hands, Known, Recovery
@@ -36,14 +36,14 @@ ILL = crashing("web-1-a", WEB_SET)
 WEB_KEY: RecordOwnerKey = ("Deployment", SPACE, "web")
 CONFLICT = Refused(409, "Conflict", "it has changed")
 NEWS = News(Subject("Deployment", SPACE, "web"), Subject("Pod", SPACE, "web-1-a"), "Why", "Recover", "so", "1")
-QUIET = Decision()
+QUIET = RecoveryDecision()
 
 
 @dataclass
 class Stage:
     """A cluster that shows what it is told to, and takes note of all that is done to it."""
 
-    decisions: defaultdict[str, list[Decision]] = field(default_factory=lambda: defaultdict(list))
+    decisions: defaultdict[str, list[RecoveryDecision]] = field(default_factory=lambda: defaultdict(list))
     """By the holder's name; when there are no more, nothing is to be done."""
     answers: defaultdict[str, list[Refused | ApiError | None]] = field(default_factory=lambda: defaultdict(list))
     """By verb and name, how the API server answers; then it agrees."""
@@ -55,7 +55,7 @@ class Stage:
     cache: ClusterCache = field(default_factory=lambda: ClusterCache("test"))
     shown: dict[RecordOwnerKey, OwnedObjects | RecordOwnerKey | None] = field(default_factory=dict)
     slowness: float = 0.0
-    settings: Settings = field(default_factory=Settings)
+    settings: RecoverySettings = field(default_factory=RecoverySettings)
 
     def __post_init__(self) -> None:
         self.shown[WEB_KEY] = OwnedObjects(WEB, (WEB_SET,), (ILL,))
@@ -86,8 +86,8 @@ class Stage:
     async def record(self, news: Iterable[News]) -> None:
         self.told += [each.reason for each in news]
 
-    def decide(self, case: Case) -> Decision:
-        script = self.decisions[case.holder["metadata"]["name"]]
+    def decide(self, case: WorkloadState) -> RecoveryDecision:
+        script = self.decisions[case.workload["metadata"]["name"]]
         return script.pop(0) if script else QUIET
 
 
@@ -120,7 +120,7 @@ def down() -> ApiError:
 def test_the_record_comes_before_the_creation_and_that_before_the_deletion(stage: Stage) -> None:
     copy = body("Pod", "copy")
     stray = body("ReplicaSet", "web-0", RECORD, WEB)
-    stage.decisions["web"] = [Decision("text", (NEWS,), ("rescheduled",), (stray,), copy, (ILL,))]
+    stage.decisions["web"] = [RecoveryDecision("text", (NEWS,), ("rescheduled",), (stray,), copy, (ILL,))]
     recovers(stage, a_minute)
     assert stage.deeds == ["patch web", "create copy", "patch web-0", "delete web-1-a"]
     record, _, unnoted, deletion = stage.commands
@@ -132,13 +132,16 @@ def test_the_record_comes_before_the_creation_and_that_before_the_deletion(stage
 
 
 def test_a_record_that_is_cleared_is_taken_off(stage: Stage) -> None:
-    stage.decisions["web"] = [Decision("")]
+    stage.decisions["web"] = [RecoveryDecision("")]
     recovers(stage, a_minute)
     assert stage.commands[0].body["metadata"]["annotations"] == {labels.FAILURES: None}  # type: ignore[call-overload]
 
 
 def test_a_record_that_somebody_else_overtook_is_decided_anew(stage: Stage) -> None:
-    first, second = Decision("one", (NEWS,), ("rescheduled",), deletions=(ILL,)), Decision("two", deletions=(ILL,))
+    first, second = (
+        RecoveryDecision("one", (NEWS,), ("rescheduled",), deletions=(ILL,)),
+        RecoveryDecision("two", deletions=(ILL,)),
+    )
     stage.decisions["web"] = [first, first, second]
     stage.answers["patch web"] = [CONFLICT, CONFLICT]
     recovers(stage, a_minute)
@@ -147,7 +150,7 @@ def test_a_record_that_somebody_else_overtook_is_decided_anew(stage: Stage) -> N
 
 
 def test_a_record_that_is_overtaken_again_and_again_is_written_in_the_end(stage: Stage) -> None:
-    stage.decisions["web"] = [Decision("one", deletions=(ILL,))] * 14
+    stage.decisions["web"] = [RecoveryDecision("one", deletions=(ILL,))] * 14
     stage.answers["patch web"] = [CONFLICT] * 13
     recovers(stage, a_minute)
     assert stage.deeds == ["patch web"] * 14 + ["delete web-1-a"]
@@ -162,8 +165,8 @@ def test_the_record_of_a_single_pod_makes_another_version_of_it_so_it_is_seen_ag
     stage.shown[key] = OwnedObjects(newer, (), (newer,))
     copy = body("Pod", "copy")
     stage.decisions["single"] = [
-        Decision("text", (NEWS,), ("rescheduled",), creation=copy, deletions=(single,)),
-        Decision(creation=copy, deletions=(newer,)),
+        RecoveryDecision("text", (NEWS,), ("rescheduled",), creation=copy, deletions=(single,)),
+        RecoveryDecision(creation=copy, deletions=(newer,)),
     ]
     recovers(stage, a_minute, single)
     assert stage.deeds == ["patch single", "create copy", "delete single"]
@@ -172,7 +175,7 @@ def test_the_record_of_a_single_pod_makes_another_version_of_it_so_it_is_seen_ag
 
 
 def test_where_nothing_takes_its_place_a_pod_is_not_deleted(stage: Stage) -> None:
-    stage.decisions["web"] = [Decision(creation=body("Pod", "copy"), deletions=(ILL,))] * 2
+    stage.decisions["web"] = [RecoveryDecision(creation=body("Pod", "copy"), deletions=(ILL,))] * 2
     stage.answers["create copy"] = [Refused(403, "Forbidden", "exceeded quota")]
     recovers(stage, a_minute)
     assert stage.deeds == ["create copy", "create copy", "delete web-1-a"]
@@ -180,8 +183,8 @@ def test_where_nothing_takes_its_place_a_pod_is_not_deleted(stage: Stage) -> Non
 
 def test_a_pod_that_has_changed_meanwhile_is_looked_at_again_at_once(stage: Stage) -> None:
     stage.decisions["web"] = [
-        Decision("text", (NEWS,), deletions=(ILL, pod("web-1-b")), wait=300.0),
-        Decision(deletions=(ILL,), wait=20.0),
+        RecoveryDecision("text", (NEWS,), deletions=(ILL, pod("web-1-b")), requeue_after=300.0),
+        RecoveryDecision(deletions=(ILL,), requeue_after=20.0),
     ]
     stage.answers["delete web-1-a"] = [CONFLICT]
     recovers(stage, a_minute)
@@ -190,14 +193,14 @@ def test_a_pod_that_has_changed_meanwhile_is_looked_at_again_at_once(stage: Stag
 
 
 def test_a_pod_that_changes_all_the_time_is_deleted_in_the_end(stage: Stage) -> None:
-    stage.decisions["web"] = [Decision(deletions=(ILL,))] * 12
+    stage.decisions["web"] = [RecoveryDecision(deletions=(ILL,))] * 12
     stage.answers["delete web-1-a"] = [CONFLICT] * 11
     recovers(stage, a_minute)
     assert stage.deeds == ["delete web-1-a"] * 12
 
 
 def test_it_is_looked_at_again_when_the_decision_says_so(stage: Stage) -> None:
-    stage.decisions["web"] = [Decision(wait=30.0), Decision(wait=5.0)]
+    stage.decisions["web"] = [RecoveryDecision(requeue_after=30.0), RecoveryDecision(requeue_after=5.0)]
     recovers(stage, a_minute)
     assert stage.looks == [(0.0, "web"), (30.0, "web"), (35.0, "web")]
 
@@ -240,7 +243,7 @@ def test_two_workers_never_work_on_one_workload(stage: Stage) -> None:
 def test_an_error_ends_nothing_but_the_attempt(stage: Stage) -> None:
     other = body("StatefulSet", "db", ASKS)
     stage.shown["StatefulSet", SPACE, "db"] = OwnedObjects(other, (other,), ())
-    stage.decisions["web"] = [Decision("text", deletions=(ILL,))] * 3
+    stage.decisions["web"] = [RecoveryDecision("text", deletions=(ILL,))] * 3
     stage.answers["patch web"] = [down(), Refused(422, "Invalid", "too long")]
     recovers(stage, a_minute, WEB, WEB_SET, ILL, other, crashing("db-0", other))
     assert stage.deeds == ["patch web"] * 3 + ["delete web-1-a"]
@@ -254,14 +257,14 @@ def test_an_object_that_makes_no_sense_ends_nothing_but_the_attempt(
     key: RecordOwnerKey = ("StatefulSet", SPACE, "db")
     db = body("StatefulSet", "db", ASKS)
     stage.shown[key] = OwnedObjects(db, (db,), (nonsense,))
-    stage.decisions["web"] = [Decision(deletions=(ILL,))]
+    stage.decisions["web"] = [RecoveryDecision(deletions=(ILL,))]
     recovers(stage, a_minute, db, crashing("db-0", db), WEB, WEB_SET, ILL)
     assert stage.deeds == ["delete web-1-a"]
     assert len([name for _, name in stage.looks if name == "db"]) > 3, "it is tried again, ever more slowly"
 
 
 def test_what_never_works_is_still_tried_every_minute(stage: Stage) -> None:
-    stage.decisions["web"] = [Decision("text")] * 1000
+    stage.decisions["web"] = [RecoveryDecision("text")] * 1000
     stage.answers["patch web"] = [Refused(403, "Forbidden", "no")] * 1000
 
     async def story() -> None:
@@ -274,7 +277,7 @@ def test_what_never_works_is_still_tried_every_minute(stage: Stage) -> None:
 
 
 def test_pods_that_go_on_crashing_are_no_reason_to_try_sooner(stage: Stage) -> None:
-    stage.decisions["web"] = [Decision("text")] * 1000
+    stage.decisions["web"] = [RecoveryDecision("text")] * 1000
     stage.answers["patch web"] = [Refused(403, "Forbidden", "no")] * 1000
 
     async def story() -> None:
@@ -313,7 +316,7 @@ def test_people_are_told_beside_the_work_and_the_rest_in_the_end(stage: Stage, m
         await asyncio.sleep(3600)
 
     monkeypatch.setattr(stage, "record", slow)
-    stage.decisions["web"] = [Decision("text", (NEWS,), deletions=(ILL,))]
+    stage.decisions["web"] = [RecoveryDecision("text", (NEWS,), deletions=(ILL,))]
     recovers(stage, a_minute)
     assert stage.deeds == ["patch web", "delete web-1-a"]
     monkeypatch.undo()
@@ -323,13 +326,15 @@ def test_people_are_told_beside_the_work_and_the_rest_in_the_end(stage: Stage, m
 
 def test_what_is_said_at_every_look_is_told_once(stage: Stage) -> None:
     other = replace(NEWS, occasion="2")
-    stage.decisions["web"] = [Decision(news=(NEWS,), wait=1.0)] * 3 + [Decision(news=(NEWS, other))]
+    stage.decisions["web"] = [RecoveryDecision(events=(NEWS,), requeue_after=1.0)] * 3 + [
+        RecoveryDecision(events=(NEWS, other))
+    ]
     recovers(stage, a_minute)
     assert stage.told == ["Why", "Why"]
 
 
 def test_deletions_are_no_evictions(stage: Stage) -> None:
     """A failing pod may stand in the way of its own disruption budget for ever."""
-    stage.decisions["web"] = [Decision(deletions=(ILL,))]
+    stage.decisions["web"] = [RecoveryDecision(deletions=(ILL,))]
     recovers(stage, a_minute)
     assert [each.verb for each in stage.commands] == [Verb.DELETE]

@@ -19,8 +19,8 @@ from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.objects import Pod
 from rescheduler.model.policy import Policy
-from rescheduler.recovery.record import read
-from rescheduler.recovery.settings import Settings
+from rescheduler.recovery.record import parse_record
+from rescheduler.recovery.settings import RecoverySettings
 from rescheduler.runtime.failure_detector import Fallen
 from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.recovery_controller import Hands, Known, Recovery
@@ -101,7 +101,7 @@ def test_it_has_an_upper_bound() -> None:
 class Stage:
     """A StatefulSet whose controller deletes what has failed before anybody can read it."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: RecoverySettings) -> None:
         self.cache = ClusterCache("test")
         self.holder = body("StatefulSet", "db", ASKS, spec=SPEC)
         self.pods: tuple[Json, ...] = ()
@@ -143,12 +143,12 @@ class Stage:
 
     @property
     def counts(self) -> dict[str, int]:
-        found = read(self.holder["metadata"]["annotations"].get(labels.FAILURES, ""))
+        found = parse_record(self.holder["metadata"]["annotations"].get(labels.FAILURES, ""))
         return {name: entry.count for name, entry in found.items()}
 
 
 def test_a_pod_that_was_gone_before_it_could_be_read_is_counted_once() -> None:
-    stage = Stage(Settings())
+    stage = Stage(RecoverySettings())
 
     async def story() -> None:
         stage.falls("db-0")
@@ -165,7 +165,7 @@ def test_a_pod_that_was_gone_before_it_could_be_read_is_counted_once() -> None:
 
 
 def test_each_pod_of_one_name_counts_for_itself_and_only_within_the_budget() -> None:
-    stage = Stage(Settings(delay=0.0))
+    stage = Stage(RecoverySettings(delay=0.0))
 
     async def story() -> None:
         for number in range(5):
@@ -183,7 +183,7 @@ def test_each_pod_of_one_name_counts_for_itself_and_only_within_the_budget() -> 
 
 
 def test_a_pod_that_was_read_and_counted_is_not_counted_again_when_it_is_gone() -> None:
-    stage = Stage(Settings(delay=0.0))
+    stage = Stage(RecoverySettings(delay=0.0))
 
     async def story() -> None:
         there = fallen_pod("db-0", stage.holder)
@@ -200,7 +200,7 @@ def test_a_pod_that_was_read_and_counted_is_not_counted_again_when_it_is_gone() 
 
 
 def test_a_failed_pod_that_is_leaving_when_it_is_read_is_counted_once() -> None:
-    stage = Stage(Settings(delay=0.0))
+    stage = Stage(RecoverySettings(delay=0.0))
 
     async def story() -> None:
         there = fallen_pod("db-0", stage.holder)
@@ -218,7 +218,7 @@ def test_a_failed_pod_that_is_leaving_when_it_is_read_is_counted_once() -> None:
 
 
 def test_a_record_that_could_not_be_written_forgets_nothing() -> None:
-    stage = Stage(Settings(delay=0.0))
+    stage = Stage(RecoverySettings(delay=0.0))
     stage.conflicts = 13
 
     async def story() -> None:
@@ -230,7 +230,7 @@ def test_a_record_that_could_not_be_written_forgets_nothing() -> None:
 
 
 def test_a_hundred_and_fifty_that_vanish_at_once_are_all_counted() -> None:
-    stage = Stage(Settings(delay=0.0))
+    stage = Stage(RecoverySettings(delay=0.0))
 
     async def story() -> None:
         for number in range(150):
@@ -243,7 +243,7 @@ def test_a_hundred_and_fifty_that_vanish_at_once_are_all_counted() -> None:
 
 
 def test_nothing_is_remembered_for_workloads_that_do_not_ask_nor_when_others_lead() -> None:
-    stage = Stage(Settings(delay=0.0))
+    stage = Stage(RecoverySettings(delay=0.0))
     fallen = stage.recovery._failing.fallen
     quiet = body("StatefulSet", "quiet")
 
@@ -257,7 +257,7 @@ def test_nothing_is_remembered_for_workloads_that_do_not_ask_nor_when_others_lea
 
 
 def test_pods_that_had_failed_before_it_led_are_not_remembered_because_nobody_knows_since_when() -> None:
-    stage = Stage(Settings(delay=0.0))
+    stage = Stage(RecoverySettings(delay=0.0))
     told(stage.cache, fallen_pod("db-0", stage.holder))
 
     async def story() -> None:
@@ -273,7 +273,7 @@ class Laggard(Stage):
     """The same, with pods that are there, and a watch that tells of them when it likes, in order."""
 
     def __init__(self) -> None:
-        super().__init__(Settings(delay=1.0))
+        super().__init__(RecoverySettings(delay=1.0))
         self.holder["metadata"]["annotations"][labels.SCHEDULING_RETRIES] = "1000"
         told(self.cache, self.holder)
         self.live: dict[str, Json] = {}

@@ -14,9 +14,9 @@ from rescheduler.model.json import Json
 from rescheduler.model.policy import Policy
 from rescheduler.model.selector import parse_selector
 from rescheduler.model.time import format_instant, parse_instant
-from rescheduler.recovery.failed_pods import failing
-from rescheduler.recovery.model import Case
-from rescheduler.recovery.settings import Settings
+from rescheduler.recovery.failed_pods import detect_failure
+from rescheduler.recovery.model import WorkloadState
+from rescheduler.recovery.settings import RecoverySettings
 from rescheduler.runtime.failure_detector import Fallen
 from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.recovery_controller import Cases, Known
@@ -57,7 +57,7 @@ def case_of(
     board: Board | None = None,
     live: tuple[Json, ...] = (),
     fell: tuple[Json, ...] = (),
-) -> Case:
+) -> WorkloadState:
     """The case of a holder, where the cache has been told of these; three nodes that are well, if it is of none."""
     cache, fallen = ClusterCache("test"), Fallen(clock)
     for each in fell:
@@ -65,10 +65,12 @@ def case_of(
         fallen.saw(cache.row("Pod", (SPACE, each["metadata"]["name"])))
         cache.drop("Pod", (SPACE, each["metadata"]["name"]))
     told(cache, *(known or map(a_node, NODES)))
-    cases = Cases(Reads(holding, *live), Known(cache, board or Board(), lambda: POLICY, Settings, lambda: NOW), fallen)
+    cases = Cases(
+        Reads(holding, *live), Known(cache, board or Board(), lambda: POLICY, RecoverySettings, lambda: NOW), fallen
+    )
     metadata = holding.holder["metadata"]
     found = asyncio.run(cases.case((holding.holder["kind"], SPACE, metadata["name"])))
-    assert isinstance(found, Case)
+    assert isinstance(found, WorkloadState)
     return found
 
 
@@ -87,15 +89,15 @@ def of_web(name: str = "web-1-a", **more: Any) -> Json:
 
 def test_a_holder_that_is_elsewhere_or_nowhere_makes_no_case() -> None:
     for found in (None, ("CronJob", SPACE, "nightly")):
-        known = Known(ClusterCache("test"), Board(), lambda: POLICY, Settings, lambda: NOW)
+        known = Known(ClusterCache("test"), Board(), lambda: POLICY, RecoverySettings, lambda: NOW)
         assert asyncio.run(Cases(Reads(found), known, Fallen(clock)).case(("Job", SPACE, "nightly-1"))) == found
 
 
 def test_what_was_read_is_passed_on() -> None:
     holding = web(of_web())
     found = case_of(holding)
-    assert (found.holder, found.controllers, found.pods) == (holding.holder, holding.controllers, holding.pods)
-    assert (found.now, found.settings, found.replacement) == (NOW, Settings(), None)
+    assert (found.workload, found.controllers, found.pods) == (holding.holder, holding.controllers, holding.pods)
+    assert (found.now, found.settings, found.replacement) == (NOW, RecoverySettings(), None)
 
 
 @pytest.mark.parametrize(
@@ -161,12 +163,12 @@ def test_nodes_are_free_if_their_labels_and_taints_suit_and_they_are_open() -> N
         a_node("four", ready=False),
         a_node("five"),
     )
-    assert case_of(web(of_web()), *known).free_nodes == {"one", "five"}
+    assert case_of(web(of_web()), *known).feasible_nodes == {"one", "five"}
     chosen = web(of_web(), nodeSelector={"kubernetes.io/hostname": "five"})
-    assert case_of(chosen, *known).free_nodes == {"five"}
+    assert case_of(chosen, *known).feasible_nodes == {"five"}
     tolerant = of_web()
     tolerant["spec"]["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
-    assert case_of(web(tolerant), *known).free_nodes == {"one", "two", "five"}
+    assert case_of(web(tolerant), *known).feasible_nodes == {"one", "two", "five"}
 
 
 def test_where_a_pod_was_told_not_to_go_counts_not_where_its_template_says_nothing_of_it() -> None:
@@ -174,13 +176,13 @@ def test_where_a_pod_was_told_not_to_go_counts_not_where_its_template_says_nothi
     terms = [{"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["one"]}]}]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     told_off["spec"]["affinity"] = {"nodeAffinity": required}
-    assert case_of(web(told_off)).free_nodes == set(NODES)
+    assert case_of(web(told_off)).feasible_nodes == set(NODES)
     single = crashing("single", notes=ASKS | {labels.FAILURES: '{"count":1,"avoids":["one"]}'})
     single["spec"]["affinity"] = {"nodeAffinity": required}
-    assert case_of(OwnedObjects(single, (), (single,))).free_nodes == set(NODES)
+    assert case_of(OwnedObjects(single, (), (single,))).feasible_nodes == set(NODES)
     own = crashing("single", notes=ASKS)
     own["spec"]["affinity"] = {"nodeAffinity": required}
-    assert case_of(OwnedObjects(own, (), (own,))).free_nodes == {"two", "three"}
+    assert case_of(OwnedObjects(own, (), (own,))).feasible_nodes == {"two", "three"}
 
 
 def test_pods_of_an_older_template_or_with_a_volume_may_have_other_nodes() -> None:
@@ -197,22 +199,22 @@ def test_pods_of_an_older_template_or_with_a_volume_may_have_other_nodes() -> No
     del volume["metadata"]["namespace"]
     pods = (crashing("web-1-a", old), crashing("web-2-a", new), bound)
     found = case_of(OwnedObjects(top, (old, new), pods), *map(a_node, NODES), volume, claim)
-    assert found.free_nodes == set(NODES)
-    assert found.free_for == {"web-1-a-uid": {"two"}, "web-2-b-uid": {"three"}}
+    assert found.feasible_nodes == set(NODES)
+    assert found.feasible_by_pod == {"web-1-a-uid": {"two"}, "web-2-b-uid": {"three"}}
 
 
 def test_a_case_is_renewed_with_the_holder_as_it_is_now() -> None:
     old, new = body("StatefulSet", "db", ASKS), body("StatefulSet", "db", ASKS)
     new["metadata"]["resourceVersion"] = "2"
     ill = crashing("db-0", old)
-    known = Known(ClusterCache("test"), Board(), lambda: POLICY, Settings, clock)
+    known = Known(ClusterCache("test"), Board(), lambda: POLICY, RecoverySettings, clock)
     cases = Cases(Reads(OwnedObjects(old, (old,), (ill,)), new), known, Fallen(clock))
     key: RecordOwnerKey = ("StatefulSet", SPACE, "db")
     first = asyncio.run(cases.case(key))
-    assert isinstance(first, Case)
+    assert isinstance(first, WorkloadState)
     again = asyncio.run(cases.renewed(key, first))
-    assert isinstance(again, Case)
-    assert (again.holder, again.controllers, again.pods) == (new, (new,), (ill,))
+    assert isinstance(again, WorkloadState)
+    assert (again.workload, again.controllers, again.pods) == (new, (new,), (ill,))
 
 
 def test_a_case_is_made_anew_if_the_holder_is_another_or_gone_or_a_pod() -> None:
@@ -220,10 +222,10 @@ def test_a_case_is_made_anew_if_the_holder_is_another_or_gone_or_a_pod() -> None
     reads = Reads(
         OwnedObjects(single, (), (single,)), crashing("single", notes=ASKS | {labels.FAILURES: '{"count":1}'})
     )
-    known = Known(ClusterCache("test"), Board(), lambda: POLICY, Settings, clock)
+    known = Known(ClusterCache("test"), Board(), lambda: POLICY, RecoverySettings, clock)
     cases, key = Cases(reads, known, Fallen(clock)), ("Pod", SPACE, "single")
     first = asyncio.run(cases.case(key))
-    assert isinstance(first, Case)
+    assert isinstance(first, WorkloadState)
     reads.holding = None
     assert asyncio.run(cases.renewed(key, first)) is None
 
@@ -244,9 +246,11 @@ def test_pods_that_failed_and_are_gone_are_shown_as_they_were_with_their_guards_
     assert (shown["metadata"]["uid"], shown["metadata"]["labels"]) == ("db-1-uid", gone["metadata"]["labels"])
     assert (shown["spec"]["nodeName"], shown["status"]["reason"]) == ("one", "OutOfcpu")
     assert parse_instant(shown["status"]["startTime"]) == NOW
-    assert failing(shown, None, Settings(), NOW + 5) == failing(gone, None, Settings(), NOW + 5)
+    assert detect_failure(shown, None, RecoverySettings(), NOW + 5) == detect_failure(
+        gone, None, RecoverySettings(), NOW + 5
+    )
     assert list(found.objections) == ["db-2-uid"]
-    assert found.free_nodes == set(NODES)
+    assert found.feasible_nodes == set(NODES)
 
 
 def fallen_pod(name: str, of: Json) -> Json:

@@ -7,7 +7,7 @@ import pytest
 from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.recovery.model import Decision
+from rescheduler.recovery.model import RecoveryDecision
 from tests.unit.runtime.failing_world import ASKS, SPACE, body, pod
 from tests.unit.runtime.test_recovery import Stage, a_minute, recovers, stage
 
@@ -44,7 +44,7 @@ def test_theirs_goes_in_the_write_of_ours_and_then_off_the_copies(
     stage: Stage, record: str | None, ours: dict[str, str]
 ) -> None:
     stage.shown[KEY] = OwnedObjects(WEB, (PLAIN, COPIED), ())
-    stage.decisions["web"] = [Decision(record, taken_over=DEPLOY)]
+    stage.decisions["web"] = [RecoveryDecision(record, adopted_annotation=DEPLOY)]
     recovers(stage, a_minute, WEB, PLAIN, COPIED)
     written, copy = stage.commands
     notes = {**ours, DEPLOY: None}

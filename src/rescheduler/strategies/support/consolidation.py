@@ -24,7 +24,7 @@ _Look = tuple[int, int, str]
 
 
 @dataclass(slots=True)
-class Packed:
+class PackingResult:
     """What the trial came to."""
 
     emptied: list[int] = field(default_factory=list)
@@ -37,19 +37,19 @@ class Packed:
     """Nodes whose pods do not all fit elsewhere, or are too many for one plan."""
 
 
-class Packing:
+class PackingTrial:
     """Empties nodes, fullest targets first."""
 
     def __init__(self, view: View, most_nodes: int) -> None:
         self._view = view
         self._most_nodes = most_nodes
-        self._found = Packed()
+        self._found = PackingResult()
         self._moves = 0
         self._objections: dict[int, bool] = {}
         self._hopeless: dict[_Look, set[int]] = {}
         """For pods of one look that no node takes: the nodes from which that was seen."""
 
-    def run(self, in_order: Callable[[], Iterable[int]]) -> Packed:
+    def run(self, in_order: Callable[[], Iterable[int]]) -> PackingResult:
         """Empty nodes in the order that is given, again and again, until no more can be."""
         again = True
         with self._view.whatif.trial():
@@ -119,14 +119,14 @@ class Packing:
         look = (id(row.shape), id(row.labels), row.namespace)
         if len(self._hopeless.get(look, ())) > 1:
             return None
-        could_be = view.feasible_targets(pod) & staying(view)
+        could_be = view.feasible_targets(pod) & nodes_in_use(view)
         could_be[source] = False
         nodes = np.flatnonzero(could_be)
         if not len(nodes):
             # Room on nodes that stay only shrinks, so this holds. Its own node aside: that takes two to see.
             self._hopeless.setdefault(look, set()).add(source)
             return None
-        costs = cost_of(view, pod)[nodes]
+        costs = packing_cost(view, pod)[nodes]
         side_by_side = view.method(pod) is not Method.EVICT
         for _ in range(min(len(nodes), _TARGETS_TRIED)):
             best = int(costs.argmin())
@@ -139,13 +139,13 @@ class Packing:
         return None
 
 
-def staying(view: View) -> Mask:
+def nodes_in_use(view: View) -> Mask:
     """[N]: nodes that pods may be packed onto: open ones that bear something already."""
     found: Mask = view.open & ~view.vacant
     return found
 
 
-def cost_of(view: View, pod: int) -> Floats:
+def packing_cost(view: View, pod: int) -> Floats:
     """[N]: the fuller a node, the better, by what it uses most of; but what others need more is left to them."""
     cost: Floats = 100.0 - view.utilisation.max(axis=0)
     asked = view.columns.requests(pod)
@@ -158,7 +158,7 @@ def cost_of(view: View, pod: int) -> Floats:
     return cost
 
 
-class Underused:
+class UnderusedNodes:
     """Nodes that use no more than their low thresholds of any resource; follows the view."""
 
     def __init__(self, view: View, pool: str | None, low: Mapping[str, float]) -> None:
@@ -172,7 +172,7 @@ class Underused:
         return np.where(self.first | self._view.within(self._limit), self._view.cost(pod), np.inf)
 
 
-def too_few(found: int, wanted: int, what: str) -> str:
+def explain_too_few(found: int, wanted: int, what: str) -> str:
     """Why a strategy waits that acts only if so many nodes are underused; empty if enough are."""
     if found >= wanted:
         return ""

@@ -15,12 +15,12 @@ from rescheduler.model.objects import Pod
 from rescheduler.model.snapshot import WorkloadKey
 from rescheduler.planning.columns import Floats, Mask
 from rescheduler.planning.view import View
-from rescheduler.strategies.support.settings import Choice
+from rescheduler.strategies.support.settings import PodSelection
 
 _LAST = 1e6  # more than any use of a node can cost
 
 
-def ended(view: View, choice: Choice) -> list[int]:
+def find_ended(view: View, choice: PodSelection) -> list[int]:
     """The pods that have ended on nodes in scope, are meant, and are not removed yet: the oldest first."""
     known = view.columns.node_index
     here = {name for name, at in known.items() if view.scope[at]}
@@ -28,7 +28,7 @@ def ended(view: View, choice: Choice) -> list[int]:
         index
         for index, pod in enumerate(view.pods)
         if pod.phase not in ("Running", "Pending") and pod.finished and index not in view.moved
-        if pod.node and (pod.node in here or pod.node not in known) and not pod.deleting and choice.takes(pod)
+        if pod.node and (pod.node in here or pod.node not in known) and not pod.deleting and choice.accepts(pod)
     ]
     return sorted(found, key=lambda index: (view.pods[index].created or 0.0, index))
 
@@ -51,21 +51,21 @@ def parts_of(*, init: bool, ephemeral: bool = False) -> tuple[str, ...]:
     return ("", *(["init"] if init else []), *(["ephemeral"] if ephemeral else []))
 
 
-def starts_anew(view: View, pod: int) -> bool:
+def is_moved(view: View, pod: int) -> bool:
     """Whether the plan has moved it: then there is a new pod in its place, of no age and without a restart."""
     return bool(view.at[pod] != view.columns.pod_at[pod])
 
 
-def anywhere_else(view: View, pod: int) -> Mask | None:
+def other_nodes(view: View, pod: int) -> Mask | None:
     """[N]: all nodes but the one that the plan moves the pod away from: back there it would be the same pod."""
-    if not starts_anew(view, pod):
+    if not is_moved(view, pod):
         return None
     mask = np.ones(len(view.nodes), np.bool_)
     mask[view.columns.pod_at[pod]] = False
     return mask
 
 
-def left_before(view: View, pod: int, strategy: str) -> set[int]:
+def past_sources(view: View, pod: int, strategy: str) -> set[int]:
     """The nodes that a strategy has taken pods of the same workload away from, for as long as that is remembered."""
     memories, known = view.columns.snapshot.memories, view.columns.node_index
     memory = memories.get(view.workloads.key(view.pods[pod])) if memories else None
@@ -73,7 +73,7 @@ def left_before(view: View, pod: int, strategy: str) -> set[int]:
     return {known[name] for name in sources if name in known}
 
 
-class Elsewhere:
+class TroubledNodes:
     """Where a troubled pod had better not go: to nodes on which pods of its workload are in trouble, too.
 
     Nor to those that a strategy, if one is named, has taken them away from before.
@@ -87,13 +87,13 @@ class Elsewhere:
         for index in (*ailing, *troubled):
             pod = view.pods[index]
             node = view.columns.node_index.get(pod.node)
-            if node is not None and not starts_anew(view, index):
+            if node is not None and not is_moved(view, index):
                 self._nodes[view.workloads.key(pod)].add(node)
 
     def cost(self, pod: int) -> Floats | None:
         """[N]: the planner's own ranking, with these nodes last; None where it needs no change."""
         key = self._view.workloads.key(self._view.pods[pod])
-        nodes = self._nodes.get(key, set()) | left_before(self._view, pod, self._strategy)
+        nodes = self._nodes.get(key, set()) | past_sources(self._view, pod, self._strategy)
         if not nodes:
             return None
         cost: Floats = np.array(self._view.cost(pod))

@@ -25,7 +25,7 @@ _OBSTRUCTED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Clearing:
+class RoomCandidate:
     """A node, who must leave it in any case, who else could, and what must come free."""
 
     node: int
@@ -53,7 +53,7 @@ class Clearing:
             yield (*self.must, *pods) if enough else None
 
 
-class Clearings:
+class RoomCandidates:
     """Looks at nodes on behalf of pending pods, in the what-if as it is now."""
 
     def __init__(self, view: View) -> None:
@@ -77,7 +77,7 @@ class Clearings:
         order = np.lexsort((pods, self.sizes[pods], self._ranks[pods]))
         yield from zip(at[order].tolist(), pods[order].tolist(), strict=True)
 
-    def several(self, pending: int, number: int) -> Iterator[Clearing]:
+    def several(self, pending: int, number: int) -> Iterator[RoomCandidate]:
         """The nodes that lack only room and where so many pods could be enough; those that lack least first."""
         nodes = self._lacks_only_room(pending)
         pods = self._movable(pending, nodes)
@@ -95,9 +95,9 @@ class Clearings:
         for number_of_node in np.argsort(lacks[found], kind="stable").tolist():
             here = pods[by_node[first[number_of_node] : last[number_of_node]]]
             node = int(found[number_of_node])
-            yield Clearing(node, (), tuple(here.tolist()), self._need(pending, node))
+            yield RoomCandidate(node, (), tuple(here.tolist()), self._need(pending, node))
 
-    def obstructed(self, pending: int) -> list[Clearing]:
+    def obstructed(self, pending: int) -> list[RoomCandidate]:
         """Nodes that would have the room, or might, but for other rules that pods there break by being there."""
         view, feasibility = self._view, self._view.feasibility
         roomy = feasibility.fit.fits(pending, self._columns.allocatable) & feasibility.node_mask(pending) & view.open
@@ -119,7 +119,7 @@ class Clearings:
         """[P]: by priority, then by eviction cost."""
         return np.fromiter((pod.rank for pod in self._view.pods), np.int64, len(self._view.pods))
 
-    def _cleared(self, pending: int, node: int) -> Clearing | None:
+    def _cleared(self, pending: int, node: int) -> RoomCandidate | None:
         """Let all leave who may, then let them back one by one to see who keeps the pending pod away."""
         view, whatif = self._view, self._view.whatif
         only = np.zeros(len(view.nodes), np.bool_)
@@ -137,7 +137,7 @@ class Clearings:
         for pod in pods:
             whatif.place(pod, node)
         others = tuple(pod for pod in pods if pod not in must)
-        return Clearing(node, tuple(must), others, self._need(pending, node)) if fits else None
+        return RoomCandidate(node, tuple(must), others, self._need(pending, node)) if fits else None
 
     def _need(self, pending: int, node: int) -> tuple[tuple[Ints, int], ...]:
         free = self._view.whatif.free[:, node]
@@ -205,7 +205,7 @@ class RoomSearch:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._clearings = Clearings(view)
+        self._clearings = RoomCandidates(view)
         self._most_moves = 0
         self._refused: Refused = set()
         self._objecting: dict[int, bool] = {}
@@ -258,9 +258,9 @@ class RoomSearch:
                     return None
         return None
 
-    def _leavings(self, pending: int, number: int, obstructed: list[Clearing]) -> Iterator[_Leaving]:
+    def _leavings(self, pending: int, number: int, obstructed: list[RoomCandidate]) -> Iterator[_Leaving]:
         """The sets of so many pods of a node whose leaving could be enough, the preferred first."""
-        clearings: Iterable[Clearing] = obstructed
+        clearings: Iterable[RoomCandidate] = obstructed
         if number == 1:
             for node, pod in self._clearings.singles(pending):
                 if (pod,) not in self._refused and self._may_go(pod):
@@ -269,7 +269,7 @@ class RoomSearch:
             clearings = (*self._clearings.several(pending, number), *obstructed)
         yield from sorted(self._sets(clearings, number))
 
-    def _sets(self, clearings: Iterable[Clearing], number: int) -> Iterator[_Leaving]:
+    def _sets(self, clearings: Iterable[RoomCandidate], number: int) -> Iterator[_Leaving]:
         weighed = found = 0
         for clearing in clearings:
             for pods in clearing.sets(number):

@@ -1,7 +1,7 @@
 """Which pods a strategy is about: filters that several strategies have in common, and whether a pod meets them.
 
-A strategy whose settings are PodFilters asks Choice of each pod before it proposes it. What is excluded for all
-strategies (namespaces, selectors, labels) is the guards' business, not theirs.
+A strategy with PodFilters among its settings asks PodSelection about each pod before proposing it. Exclusions that hold
+for all strategies (namespaces, selectors, labels) are checked by guards.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PodFilters(Settings):
     excluded_owner_kinds: tuple[str, ...] = Field((), description="No pods whose owner is of one of these kinds.")
 
     @property
-    def mean_all(self) -> bool:
+    def match_all(self) -> bool:
         """Whether no pod is left out."""
         return not (
             self.namespaces
@@ -57,7 +57,7 @@ class PodFilters(Settings):
         return self
 
 
-class Choice:
+class PodSelection:
     """Says of pods whether a strategy with these filters is about them."""
 
     def __init__(self, filters: PodFilters, view: View) -> None:
@@ -66,11 +66,11 @@ class Choice:
         self._workloads = view.workloads
         self._selector: Selector | None = parse_selector(filters.pod_selector) if filters.pod_selector else None
 
-    def takes(self, pod: Pod) -> bool:
+    def accepts(self, pod: Pod) -> bool:
         """Whether the filters mean it, and its workload does not have recovery look after it (`scheduling-retries`)."""
-        return self.meets(pod) and all(self._workloads.annotation(pod, mark) is None for mark in _RETRIES)
+        return self.matches(pod) and all(self._workloads.annotation(pod, mark) is None for mark in _RETRIES)
 
-    def meets(self, pod: Pod) -> bool:
+    def matches(self, pod: Pod) -> bool:
         """Whether the filters mean it, entrusted to recovery or not."""
         filters = self._filters
         if filters.namespaces and pod.namespace not in filters.namespaces:
@@ -87,16 +87,16 @@ class Choice:
                 return False
         return True
 
-    def among(self, pods: list[int]) -> list[int]:
+    def select(self, pods: list[int]) -> list[int]:
         """Those of these pods that the filters mean, entrusted to recovery or not."""
-        return pods if self._filters.mean_all else [pod for pod in pods if self.meets(self._view.pods[pod])]
+        return pods if self._filters.match_all else [pod for pod in pods if self.matches(self._view.pods[pod])]
 
     def owner_kinds(self, pod: Pod) -> frozenset[str]:
         """The kind of the pod's controller, and of the workload above that."""
         above = self._workloads.key(pod)[0]
         return frozenset({above} if pod.owner is None else {above, pod.owner.kind})
 
-    def managed(self, pod: Pod) -> bool:
+    def has_controller(self, pod: Pod) -> bool:
         """Whether it has a controller that is still there, as far as the input can tell."""
         if pod.owner is None:
             return False
@@ -113,7 +113,7 @@ Weights = dict[str, Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]]
 """How much resources count, by their names."""
 
 
-def uncounted(field: str, given: Mapping[str, float], counted: Collection[str]) -> Iterator[Misfit]:
+def find_uncounted(field: str, given: Mapping[str, float], counted: Collection[str]) -> Iterator[Misfit]:
     """A word about each name in a field that is no resource which counts."""
     for name in given:
         if name not in counted:
@@ -121,6 +121,6 @@ def uncounted(field: str, given: Mapping[str, float], counted: Collection[str]) 
             yield Misfit((field, name), f"does not count: give it one of the thresholds; those that count are {known}")
 
 
-def in_rows(view: View, given: Mapping[str, float], default: float) -> Floats:
+def by_resource(view: View, given: Mapping[str, float], default: float) -> Floats:
     """[R]: the number of each resource that counts."""
     return np.array([given.get(name, default) for name in view.names], np.float64)

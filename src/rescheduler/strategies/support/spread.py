@@ -27,7 +27,7 @@ class Bounds(NamedTuple):
     most: int = 2**31
 
 
-class Evening:
+class SpreadDeficit:
     """What would even out one constraint, as its counts are now; make a new one when a counted pod has moved."""
 
     def __init__(self, constraint: Constraint, bounds: Bounds) -> None:
@@ -89,7 +89,7 @@ _Kind = tuple[int, tuple[Constraint, ...]]
 """A shape, and the constraints that count the pod, the less important family last."""
 
 
-class Candidate(NamedTuple):
+class SpreadMove(NamedTuple):
     """A pod, why it should move, and what each target would cost."""
 
     pod: int
@@ -97,7 +97,7 @@ class Candidate(NamedTuple):
     cost: Floats
 
 
-class Merit(NamedTuple):
+class MovePriority(NamedTuple):
     """What comes first: what mends most, then low priority and eviction cost, then what leaves the fullest domains."""
 
     change: float
@@ -106,7 +106,7 @@ class Merit(NamedTuple):
     first: int
 
 
-class Cell:
+class EquivalentPods:
     """Pods of one kind in the same domains, those of low rank first."""
 
     __slots__ = ("domains", "hopeless", "kind", "pods")
@@ -120,7 +120,7 @@ class Cell:
         """Targets that change this much or less were tried in vain."""
 
 
-class Mending:
+class SpreadRepair:
     """The moves that one constraint needs."""
 
     def __init__(
@@ -130,25 +130,25 @@ class Mending:
         self._constraint = constraint
         self._families = families
         """The family of the constraint last; what comes before it must not get worse."""
-        self._evenings: dict[Constraint, tuple[Evening, Indexes]] = {}
-        self._cells: dict[int, Cell] = {}
+        self._evenings: dict[Constraint, tuple[SpreadDeficit, Indexes]] = {}
+        self._cells: dict[int, EquivalentPods] = {}
         """For each pod that may still be proposed."""
         self._told = False
         """Whether people have been told why the constraint stays broken."""
-        known: dict[tuple[_Kind, tuple[int, ...]], Cell] = {}
+        known: dict[tuple[_Kind, tuple[int, ...]], EquivalentPods] = {}
         for pod in sorted(pods, key=lambda p: (view.pods[p].rank, p)):
             place = self._place(pod)
-            cell = known.setdefault(place, Cell(*place))
+            cell = known.setdefault(place, EquivalentPods(*place))
             cell.pods.append(pod)
             self._cells[pod] = cell
         self._all = list(known.values())
         self._room: Ints = _room(view, next(iter(self._cells))) if self._cells else np.zeros(len(view.nodes), np.int64)
 
-    def next(self) -> Candidate | None:
+    def next_move(self) -> SpreadMove | None:
         """The best move now; None when there is none that helps."""
         if self._constraint.skew() <= self._constraint.max_skew:
             return None
-        judged: list[tuple[Merit, Cell]] = []
+        judged: list[tuple[MovePriority, EquivalentPods]] = []
         for bound, cell in self._by_promise():
             # What a cell is worth in truth may be less than what the next one promises.
             if judged and min(judged, key=lambda each: each[0])[0] < bound:
@@ -161,7 +161,7 @@ class Mending:
         merit, cell = min(judged, key=lambda each: each[0])
         return self._candidate(cell, merit.change)
 
-    def heard(self, candidate: Candidate, decision: ProposalResult) -> None:
+    def handle(self, candidate: SpreadMove, decision: ProposalResult) -> None:
         """What became of a move."""
         self._told = True
         cell, refusal = self._cells[candidate.pod], decision.rejection
@@ -187,10 +187,10 @@ class Mending:
         domains = tuple(each.domain_of(node) for each in constraints)
         return (int(self._view.columns.pod_shape[pod]), constraints), domains
 
-    def _by_promise(self) -> Iterator[tuple[Merit, Cell]]:
+    def _by_promise(self) -> Iterator[tuple[MovePriority, EquivalentPods]]:
         """The cells that may help, with the most that they may change, best first."""
-        found: list[tuple[Merit, Cell]] = []
-        kinds: dict[_Kind, list[Cell]] = {}
+        found: list[tuple[MovePriority, EquivalentPods]] = []
+        kinds: dict[_Kind, list[EquivalentPods]] = {}
         for cell in self._all:
             if cell.pods:
                 kinds.setdefault(cell.kind, []).append(cell)
@@ -203,13 +203,13 @@ class Mending:
                 fullness += constraint.counts.counts[of_cells]
             for at in np.flatnonzero(bound < 0).tolist():
                 pod = cells[at].pods[0]
-                merit = Merit(float(bound[at]), self._view.pods[pod].rank, -int(fullness[at]), pod)
+                merit = MovePriority(float(bound[at]), self._view.pods[pod].rank, -int(fullness[at]), pod)
                 found.append((merit, cells[at]))
         yield from sorted(found, key=lambda each: each[0])
 
-    def _evening(self, constraint: Constraint) -> tuple[Evening, Indexes]:
+    def _evening(self, constraint: Constraint) -> tuple[SpreadDeficit, Indexes]:
         if constraint not in self._evenings:
-            evening = Evening(constraint, self._bounds(constraint))
+            evening = SpreadDeficit(constraint, self._bounds(constraint))
             self._evenings[constraint] = (evening, evening.places())
         return self._evenings[constraint]
 
@@ -226,7 +226,7 @@ class Mending:
             staying[cell.domains[cell.kind[1].index(constraint)]] -= len(cell.pods)
         return Bounds(int(staying[present].max(initial=0)) - constraint.max_skew, most)
 
-    def _changes(self, cell: Cell) -> Floats:
+    def _changes(self, cell: EquivalentPods) -> Floats:
         """[N]: by how many moves all constraints together come nearer if one of the pods goes there; less is better."""
         total: Floats = np.zeros(len(self._view.nodes))
         worse: Mask | None = None
@@ -244,7 +244,7 @@ class Mending:
             total[worse] = np.inf
         return total
 
-    def _best(self, cell: Cell) -> float:
+    def _best(self, cell: EquivalentPods) -> float:
         """The most that the constraints come nearer if one of the pods goes where it could go now."""
         changes = self._changes(cell)
         helpful = (changes < 0) & (changes > cell.hopeless)
@@ -263,16 +263,16 @@ class Mending:
             view.whatif.remove(pod, int(view.at[pod]))
             return view.feasibility.mask(pod)
 
-    def _candidate(self, cell: Cell, change: float) -> Candidate:
+    def _candidate(self, cell: EquivalentPods, change: float) -> SpreadMove:
         changes, pod = self._changes(cell), cell.pods[0]
         fullness: Floats = np.zeros(len(changes))
         for constraint in cell.kind[1]:
             fullness += constraint.counts.at_nodes()
         cost = fullness * _EMPTIER + np.clip(self._view.cost(pod), -_MOST_HEAT, _MOST_HEAT)
         cost[changes != change] = np.inf
-        return Candidate(pod, self._why(cell, int(cost.argmin())), cost)
+        return SpreadMove(pod, self._why(cell, int(cost.argmin())), cost)
 
-    def _example(self) -> Candidate | None:
+    def _example(self) -> SpreadMove | None:
         """A move that would help and cannot be made: the planner tells people why the constraint stays broken."""
         if self._told:
             return None
@@ -282,7 +282,7 @@ class Mending:
                 return self._candidate(cell, float(changes.min()))
         return None
 
-    def _why(self, cell: Cell, target: int) -> str:
+    def _why(self, cell: EquivalentPods, target: int) -> str:
         """Which constraints the move to such a target mends."""
         parts: list[str] = []
         for constraint, domain in zip(cell.kind[1], cell.domains, strict=True):

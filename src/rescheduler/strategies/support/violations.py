@@ -16,20 +16,20 @@ from rescheduler.planning.api import PodMove, Proposal, Proposals
 from rescheduler.planning.columns import Indexes, Ints, Mask
 from rescheduler.planning.matching import RuleIndex, Subjects, rule_owners, subjects_of
 from rescheduler.planning.view import View
-from rescheduler.strategies.support.settings import Choice
+from rescheduler.strategies.support.settings import PodSelection
 
 _ROOTED = ("DaemonSet", "Node")
 """Owners whose pods belong to their node: whether they stay there is for these alone to say."""
 
 
-def standing(view: View, pods: Indexes) -> Indexes:
+def pods_in_scope(view: View, pods: Indexes) -> Indexes:
     """Those of these pods that are on nodes in scope."""
     at = view.at[pods]
     found: Indexes = pods[(at >= 0) & view.scope[at]]
     return found
 
 
-def proposable(view: View, choice: Choice, pod: int) -> bool:
+def may_propose(view: View, choice: PodSelection, pod: int) -> bool:
     """Whether a strategy with these filters has anything to say about the pod.
 
     Pods that are only expected on a node, that leave it anyway, or that belong to it are left out without a word.
@@ -37,20 +37,20 @@ def proposable(view: View, choice: Choice, pod: int) -> bool:
     row = view.pods[pod]
     if pod in view.moved or not row.node or row.deleting or (row.owner is not None and row.owner.kind in _ROOTED):
         return False
-    return choice.meets(row)
+    return choice.matches(row)
 
 
-def movable_by_choice(view: View, choice: Choice, pod: int) -> bool:
+def may_improve(view: View, choice: PodSelection, pod: int) -> bool:
     """The same for moves that only make something better: a whole pod group is not moved for the sake of one of it."""
-    return proposable(view, choice, pod) and len(view.groups.members(pod)) < 2
+    return may_propose(view, choice, pod) and len(view.groups.members(pod)) < 2
 
 
-def in_order(view: View, pods: Iterable[int]) -> list[int]:
+def sort_pods(view: View, pods: Iterable[int]) -> list[int]:
     """Lower priority first, then lower eviction cost, then the largest, while there is most room."""
     return sorted(pods, key=lambda pod: (view.pods[pod].rank, -view.share(pod, int(view.at[pod])).max(), pod))
 
 
-def put_right(pod_moves: Sequence[PodMove]) -> Proposals:
+def propose_until_stuck(pod_moves: Sequence[PodMove]) -> Proposals:
     """Propose each by itself; what found no target is tried again as long as others make room by leaving."""
     left, moved = list(pod_moves), True
     while left and moved:
@@ -70,7 +70,7 @@ _Rule = tuple[Subjects, str]
 
 
 @dataclass(slots=True)
-class Clash:
+class AntiAffinityViolation:
     """One rule that is broken in one domain: each carrier keeps away from each pod that is meant, but itself."""
 
     rule: str
@@ -93,9 +93,9 @@ class Clash:
         self.meant.discard(pod)
 
 
-def clashes(view: View) -> list[Clash]:
+def find_violations(view: View) -> list[AntiAffinityViolation]:
     """Every clash of pods that are on nodes, those that are being deleted aside: they leave by themselves."""
-    found: list[Clash] = []
+    found: list[AntiAffinityViolation] = []
     carried = _carried(view)
     meant = _meant(view, carried)
     for (subjects, key), mine in carried.items():
@@ -103,7 +103,7 @@ def clashes(view: View) -> list[Clash]:
         for bearing, shunned in _together(view, key, mine, meant.get((subjects, key), [])):
             stand, near = _staying(view, bearing), _staying(view, shunned)
             if stand and near and len(stand | near) > 1:
-                found.append(Clash(f"{rule} in the same {key}", stand, near))
+                found.append(AntiAffinityViolation(f"{rule} in the same {key}", stand, near))
     return found
 
 

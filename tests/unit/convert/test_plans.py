@@ -10,7 +10,7 @@ import yaml
 from tests.support.cli import succeeded
 from tests.support.conversions import LOW, policy
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CLUSTER = ROOT / "examples" / "cluster.yaml"
 NOW = "2027-01-01T12:00:00Z"
 

@@ -9,13 +9,13 @@ import pytest
 import yaml
 
 from rescheduler.config.loader import load
-from rescheduler.convert.convert import converted
-from rescheduler.convert.draft import Sort
+from rescheduler.convert.builder import RemarkKind
+from rescheduler.convert.convert import convert_text
 from rescheduler.convert.reference import TABLES
 from tests.support.cli import rescheduler, succeeded
 from tests.support.conversions import KNOWN, policy, remarks
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 class TestTheCommand:
@@ -80,16 +80,16 @@ class TestTheSeedsForm:
 
     def test_comes_to_the_same_configuration(self) -> None:
         before = load(self.example, "seed", KNOWN)
-        after = load(converted(self.example, "seed", KNOWN).text, "native", KNOWN)
+        after = load(convert_text(self.example, "seed", KNOWN).text, "native", KNOWN)
         assert after == before
 
     def test_tells_what_is_the_schedulers(self) -> None:
-        told = remarks(self.example, Sort.SETTLED)
+        told = remarks(self.example, RemarkKind.SETTLED)
         assert any(each.startswith("profiles[0].schedulerName: needs nothing here") for each in told)
 
     def test_names_unknown_args_with_their_path(self) -> None:
         text = self.example.replace("cpuThreshold", "cpuTreshold")
-        (told,) = remarks(text, Sort.UNKNOWN)
+        (told,) = remarks(text, RemarkKind.UNKNOWN)
         assert "args.cpuTreshold: is not known" in told
         assert "did you mean cpuThreshold?" in told
 

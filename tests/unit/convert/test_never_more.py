@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rescheduler.convert.draft import Sort
+from rescheduler.convert.builder import RemarkKind
 from tests.support.cli import succeeded
 from tests.support.conversions import HEADER, HIGH, KOORDINATORS, LOAD, field, koordinator, policy, remarks, result
 
@@ -46,7 +46,7 @@ IDLE = [
 def test_a_plugin_that_was_idle_or_left_pods_alone_that_its_strategy_moves_stays_off(text: str) -> None:
     assert result(text)["enabledStrategies"] == []
     assert "strategies" not in result(text)
-    assert any("stays off" in each for each in remarks(text, Sort.MISSING))
+    assert any("stays off" in each for each in remarks(text, RemarkKind.MISSING))
 
 
 HALTED = [
@@ -152,7 +152,7 @@ def test_nothing_is_moved_where_nobody_can_tell_which_priority_threshold_is_the_
 def test_a_priority_threshold_of_the_wrong_type_has_nothing_moved(threshold: dict[str, object]) -> None:
     text = of_two(threshold, {})
     assert result(text)["maxReschedulePods"] == 0
-    assert remarks(text, Sort.WRONG)
+    assert remarks(text, RemarkKind.WRONG)
 
 
 class TestLimits:

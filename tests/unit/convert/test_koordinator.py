@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rescheduler.convert.draft import Sort
+from rescheduler.convert.builder import RemarkKind
 from tests.support.conversions import HIGH, KOORDINATORS, LOAD, field, koordinator, remarks, result
 
 POOL = "name: x, nodeSelector: {matchLabels: {pool: x}}"
@@ -120,4 +120,4 @@ def test_profiles_of_koordinator_for_different_nodes_become_pools() -> None:
     assert found == [("a", "pool=a", 50, 6), ("b", "pool=b", 90, 6)]
     assert [each["enabledStrategies"] for each in data["pools"]] == [["ResourceOptimization"]] * 2
     assert data["utilization"] == "usage"
-    assert remarks(text, Sort.MISSING) == []
+    assert remarks(text, RemarkKind.MISSING) == []

@@ -16,7 +16,7 @@ Path = tuple[str | int, ...]
 """Where a field is in the native form."""
 
 
-class Sort(StrEnum):
+class RemarkKind(StrEnum):
     """What a remark is about."""
 
     MISSING = "has no counterpart"
@@ -29,7 +29,7 @@ class Sort(StrEnum):
 class Remark:
     """What people are told about one place of the input."""
 
-    sort: Sort
+    kind: RemarkKind
     loc: Loc
     why: str
     nearest: str = ""
@@ -42,21 +42,21 @@ class Remark:
     @property
     def is_limit(self) -> bool:
         """Whether more pods might be moved without it than was wanted."""
-        return self.limits or self.sort is Sort.WRONG or (self.sort is Sort.UNKNOWN and not self.harmless)
+        return self.limits or self.kind is RemarkKind.WRONG or (self.kind is RemarkKind.UNKNOWN and not self.harmless)
 
     @property
     def is_loss(self) -> bool:
         """Whether something that the input says is not in the result."""
-        return self.sort is not Sort.SETTLED
+        return self.kind is not RemarkKind.SETTLED
 
     def __str__(self) -> str:
         nearest = f"; nearest: {self.nearest}" if self.nearest else ""
         where = path_of(self.loc)
-        return f"{where}: {self.sort}: {self.why}{nearest}" if where else f"{self.sort}: {self.why}{nearest}"
+        return f"{where}: {self.kind}: {self.why}{nearest}" if where else f"{self.kind}: {self.why}{nearest}"
 
 
 @dataclass(slots=True)
-class Draft:
+class ConfigBuilder:
     """Written into by the tables, field by field."""
 
     data: dict[str, object] = field(default_factory=dict)
@@ -148,19 +148,19 @@ class Draft:
 
     def miss(self, loc: Loc, why: str, nearest: str = "", *, limits: bool = False) -> None:
         """Say that something has no counterpart here; what `limits` has its plugin stay off, or nothing moved."""
-        self._remark(Remark(Sort.MISSING, loc, why, nearest, limits=limits))
+        self._remark(Remark(RemarkKind.MISSING, loc, why, nearest, limits=limits))
 
     def unknown(self, loc: Loc, why: str, *, harmless: bool = False) -> None:
         """Say that a field or a plugin is not known."""
-        self._remark(Remark(Sort.UNKNOWN, loc, why, harmless=harmless))
+        self._remark(Remark(RemarkKind.UNKNOWN, loc, why, harmless=harmless))
 
     def wrong(self, loc: Loc, why: str) -> None:
         """Say that a value makes no sense."""
-        self._remark(Remark(Sort.WRONG, loc, why))
+        self._remark(Remark(RemarkKind.WRONG, loc, why))
 
     def settled(self, loc: Loc, why: str) -> None:
         """Say that something is so here without a word in the configuration."""
-        self._remark(Remark(Sort.SETTLED, loc, why))
+        self._remark(Remark(RemarkKind.SETTLED, loc, why))
 
     def _remark(self, remark: Remark) -> None:
         if remark not in self.remarks:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.planner import Planner
-from rescheduler.strategies.support.violations import Clash, clashes
+from rescheduler.strategies.support.violations import AntiAffinityViolation, find_violations
 from tests.support.examples import examples
 from tests.support.generated import clusters
 
@@ -19,17 +19,17 @@ from tests.support.generated import clusters
 def test_the_pods_in_clashes_are_those_that_could_not_come_where_they_are(snapshot: ClusterSnapshot) -> None:
     staying = tuple(pod for pod in snapshot.pods if not pod.deleting and not pod.nominated)
     view = Planner(replace(snapshot, pods=staying), Policy()).view
-    found = {pod for clash in clashes(view) for pod in clash.rule_owners | clash.meant if clash.count(pod)}
+    found = {pod for clash in find_violations(view) for pod in clash.rule_owners | clash.meant if clash.count(pod)}
     assert found == {pod for pod in range(len(staying)) if "PodAntiAffinity" in view.broken_rules(pod)}
 
 
 def test_a_pod_is_in_no_conflict_with_itself() -> None:
-    assert Clash("", {1}, {1, 2}).count(1) == 1
-    assert Clash("", {1}, {1, 2}).count(2) == 1
-    assert Clash("", {1, 2}, {1, 2}).count(1) == 2
+    assert AntiAffinityViolation("", {1}, {1, 2}).count(1) == 1
+    assert AntiAffinityViolation("", {1}, {1, 2}).count(2) == 1
+    assert AntiAffinityViolation("", {1, 2}, {1, 2}).count(1) == 2
 
 
 def test_when_a_pod_has_left_it_is_in_no_conflict_any_more() -> None:
-    clash = Clash("", {1, 2}, {1, 2, 3})
+    clash = AntiAffinityViolation("", {1, 2}, {1, 2, 3})
     clash.leave(1)
     assert (clash.count(1), clash.count(2), clash.count(3)) == (0, 1, 1)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rescheduler.config.errors import Loc, path_of
 from rescheduler.config.loader import load
-from rescheduler.convert.convert import Conversion, converted
+from rescheduler.convert.convert import Conversion, convert_text
 from rescheduler.convert.descheduler import TOP
 from rescheduler.convert.descheduler_plugins import PLUGINS
 from rescheduler.convert.evictor import EVICTOR
@@ -177,8 +177,8 @@ def unaccounted(policy: object, conversion: Conversion) -> list[str]:
 @settings(deadline=None)
 def test_any_policy_converts_to_a_configuration_that_loads_and_drops_nothing_silently(policy: dict[str, Any]) -> None:
     text = yaml.safe_dump(policy)
-    conversion = converted(text, "policy.yaml", KNOWN)
-    assert conversion == converted(text, "policy.yaml", KNOWN), "the same policy gives the same text"
+    conversion = convert_text(text, "policy.yaml", KNOWN)
+    assert conversion == convert_text(text, "policy.yaml", KNOWN), "the same policy gives the same text"
     load(conversion.text, "result", KNOWN)
     assert unaccounted(policy, conversion) == []
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
+from rescheduler.convert.builder import RemarkKind
 from rescheduler.convert.descheduler_plugins import BY_THE_CLUSTER
-from rescheduler.convert.draft import Sort
 from tests.support.cli import rescheduler
 from tests.support.conversions import HEADER, LOW, field, koordinator, policy, remarks, result
 
@@ -38,7 +38,7 @@ UNKNOWN_FILTERS = [
 def test_a_plugin_with_a_field_that_is_not_known_stays_off_for_it_may_be_a_filter(plugin: str, args: str) -> None:
     text = policy(plugin, args)
     assert result(text)["enabledStrategies"] == []
-    assert remarks(text, Sort.UNKNOWN)
+    assert remarks(text, RemarkKind.UNKNOWN)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_what_is_not_known_of_the_guards_has_nothing_moved(text: str) -> None:
 def test_a_protection_that_is_not_known_may_be_off_for_it_only_lets_more_pods_go() -> None:
     text = policy("RemoveDuplicates", evictor="{podProtections: {defaultDisabled: [PodsOfMine]}}")
     assert result(text)["maxReschedulePods"] == 10
-    assert "PodsOfMine" in remarks(text, Sort.MISSING)[0]
+    assert "PodsOfMine" in remarks(text, RemarkKind.MISSING)[0]
 
 
 def test_a_field_beside_args_keeps_its_plugin_off() -> None:
@@ -74,14 +74,14 @@ def test_a_field_beside_args_keeps_its_plugin_off() -> None:
 def test_fields_that_limit_nothing_are_told_and_halt_nothing() -> None:
     text = policy("RemoveDuplicates", metadata={"name": "x"}, tracing={"collectorEndpoint": "otel:4317"})
     assert result(text)["maxReschedulePods"] == 10
-    assert remarks(text, Sort.UNKNOWN) == []
-    assert remarks(text, Sort.MISSING)[0].startswith("tracing: has no counterpart")
+    assert remarks(text, RemarkKind.UNKNOWN) == []
+    assert remarks(text, RemarkKind.MISSING)[0].startswith("tracing: has no counterpart")
 
 
 def test_strategies_of_v1alpha1_in_a_v1alpha2_policy_are_told_as_what_they_are() -> None:
     text = yaml.safe_dump({**HEADER, "strategies": {"RemoveDuplicates": {"enabled": True}}})
     assert result(text)["enabledStrategies"] == []
-    (told,) = remarks(text, Sort.WRONG)
+    (told,) = remarks(text, RemarkKind.WRONG)
     assert "v1alpha1" in told
 
 
@@ -99,13 +99,13 @@ def test_a_plugin_that_descheduler_would_refuse_to_run_stays_off(plugin: str, ar
     text = policy(plugin, args)
     assert result(text)["enabledStrategies"] == []
     assert "strategies" not in result(text)
-    assert remarks(text, Sort.WRONG)
+    assert remarks(text, RemarkKind.WRONG)
 
 
 @pytest.mark.parametrize("plugins", [{"balance": {"enabled": "RemoveDuplicates"}}, ["RemoveDuplicates"]])
 def test_plugins_that_are_enabled_in_a_form_that_makes_no_sense_are_told(plugins: object) -> None:
     text = yaml.safe_dump({**HEADER, "profiles": [{"name": "p", "plugins": plugins}]})
-    assert remarks(text, Sort.WRONG)
+    assert remarks(text, RemarkKind.WRONG)
 
 
 class TestDefaultsThatDiffer:
@@ -141,11 +141,11 @@ class TestDefaultsThatDiffer:
     ],
 )
 def test_a_value_that_says_nothing_is_no_loss(text: str) -> None:
-    assert remarks(text, Sort.MISSING) == []
+    assert remarks(text, RemarkKind.MISSING) == []
 
 
 def test_every_wrong_value_of_the_seeds_form_is_told_at_once() -> None:
-    told = remarks(seed(cpuThreshold=180, maxReschedulePods="ten", reschedulingInterval=30), Sort.WRONG)
+    told = remarks(seed(cpuThreshold=180, maxReschedulePods="ten", reschedulingInterval=30), RemarkKind.WRONG)
     assert sorted(each.split(": ")[0].rpartition(".")[2] for each in told) == [
         "cpuThreshold",
         "maxReschedulePods",
@@ -164,7 +164,7 @@ def test_a_result_that_moves_nothing_says_why_in_one_line_and_nothing_else_of_th
 
 def test_options_of_the_evictor_at_the_top_as_v1alpha1_had_them_are_told_where_they_belong() -> None:
     text = policy("RemoveDuplicates", evictLocalStoragePods=True)
-    (told,) = remarks(text, Sort.WRONG)
+    (told,) = remarks(text, RemarkKind.WRONG)
     assert told.startswith("evictLocalStoragePods: is not understood: in v1alpha2 it is one of the args of")
     assert result(text)["maxReschedulePods"] == 0
 
@@ -172,4 +172,6 @@ def test_options_of_the_evictor_at_the_top_as_v1alpha1_had_them_are_told_where_t
 def test_a_plugin_without_a_plugin_config_with_which_descheduler_does_not_start_is_told() -> None:
     text = profile([], balance={"enabled": ["RemoveDuplicates"]})
     assert result(text)["enabledStrategies"] == ["RemoveDuplicates"]
-    assert any("enabled[0]: needs nothing here: it has no pluginConfig" in each for each in remarks(text, Sort.SETTLED))
+    assert any(
+        "enabled[0]: needs nothing here: it has no pluginConfig" in each for each in remarks(text, RemarkKind.SETTLED)
+    )

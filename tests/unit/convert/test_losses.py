@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rescheduler.convert.draft import Sort
+from rescheduler.convert.builder import RemarkKind
 from tests.support.conversions import HIGH, LOAD, LOW, koordinator, policy, remarks, result
 
 LOST = [
@@ -21,16 +21,18 @@ LOST = [
 
 @pytest.mark.parametrize(("text", "place"), LOST)
 def test_what_has_no_counterpart_is_told_with_its_path(text: str, place: str) -> None:
-    assert any(place in each.split(": ")[0] for each in remarks(text, Sort.MISSING))
+    assert any(place in each.split(": ")[0] for each in remarks(text, RemarkKind.MISSING))
 
 
 class TestWhatIsNotUnderstood:
     def test_unknown_fields_are_named_with_their_path_and_the_nearest(self) -> None:
-        (told,) = remarks(policy("PodLifeTime", "{maxPodLifeTimeSecond: 5, maxPodLifeTimeSeconds: 5}"), Sort.UNKNOWN)
+        (told,) = remarks(
+            policy("PodLifeTime", "{maxPodLifeTimeSecond: 5, maxPodLifeTimeSeconds: 5}"), RemarkKind.UNKNOWN
+        )
         assert told.startswith("profiles[0].pluginConfig[0].args.maxPodLifeTimeSecond: is not known: did you mean")
 
     def test_unknown_plugins_are_named_with_their_path(self) -> None:
-        told = remarks(policy("MyOwn"), Sort.UNKNOWN)
+        told = remarks(policy("MyOwn"), RemarkKind.UNKNOWN)
         assert [each.split(": ")[0] for each in told] == [
             "profiles[0].plugins.deschedule.enabled[0]",
             "profiles[0].pluginConfig[0]",
@@ -48,7 +50,7 @@ class TestWhatIsNotUnderstood:
     def test_what_our_checks_refuse_is_taken_out_and_told(self) -> None:
         text = policy("RemovePodsViolatingNodeTaints", "{includedTaints: ['a:NoSchedule']}")
         assert result(text)["enabledStrategies"] == []
-        (told,) = remarks(text, Sort.WRONG)
+        (told,) = remarks(text, RemarkKind.WRONG)
         assert told.startswith("profiles[0].pluginConfig[0].args.includedTaints: is not understood")
 
     def test_an_index_of_ones_own_leaves_the_strategy_off(self) -> None:

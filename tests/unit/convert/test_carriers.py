@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from rescheduler.convert.draft import Sort
+from rescheduler.convert.builder import RemarkKind
 from tests.support.cli import rescheduler, succeeded
 from tests.support.conversions import remarks, result
-from tests.unit.test_convert_careful import SCHEDULER, seed
+from tests.unit.convert.test_careful import SCHEDULER, seed
 
 PROFILES: list[Any] = [
     {
@@ -58,7 +58,7 @@ def test_the_policy_in_values_of_the_chart_is_found(document: dict[str, Any]) ->
 
 def test_paths_lead_through_what_carries_the_policy() -> None:
     values = VALUES | {"deschedulerPolicy": {"profiles": PROFILES, "colour": "red"}}
-    (told,) = remarks(yaml.safe_dump(flux(values)), Sort.UNKNOWN)
+    (told,) = remarks(yaml.safe_dump(flux(values)), RemarkKind.UNKNOWN)
     assert told.startswith("spec.values.deschedulerPolicy.colour: is not known")
 
 
@@ -66,7 +66,7 @@ def test_a_cron_job_has_no_interval_and_that_is_told() -> None:
     values = VALUES | {"kind": "CronJob", "schedule": "*/2 * * * *"}
     text = yaml.safe_dump(values)
     assert "reschedulingInterval" not in result(text)
-    (told,) = remarks(text, Sort.MISSING)
+    (told,) = remarks(text, RemarkKind.MISSING)
     assert told.startswith("schedule: has no counterpart")
 
 
@@ -123,7 +123,7 @@ def test_json_is_read_too() -> None:
 
 def test_paths_of_the_seeds_form_lead_through_a_configmap_too() -> None:
     carried = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"config.yaml": seed(cpuThreshold=180)}}
-    (told,) = remarks(yaml.safe_dump(carried), Sort.WRONG)
+    (told,) = remarks(yaml.safe_dump(carried), RemarkKind.WRONG)
     assert told.startswith('data["config.yaml"].profiles[0].pluginConfig[0].args.cpuThreshold: is not understood')
     carried["data"] = {"config.yaml": yaml.safe_dump({**SCHEDULER, "profiles": 5})}
     assert 'data["config.yaml"].profiles: ' in rescheduler("convert", "-f", "-", stdin=yaml.safe_dump(carried)).said
@@ -144,6 +144,6 @@ def test_a_scheduler_of_kse_rescheduler_becomes_a_configuration_that_only_looks_
     assert data["enabledStrategies"] == []
     assert "clientConnection" not in data
     assert "leaderElection" not in data
-    assert remarks(text, Sort.MISSING) == []
+    assert remarks(text, RemarkKind.MISSING) == []
     ran = succeeded("convert", "-f", "-", stdin=text)
     assert "kse-rescheduler" in ran.out

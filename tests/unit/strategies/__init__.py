@@ -1,0 +1,1 @@
+"""Failed pods, purely: what counts, what is recorded, what is done."""
