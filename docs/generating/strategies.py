@@ -8,7 +8,7 @@ from docs.generating.markdown import table
 from rescheduler.config.reference import default_of, reference_markdown
 from rescheduler.config.validate import fields_by_name
 from rescheduler.planning.api import Strategy
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.strategies import discover, settings_by_name
 
 _STRATEGIES = """\
@@ -47,7 +47,7 @@ def strategies() -> str:
     return "\n".join(parts)
 
 
-def _settings(strategy: type[Strategy[Settings]]) -> str:
+def _settings(strategy: type[Strategy[StrategySettings]]) -> str:
     model = strategy.settings_type
     if not model.model_fields:
         return "It has no settings of its own.\n"

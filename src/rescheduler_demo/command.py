@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.common import failures
+from rescheduler.cli.common import report_failures
 from rescheduler.model.time import DurationError, parse_duration
 
 _SCENARIOS = ("balance", "hotspot", "maintenance", "failing-node", "chaos")
@@ -166,5 +166,5 @@ def demo(**given: Any) -> None:
     # It takes a while to import, and help and completion need none of it.
     from rescheduler_demo.session import run_session  # noqa: PLC0415 - as said above
 
-    with failures():
+    with report_failures():
         run_session(options, live=live)

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from kubemini.api import Api
 from rescheduler.app.controller import Running, run_controller
-from rescheduler.app.planning import Live, configuration
+from rescheduler.app.planning import LiveCluster, configuration
 from rescheduler.config.configuration import Configuration
 from rescheduler.kube.pause_state import PauseDetails, state_name
 from rescheduler.model.time import format_duration
@@ -103,7 +103,7 @@ class Supervisor:
     """
 
     def __init__(self, kubeconfig: str, config: Configuration, port: int, opened: Callable[[str], None]) -> None:
-        self._live = Live(kubeconfig)
+        self._live = LiveCluster(kubeconfig)
         self._config = config
         self._port = port
         self._opened = opened

@@ -51,12 +51,12 @@ def run_session(options: Options, *, live: bool) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise click.exceptions.Exit(messages.PIPE_CLOSED) from None
     if result.broken:
-        raise messages.Failure(*result.broken[:10], code=messages.FAILED)
+        raise messages.CommandError(*result.broken[:10], code=messages.FAILED)
     if result.reached or not options.once:
         return
     if result.interrupted:
         raise click.exceptions.Exit(messages.INTERRUPTED)
-    raise messages.Failure(
+    raise messages.CommandError(
         f"the goal was not reached within {options.limit:g} s: it ended at: {result.missing}; give it more time with "
         "--timeout, or a higher --speed",
         code=messages.TIMED_OUT,
@@ -76,7 +76,7 @@ async def _run_until_signal(run: Coroutine[Any, Any, Result], stop: asyncio.Even
         return await run
     except PortTakenError as error:
         cure = "choose another port, or leave --port out for a free one"
-        raise messages.Failure(f"--port {error.port}: cannot be listened on: {error.why}; {cure}") from None
+        raise messages.CommandError(f"--port {error.port}: cannot be listened on: {error.why}; {cure}") from None
 
 
 @contextmanager
@@ -89,7 +89,7 @@ def _open_log(options: Options, *, live: bool) -> Iterator[Callable[[str], None]
     try:
         stream = Path(options.log_file).open("w", encoding="utf-8")  # noqa: SIM115 - closed below
     except OSError as error:
-        raise messages.Failure(
+        raise messages.CommandError(
             f"--log-file {options.log_file}: cannot be written: {error.strerror or error}; give another file",
             code=messages.USAGE,
         ) from None

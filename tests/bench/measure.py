@@ -58,7 +58,7 @@ def _pass(path: Path, work: Callable[[memoryview], object]) -> float:
 def plan(path: Path, strategy: str) -> dict[str, float]:
     """Read the file as the command does, then plan with one strategy."""
     started = time.process_time()
-    snapshot = app.read(app.Files((str(path),)), None, lambda count: None)
+    snapshot = app.read(app.DumpFiles((str(path),)), None, lambda count: None)
     read = time.process_time() - started
     seconds: list[float] = []
     for _ in range(ROUNDS):

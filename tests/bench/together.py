@@ -21,7 +21,7 @@ from rescheduler.model.policy import Limits, Policy, Thresholds
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.api import Strategy
 from rescheduler.planning.cycle import make_plan
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.strategies import discover
 from tests.bench.disturbed import disturbed
 from tests.bench.skewed import write_cluster
@@ -51,7 +51,7 @@ def main() -> None:
         path = Path(folder) / "cluster.json"
         with path.open("wb") as out:
             write_cluster(out, options.nodes, options.pods, options.seed)
-        snapshot = app.read(app.Files((str(path),)), None, lambda count: None)
+        snapshot = app.read(app.DumpFiles((str(path),)), None, lambda count: None)
     print(f"{len(snapshot.nodes):,} nodes, {len(snapshot.pods):,} pods")
     policy = Policy(thresholds=THRESHOLDS, limits=Limits(total=options.limit))
     for title, each in (("tidy", snapshot), ("disturbed", disturbed(snapshot, options.seed))):
@@ -85,7 +85,7 @@ def timed(snapshot: ClusterSnapshot, policy: Policy, names: tuple[str, ...]) -> 
     return plan, time.process_time() - started
 
 
-def _strategy(name: str) -> Strategy[Settings]:
+def _strategy(name: str) -> Strategy[StrategySettings]:
     found = discover()[name]
     return found(found.settings_type.model_validate(MORE.get(name, {})))
 

@@ -10,7 +10,7 @@ from charts.generate import ROOT, chart_version, differences, for_the_chart, fro
 from pydantic.alias_generators import to_camel
 
 from rescheduler.config.live import RESTART_ONLY
-from rescheduler.config.loader import defaults
+from rescheduler.config.loader import load_defaults
 from rescheduler.strategies import settings_by_name
 from tests.chart.rendered import config_of, container_of, only, pod_of
 from tests.testbed.helm import CHART, Helm
@@ -53,7 +53,7 @@ def test_the_sections_that_roll_the_pods_are_those_that_await_a_restart() -> Non
 
 def test_the_chart_and_the_controller_have_the_same_defaults(helm: Helm) -> None:
     """Names and ports that the configuration does not say are the controller's own."""
-    fields = defaults(settings_by_name()).fields
+    fields = load_defaults(settings_by_name()).fields
     objects = helm.rendered()
     said = yaml.safe_load(config_of(objects))
     assert said["webhook"] == {"enabled": True}

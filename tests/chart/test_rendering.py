@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from rescheduler.config.loader import defaults, load
+from rescheduler.config.loader import load, load_defaults
 from rescheduler.model.json import Json
 from rescheduler.model.labels import REGISTERED_BY
 from rescheduler.strategies import settings_by_name
@@ -168,7 +168,7 @@ def test_by_default_two_replicas_elect_a_leader_on_two_nodes(helm: Helm) -> None
 
 
 def test_a_pod_has_longer_to_end_than_the_controller_takes(helm: Helm) -> None:
-    grace = defaults(settings_by_name()).fields.migration.shutdown_grace_period
+    grace = load_defaults(settings_by_name()).fields.migration.shutdown_grace_period
     assert pod_of(helm.rendered())["spec"]["terminationGracePeriodSeconds"] > grace
 
 

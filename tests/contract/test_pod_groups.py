@@ -14,7 +14,7 @@ from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import POD_GROUP
 from rescheduler.planning.cycle import make_plan
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.runtime.planning_loop import order
 from rescheduler.strategies.node_maintenance import NodeMaintenance
 from tests.support.both_clusters import Items, Space, name_of
@@ -60,7 +60,7 @@ def uids(pods: Items) -> set[str]:
 async def planned(leader: Leader, node: str) -> Plan:
     """What is planned as soon as the leader knows that the node is to be emptied."""
     await leader.until("the label is known", lambda: leader.watching.cache.row("Node", node).maintenance)
-    return make_plan(leader.watching.snapshot(), LENIENT, [NodeMaintenance(Settings())])
+    return make_plan(leader.watching.snapshot(), LENIENT, [NodeMaintenance(StrategySettings())])
 
 
 async def ordered(leader: Leader, plan: Plan) -> list[Migration]:

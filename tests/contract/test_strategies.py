@@ -13,7 +13,7 @@ from rescheduler.model.policy import Limits, Policy, Thresholds
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.api import Strategy
 from rescheduler.planning.cycle import make_plan
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.strategies import discover
 from tests.support.applied import applied
 from tests.support.examples import seeds
@@ -77,7 +77,7 @@ def test_what_a_strategy_does_only_on_request_lasts_too(name: str) -> None:
     assert settled(samples([name], MANY))
 
 
-def settled(strategy: list[Strategy[Settings]]) -> int:
+def settled(strategy: list[Strategy[StrategySettings]]) -> int:
     """How many moves it makes; when they were carried out, it has nothing more to say."""
     moved = 0
     for seed in SEEDS:

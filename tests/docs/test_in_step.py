@@ -17,7 +17,7 @@ import yaml
 from docs.generating.events import EVENTS
 from docs.generating.rights import ABOVE, NO_COMMENT
 
-from rescheduler.config.loader import defaults
+from rescheduler.config.loader import load_defaults
 from rescheduler.recovery import events as telling
 from rescheduler.strategies import settings_by_name
 from rescheduler.web.metrics import Metrics
@@ -189,4 +189,4 @@ def _alerts() -> frozenset[str]:
 
 @cache
 def _fields() -> dict[str, Any]:
-    return defaults(settings_by_name()).effective()
+    return load_defaults(settings_by_name()).effective()

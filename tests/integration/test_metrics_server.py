@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from rescheduler.app.planning import Live, measured_once, read
+from rescheduler.app.planning import LiveCluster, measured_once, read
 from rescheduler.app.usage import metering_of
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
@@ -71,7 +71,7 @@ def client_of(cluster: ControlPlane) -> ApiClient:
 
 
 def snapshot_of(cluster: ControlPlane) -> ClusterSnapshot:
-    return read(Live(kubeconfig=str(cluster.kubeconfig)), None, lambda count: None)
+    return read(LiveCluster(kubeconfig=str(cluster.kubeconfig)), None, lambda count: None)
 
 
 def about(found: Requests, cpu: int, memory: int) -> bool:

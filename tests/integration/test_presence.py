@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rescheduler.app.follow import absence
-from rescheduler.app.planning import Live
+from rescheduler.app.planning import LiveCluster
 from rescheduler.kube.errors import ApiError
 from rescheduler.model.time import format_instant
 from tests.support.api_server import Answer, api_server, list_answer, status_answer
@@ -23,7 +23,7 @@ async def told(folder: Path, answer: Answer) -> str:
     async with api_server() as server:
         server.script(LEASES, answer)
         path = written(folder / "kubeconfig", kubeconfig({"server": server.url}, {"token": "t"}))
-        return await asyncio.to_thread(absence, Live(str(path)))
+        return await asyncio.to_thread(absence, LiveCluster(str(path)))
 
 
 def held(seconds_ago: float, holder: str = "somebody", **spec: Any) -> dict[str, Any]:

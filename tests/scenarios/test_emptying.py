@@ -7,7 +7,7 @@ import msgspec
 from rescheduler.model import labels
 from rescheduler.model.policy import Policy
 from rescheduler.planning.maintenance import DrainStatus, drain_statuses
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.strategies.node_maintenance import NodeMaintenance
 from tests.support.builders import NOW, Row, cluster, daemonset, deployment, node, pdb, pod, statefulset
 
@@ -15,7 +15,7 @@ STAGE = [node("a", maintenance=True), node("b")]
 
 
 def outlook(*rows: Row | list[Row]) -> DrainStatus:
-    (found,) = drain_statuses(cluster(STAGE, *rows), Policy(), NodeMaintenance(Settings()), ["a"])
+    (found,) = drain_statuses(cluster(STAGE, *rows), Policy(), NodeMaintenance(StrategySettings()), ["a"])
     return found
 
 

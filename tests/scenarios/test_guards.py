@@ -20,7 +20,7 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.time import format_instant
 from rescheduler.planning.api import Proposal, Proposals, Strategy
 from rescheduler.planning.cycle import make_plan
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 from tests.support.builders import (
     KINDS,
@@ -45,7 +45,7 @@ HOW = labels.MIGRATION_METHOD
 LONELY: PolicyOptions = {"allow": ["single_replica"]}
 
 
-class Leaving(Strategy[Settings]):
+class Leaving(Strategy[StrategySettings]):
     """Wants everything off node a."""
 
     name = "Leaving"
@@ -57,7 +57,7 @@ class Leaving(Strategy[Settings]):
 
 
 def leaving(snapshot: ClusterSnapshot, options: PolicyOptions) -> Plan:
-    return make_plan(snapshot, policy_of(options), [Leaving(Settings())])
+    return make_plan(snapshot, policy_of(options), [Leaving(StrategySettings())])
 
 
 def on_stage(*rows: Rows, kinds: Iterable[str] = KINDS) -> ClusterSnapshot:

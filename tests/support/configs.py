@@ -10,27 +10,27 @@ from pydantic import Field
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.errors import ConfigErrors
 from rescheduler.config.loader import load
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 
 
-class Balancing(Settings):
+class Balancing(StrategySettings):
     """Settings with an inherited field."""
 
     imbalance_threshold: float = Field(default=50.0, gt=0, le=100, description="Spread that is accepted.")
     max_rounds: int = Field(default=5, ge=1, le=9, description="Rounds | tries.")
 
 
-class Optimization(Settings):
+class Optimization(StrategySettings):
     cpu_threshold: float = Field(default=50.0, gt=0, le=100, description="Hot above.")
     memory_threshold: float = Field(default=50.0, gt=0, le=100, description="Hot above.")
     order: tuple[str, ...] = Field(default=("cpu",), description="Which first.")
 
 
-class Maintenance(Settings):
+class Maintenance(StrategySettings):
     pass
 
 
-KNOWN: Mapping[str, type[Settings]] = {
+KNOWN: Mapping[str, type[StrategySettings]] = {
     "LoadBalancing": Balancing,
     "ResourceOptimization": Optimization,
     "NodeMaintenance": Maintenance,
@@ -54,12 +54,12 @@ def seed(args: str = "{}", top: str = "") -> str:
     )
 
 
-def loaded(text: str, known: Mapping[str, type[Settings]] = KNOWN) -> Configuration:
+def loaded(text: str, known: Mapping[str, type[StrategySettings]] = KNOWN) -> Configuration:
     """The configuration of a text that must be sound."""
     return load(text, "cluster.yaml", known)
 
 
-def errors_of(text: str, known: Mapping[str, type[Settings]] = KNOWN) -> list[str]:
+def errors_of(text: str, known: Mapping[str, type[StrategySettings]] = KNOWN) -> list[str]:
     """The lines of errors of a text, without the file's name; none if it is sound."""
     try:
         load(text, "cluster.yaml", known)

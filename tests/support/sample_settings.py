@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from rescheduler.planning.api import Strategy
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.strategies import discover
 
 SampleSettings = Mapping[str, Mapping[str, object]]
@@ -27,7 +27,7 @@ NARROW: SampleSettings = {
 """The same, and what is done is narrowed down."""
 
 
-def samples(names: Iterable[str] = (), settings: SampleSettings = SETTINGS) -> list[Strategy[Settings]]:
+def samples(names: Iterable[str] = (), settings: SampleSettings = SETTINGS) -> list[Strategy[StrategySettings]]:
     """These strategies, or all of them, ready to plan with."""
     known = discover()
     return [known[name](known[name].settings_type.model_validate(settings.get(name, {}))) for name in names or known]

@@ -15,7 +15,7 @@ import msgspec
 
 from rescheduler import app
 from rescheduler.app.servers import Page, PageParts, page_of
-from rescheduler.config.live import Mandate
+from rescheduler.config.live import LiveConfig
 from rescheduler.kube.client import ApiClient, ServerClock
 from rescheduler.kube.pause_state import PauseDetails
 from rescheduler.model.json import Json
@@ -71,10 +71,10 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.watching = Read(self.clock)
-        self.mandate = Mandate(app.configuration(None, {"minPodAge": "0s", **self.overrides}), self.clock())
+        self.live_config = LiveConfig(app.configuration(None, {"minPodAge": "0s", **self.overrides}), self.clock())
         self.page: Page = page_of(
             PageParts(
-                mandate=self.mandate,
+                live_config=self.live_config,
                 watching=self.watching,
                 identity=IDENTITY,
                 cluster="the test's cluster",

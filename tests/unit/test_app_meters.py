@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from rescheduler import app
 from rescheduler.app.usage import Meters
-from rescheduler.config.live import Mandate
+from rescheduler.config.live import LiveConfig
 from rescheduler.kube.client import ApiClient, ListPage
 from rescheduler.kube.errors import ApiError
 from rescheduler.runtime.controller import beside
@@ -43,14 +43,14 @@ class Server:
         yield ListPage(b'{"items": []}', first=True)
 
 
-def told(story: Callable[[Mandate, Server, Meters], Coroutine[Any, Any, None]], utilization: str = "usage") -> None:
+def told(story: Callable[[LiveConfig, Server, Meters], Coroutine[Any, Any, None]], utilization: str = "usage") -> None:
     """What happens while somebody measures, and time passes as soon as nothing else happens."""
 
     async def run() -> None:
-        mandate, server = Mandate(configured(utilization), NOW), Server()
-        meters = Meters(mandate, cast("ApiClient", server), tuple)
+        live_config, server = LiveConfig(configured(utilization), NOW), Server()
+        meters = Meters(live_config, cast("ApiClient", server), tuple)
         async with beside(meters.run()) as measuring:
-            await story(mandate, server, meters)
+            await story(live_config, server, meters)
             assert not measuring.done()
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
@@ -58,10 +58,10 @@ def told(story: Callable[[Mandate, Server, Meters], Coroutine[Any, Any, None]], 
 
 
 def test_nobody_waits_for_one_who_is_no_longer_to_measure() -> None:
-    async def story(mandate: Mandate, server: Server, meters: Meters) -> None:
+    async def story(live_config: LiveConfig, server: Server, meters: Meters) -> None:
         async with beside(meters.heard()) as waiting:
             await asyncio.sleep(1)
-            mandate.take_over(configured("requests"), (), NOW)
+            live_config.swap(configured("requests"), (), NOW)
             await asyncio.sleep(1)
             assert waiting.done()
 
@@ -69,11 +69,11 @@ def test_nobody_waits_for_one_who_is_no_longer_to_measure() -> None:
 
 
 def test_whoever_waits_goes_on_with_the_new_one_be_it_changed_twice_in_a_moment() -> None:
-    async def story(mandate: Mandate, server: Server, meters: Meters) -> None:
+    async def story(live_config: LiveConfig, server: Server, meters: Meters) -> None:
         async with beside(meters.heard()) as waiting:
             await asyncio.sleep(1)
-            mandate.take_over(configured("max"), (), NOW)
-            mandate.take_over(configured("max", "10s"), (), NOW)
+            live_config.swap(configured("max"), (), NOW)
+            live_config.swap(configured("max", "10s"), (), NOW)
             await asyncio.sleep(1)
             assert (waiting.done(), server.asked) == (False, 2)
             server.answers.set()
@@ -84,9 +84,9 @@ def test_whoever_waits_goes_on_with_the_new_one_be_it_changed_twice_in_a_moment(
 
 
 def test_what_is_to_be_measured_from_now_on_is_waited_for_at_once() -> None:
-    async def story(mandate: Mandate, server: Server, meters: Meters) -> None:
+    async def story(live_config: LiveConfig, server: Server, meters: Meters) -> None:
         await meters.heard()
-        mandate.take_over(configured("usage"), (), NOW)
+        live_config.swap(configured("usage"), (), NOW)
         async with beside(meters.heard()) as waiting:
             await asyncio.sleep(1)
             assert not waiting.done()
@@ -98,7 +98,7 @@ def test_what_is_to_be_measured_from_now_on_is_waited_for_at_once() -> None:
 
 
 def test_a_source_that_says_nothing_at_all_is_not_waited_for_without_end() -> None:
-    async def story(mandate: Mandate, server: Server, meters: Meters) -> None:
+    async def story(live_config: LiveConfig, server: Server, meters: Meters) -> None:
         started = asyncio.get_running_loop().time()
         await meters.heard()
         assert asyncio.get_running_loop().time() - started == 60.0
@@ -109,7 +109,7 @@ def test_a_source_that_says_nothing_at_all_is_not_waited_for_without_end() -> No
 def test_it_says_when_nobody_can_tell_any_more_what_is_used() -> None:
     """Else moves that were made for what is used would be judged by requests."""
 
-    async def story(mandate: Mandate, server: Server, meters: Meters) -> None:
+    async def story(live_config: LiveConfig, server: Server, meters: Meters) -> None:
         assert meters.lacking() == "what is used is not known: it is asked for the first time"
         server.answers.set()
         await asyncio.sleep(1)
@@ -120,19 +120,19 @@ def test_it_says_when_nobody_can_tell_any_more_what_is_used() -> None:
         assert meters.lacking() == ""
         server.time += 2
         assert meters.lacking().startswith("what is used is not known: metrics.k8s.io is registered, but")
-        mandate.take_over(configured("requests"), (), NOW)
+        live_config.swap(configured("requests"), (), NOW)
         assert meters.lacking() == ""
 
     told(story)
 
 
 def test_what_does_not_concern_it_leaves_its_history_alone() -> None:
-    async def story(mandate: Mandate, server: Server, meters: Meters) -> None:
+    async def story(live_config: LiveConfig, server: Server, meters: Meters) -> None:
         server.answers.set()
         await asyncio.sleep(1)
         known = meters.current
         changed = app.configuration(None, {"utilization": "usage", "cpuThreshold": 71.0})
-        assert mandate.take_over(changed, (), NOW)
+        assert live_config.swap(changed, (), NOW)
         await asyncio.sleep(1)
         assert meters.current is known
 

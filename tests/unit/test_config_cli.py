@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 import rescheduler.strategies
 from rescheduler.cli.main import root
 from rescheduler.config.errors import ConfigErrors
-from rescheduler.config.loader import defaults, load_file
+from rescheduler.config.loader import load_defaults, load_file
 from tests.support.configs import KNOWN, loaded, native, seed
 
 _THREE = "enabledStrategies: [LoadBalancing, ResourceOptimization, NodeMaintenance]"
@@ -92,7 +92,7 @@ def test_standard_input_that_is_closed_is_an_error(monkeypatch: pytest.MonkeyPat
 def test_show_prints_the_defaults_when_no_file_is_given() -> None:
     result = _run("show")
     assert result.exit_code == 0
-    assert loaded(result.stdout) == defaults(KNOWN)
+    assert loaded(result.stdout) == load_defaults(KNOWN)
 
 
 def test_show_prints_the_effective_configuration_as_yaml_or_json(tmp_path: Path) -> None:

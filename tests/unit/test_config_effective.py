@@ -9,12 +9,12 @@ from pydantic import BaseModel
 
 from rescheduler.config.document import dump_document
 from rescheduler.config.errors import ConfigErrors
-from rescheduler.config.loader import defaults, with_overrides
-from rescheduler.config.reference import NATIVE_EXAMPLE, POOLS_EXAMPLE, SEED_EXAMPLE, reference_markdown
+from rescheduler.config.loader import load_defaults, override
+from rescheduler.config.reference import NATIVE_EXAMPLE, POOLS_EXAMPLE, SCHEDULER_EXAMPLE, reference_markdown
 from rescheduler.config.schema import Fields
 from rescheduler.config.validate import fields_by_name, item_model, nested_model
 from rescheduler.model.time import format_duration
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.strategies import settings_by_name
 from tests.support.configs import KNOWN, loaded, native, seed
 
@@ -99,7 +99,7 @@ def test_the_effective_configuration_loads_again_to_the_same(data: dict[str, obj
 
 
 def test_the_effective_configuration_shows_every_field() -> None:
-    shown = defaults(KNOWN).effective()
+    shown = load_defaults(KNOWN).effective()
     assert list(shown) == ["apiVersion", "kind", *fields_by_name(Fields)]
     assert shown["maxReschedulePods"] == 10
     assert shown["limits"] == dict.fromkeys(["perNodeIn", "perNodeOut", "perNamespace", "perWorkload"], "unlimited")
@@ -115,7 +115,7 @@ def test_an_inherited_setting_is_not_printed_so_that_it_goes_on_following_its_so
 
 
 def test_flags_go_over_the_file_and_reach_the_strategies() -> None:
-    config = with_overrides(
+    config = override(
         loaded(seed("cpuThreshold: 60\nmemoryThreshold: 50")),
         {
             "cpuThreshold": 70.0,
@@ -134,19 +134,19 @@ def test_flags_go_over_the_file_and_reach_the_strategies() -> None:
 
 def test_a_flag_for_another_field_leaves_the_temporary_budget_as_it_is() -> None:
     config = loaded(native("migration: {temporaryBudget: {maxUnavailable: 25%}}"))
-    assert with_overrides(config, {"cpuThreshold": 70.0}).manner() == config.manner()
+    assert override(config, {"cpuThreshold": 70.0}).manner() == config.manner()
 
 
 def test_a_strategys_own_setting_in_the_file_stays_under_a_flag_for_the_field() -> None:
     config = loaded(native("strategies: {ResourceOptimization: {cpuThreshold: 60}}"))
-    policy = with_overrides(config, {"cpuThreshold": 70.0}).policy()
+    policy = override(config, {"cpuThreshold": 70.0}).policy()
     assert policy.strategy_settings["ResourceOptimization"]["cpu_threshold"] == 60
     assert policy.thresholds.cpu == 70
 
 
 def test_no_flags_change_nothing() -> None:
     config = loaded(native("strategies: {ResourceOptimization: {cpuThreshold: 60}}\nmaxReschedulePods: unlimited"))
-    assert with_overrides(config, {"cpuThreshold": None}) == config
+    assert override(config, {"cpuThreshold": None}) == config
 
 
 @pytest.mark.parametrize(
@@ -164,18 +164,18 @@ def test_no_flags_change_nothing() -> None:
 )
 def test_a_wrong_flag_is_refused_by_its_name(overrides: dict[str, object], errors: list[str]) -> None:
     with pytest.raises(ConfigErrors) as raised:
-        with_overrides(defaults(KNOWN), overrides)
+        override(load_defaults(KNOWN), overrides)
     assert str(raised.value).split("\n") == errors
 
 
 def test_an_unknown_strategy_by_flag_is_refused_with_a_hint() -> None:
     with pytest.raises(ConfigErrors, match=r"--strategy: .* did you mean LoadBalancing"):
-        with_overrides(defaults(KNOWN), {"enabledStrategies": ("LoadBalancer",)})
+        override(load_defaults(KNOWN), {"enabledStrategies": ("LoadBalancer",)})
 
 
 def test_the_defaults_need_the_strategies_that_they_enable() -> None:
     with pytest.raises(ConfigErrors, match=r"default configuration: .*LoadBalancing.* is not a known strategy"):
-        defaults({})
+        load_defaults({})
 
 
 def _sections_of(model: type[BaseModel]) -> list[type[BaseModel]]:
@@ -202,7 +202,7 @@ def test_every_field_is_in_the_reference_with_a_description() -> None:
 
 
 def test_a_strategy_without_settings_of_its_own_shows_nothing_of_the_base_class() -> None:
-    assert "### strategies.Plain\n\nIt has no settings.\n" in reference_markdown({"Plain": Settings})
+    assert "### strategies.Plain\n\nIt has no settings.\n" in reference_markdown({"Plain": StrategySettings})
 
 
 def test_settings_that_are_lists_of_sections_have_one_of_their_own() -> None:
@@ -214,6 +214,6 @@ def test_settings_that_are_lists_of_sections_have_one_of_their_own() -> None:
 def test_the_examples_of_the_reference_load() -> None:
     assert POOLS_EXAMPLE in reference_markdown(KNOWN)
     assert [pool.name for pool in loaded(POOLS_EXAMPLE, settings_by_name()).fields.pools] == ["batch", "gpu"]
-    for example in (NATIVE_EXAMPLE, SEED_EXAMPLE):
+    for example in (NATIVE_EXAMPLE, SCHEDULER_EXAMPLE):
         assert example in reference_markdown(KNOWN)
         assert loaded(example).fields.enabled_strategies

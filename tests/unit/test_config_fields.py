@@ -6,10 +6,10 @@ import pytest
 from pydantic import Field
 
 from rescheduler.config.configuration import Configuration
-from rescheduler.config.loader import defaults
+from rescheduler.config.loader import load_defaults
 from rescheduler.migration.lifecycle import Manner
 from rescheduler.model.policy import Concurrency, Limits, MigrationMethod, Policy
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.recovery.settings import RecoverySettings as Recovering
 from tests.support.configs import KNOWN, errors_of, loaded, native
 
@@ -23,7 +23,7 @@ _QUOTES = "expected a string: put it in quotes"
 
 def test_nothing_given_is_the_defaults_of_the_design() -> None:
     config = loaded(native())
-    assert config == defaults(KNOWN)
+    assert config == load_defaults(KNOWN)
     fields = config.fields
     assert fields.rescheduling_interval == 30
     assert fields.enabled_strategies == ("LoadBalancing", "ResourceOptimization")
@@ -42,7 +42,7 @@ def test_nothing_given_is_the_defaults_of_the_design() -> None:
 
 
 def test_the_default_policy_is_the_policy_of_the_model() -> None:
-    policy = defaults(KNOWN).policy()
+    policy = load_defaults(KNOWN).policy()
     assert policy == Policy(strategy_settings=policy.strategy_settings)
 
 
@@ -269,7 +269,7 @@ def test_all_else_that_planning_is_told_reaches_the_policy() -> None:
 
 
 def test_the_default_manner_and_concurrency_are_those_of_the_model() -> None:
-    config = defaults(KNOWN)
+    config = load_defaults(KNOWN)
     assert config.manner() == Manner()
     assert config.concurrency() == Concurrency()
 
@@ -349,7 +349,7 @@ def test_null_means_not_given_everywhere() -> None:
         "strategies:\n  LoadBalancing:\n  ResourceOptimization: {order: null, cpuThreshold: ~}\n"
         "leaderElection: {leaderElect: null}\n"
     )
-    assert loaded(native(body)) == defaults(KNOWN)
+    assert loaded(native(body)) == load_defaults(KNOWN)
 
 
 def _settings(config: Configuration, strategy: str) -> dict[str, object]:
@@ -370,11 +370,11 @@ def test_a_strategys_own_setting_overrides_the_top_level() -> None:
     assert config.policy().thresholds.cpu == 70
 
 
-class Narrow(Settings):
+class Narrow(StrategySettings):
     cpu_threshold: float = Field(default=10.0, le=50, description="Less.")
 
 
-class Demanding(Settings):
+class Demanding(StrategySettings):
     zone: str = Field(description="Has no default.")
 
 
@@ -385,7 +385,7 @@ def test_an_inherited_value_that_a_strategy_refuses_is_blamed_on_its_source() ->
 
 
 def test_a_required_setting_is_asked_for_only_where_the_strategy_is_used() -> None:
-    known: dict[str, type[Settings]] = {"Demanding": Demanding, **KNOWN}
+    known: dict[str, type[StrategySettings]] = {"Demanding": Demanding, **KNOWN}
     assert "Demanding" not in loaded(native(), known).settings
     error = "strategies.Demanding.zone: is required"
     assert errors_of(native("enabledStrategies: [Demanding]"), known) == [error]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rescheduler.config.errors import ConfigErrors
-from rescheduler.config.loader import load, with_overrides
+from rescheduler.config.loader import load, override
 from rescheduler.strategies import settings_by_name
 from tests.support.configs import errors_of, native
 
@@ -118,7 +118,7 @@ def test_what_can_be_meant_is_not_refused(text: str) -> None:
 def test_a_flag_that_does_not_fit_is_refused_too() -> None:
     config = load(native(low("cpu: 60")), "c.yaml", KNOWN)
     with pytest.raises(ConfigErrors, match=r"--cpu-threshold: .*60 is above cpuThreshold") as refused:
-        with_overrides(config, {"cpuThreshold": 50.0})
+        override(config, {"cpuThreshold": 50.0})
     assert f"{LOW}.cpu" in str(refused.value)
 
 

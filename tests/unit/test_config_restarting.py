@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.config.configuration import Configuration
-from rescheduler.config.live import RESTART_ONLY, carried_over, changes
+from rescheduler.config.live import RESTART_ONLY, keep_restart_only, list_changes
 from rescheduler.config.schema import Fields
 from tests.support.configs import loaded, native
 
@@ -45,17 +45,17 @@ def test_what_waits_for_a_restart_are_sections_that_exist() -> None:
     ],
 )  # fmt: skip
 def test_fields_that_wait_are_named_one_by_one(body: str, waiting: tuple[str, ...]) -> None:
-    assert carried_over(loaded(native()), loaded(native(body)))[1] == waiting
+    assert keep_restart_only(loaded(native()), loaded(native(body)))[1] == waiting
 
 
 @given(_configurations, _configurations)
 def test_all_is_taken_over_but_what_waits(running: Configuration, wanted: Configuration) -> None:
-    taken, waiting = carried_over(running, wanted)
+    taken, waiting = keep_restart_only(running, wanted)
     for name in Fields.model_fields:
         source = running if name in RESTART_ONLY else wanted
         assert getattr(taken.fields, name) == getattr(source.fields, name)
     assert taken.settings == wanted.settings
-    assert waiting == changes(taken, wanted)
+    assert waiting == list_changes(taken, wanted)
     assert (waiting == ()) == (taken == wanted)
     assert loaded(taken.effective_yaml()) == taken, "what is in force is itself a sound configuration"
 
@@ -65,5 +65,5 @@ def test_changes_are_named_by_field_down_to_a_strategys_setting() -> None:
         loaded(native()),
         loaded(native("excludedNamespaces: []\nstrategies: {LoadBalancing: {maxRounds: 3}}")),
     )
-    assert changes(before, after) == ("excludedNamespaces", "strategies.LoadBalancing.maxRounds")
-    assert changes(after, after) == ()
+    assert list_changes(before, after) == ("excludedNamespaces", "strategies.LoadBalancing.maxRounds")
+    assert list_changes(after, after) == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel
 
-from rescheduler.config.loader import load, with_overrides
+from rescheduler.config.loader import load, override
 from rescheduler.config.schema import Fields
 from rescheduler.config.validate import FIELDS, OURS, fields_by_name, nested_model
 from rescheduler.strategies import settings_by_name
@@ -101,13 +101,13 @@ def test_what_is_wrong_at_the_top_is_not_told_again_of_pools_that_do_not_say_it(
 
 def test_a_flag_that_names_strategies_leaves_pools_alone_in_which_none_run() -> None:
     pools = "pools: [{name: a, nodeSelector: p=a, enabledStrategies: []}, {name: b, nodeSelector: p=b}]"
-    config = with_overrides(load(native(pools), "c.yaml", KNOWN), {"enabledStrategies": ("NodeTaints",)})
+    config = override(load(native(pools), "c.yaml", KNOWN), {"enabledStrategies": ("NodeTaints",)})
     assert [pool.enabled_strategies for pool in config.policy().pools] == [(), ("NodeTaints",)]
 
 
 def test_strategies_that_a_flag_names_run_in_pools_instead_of_theirs() -> None:
     pools = "pools: [{name: a, nodeSelector: p=a, enabledStrategies: [Consolidation], cpuThreshold: 50}]"
-    config = with_overrides(load(native(pools), "c.yaml", KNOWN), {"enabledStrategies": ("NodeTaints",)})
+    config = override(load(native(pools), "c.yaml", KNOWN), {"enabledStrategies": ("NodeTaints",)})
     (pool,) = config.policy().pools
     assert pool.enabled_strategies == ("NodeTaints",)
     assert pool.thresholds.cpu == 50, "and the rest of the pool stays"

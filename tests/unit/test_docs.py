@@ -21,7 +21,7 @@ from docs.generating.guards import GUARD_SETTINGS, PLAN_GUARDS
 from docs.generating.predicates import EXPLAINED, NODE_RULES
 
 from rescheduler import planning, strategies
-from rescheduler.config.loader import defaults
+from rescheduler.config.loader import load_defaults
 from rescheduler.model.plan import decode_plan, plan_document
 from rescheduler.planning.columns import Columns
 from rescheduler.planning.guards.builtin import GUARDS
@@ -80,7 +80,7 @@ class TestGeneratedPages:
         assert set(PLAN_GUARDS) == names_of_refusals() - guards - node_rule_names() - set(EXPLAINED)
 
     def test_name_only_settings_that_exist(self) -> None:
-        known = defaults(settings_by_name()).effective()
+        known = load_defaults(settings_by_name()).effective()
         texts = [*GUARD_SETTINGS.values(), *(setting for _, setting in PLAN_GUARDS.values())]
         for setting in re.findall(r"`([a-z]\w*(?:\.\w+)?)`", " ".join(texts)):
             at: object = known

@@ -15,7 +15,7 @@ class _Terminal(io.StringIO):
 
 
 def _read(*, of_bytes: bool, total: int | None) -> None:
-    with progress.reading(total, of_bytes=of_bytes) as advance:
+    with progress.show_bytes_read(total, of_bytes=of_bytes) as advance:
         for _ in range(10):
             advance(1_000_000)
 

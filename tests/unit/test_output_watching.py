@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from rescheduler.cli.progress import MigrationProgress, progress, told_of
+from rescheduler.cli.progress import MigrationProgress, describe_migration, show_progress
 from rescheduler.model.migration import Migration, Order, Phase, Progress
 
 
@@ -22,7 +22,7 @@ def migration(name: str, phase: Phase = Phase.IN_PROGRESS, **made: object) -> Mi
 
 def _shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *told: Migration) -> str:
     monkeypatch.setattr("sys.stderr", stream)
-    with progress() as line:
+    with show_progress() as line:
         tracker = MigrationProgress(line, 2)
         for each in told:
             tracker.noticed(each)
@@ -53,7 +53,7 @@ def test_what_watching_warns_of_is_a_message_and_only_meanwhile(
     stream = io.StringIO()
     monkeypatch.setattr("sys.stderr", stream)
     log = logging.getLogger("rescheduler.kube.reflector")
-    with progress():
+    with show_progress():
         log.warning("podmigrations: cut off; tried again")
         log.info("of no interest")
     log.warning("later")
@@ -61,9 +61,14 @@ def test_what_watching_warns_of_is_a_message_and_only_meanwhile(
 
 
 def test_attempts_and_failures_are_told() -> None:
-    assert told_of(migration("a", step="Mark", attempts=2)) == "shop/web-a: Mark (attempt 2)"
-    assert told_of(migration("a", Phase.PENDING, message="waits for room")) == "shop/web-a: Pending: waits for room"
-    assert told_of(migration("a", Phase.FAILED, message="no room", attempts=3)) == "shop/web-a: Failed: no room"
+    assert describe_migration(migration("a", step="Mark", attempts=2)) == "shop/web-a: Mark (attempt 2)"
+    assert (
+        describe_migration(migration("a", Phase.PENDING, message="waits for room"))
+        == "shop/web-a: Pending: waits for room"
+    )
+    assert (
+        describe_migration(migration("a", Phase.FAILED, message="no room", attempts=3)) == "shop/web-a: Failed: no room"
+    )
 
 
 def test_failed_moves_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from rescheduler.app.planning import (
     KUBECTL_DUMP,
     STDIN,
-    Files,
+    DumpFiles,
     InputError,
-    Live,
+    LiveCluster,
     Progress,
     configuration,
     explanation,
@@ -25,9 +25,9 @@ from rescheduler.app.planning import (
 __all__ = [
     "KUBECTL_DUMP",
     "STDIN",
-    "Files",
+    "DumpFiles",
     "InputError",
-    "Live",
+    "LiveCluster",
     "Progress",
     "configuration",
     "explanation",

@@ -21,8 +21,8 @@ from rescheduler.admission.registration import Registration, Serving
 from rescheduler.admission.server import Address, Handler, Manner, Server
 from rescheduler.admission.webhook import Mutation
 from rescheduler.config.configuration import Configuration
-from rescheduler.config.live import Mandate
-from rescheduler.config.sections import Steering as Wanted
+from rescheduler.config.live import LiveConfig
+from rescheduler.config.sections import SteeringMode as Wanted
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.events import EventQueue, EventRecorder
@@ -52,7 +52,7 @@ _log = structlog.stdlib.get_logger(__name__)
 class Ground:
     """What it stands on."""
 
-    mandate: Mandate
+    live_config: LiveConfig
     namespace: str
     """Ours."""
     own: ApiClient
@@ -70,8 +70,8 @@ class Steering:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
         watching, now = ground.watching, ground.own.clock.now
-        self._fields = fields = ground.mandate.config.fields  # of ours, all that needs a restart to change
-        self._settings = webhook_settings(ground.mandate.config, ground.namespace)
+        self._fields = fields = ground.live_config.config.fields  # of ours, all that needs a restart to change
+        self._settings = webhook_settings(ground.live_config.config, ground.namespace)
         self._unasked = self._settings.unasked
         self._bulletins = EventQueue(EventRecorder(ground.own, ground.identity, now))
         self._wants_gate = fields.webhook.enabled and fields.webhook.steering is Wanted.NOMINATE
@@ -84,7 +84,7 @@ class Steering:
         self._last_in_force: float | None = None
         self._failures = 0
         self._keeping = Duty("webhook", _KEPT_EVERY, self._keep)
-        ground.mandate.listen(self._changed)
+        ground.live_config.listen(self._changed)
 
     @property
     def everybody(self) -> list[Loop]:
@@ -130,13 +130,13 @@ class Steering:
         return self._serving.why_not() if self._serving is not None else ""
 
     def _settings_of_knowledge(self) -> KnowledgeSettings:
-        recovery = self._ground.mandate.recovery()
+        recovery = self._ground.live_config.recovery()
         reasons = recovery.failed_reasons if recovery.enabled else ()  # else nobody records what we avoid
         return KnowledgeSettings(recovery.forget_after, self._wants_gate, reasons)
 
     def _changed(self) -> None:
         """Go by another configuration, as far as it can be changed: whose pods are left alone, and what is avoided."""
-        self._settings = webhook_settings(self._ground.mandate.config, self._ground.namespace)
+        self._settings = webhook_settings(self._ground.live_config.config, self._ground.namespace)
         self._unasked, self._known_by = self._settings.unasked, self._settings_of_knowledge()
         self._registration.exclude(self._settings.excluded_namespaces)
         self._keeping.called.set()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from rescheduler.app.planning import STDIN, InputError, Live
+from rescheduler.app.planning import STDIN, InputError, LiveCluster
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.migrations import InvalidMigrationError, MigrationClient, decoded
@@ -78,12 +78,12 @@ def _text(path: str) -> bytes:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def apply_plan(live: Live, plan: Plan, snapshot: ClusterSnapshot, policy: Policy, part: Part) -> list[Entry]:
+def apply_plan(live: LiveCluster, plan: Plan, snapshot: ClusterSnapshot, policy: Policy, part: Part) -> list[Entry]:
     """Order what of the plan still holds; an entry for each of its moves, in its order."""
     return asyncio.run(_apply(live, plan, snapshot, policy, part))
 
 
-async def _apply(live: Live, plan: Plan, snapshot: ClusterSnapshot, policy: Policy, part: Part) -> list[Entry]:
+async def _apply(live: LiveCluster, plan: Plan, snapshot: ClusterSnapshot, policy: Policy, part: Part) -> list[Entry]:
     async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
         known = await _known(client)
         orders = _orders(plan, snapshot)

@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rescheduler.app.planning import InputError, Live
+from rescheduler.app.planning import InputError, LiveCluster
 from rescheduler.kube.approval import ApprovalResult, add_group_members, approve, reject
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
@@ -36,7 +36,7 @@ class Scope:
     """The one that the user named."""
     everywhere: bool = False
 
-    def home(self, live: Live) -> str:
+    def home(self, live: LiveCluster) -> str:
         """The namespace that is meant; empty for all of them."""
         return "" if self.everywhere else self.namespace or live.connection().namespace
 
@@ -88,12 +88,12 @@ class Known:
         )
 
 
-def known(live: Live, scope: Scope) -> Known:
+def known(live: LiveCluster, scope: Scope) -> Known:
     """The migrations that the user may see."""
     return asyncio.run(_known(live, scope))
 
 
-def decide(live: Live, chosen: Sequence[Migration], *, rejects: bool, dry: bool) -> list[ApprovalResult]:
+def decide(live: LiveCluster, chosen: Sequence[Migration], *, rejects: bool, dry: bool) -> list[ApprovalResult]:
     """Approve of these, or reject them; an answer for each."""
 
     async def write() -> list[ApprovalResult]:
@@ -105,7 +105,7 @@ def decide(live: Live, chosen: Sequence[Migration], *, rejects: bool, dry: bool)
     return asyncio.run(write())
 
 
-async def _known(live: Live, scope: Scope) -> Known:
+async def _known(live: LiveCluster, scope: Scope) -> Known:
     home = scope.home(live)
     async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
         lookup = ObjectClient(client)

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 import structlog
 
 from rescheduler.app.admission import Ground, Steering
-from rescheduler.app.planning import Live
+from rescheduler.app.planning import LiveCluster
 from rescheduler.app.planning_loop import Cycling, cycle_of
 from rescheduler.app.servers import Doorway, Front, Knowing
 from rescheduler.app.usage import Meters
 from rescheduler.config.configuration import Configuration
-from rescheduler.config.live import Mandate
+from rescheduler.config.live import LiveConfig
 from rescheduler.config.loader import ConfigFile, Origin
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.client import ApiClient, RateLimiter
@@ -71,12 +71,14 @@ def opened(path: str, overrides: Mapping[str, object]) -> tuple[Configuration, O
     """The file's configuration with flags over it, and where to look for changes: nowhere, if it came by a pipe."""
     file = ConfigFile(path, overrides, settings_by_name())
     text = file.text()
-    return file.read(text), Origin(file, text) if file.changes else None
+    return file.read(text), Origin(file, text) if file.can_change else None
 
 
-def following(origin: Origin, mandate: Mandate, audience: Audience, now: Callable[[], float]) -> Duty:
-    """Has the mandate follow the file; every replica does it."""
-    return Duty("re-read the configuration", EVERY, Rereading(origin.file, origin.text, mandate, audience, now).look)
+def following(origin: Origin, live_config: LiveConfig, audience: Audience, now: Callable[[], float]) -> Duty:
+    """Re-reads the configuration file as it changes; every replica does."""
+    return Duty(
+        "re-read the configuration", EVERY, Rereading(origin.file, origin.text, live_config, audience, now).look
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ _CORDONS_EVERY = 10.0  # seconds; changes of nodes call for it sooner
 class Running:
     """How the controller is to run."""
 
-    live: Live
+    live: LiveCluster
     config: Configuration
     once: bool = False
     """Carry one plan out, and end."""
@@ -132,7 +134,7 @@ async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase
     if running.insecure_local:
         check_insecure_local(fields.web.bind_address, port)
     connection, timeout = running.live.connection(), running.live.request_timeout
-    metrics, mandate = Metrics(), Mandate(running.config, time.time())
+    metrics, live_config = Metrics(), LiveConfig(running.config, time.time())
     report = metrics.requests_to(connection.server)
     async with ApiClient(connection, request_timeout=timeout) as own:
         own.report = report
@@ -148,16 +150,16 @@ async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase
             client.report = report
             identity = election.lease.identity if election is not None else platform.node()
             watching = Watching(client, connection.source)
-            meters = Meters(mandate, client, lambda: watching.cache.rows("Pod"))
+            meters = Meters(live_config, client, lambda: watching.cache.rows("Pod"))
             namespace = fields.leader_election.resource_namespace or connection.namespace
             pausing = PauseStore(own, namespace, state_name(fields.leader_election.resource_name))
             pauses = Pauses(pausing, EventRecorder(own, identity, own.clock.now), own.clock.now)
-            steering = Steering(Ground(mandate, namespace, own, client, watching, metrics, identity))
+            steering = Steering(Ground(live_config, namespace, own, client, watching, metrics, identity))
             checks = {"caches": watching.lacking, "webhook": steering.why_not_served}
             doorway = Doorway(fields.web.bind_address, port, fields.web.page, running.insecure_local, running.opened)
             front = Front(
                 Knowing(
-                    mandate,
+                    live_config,
                     own,
                     connection.source,
                     identity,
@@ -179,9 +181,20 @@ async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase
                 (namespace, fields.leader_election.resource_name),
             )
             audience = Audience(metrics.reread, EventRecorder(own, identity, own.clock.now), ourselves.known_as)
-            reads = [following(running.origin, mandate, audience, own.clock.now)] if running.origin else []
+            reads = [following(running.origin, live_config, audience, own.clock.now)] if running.origin else []
             parts = _Parts(
-                running, mandate, client, election, recorder, watching, steering, metrics, pauses, front, meters, reads
+                running,
+                live_config,
+                client,
+                election,
+                recorder,
+                watching,
+                steering,
+                metrics,
+                pauses,
+                front,
+                meters,
+                reads,
             )
             async with front.served():
                 if await before(pauses.refresh(), stop):
@@ -214,7 +227,7 @@ class _Parts:
     """What the controller is made of."""
 
     running: Running
-    mandate: Mandate
+    live_config: LiveConfig
     client: ApiClient
     election: LeaderElector | None
     recorder: EventRecorder
@@ -230,7 +243,7 @@ class _Parts:
 
     def controller(self, stop: asyncio.Event) -> Controller:
         """All of it, wired."""
-        mandate, client = self.mandate, self.client
+        live_config, client = self.live_config, self.client
         watching, steering = self.watching, self.steering
         board = watching.board
         journal, observer, writer = (
@@ -246,32 +259,32 @@ class _Parts:
             self.metrics.migrated(before, after)
 
         logbook = Logbook(journal, board, tell)
-        judge = Judge(watching.copied, board, mandate.policy)
-        hours = Timetable(board, lambda: mandate.policy().timing, client.clock.now)
+        judge = Judge(watching.copied, board, live_config.policy)
+        hours = Timetable(board, lambda: live_config.policy().timing, client.clock.now)
 
         def patience() -> float:
-            return mandate.manner().timeout
+            return live_config.manner().timeout
 
-        consent = Consent(board, lambda: mandate.config.fields.approval_timeout, self.pauses, hours, patience)
-        slots = Slots(board, mandate.concurrency, watching.replicas)
+        consent = Consent(board, lambda: live_config.config.fields.approval_timeout, self.pauses, hours, patience)
+        slots = Slots(board, live_config.concurrency, watching.replicas)
         gatekeeper = Gatekeeper(board, judge, slots, patience, consent)
         sightings = Sightings(observer, watching.cache)
         circumstances = Circumstances(sightings, board, steering.steered)
-        migrator = Migrator(logbook, circumstances, writer, mandate.lifecycle, gatekeeper.admit)
+        migrator = Migrator(logbook, circumstances, writer, live_config.lifecycle, gatekeeper.admit)
         carrier = Carrier(migrator, gatekeeper, board, sightings, client.clock.now)
         sweeper = Sweeper(watching.cache, observer, writer)
         now = client.clock.now
 
         def after() -> float:
-            return mandate.config.fields.outcomes.assess_after
+            return live_config.config.fields.outcomes.assess_after
 
         def keep() -> float:
-            return mandate.config.fields.migration.keep_finished
+            return live_config.config.fields.migration.keep_finished
 
         def empties(labels: Labels) -> bool:
-            return NodeMaintenance.name in mandate.policy().strategies_for(labels)
+            return NodeMaintenance.name in live_config.policy().strategies_for(labels)
 
-        by = Assessing(board, watching.copied, watching.stale, mandate.policy, after, now, self.meters.lacking)
+        by = Assessing(board, watching.copied, watching.stale, live_config.policy, after, now, self.meters.lacking)
         assessor = Assessor(by, logbook, self.metrics.assessed)
         assessing = Duty("assess moves", ASSESS_EVERY, assessor.assess)
 
@@ -287,10 +300,10 @@ class _Parts:
         if not self.running.once:  # one plan by itself has no cycles before it
             watching.lay_over(streaks.with_streaks)
         told, heard = self.front.planned, self.meters.heard
-        cycling = Cycling(mandate, watching, logbook, self.pauses, self.metrics, told, now, hours, streaks, heard)
+        cycling = Cycling(live_config, watching, logbook, self.pauses, self.metrics, told, now, hours, streaks, heard)
         recovery = self._recovery(writer)
-        mandate.listen(recovery.renew)
-        mandate.listen(keeping.called.set)
+        live_config.listen(recovery.renew)
+        live_config.listen(keeping.called.set)
         once = self.running.once
         return Controller(
             watching=watching,
@@ -314,13 +327,13 @@ class _Parts:
                 *([] if once else [*steering.duties, recovery]),
             ],
             last=[Duty("tell the rest", 0.0, bulletins.flush), Duty("tell of failed pods", 0.0, recovery.flush)],
-            grace=lambda: mandate.config.fields.migration.shutdown_grace_period,
+            grace=lambda: live_config.config.fields.migration.shutdown_grace_period,
             everybody=[self.pauses, self.meters, *([] if once else [*self.rereading, *steering.everybody])],
         )
 
     def _recovery(self, writer: CommandSender) -> Recovery:
         watching, now = self.watching, self.client.clock.now
-        known = Known(watching.cache, watching.board, self.mandate.policy, self.mandate.recovery, now)
+        known = Known(watching.cache, watching.board, self.live_config.policy, self.live_config.recovery, now)
 
         def may_act() -> bool:
             return self.steering.keeps_off() and self.pauses.paused() is None
@@ -338,8 +351,8 @@ async def rehearse(running: Running, stop: asyncio.Event) -> None:
             return
         known = (*WATCHED, MIGRATIONS) if served.result() else WATCHED
         watching = Watching(client, connection.source, known)
-        mandate, metrics, streaks = Mandate(running.config, time.time()), Metrics(), HotStreaks()
-        meters = Meters(mandate, client, lambda: watching.cache.rows("Pod"))
+        live_config, metrics, streaks = LiveConfig(running.config, time.time()), Metrics(), HotStreaks()
+        meters = Meters(live_config, client, lambda: watching.cache.rows("Pod"))
         watching.lay_over(meters.laid_over)
         if not running.once:  # one plan by itself has no cycles before it
             watching.lay_over(streaks.with_streaks)
@@ -351,23 +364,26 @@ async def rehearse(running: Running, stop: asyncio.Event) -> None:
             if stale := watching.stale():
                 _log.warning("nothing is planned on what may be out of date", why=stale)
                 return
-            for move in (await cycle_of(watching, mandate.policy(), metrics, streaks).plan()).moves:
+            for move in (await cycle_of(watching, live_config.policy(), metrics, streaks).plan()).moves:
                 _tell(move)
             if running.once:
                 stop.set()
 
         async with beside(watching.run()) as watched:
             if await before(watching.synced(), stop, watched):
-                duty = Duty("plan", lambda: mandate.config.fields.rescheduling_interval, tell)
-                mandate.listen(duty.called.set)
-                async with beside(_followed(running.origin, mandate)) as rereading, beside(meters.run()) as measuring:
+                duty = Duty("plan", lambda: live_config.config.fields.rescheduling_interval, tell)
+                live_config.listen(duty.called.set)
+                async with (
+                    beside(_followed(running.origin, live_config)) as rereading,
+                    beside(meters.run()) as measuring,
+                ):
                     await before(duty.run(), stop, watched, rereading, measuring)
 
 
-async def _followed(origin: Origin | None, mandate: Mandate) -> None:
+async def _followed(origin: Origin | None, live_config: LiveConfig) -> None:
     """Go by the file as it changes; nobody is told but by the log."""
     if origin is not None:
-        await following(origin, mandate, Audience(), time.time).run()
+        await following(origin, live_config, Audience(), time.time).run()
     await asyncio.get_running_loop().create_future()  # nothing to do is no reason to end
 
 

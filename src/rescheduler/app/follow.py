@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from rescheduler.app.planning import InputError, Live
+from rescheduler.app.planning import InputError, LiveCluster
 from rescheduler.decode.kinds import ApiResource
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
@@ -124,7 +124,7 @@ async def follow(client: ApiClient, followed: Mapping[Part, Follower], enough: a
         await asyncio.gather(*tasks, end, return_exceptions=True)
 
 
-def list_migrations(live: Live, part: Part, name: str | None = None) -> list[Json]:
+def list_migrations(live: LiveCluster, part: Part, name: str | None = None) -> list[Json]:
     """PodMigrations as they are, by namespace and name; one that is named must be there."""
 
     async def listing() -> list[Json]:
@@ -134,7 +134,7 @@ def list_migrations(live: Live, part: Part, name: str | None = None) -> list[Jso
     return asyncio.run(listing())
 
 
-def watch_migrations(live: Live, part: Part, follower: Follower, name: str | None = None) -> None:
+def watch_migrations(live: LiveCluster, part: Part, follower: Follower, name: str | None = None) -> None:
     """Tell of PodMigrations for ever; one that is named must be there to begin with."""
 
     async def watching() -> None:
@@ -157,7 +157,7 @@ Noticed = Callable[[Migration], None]
 
 
 def await_migrations(
-    live: Live, keys: Sequence[ObjectKey], noticed: Noticed, timeout: float | None
+    live: LiveCluster, keys: Sequence[ObjectKey], noticed: Noticed, timeout: float | None
 ) -> dict[ObjectKey, Migration | None]:
     """Wait until these are over, telling of each change; None is one that was deleted. TimeoutError when it is late."""
     vigil = _Vigil(keys, noticed)
@@ -230,12 +230,12 @@ _DURATION = 15.0  # of a lease that does not say how long it lasts
 _SKEW = 30.0  # what clocks may be apart before a lease counts as run out
 
 
-def absence(live: Live, lease: str = LEASE) -> str:
+def absence(live: LiveCluster, lease: str = LEASE) -> str:
     """Why nobody seems to carry out orders; empty when somebody does, or when that may not be looked at."""
     return asyncio.run(_absence(live, lease))
 
 
-async def _absence(live: Live, lease: str) -> str:
+async def _absence(live: LiveCluster, lease: str) -> str:
     async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
         try:
             # The lease is in the controller's namespace, wherever that is.

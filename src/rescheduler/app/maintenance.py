@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rescheduler.app.follow import Change, Follower, Part, follow
-from rescheduler.app.planning import Live
+from rescheduler.app.planning import LiveCluster
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.objects import NotFoundError, ObjectClient, path_of
@@ -24,7 +24,7 @@ from rescheduler.model.json import Json, ObjectKey
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.maintenance import DrainStatus, drain_statuses
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.strategies.node_maintenance import NodeMaintenance
 
 STRATEGY = NodeMaintenance.name
@@ -49,7 +49,7 @@ class Marked:
     uid: str = ""
 
 
-def mark(live: Live, names: Sequence[str], *, maintenance: bool, dry: bool) -> list[Marked]:
+def mark(live: LiveCluster, names: Sequence[str], *, maintenance: bool, dry: bool) -> list[Marked]:
     """Label these nodes for maintenance, or take the label off; all of them must be there before any is touched."""
 
     async def marking() -> list[Marked]:
@@ -81,7 +81,7 @@ async def _mark(writer: CommandSender, node: Json, *, maintenance: bool) -> bool
     return True
 
 
-def under_maintenance(live: Live, names: Sequence[str]) -> tuple[dict[str, Cordon], list[str]]:
+def under_maintenance(live: LiveCluster, names: Sequence[str]) -> tuple[dict[str, Cordon], list[str]]:
     """How the marked nodes are cordoned, all or those of these names; and the named ones that are not marked."""
 
     async def looking() -> list[Json]:
@@ -105,7 +105,7 @@ async def _nodes(client: ApiClient, names: Sequence[str]) -> list[Json]:
 
 def outlook(snapshot: ClusterSnapshot, policy: Policy, nodes: Collection[str]) -> list[DrainStatus]:
     """What is left on these nodes, as the controller would see it."""
-    return drain_statuses(snapshot, policy, NodeMaintenance(Settings()), nodes)
+    return drain_statuses(snapshot, policy, NodeMaintenance(StrategySettings()), nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,9 @@ class Audience:
 class Emptying:
     """Waits until nodes hold only what belongs there, and pods that cannot go (`barred`)."""
 
-    def __init__(self, live: Live, nodes: Sequence[str], barred: Collection[ObjectKey], audience: Audience) -> None:
+    def __init__(
+        self, live: LiveCluster, nodes: Sequence[str], barred: Collection[ObjectKey], audience: Audience
+    ) -> None:
         self._live = live
         self._barred = frozenset(barred)
         self._audience = audience

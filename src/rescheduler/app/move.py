@@ -10,7 +10,7 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-from rescheduler.app.planning import InputError, Live
+from rescheduler.app.planning import InputError, LiveCluster
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.migrations import MigrationClient, new_object
 from rescheduler.kube.objects import ObjectClient
@@ -41,7 +41,7 @@ class Wish:
     reason: str = ""
 
 
-def checked(live: Live, wish: Wish) -> Migration:
+def checked(live: LiveCluster, wish: Wish) -> Migration:
     """The migration that the wish comes to, not stored yet; RefusedError says why it makes no sense."""
 
     async def look() -> Migration:
@@ -51,7 +51,7 @@ def checked(live: Live, wish: Wish) -> Migration:
     return asyncio.run(look())
 
 
-def order(live: Live, migration: Migration) -> Migration:
+def order(live: LiveCluster, migration: Migration) -> Migration:
     """Store it: from now on it is the controller's."""
 
     async def add() -> Migration:
@@ -66,7 +66,7 @@ async def store(client: ApiClient, migration: Migration) -> Migration:
     return await MigrationClient(client).add(migration)
 
 
-def landing(live: Live, migration: Migration) -> str:
+def landing(live: LiveCluster, migration: Migration) -> str:
     """The node that a completed migration's replacement is on; where that is gone again, where it was sent."""
 
     async def look() -> str:
@@ -89,7 +89,7 @@ def draft(migration: Migration) -> Json:
     return new_object(migration)
 
 
-def stored(live: Live, migration: Migration) -> Json:
+def stored(live: LiveCluster, migration: Migration) -> Json:
     """The object as it is now."""
 
     async def look() -> Json:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from rescheduler.app.planning import InputError, Live
+from rescheduler.app.planning import InputError, LiveCluster
 from rescheduler.config.configuration import Configuration
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
@@ -29,7 +29,7 @@ class WhichError(InputError):
 class Place:
     """Which controller is meant; without a namespace, the one that there is."""
 
-    live: Live
+    live: LiveCluster
     config: Configuration
     namespace: str | None = None
 
@@ -73,7 +73,7 @@ def resume(place: Place, *, dry: bool) -> Paused:
     return _with_state(place, act)
 
 
-def held(live: Live, config: Configuration) -> list[PauseDetails]:
+def held(live: LiveCluster, config: Configuration) -> list[PauseDetails]:
     """The pauses that hold, as far as they may be looked at: for commands that order something."""
 
     async def look() -> list[PauseDetails]:

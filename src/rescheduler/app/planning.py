@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 
 from rescheduler.config.configuration import Configuration
-from rescheduler.config.loader import defaults, load_file, with_overrides
+from rescheduler.config.loader import load_defaults, load_file, override
 from rescheduler.decode.dump import DumpReader
 from rescheduler.decode.kinds import RESOURCES, ApiResource
 from rescheduler.decode.reader import SnapshotBuilder, without_gc
@@ -30,7 +30,7 @@ from rescheduler.planning.cycle import plan_cycle
 from rescheduler.planning.explain import Explanation, explain
 from rescheduler.planning.outcomes import with_move_histories
 from rescheduler.planning.planner import Planner
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.strategies import discover, settings_by_name
 from rescheduler.strategies.node_maintenance import NodeMaintenance
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveCluster:
     """The cluster that a kubeconfig leads to."""
 
     kubeconfig: str | None = None
@@ -86,7 +86,7 @@ class _ListedAnewError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class DumpFiles:
     """A cluster that was dumped; `-` is standard input."""
 
     paths: tuple[str, ...]
@@ -102,10 +102,10 @@ class Files:
 def configuration(file: str | None, overrides: Mapping[str, object]) -> Configuration:
     """The file's configuration, or the default one, with flags over it."""
     known = settings_by_name()
-    return with_overrides(load_file(file, known) if file is not None else defaults(known), overrides)
+    return override(load_file(file, known) if file is not None else load_defaults(known), overrides)
 
 
-def strategies(policy: Policy) -> list[Strategy[Settings]]:
+def strategies(policy: Policy) -> list[Strategy[StrategySettings]]:
     """The enabled strategies with their settings, those of each node pool apart, in the order in which they run."""
     whole = (None if not policy.pools else "", policy.enabled_strategies, policy.strategy_settings)
     pools = [(pool.name, pool.enabled_strategies, pool.strategy_settings) for pool in policy.pools]
@@ -117,7 +117,7 @@ def strategies(policy: Policy) -> list[Strategy[Settings]]:
     ]
 
 
-def read(source: Files | Live, now: float | None, progress: Progress) -> ClusterSnapshot:
+def read(source: DumpFiles | LiveCluster, now: float | None, progress: Progress) -> ClusterSnapshot:
     """The cluster as it is, or as it was dumped; `now` replaces the time that ages are reckoned from."""
     with without_gc():
         collector, taken_at = _collected(source, _Remembering, progress)
@@ -169,7 +169,7 @@ async def _ask(history: UsageHistory, settings: UsageSettings, snapshot: Cluster
         history.failed(str(error))
 
 
-def record(source: Files | Live, out: BinaryIO, now: float | None, progress: Progress) -> SnapshotRecorder:
+def record(source: DumpFiles | LiveCluster, out: BinaryIO, now: float | None, progress: Progress) -> SnapshotRecorder:
     """Write what planning reads of a cluster, and nothing else; `out` must be a file that can be written anew."""
 
     def afresh() -> SnapshotRecorder:
@@ -205,7 +205,7 @@ def _with_reminders(made: Plan, planner: Planner) -> Plan:
     return replace(made, warnings=(*made.warnings, reminder + more))
 
 
-def _idle(running: Iterable[Strategy[Settings]], now: float | None) -> list[str]:
+def _idle(running: Iterable[Strategy[StrategySettings]], now: float | None) -> list[str]:
     """A sentence for each strategy that can do nothing, in any pool."""
     reasons: dict[str, list[str]] = {}
     for each in running:
@@ -213,7 +213,7 @@ def _idle(running: Iterable[Strategy[Settings]], now: float | None) -> list[str]
     return [f"{name} moves nothing: {said[0]}" for name, said in reasons.items() if all(said)]
 
 
-def _waiting(running: Iterable[Strategy[Settings]], planner: Planner) -> Iterator[str]:
+def _waiting(running: Iterable[Strategy[StrategySettings]], planner: Planner) -> Iterator[str]:
     """A sentence for each strategy that does nothing now, though there is something to do, in one pool or at all."""
     for each in running:
         if why := each.wait_reason(planner.view_of(each.pool)):
@@ -251,8 +251,10 @@ def explained(planner: Planner, made: Plan, pod: tuple[str, str]) -> Explanation
     return explain(planner, made, pod, [*names])
 
 
-def _collected(source: Files | Live, afresh: Callable[[], Into], progress: Progress) -> tuple[Into, float | None]:
-    if isinstance(source, Live):
+def _collected(
+    source: DumpFiles | LiveCluster, afresh: Callable[[], Into], progress: Progress
+) -> tuple[Into, float | None]:
+    if isinstance(source, LiveCluster):
         return asyncio.run(_listed(source, afresh, progress))
     collector = afresh()
     reader = DumpReader(collector, progress)
@@ -277,7 +279,7 @@ def _opened(path: str) -> Iterator[BinaryIO]:
         yield stream
 
 
-async def _listed(live: Live, afresh: Callable[[], Into], progress: Progress) -> tuple[Into, float]:
+async def _listed(live: LiveCluster, afresh: Callable[[], Into], progress: Progress) -> tuple[Into, float]:
     """List everything; from the start when a list began anew, so that all of it is one state."""
     # aiohttp takes longer to import than a small dump takes to plan: only those who talk to a cluster pay for it.
     from rescheduler.kube.client import ApiClient  # noqa: PLC0415 - as said above
@@ -336,8 +338,8 @@ class _PageSink(Generic[Into]):
         self._progress(count)
 
 
-def _without_nodes(source: Files | Live) -> str:
-    if isinstance(source, Live):
+def _without_nodes(source: DumpFiles | LiveCluster) -> str:
+    if isinstance(source, LiveCluster):
         return "the cluster has no nodes, so there is nothing to plan"
     names: Sequence[str] = ["<stdin>" if path == STDIN else path for path in source.paths]
     return (

@@ -15,7 +15,7 @@ import structlog
 
 from rescheduler.app.planning import planned
 from rescheduler.config.configuration import Configuration
-from rescheduler.config.live import Mandate
+from rescheduler.config.live import LiveConfig
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.plan import Plan
@@ -45,7 +45,7 @@ async def _at_once() -> None:
 class Cycling:
     """What planning needs, and whom it tells."""
 
-    mandate: Mandate
+    live_config: LiveConfig
     watching: Watching
     logbook: Logbook
     pauses: Pauses
@@ -68,16 +68,16 @@ class Cycling:
             if stop.is_set():
                 return  # with an outcome, its time may have come again before the loops have ended
             await self.heard()
-            ordered = await self._once(self.mandate.config, self.mandate.policy())
+            ordered = await self._once(self.live_config.config, self.live_config.policy())
             if outcome is not None and ordered is not None:
                 outcome.update(await _until_over(self.watching.board, ordered))
                 stop.set()
 
         def every() -> float:
-            return self.mandate.config.fields.rescheduling_interval
+            return self.live_config.config.fields.rescheduling_interval
 
         planning = Duty("plan", every, plan_and_order)
-        self.mandate.listen(planning.called.set)
+        self.live_config.listen(planning.called.set)
         return [planning, Duty("review what awaits approval", every, self._review())]
 
     async def _once(self, config: Configuration, policy: Policy) -> list[Migration] | None:
@@ -93,7 +93,7 @@ class Cycling:
         if (pause := self.pauses.paused()) is not None:
             _log.info("nothing is ordered", why=str(pause))
             return None
-        if config is not self.mandate.config:
+        if config is not self.live_config.config:
             _log.info("nothing is ordered", why="the configuration has changed while it was planned")
             return None
         waiting = sum(each.awaits_approval for each in self.watching.board.active())
@@ -123,7 +123,7 @@ class Cycling:
         def held(migration: Migration) -> bool:
             return self.hours.held(migration) is not None
 
-        reviewing = Reviewing(watching.copied, watching.board, self.logbook, self.mandate.policy, self.now, held)
+        reviewing = Reviewing(watching.copied, watching.board, self.logbook, self.live_config.policy, self.now, held)
 
         async def review() -> None:
             if not watching.stale():

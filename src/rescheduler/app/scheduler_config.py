@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import base64
 import sys
+import urllib.parse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 
 from rescheduler.admission.certificates import CertificateError, ends_at, joined, names_of, split
-from rescheduler.app.planning import InputError, Live
+from rescheduler.app.planning import InputError, LiveCluster
 from rescheduler.config.document import DocumentError, read_document
-from rescheduler.config.errors import ConfigError, ConfigErrors, Finding, path_of, shown, wrong_type
-from rescheduler.config.loader import PLUGIN, SEED_KIND
+from rescheduler.config.errors import ConfigError, ConfigErrors, Finding, format_path, quote, wrong_type
+from rescheduler.config.loader import PLUGIN, SCHEDULER_KIND
 from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ClusterError
@@ -78,14 +78,14 @@ def authority_from_file(path: str) -> bytes:
     return found
 
 
-async def own_trust(live: Live, namespace: str, host: str) -> Trust:
+async def own_trust(live: LiveCluster, namespace: str, host: str) -> Trust:
     """Our own authority, as the webhook keeps it; ClusterError says why it can't be had.
 
     The certificate need not name the host by which the scheduler reaches us: then it is known by the Service's name.
     """
     timeout = live.request_timeout or _QUICK
     async with ApiClient(live.connection(), request_timeout=timeout, backoff=Backoff(tries=1)) as client:
-        answer = await client.find(f"/api/v1/namespaces/{quote(namespace, safe='')}/secrets/{SERVICE}")
+        answer = await client.find(f"/api/v1/namespaces/{urllib.parse.quote(namespace, safe='')}/secrets/{SERVICE}")
     secret = f"Secret {namespace}/{SERVICE}"
     if answer is None:
         cure = "the webhook makes it when it first runs; -n says in which namespace that is"
@@ -167,7 +167,7 @@ def made(extender: Extender, scheduler: Scheduler) -> Json:
     connection = {"clientConnection": {"kubeconfig": scheduler.kubeconfig}} if scheduler.kubeconfig else {}
     return {
         "apiVersion": VERSION,
-        "kind": SEED_KIND,
+        "kind": SCHEDULER_KIND,
         "leaderElection": {"leaderElect": scheduler.leader_elect is not False},
         **connection,
         "profiles": [{"schedulerName": name} for name in dict.fromkeys(names)],
@@ -208,7 +208,7 @@ def doubts(document: Mapping[str, Any], url: str) -> Iterator[str]:
         like_ours = {key: each.get(key) for key in _VERBS} == _VERBS and str(each.get("urlPrefix")).endswith(PATH)
         if like_ours and not _is_at(each, url):
             cure = "take it out if this one takes its place"
-            yield f"extenders[{number}]: {shown(each['urlPrefix'])} looks like ours at another address; {cure}"
+            yield f"extenders[{number}]: {quote(each['urlPrefix'])} looks like ours at another address; {cure}"
 
 
 def read_config(path: str) -> Json:
@@ -226,7 +226,7 @@ def read_config(path: str) -> Json:
         raise ConfigErrors([ConfigError(source, "", error.finding.message)]) from error
     findings = [*document.findings, *_faults(document.data)]
     if findings:
-        raise ConfigErrors([ConfigError(source, path_of(each.loc), each.message) for each in findings])
+        raise ConfigErrors([ConfigError(source, format_path(each.loc), each.message) for each in findings])
     return document.data
 
 
@@ -237,14 +237,14 @@ def _standard_input() -> bytes:
 
 
 def _faults(data: Json) -> Iterator[Finding]:
-    if data.get("kind") != SEED_KIND:
+    if data.get("kind") != SCHEDULER_KIND:
         yield Finding(
-            ("kind",), f"{shown(data.get('kind'))} is not {SEED_KIND}: give the file that kube-scheduler gets"
+            ("kind",), f"{quote(data.get('kind'))} is not {SCHEDULER_KIND}: give the file that kube-scheduler gets"
         )
         return
     if data.get("apiVersion") != VERSION:
         cure = "`kube-scheduler --config OLD --write-config-to NEW` of the last release that read it converts it"
-        yield Finding(("apiVersion",), f"{shown(data.get('apiVersion'))} is not {VERSION}; {cure}")
+        yield Finding(("apiVersion",), f"{quote(data.get('apiVersion'))} is not {VERSION}; {cure}")
         return
     for key in ("leaderElection", "clientConnection"):
         if data.get(key) is not None and not isinstance(data[key], dict):

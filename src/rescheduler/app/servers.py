@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from rescheduler.app.actions import Deeds
 from rescheduler.app.planning import explained, planned
-from rescheduler.config.live import Mandate
+from rescheduler.config.live import LiveConfig
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.lease import LeaderElector
@@ -45,7 +45,7 @@ from rescheduler.web.state import Health, Moves, Replica, Showing, Usage
 class PageParts:
     """What the page is made from."""
 
-    mandate: Mandate
+    live_config: LiveConfig
     watching: Watching
     identity: str
     cluster: str
@@ -73,21 +73,21 @@ class Page:
 
 def page_of(parts: PageParts) -> Page:
     """The page of a controller."""
-    mandate, watching = parts.mandate, parts.watching
+    live_config, watching = parts.live_config, parts.watching
     replica = _replica(parts)
 
     def interval() -> float:
-        return mandate.config.fields.rescheduling_interval
+        return live_config.config.fields.rescheduling_interval
 
-    plans = Plans(lambda: _mind(watching, mandate.policy()), parts.now, interval, replica.leading)
-    loads = Loads(watching.cache, mandate.policy())
+    plans = Plans(lambda: _mind(watching, live_config.policy()), parts.now, interval, replica.leading)
+    loads = Loads(watching.cache, live_config.policy())
     measuring = Measuring(loads, lambda: watching.cache.copied(parts.now()), parts.metering)
-    mandate.listen(plans.think_anew)
-    mandate.listen(lambda: loads.judge_by(mandate.policy()))
-    mandate.listen(measuring.again)
+    live_config.listen(plans.think_anew)
+    live_config.listen(lambda: loads.judge_by(live_config.policy()))
+    live_config.listen(measuring.again)
     showing = Showing(
         cluster=parts.cluster.partition(" of ")[0],  # not in which file: whoever looks need not know our paths
-        mandate=mandate,
+        live_config=live_config,
         replica=replica,
         cache=watching.cache,
         board=watching.board,
@@ -171,7 +171,7 @@ class Doorway:
 class Knowing:
     """The parts of a controller that it shows."""
 
-    mandate: Mandate
+    live_config: LiveConfig
     own: ApiClient
     """May always write: a replica that does not lead serves the page, too."""
     source: str
@@ -223,7 +223,7 @@ class Front:
             knowing.pausing,
             knowing.watching.board,
             knowing.pauses.refresh,
-            empties=lambda: NodeMaintenance.name in knowing.mandate.policy().strategies,
+            empties=lambda: NodeMaintenance.name in knowing.live_config.policy().strategies,
         )
         return Actions(access, Identity(ReviewClient(knowing.own)), deeds)
 
@@ -243,7 +243,7 @@ def _every(seconds: float, count: Callable[[], int]) -> Callable[[], int]:
 def _page(knowing: Knowing, doorway: Doorway) -> Page:
     return page_of(
         PageParts(
-            mandate=knowing.mandate,
+            live_config=knowing.live_config,
             watching=knowing.watching,
             identity=knowing.identity,
             cluster=knowing.source,
@@ -258,14 +258,14 @@ def _page(knowing: Knowing, doorway: Doorway) -> Page:
 
 
 def _sources(knowing: Knowing, page: Page | None) -> Sources:
-    watching, election, mandate = knowing.watching, knowing.election, knowing.mandate
+    watching, election, live_config = knowing.watching, knowing.election, knowing.live_config
     board, pauses, now = watching.board, knowing.pauses, knowing.own.clock.now
 
     def resting() -> int:
-        return sum(rest.until > now() for rest in find_backoffs(board.all(), mandate.policy()).values())
+        return sum(rest.until > now() for rest in find_backoffs(board.all(), live_config.policy()).values())
 
     return Sources(
-        lease=mandate.config.fields.leader_election.resource_name,
+        lease=live_config.config.fields.leader_election.resource_name,
         leading=election.leading.is_set if election is not None else lambda: True,
         fresh=lambda: not watching.lacking(),
         kinds=watching.kinds,
@@ -274,8 +274,8 @@ def _sources(knowing: Knowing, page: Page | None) -> Sources:
         awaiting=lambda: sum(each.awaits_approval for each in board.active()),
         resting=_every(_RESTING_EVERY, resting),
         paused=lambda: pauses.paused() is not None if pauses.known else None,
-        window_open=lambda: mandate.policy().timing.schedule.open_at(now()),
+        window_open=lambda: live_config.policy().timing.schedule.open_at(now()),
         viewers=(lambda: page.api.readers) if page is not None else None,
         metering=knowing.metering,
-        mandate=lambda: mandate,
+        live_config=lambda: live_config,
     )

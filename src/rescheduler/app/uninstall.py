@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from rescheduler.app.admission import webhook_settings
-from rescheduler.app.planning import Live
+from rescheduler.app.planning import LiveCluster
 from rescheduler.config.configuration import Configuration
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.connection import Connection
@@ -176,7 +176,7 @@ _KIND: str = POD_MIGRATION["metadata"]["name"]
 _PATIENCE = 30.0  # seconds: a lease whose holder has died is free when it has run out, after 15 s by default
 
 
-async def preview(live: Live, config: Configuration, *, definition: bool) -> list[str]:
+async def preview(live: LiveCluster, config: Configuration, *, definition: bool) -> list[str]:
     """What would be undone."""
     async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
         lines = await Cleanup(client, config.manner(), lambda _: None).preview()
@@ -200,7 +200,9 @@ async def preview(live: Live, config: Configuration, *, definition: bool) -> lis
         return list(dict.fromkeys(lines))  # the webhook's configuration is the same from every home
 
 
-async def clean_up(live: Live, config: Configuration, tell: Callable[[str], None], *, definition: bool) -> Undone:
+async def clean_up(
+    live: LiveCluster, config: Configuration, tell: Callable[[str], None], *, definition: bool
+) -> Undone:
     """Undo all that is ours; with `definition` the kind PodMigration goes, too, unless something could not be undone.
 
     ClusterError says who holds the lease, or why else it is not ours within a while.

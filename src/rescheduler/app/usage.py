@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from rescheduler.config.live import Mandate
+from rescheduler.config.live import LiveConfig
 from rescheduler.kube.client import ApiClient
 from rescheduler.model.objects import Pod
 from rescheduler.model.policy import Utilization
@@ -40,14 +40,14 @@ _PATIENCE = 60.0  # seconds; a large cluster's answer takes a few
 class Meters:
     """Whoever measures by the configuration in force: another one when that says otherwise."""
 
-    def __init__(self, mandate: Mandate, client: ApiClient, pods: Callable[[], Sequence[Pod]]) -> None:
-        self._mandate = mandate
+    def __init__(self, live_config: LiveConfig, client: ApiClient, pods: Callable[[], Sequence[Pod]]) -> None:
+        self._live = live_config
         self._client = client
         self._pods = pods
         self._changed = asyncio.Event()
         self._by = self._wanted()
         self.current: Metering | None = self._made()
-        mandate.listen(self._renew)
+        live_config.listen(self._renew)
 
     async def run(self) -> None:
         """Measure until cancelled."""
@@ -93,7 +93,7 @@ class Meters:
             old.heard.set()  # whoever waits for it waits for the new one
 
     def _wanted(self) -> tuple[Utilization, UsageSettings]:
-        return self._mandate.policy().utilization, self._mandate.config.usage()
+        return self._live.policy().utilization, self._live.config.usage()
 
     def _made(self) -> Metering | None:
         return metering_of(*self._by, self._client, self._pods)

@@ -12,11 +12,19 @@ from typing import TYPE_CHECKING
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.common import failures, live_of, reading_from
+from rescheduler.cli.common import live_cluster, report_failures, show_reading
 from rescheduler.cli.lazy import app, app_apply, app_follow, entries_output
-from rescheduler.cli.options import STDIN, Access, Waiting, access_options, config_option, gathered, waiting_options
+from rescheduler.cli.options import (
+    STDIN,
+    AccessOptions,
+    WaitOptions,
+    access_options,
+    config_option,
+    group_options,
+    waiting_options,
+)
 from rescheduler.cli.output.documents import FORMATS, document_text
-from rescheduler.cli.progress import MigrationProgress, progress
+from rescheduler.cli.progress import MigrationProgress, show_progress
 from rescheduler.model.migration import Phase
 
 if TYPE_CHECKING:
@@ -27,7 +35,7 @@ _GO_ON = "the moves go on. Watch them with `rescheduler migrations -A -w`, cance
 
 
 @dataclass(frozen=True, slots=True)
-class Applying:
+class ApplyOptions:
     """Which plan, how much of it, and what is shown."""
 
     file: str
@@ -42,9 +50,9 @@ class Applying:
             raise click.UsageError("--config - and -f - cannot both be standard input.")
 
 
-_applying = gathered(
+_applying = group_options(
     "applying",
-    Applying,
+    ApplyOptions,
     [
         click.option(
             "-f",
@@ -73,7 +81,7 @@ _applying = gathered(
 @_applying
 @waiting_options("all moves are over", wait=False)
 @messages.verbose_option
-def apply(access: Access, applying: Applying, waiting: Waiting) -> None:
+def apply(access: AccessOptions, applying: ApplyOptions, waiting: WaitOptions) -> None:
     """Order the moves of a reviewed plan.
 
     Each move is held against the cluster as it is now, and refused with the reason if its pod or node is no longer what
@@ -89,11 +97,11 @@ def apply(access: Access, applying: Applying, waiting: Waiting) -> None:
     """
     applying.check()
     waiting.check()
-    with failures():
+    with report_failures():
         plan = app_apply.read_plan(applying.file)
         config = app.configuration(applying.config, {})
-        live = live_of(access, config.fields.client_connection.kubeconfig)
-        with reading_from(live) as advance:
+        live = live_cluster(access, config.fields.client_connection.kubeconfig)
+        with show_reading(live) as advance:
             snapshot = app.read(live, None, advance)
         part = app_apply.Part(applying.namespace, applying.dry_run)
         entries = app_apply.apply_plan(live, plan, snapshot, config.policy(), part)
@@ -110,11 +118,11 @@ def apply(access: Access, applying: Applying, waiting: Waiting) -> None:
     if applying.output in FORMATS:
         messages.emit(document_text(entries_output.result_document(entries, ended), applying.output))
     if late:
-        raise messages.Failure(f"not all are over yet; {_GO_ON}", code=messages.TIMED_OUT)
+        raise messages.CommandError(f"not all are over yet; {_GO_ON}", code=messages.TIMED_OUT)
     _end(entries, ended)
 
 
-def _print_lines(entries: Sequence[Entry], applying: Applying) -> None:
+def _print_lines(entries: Sequence[Entry], applying: ApplyOptions) -> None:
     """Lines on stdout; where that is for names or a document, refusals are told on stderr."""
     refused = [entry for entry in entries if entry.migration is None]
     if applying.output is None:
@@ -125,13 +133,13 @@ def _print_lines(entries: Sequence[Entry], applying: Applying) -> None:
     messages.warn(entries_output.entry_line(entry, dry=applying.dry_run) for entry in refused)
 
 
-def _followed(live: app.Live, entries: Sequence[Entry], timeout: float | None) -> tuple[Ended, bool]:
+def _followed(live: app.LiveCluster, entries: Sequence[Entry], timeout: float | None) -> tuple[Ended, bool]:
     """How the migrations ended, told as they go on; or how they stand when the time is over."""
     keys = [(e.migration.namespace, e.migration.name) for e in entries if e.migration is not None]
     if not keys:
         return {}, False
     try:
-        with progress() as line:
+        with show_progress() as line:
             told = MigrationProgress(line, len(keys))
             return app_follow.await_migrations(live, keys, told.noticed, timeout), False
     except TimeoutError:
@@ -148,7 +156,7 @@ def _end(entries: Sequence[Entry], ended: Ended) -> None:
         messages.note(f"{completed} of {len(ended)} moves are completed")
         if completed < len(ended):
             lost = [f"{key[0]}/{key[1]}: {_fate(ended, key)}" for key in sorted(ended) if _fate(ended, key)]
-            raise messages.Failure(*lost, code=messages.FAILED)
+            raise messages.CommandError(*lost, code=messages.FAILED)
     if any(entry.outcome is app_apply.Outcome.REFUSED for entry in entries):
         raise click.exceptions.Exit(messages.REFUSED)
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.common import failures, live_of
+from rescheduler.cli.common import live_cluster, report_failures
 from rescheduler.cli.lazy import app, app_approval, app_follow, app_pause, kube_approval
-from rescheduler.cli.options import Access, access_options, config_option, gathered
+from rescheduler.cli.options import AccessOptions, access_options, config_option, group_options
 from rescheduler.cli.output.documents import FORMATS, document_text
 from rescheduler.cli.output.migrations import RESOURCE, waiting_document, waiting_lines
 from rescheduler.cli.output.terminal import Terminal, plain
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Deciding:
+class ApproveOptions:
     """What is decided on, and how it is shown."""
 
     namespace: str | None
@@ -55,9 +55,9 @@ class Deciding:
         return not names and not self.everything
 
 
-_deciding = gathered(
+_deciding = group_options(
     "deciding",
-    Deciding,
+    ApproveOptions,
     [
         click.option("-n", "--namespace", metavar="NAMESPACE", help="Only what is in this namespace."),
         click.option("-A", "--all-namespaces", is_flag=True, help="What is in any namespace."),
@@ -84,7 +84,7 @@ _deciding = gathered(
 @access_options
 @_deciding
 @messages.verbose_option
-def approve(names: tuple[str, ...], access: Access, deciding: Deciding) -> None:
+def approve(names: tuple[str, ...], access: AccessOptions, deciding: ApproveOptions) -> None:
     """Approve of moves that wait for it, or reject them.
 
     With `approval: required` in its configuration the controller stores its plans and waits. Without a name, what waits
@@ -105,9 +105,9 @@ def approve(names: tuple[str, ...], access: Access, deciding: Deciding) -> None:
       kubectl annotate pmig -A -l rescheduler.io/plan=k4m9tz rescheduler.io/approved=me
     """
     deciding.check(names)
-    with failures():
+    with report_failures():
         config = app.configuration(deciding.config, {})
-        live = live_of(access, config.fields.client_connection.kubeconfig)
+        live = live_cluster(access, config.fields.client_connection.kubeconfig)
         known = app_approval.known(live, app_approval.Scope(deciding.namespace, deciding.all_namespaces))
         if deciding.shows(names):
             _show(known, deciding)
@@ -127,10 +127,10 @@ def approve(names: tuple[str, ...], access: Access, deciding: Deciding) -> None:
         f"{each.full_name}: {each.reason}" for each in answers if each.outcome is kube_approval.ApprovalOutcome.REFUSED
     ]
     if refused:
-        raise messages.Failure(*refused, code=messages.REFUSED)
+        raise messages.CommandError(*refused, code=messages.REFUSED)
 
 
-def _show(known: app_approval.Known, deciding: Deciding) -> None:
+def _show(known: app_approval.Known, deciding: ApproveOptions) -> None:
     waiting, now = known.waiting(), time.time()
     if deciding.output in FORMATS:
         messages.emit(document_text(waiting_document(waiting, now), deciding.output))
@@ -168,7 +168,7 @@ def _tell(answers: Sequence[ApprovalResult], done: kube_approval.ApprovalOutcome
         messages.note(f"{_moves(len(new))} {done} by {new[0].by}{suffix}")
 
 
-def _warn_if_idle(live: app.Live, config: Configuration) -> None:
+def _warn_if_idle(live: app.LiveCluster, config: Configuration) -> None:
     """Say why nothing may happen now, as far as that can be known."""
     lease = config.fields.leader_election.resource_name
     if absent := app_follow.absence(live, lease):

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.common import failures, live_of
+from rescheduler.cli.common import live_cluster, report_failures
 from rescheduler.cli.lazy import app
-from rescheduler.cli.options import Access, access_options, gathered
+from rescheduler.cli.options import AccessOptions, access_options, group_options
 from rescheduler.cli.output.terminal import plain
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class CleanupOptions:
     """How much is undone, and whether it is."""
 
     config: str | None
@@ -25,9 +25,9 @@ class Extent:
     yes: bool
 
 
-_extent = gathered(
+_extent = group_options(
     "extent",
-    Extent,
+    CleanupOptions,
     [
         click.option(
             "--config",
@@ -46,7 +46,7 @@ _extent = gathered(
 @access_options
 @_extent
 @messages.verbose_option
-def cleanup(access: Access, extent: Extent) -> None:
+def cleanup(access: AccessOptions, extent: CleanupOptions) -> None:
     """Undo all that is ours in the cluster, before an uninstall.
 
     Moves under way are rolled back. Copies, temporary disruption budgets, pauses, preferences, deletion costs, marks
@@ -65,9 +65,9 @@ def cleanup(access: Access, extent: Extent) -> None:
     configure(LogFormat.TEXT, verbose=messages.verbose())
     if not messages.verbose():
         logging.getLogger("rescheduler").setLevel(logging.WARNING)  # what is undone is told on stdout
-    with failures():
+    with report_failures():
         config = app.configuration(extent.config, {})
-        live = live_of(access, config.fields.client_connection.kubeconfig)
+        live = live_cluster(access, config.fields.client_connection.kubeconfig)
         if extent.dry_run:
             for line in asyncio.run(preview(live, config, definition=extent.crds)):
                 _say(f"{line} (dry run)")
@@ -76,7 +76,7 @@ def cleanup(access: Access, extent: Extent) -> None:
             _ask()
         undone = asyncio.run(clean_up(live, config, _say, definition=extent.crds))
     if undone.left:
-        raise messages.Failure("not everything could be undone; the migrations are kept:", *undone.left)
+        raise messages.CommandError("not everything could be undone; the migrations are kept:", *undone.left)
     removed = f"{undone.migrations} migration{'' if undone.migrations == 1 else 's'} removed"
     things = f"{undone.things} thing{'' if undone.things == 1 else 's'} put right"
     messages.note(f"{things}, {removed}")

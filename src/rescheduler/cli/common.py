@@ -16,8 +16,8 @@ import click
 
 from rescheduler.cli import messages
 from rescheduler.cli.lazy import app, config_errors, dump
-from rescheduler.cli.options import STDIN, Access, Inputs, Wanted
-from rescheduler.cli.progress import reading
+from rescheduler.cli.options import STDIN, AccessOptions, InputOptions, PolicyFlags
+from rescheduler.cli.progress import show_bytes_read
 from rescheduler.kube.errors import ClusterError
 from rescheduler.model.policy import Policy
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def failures() -> Iterator[None]:
+def report_failures() -> Iterator[None]:
     """Errors that a user can cause, as Failures."""
     try:
         yield
     except config_errors.ConfigErrors as errors:
-        raise messages.Failure(*map(str, errors.errors), code=code_of(errors)) from None
+        raise messages.CommandError(*map(str, errors.errors), code=exit_code_of(errors)) from None
     except (app.InputError, dump.DumpError, ClusterError) as error:
-        raise messages.Failure(str(error)) from error
+        raise messages.CommandError(str(error)) from error
     except RecursionError:
-        raise messages.Failure("the input is nested too deeply to be Kubernetes objects") from None
+        raise messages.CommandError("the input is nested too deeply to be Kubernetes objects") from None
 
 
-def code_of(errors: config_errors.ConfigErrors) -> int:
+def exit_code_of(errors: config_errors.ConfigErrors) -> int:
     """The exit code for a configuration that is not to be had: a file that cannot be read is not a wrong one."""
     return messages.UNREADABLE if isinstance(errors.__cause__, OSError) else messages.USAGE
 
@@ -51,34 +51,34 @@ class Session:
     policy: Policy
 
 
-def open_session(inputs: Inputs, wanted: Wanted, now: float | None) -> Session:
+def open_session(inputs: InputOptions, wanted: PolicyFlags, now: float | None) -> Session:
     """Read the configuration, then the cluster; wrong flags are found before anything is read."""
     inputs.check()
     if wanted.config == STDIN and STDIN in inputs.files:
         raise click.UsageError("--config - and -f - cannot both be standard input.")
-    with failures():
+    with report_failures():
         config = app.configuration(wanted.config, wanted.overrides())
-        source = source_of(inputs, config.fields.client_connection.kubeconfig)
+        source = choose_source(inputs, config.fields.client_connection.kubeconfig)
         started = time.monotonic()
-        with reading_from(source) as progress:
+        with show_reading(source) as progress:
             snapshot = app.read(source, now, progress)
-        live = isinstance(source, app.Live)
+        live = isinstance(source, app.LiveCluster)
         snapshot = app.measured_once(snapshot, config.fields.utilization, config.usage(), live=live)
     took = time.monotonic() - started
     messages.detail(f"read {len(snapshot.nodes)} nodes and {len(snapshot.pods)} pods in {took:.1f} s")
     return Session(snapshot, config.policy())
 
 
-def source_of(inputs: Inputs, configured_kubeconfig: str = "") -> app.Files | app.Live:
+def choose_source(inputs: InputOptions, configured_kubeconfig: str = "") -> app.DumpFiles | app.LiveCluster:
     """Files where any are named, else the live cluster; the configuration's kubeconfig counts where no flag does."""
     if inputs.files:
-        return app.Files(inputs.files)
-    return live_of(inputs, configured_kubeconfig)
+        return app.DumpFiles(inputs.files)
+    return live_cluster(inputs, configured_kubeconfig)
 
 
-def live_of(access: Access | Inputs, configured_kubeconfig: str = "") -> app.Live:
+def live_cluster(access: AccessOptions | InputOptions, configured_kubeconfig: str = "") -> app.LiveCluster:
     """The live cluster that the flags mean."""
-    return app.Live(
+    return app.LiveCluster(
         kubeconfig=access.kubeconfig or configured_kubeconfig or None,
         context=access.context,
         user=access.as_user or "",
@@ -88,8 +88,8 @@ def live_of(access: Access | Inputs, configured_kubeconfig: str = "") -> app.Liv
 
 
 @contextmanager
-def reading_from(source: app.Files | app.Live) -> Iterator[app.Progress]:
+def show_reading(source: app.DumpFiles | app.LiveCluster) -> Iterator[app.Progress]:
     """Show progress while the block reads."""
-    of_bytes = isinstance(source, app.Files)
-    with reading(source.size() if isinstance(source, app.Files) else None, of_bytes=of_bytes) as advance:
+    of_bytes = isinstance(source, app.DumpFiles)
+    with show_bytes_read(source.size() if isinstance(source, app.DumpFiles) else None, of_bytes=of_bytes) as advance:
         yield advance

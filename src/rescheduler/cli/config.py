@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.common import code_of
+from rescheduler.cli.common import exit_code_of
 from rescheduler.cli.lazy import config_errors, config_loader
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def check(files: tuple[str, ...]) -> None:
             config = _read(file)
         except config_errors.ConfigErrors as errors:
             click.echo(errors, err=True)
-            codes.add(code_of(errors))
+            codes.add(exit_code_of(errors))
         else:
             click.echo(f"{file}: ok ({config.kind}, {_counted(config)})")
     if codes:
@@ -60,7 +60,7 @@ def show(file: str | None, output: str) -> None:
         config = _read(file)
     except config_errors.ConfigErrors as errors:
         click.echo(errors, err=True)
-        sys.exit(code_of(errors))
+        sys.exit(exit_code_of(errors))
     if output == "json":
         click.echo(json.dumps(config.effective(), indent=2, ensure_ascii=False))
     else:
@@ -81,4 +81,4 @@ def _read(file: str | None) -> Configuration:
     from rescheduler.strategies import settings_by_name  # noqa: PLC0415 - as said above
 
     known = settings_by_name()
-    return config_loader.defaults(known) if file is None else config_loader.load_file(file, known)
+    return config_loader.load_defaults(known) if file is None else config_loader.load_file(file, known)

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.common import failures
+from rescheduler.cli.common import report_failures
 from rescheduler.cli.lazy import config_loader
 from rescheduler.cli.options import STDIN
 from rescheduler.cli.output.terminal import plain
@@ -48,8 +48,8 @@ def convert(file: str, output: str, *, strict: bool) -> None:
     from rescheduler.convert.convert import convert_text  # noqa: PLC0415 - as said above
     from rescheduler.strategies import settings_by_name  # noqa: PLC0415 - the same
 
-    with failures():
-        result = convert_text(config_loader.text_of(file), config_loader.source_name(file), settings_by_name())
+    with report_failures():
+        result = convert_text(config_loader.read_text(file), config_loader.source_name(file), settings_by_name())
     lost = [remark for remark in result.remarks if remark.is_loss]
     for text in lost:
         click.echo(f"warning: {plain(str(text))}", err=True)
@@ -64,6 +64,6 @@ def convert(file: str, output: str, *, strict: bool) -> None:
         try:
             Path(output).write_text(result.text, encoding="utf-8")
         except OSError as error:
-            raise messages.Failure(f"{output}: cannot be written: {error.strerror or error}") from None
+            raise messages.CommandError(f"{output}: cannot be written: {error.strerror or error}") from None
     if strict and lost:
         raise click.exceptions.Exit(messages.REFUSED)

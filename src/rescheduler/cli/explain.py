@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.common import failures, open_session
+from rescheduler.cli.common import open_session, report_failures
 from rescheduler.cli.lazy import app, explanation_output, planning_explain
 from rescheduler.cli.messages import nearest_names
-from rescheduler.cli.options import Inputs, Wanted, input_options, now_option, policy_options
+from rescheduler.cli.options import InputOptions, PolicyFlags, input_options, now_option, policy_options
 from rescheduler.cli.output.documents import FORMATS, document_text
 from rescheduler.cli.output.terminal import Terminal
 
@@ -39,7 +39,7 @@ _POD_KINDS = ("pod", "pods", "po")
     help="wide names every node; json and yaml have all there is to say.",
 )
 @messages.verbose_option
-def explain(pod: str, inputs: Inputs, wanted: Wanted, **flags: str | float | None) -> None:
+def explain(pod: str, inputs: InputOptions, wanted: PolicyFlags, **flags: str | float | None) -> None:
     """Say why a pod is moved or isn't, and what each node says to it.
 
     POD may be NAMESPACE/POD, or POD or pod/POD with -n.
@@ -53,7 +53,7 @@ def explain(pod: str, inputs: Inputs, wanted: Wanted, **flags: str | float | Non
     namespace, output, now = flags["namespace"], str(flags["output"]), flags["now"]
     session = open_session(inputs, wanted, now if isinstance(now, float) else None)
     key = _named(pod, str(namespace) if namespace else None, session.snapshot)
-    with failures():
+    with report_failures():
         explained, plan = app.explanation(session.snapshot, session.policy, key)
     messages.warn(plan.warnings)
     if output in FORMATS:
@@ -85,7 +85,7 @@ def _named(text: str, namespace: str | None, snapshot: ClusterSnapshot) -> tuple
     if found:
         some = ", ".join(f"{key[0]}/{key[1]}" for key in found[:5])
         raise click.UsageError(f"pods of the name {name} are in several namespaces: {some}; say which")
-    raise messages.Failure(_not_found(inside, name, sorted(known)))
+    raise messages.CommandError(_not_found(inside, name, sorted(known)))
 
 
 def _not_found(namespace: str, name: str, known: list[tuple[str, str]]) -> str:

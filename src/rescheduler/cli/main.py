@@ -67,7 +67,7 @@ class _Root(click.Group):
         if place == _PLUGIN:
             try:
                 return _load_plugin(cmd_name)
-            except messages.Failure:
+            except messages.CommandError:
                 if not ctx.resilient_parsing:
                     raise
                 return click.Command(cmd_name)  # completion has nothing to offer, and must not print errors
@@ -111,7 +111,7 @@ def _load_plugin(name: str) -> click.Command:
     distribution = f"kube-rescheduler-{name}"
     found = next(iter(entry_points(group=_PLUGINS, name=name)), None)
     if found is None:
-        raise messages.Failure(
+        raise messages.CommandError(
             f"the command {name} is not installed: it comes with {distribution}; "
             f"pip install {distribution}=={__version__}, or in a checkout: make setup",
             code=messages.USAGE,
@@ -119,12 +119,12 @@ def _load_plugin(name: str) -> click.Command:
     try:
         command = found.load()
     except Exception as error:
-        raise messages.Failure(
+        raise messages.CommandError(
             f"the command {name} cannot be loaded from {distribution}: {type(error).__name__}: {error}; "
             f"pip install --force-reinstall {distribution}=={__version__}"
         ) from error
     if not isinstance(command, click.Command):
-        raise messages.Failure(f"the command {name}: {found.value} of {distribution} is not a command of click")
+        raise messages.CommandError(f"the command {name}: {found.value} of {distribution} is not a command of click")
     return command
 
 
@@ -164,7 +164,7 @@ def run(args: Sequence[str] | None = None) -> int:
     except click.UsageError as error:
         messages.error(_usage(error))
         return messages.USAGE
-    except messages.Failure as failure:
+    except messages.CommandError as failure:
         for text in failure.texts:
             messages.error(text)
         return failure.code

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.common import failures, live_of, reading_from
+from rescheduler.cli.common import live_cluster, report_failures, show_reading
 from rescheduler.cli.lazy import app, app_follow, app_maintenance, maintenance_output
-from rescheduler.cli.options import Access, Waiting, access_options, config_option, waiting_options
+from rescheduler.cli.options import AccessOptions, WaitOptions, access_options, config_option, waiting_options
 from rescheduler.cli.output.documents import FORMATS, document_text
 from rescheduler.cli.output.terminal import Terminal, plain
-from rescheduler.cli.progress import progress
+from rescheduler.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from rescheduler.config.configuration import Configuration
@@ -43,7 +43,9 @@ def maintenance() -> None:
 @_dry_run
 @waiting_options("only pods of DaemonSets and of the node itself are left", wait=True)
 @messages.verbose_option
-def start(nodes: tuple[str, ...], access: Access, config: str | None, waiting: Waiting, *, dry_run: bool) -> None:
+def start(
+    nodes: tuple[str, ...], access: AccessOptions, config: str | None, waiting: WaitOptions, *, dry_run: bool
+) -> None:
     """Empty nodes and keep them empty.
 
     Marks the nodes, and shows how many pods are left until they are empty. Pods that cannot be moved are named with the
@@ -56,9 +58,9 @@ def start(nodes: tuple[str, ...], access: Access, config: str | None, waiting: W
       rescheduler maintenance start node-7 node-8 --timeout 30m
     """
     waiting.check()
-    with failures():
+    with report_failures():
         configured = app.configuration(config, {})
-        live = live_of(access, configured.fields.client_connection.kubeconfig)
+        live = live_cluster(access, configured.fields.client_connection.kubeconfig)
         for node in app_maintenance.mark(live, nodes, maintenance=True, dry=dry_run):
             _say(node, "under maintenance", dry=dry_run)
         if dry_run:
@@ -73,7 +75,7 @@ def start(nodes: tuple[str, ...], access: Access, config: str | None, waiting: W
 @access_options
 @_dry_run
 @messages.verbose_option
-def stop(nodes: tuple[str, ...], access: Access, *, dry_run: bool) -> None:
+def stop(nodes: tuple[str, ...], access: AccessOptions, *, dry_run: bool) -> None:
     """Let nodes take pods again.
 
     Takes the mark off. The controller then uncordons the node, if it was the one who cordoned it.
@@ -82,8 +84,8 @@ def stop(nodes: tuple[str, ...], access: Access, *, dry_run: bool) -> None:
     Examples:
       rescheduler maintenance stop node-7
     """
-    with failures():
-        for node in app_maintenance.mark(live_of(access), nodes, maintenance=False, dry=dry_run):
+    with report_failures():
+        for node in app_maintenance.mark(live_cluster(access), nodes, maintenance=False, dry=dry_run):
             _say(node, "no longer under maintenance", dry=dry_run)
 
 
@@ -101,7 +103,7 @@ def stop(nodes: tuple[str, ...], access: Access, *, dry_run: bool) -> None:
 )
 @click.option("--no-headers", is_flag=True, help="Leave the headers of the table out.")
 @messages.verbose_option
-def status(nodes: tuple[str, ...], access: Access, **flags: str | bool | None) -> None:
+def status(nodes: tuple[str, ...], access: AccessOptions, **flags: str | bool | None) -> None:
     """Show nodes under maintenance, and what is left on them.
 
     TO MOVE are the pods that are still to go, REFUSED those that will not until somebody changes something, STAYING
@@ -113,9 +115,9 @@ def status(nodes: tuple[str, ...], access: Access, **flags: str | bool | None) -
       rescheduler maintenance status node-7 -o wide
     """
     output = str(flags["output"])
-    with failures():
+    with report_failures():
         configured = app.configuration(str(flags["config"]) if flags["config"] else None, {})
-        live = live_of(access, configured.fields.client_connection.kubeconfig)
+        live = live_cluster(access, configured.fields.client_connection.kubeconfig)
         cordons, others = app_maintenance.under_maintenance(live, nodes)
         looked = _outlook(live, configured, list(cordons)) if cordons and output != "name" else []
     for name in others:
@@ -139,7 +141,7 @@ def _say(node: app_maintenance.Marked, what: str, *, dry: bool) -> None:
     messages.emit(plain(f"node/{node.node} {said}{' (dry run)' if dry and node.changed else ''}") + "\n")
 
 
-def _warn_if_idle(live: app.Live, configured: Configuration, *, known: bool) -> None:
+def _warn_if_idle(live: app.LiveCluster, configured: Configuration, *, known: bool) -> None:
     """Say why nothing may happen, as far as that can be known."""
     if absent := app_follow.absence(live, configured.fields.leader_election.resource_name):
         messages.warn([f"{absent}; nothing is moved until one runs {_EQUIPPED} (`rescheduler run`)"])
@@ -158,7 +160,7 @@ def _told_of(unheeded: Iterable[str]) -> str:
     return f"not cordoned by any controller yet: {', '.join(unheeded)}; one must run {_EQUIPPED}"
 
 
-def _prospect(live: app.Live, configured: Configuration, nodes: Sequence[str]) -> str:
+def _prospect(live: app.LiveCluster, configured: Configuration, nodes: Sequence[str]) -> str:
     """Who goes on with it, as far as that can be known."""
     if absent := app_follow.absence(live, configured.fields.leader_election.resource_name):
         return absent
@@ -169,18 +171,18 @@ def _prospect(live: app.Live, configured: Configuration, nodes: Sequence[str]) -
     return "the controller goes on" if ours else f"a controller {_EQUIPPED} goes on"
 
 
-def _outlook(live: app.Live, configured: Configuration, nodes: Sequence[str]) -> list[DrainStatus]:
-    with reading_from(live) as advance:
+def _outlook(live: app.LiveCluster, configured: Configuration, nodes: Sequence[str]) -> list[DrainStatus]:
+    with show_reading(live) as advance:
         snapshot = app.read(live, None, advance)
     return app_maintenance.outlook(snapshot, configured.policy(), nodes)
 
 
-def _wait(live: app.Live, nodes: list[str], configured: Configuration, timeout: float | None) -> None:
+def _wait(live: app.LiveCluster, nodes: list[str], configured: Configuration, timeout: float | None) -> None:
     """Wait until the nodes are empty; what cannot go is named at once, and does not keep anybody waiting."""
     barred = [pod for node in _outlook(live, configured, nodes) for pod in node.stuck]
-    messages.warn(f"{maintenance_output.told_of(pod)}; it will stay" for pod in barred)
+    messages.warn(f"{maintenance_output.describe_remaining(pod)}; it will stay" for pod in barred)
     try:
-        with progress() as line:
+        with show_progress() as line:
 
             def noticed(left: dict[str, int]) -> None:
                 told = ", ".join(f"{node}: {_pods(count)} left" for node, count in left.items())
@@ -195,10 +197,12 @@ def _wait(live: app.Live, nodes: list[str], configured: Configuration, timeout: 
             emptying.wait(timeout)
     except TimeoutError:
         stuck = [
-            maintenance_output.told_of(pod) for node in _outlook(live, configured, nodes) for pod in node.remaining
+            maintenance_output.describe_remaining(pod)
+            for node in _outlook(live, configured, nodes)
+            for pod in node.remaining
         ]
         prospect = _prospect(live, configured, nodes)
-        raise messages.Failure(f"not empty yet; {prospect}", *stuck[:10], code=messages.TIMED_OUT) from None
+        raise messages.CommandError(f"not empty yet; {prospect}", *stuck[:10], code=messages.TIMED_OUT) from None
     except KeyboardInterrupt:
         messages.note("interrupted; the mark stays. `rescheduler maintenance status` shows how far it is")
         raise
@@ -211,7 +215,7 @@ def _conclude(left: dict[str, set[tuple[str, str]]]) -> None:
             messages.emit(plain(f"node/{node} is empty") + "\n")
     staying = [f"{node} keeps {_listed(pods)}, which cannot be moved" for node, pods in left.items() if pods]
     if staying:
-        raise messages.Failure(*staying, code=messages.REFUSED)
+        raise messages.CommandError(*staying, code=messages.REFUSED)
 
 
 def _listed(pods: Iterable[tuple[str, str]]) -> str:

@@ -47,7 +47,7 @@ _WARNINGS = 10
 _VERBOSE = "rescheduler.verbose"
 
 
-class Failure(click.ClickException):
+class CommandError(click.ClickException):
     """Errors that the user can do something about."""
 
     def __init__(self, *texts: str, code: int = UNREADABLE) -> None:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.common import failures, live_of
+from rescheduler.cli.common import live_cluster, report_failures
 from rescheduler.cli.lazy import app, app_follow
-from rescheduler.cli.options import Access, access_options, gathered
+from rescheduler.cli.options import AccessOptions, access_options, group_options
 from rescheduler.cli.output.documents import FORMATS, document_text
-from rescheduler.cli.output.migrations import RESOURCE, Layout, Stream, migration_lines, phase_of, row
+from rescheduler.cli.output.migrations import RESOURCE, MigrationLayout, RowStream, migration_lines, phase_of, row
 from rescheduler.cli.output.terminal import Terminal, plain
 from rescheduler.cli.progress import warnings_as_messages
 from rescheduler.model.json import Json
@@ -25,7 +25,7 @@ from rescheduler.model.selector import SelectorError, parse_selector
 
 
 @dataclass(frozen=True, slots=True)
-class Showing:
+class MigrationsOptions:
     """Which migrations are shown, and how."""
 
     namespace: str | None
@@ -36,7 +36,7 @@ class Showing:
     no_headers: bool
     watch: bool
 
-    def part(self, live: app.Live, name: str | None) -> app_follow.Part:
+    def part(self, live: app.LiveCluster, name: str | None) -> app_follow.Part:
         """What is listed and followed; -A wins over -n, as in kubectl."""
         if self.selector:
             try:
@@ -53,14 +53,14 @@ class Showing:
         """Whether it is in one of the wanted phases."""
         return not self.phases or phase_of(body).lower() in self.phases
 
-    def layout(self) -> Layout:
+    def layout(self) -> MigrationLayout:
         """How rows look."""
-        return Layout(self.all_namespaces, wide=self.output == "wide", headers=not self.no_headers)
+        return MigrationLayout(self.all_namespaces, wide=self.output == "wide", headers=not self.no_headers)
 
 
-_showing = gathered(
+_showing = group_options(
     "showing",
-    Showing,
+    MigrationsOptions,
     [
         click.option("-n", "--namespace", metavar="NAMESPACE", help="Show this namespace's; else the context's."),
         click.option("-A", "--all-namespaces", is_flag=True, help="Show all namespaces."),
@@ -91,7 +91,7 @@ _showing = gathered(
 @access_options
 @_showing
 @messages.verbose_option
-def migrations(name: str | None, access: Access, showing: Showing) -> None:
+def migrations(name: str | None, access: AccessOptions, showing: MigrationsOptions) -> None:
     """Show the moves that are ordered, under way and over.
 
     The same as `kubectl get pmig`, with the time that each is old and what it waits for. Those that are over are kept
@@ -104,8 +104,8 @@ def migrations(name: str | None, access: Access, showing: Showing) -> None:
       rescheduler migrations -A --phase failed -o wide
       rescheduler migrations web-0-5f0c1a2b -n shop -o yaml
     """
-    live = live_of(access)
-    with failures():
+    live = live_cluster(access)
+    with report_failures():
         part = showing.part(live, name)
         if showing.watch:
             watcher = _Watcher(showing)
@@ -127,9 +127,9 @@ def migrations(name: str | None, access: Access, showing: Showing) -> None:
 class _Watcher:
     """Writes changes as they come; what is there already comes first, at once, so that columns fit."""
 
-    def __init__(self, showing: Showing) -> None:
+    def __init__(self, showing: MigrationsOptions) -> None:
         self._showing = showing
-        self._stream = Stream(showing.layout())
+        self._stream = RowStream(showing.layout())
         self._first: list[app_follow.Change] | None = []
 
     def tell(self, change: app_follow.Change) -> None:

@@ -10,12 +10,19 @@ from dataclasses import dataclass
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.common import failures, live_of, reading_from
+from rescheduler.cli.common import live_cluster, report_failures, show_reading
 from rescheduler.cli.lazy import app, app_follow, app_move
-from rescheduler.cli.options import Access, Waiting, access_options, config_option, gathered, waiting_options
+from rescheduler.cli.options import (
+    AccessOptions,
+    WaitOptions,
+    access_options,
+    config_option,
+    group_options,
+    waiting_options,
+)
 from rescheduler.cli.output.documents import FORMATS, document_text
 from rescheduler.cli.output.migrations import RESOURCE
-from rescheduler.cli.progress import MigrationProgress, progress
+from rescheduler.cli.progress import MigrationProgress, show_progress
 from rescheduler.model.migration import Migration, Phase
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
@@ -24,7 +31,7 @@ _POD_KINDS = ("pod", "pods", "po")
 
 
 @dataclass(frozen=True, slots=True)
-class Ordering:
+class MoveOptions:
     """What is ordered, and what of it is shown."""
 
     namespace: str | None
@@ -35,7 +42,7 @@ class Ordering:
     dry_run: bool
     output: str | None
 
-    def wish(self, pod: str, live: app.Live) -> app_move.Wish:
+    def wish(self, pod: str, live: app.LiveCluster) -> app_move.Wish:
         """The move that is meant; POD may be POD, pod/POD or NAMESPACE/POD."""
         before, _, name = pod.rpartition("/")
         named = "" if before in _POD_KINDS else before
@@ -57,9 +64,9 @@ class _Methods(click.Choice[str]):
         return super().convert(value, param, ctx)
 
 
-_ordering = gathered(
+_ordering = group_options(
     "ordering",
-    Ordering,
+    MoveOptions,
     [
         click.option("-n", "--namespace", metavar="NAMESPACE", help="The pod's namespace; else the context's."),
         click.option("--to", "target", metavar="NODE", help="The node to move it to; else the best one is chosen."),
@@ -89,7 +96,7 @@ _ordering = gathered(
 @_ordering
 @waiting_options("the pod is there, or the move has failed", wait=True)
 @messages.verbose_option
-def move(pod: str, access: Access, ordering: Ordering, waiting: Waiting) -> None:
+def move(pod: str, access: AccessOptions, ordering: MoveOptions, waiting: WaitOptions) -> None:
     """Move one pod to another node.
 
     Makes a PodMigration, which the controller carries out by the same rules as its own moves, and follows it step by
@@ -102,13 +109,13 @@ def move(pod: str, access: Access, ordering: Ordering, waiting: Waiting) -> None
       rescheduler move shop/web-6d5f9c-x2x9z --dry-run
     """
     waiting.check()
-    with failures():
+    with report_failures():
         config = app.configuration(ordering.config, {})
-        live = live_of(access, config.fields.client_connection.kubeconfig)
+        live = live_cluster(access, config.fields.client_connection.kubeconfig)
         try:
             wanted = app_move.checked(live, ordering.wish(pod, live))
         except app_move.RefusedError as refused:
-            raise messages.Failure(str(refused), code=messages.REFUSED) from None
+            raise messages.CommandError(str(refused), code=messages.REFUSED) from None
         if ordering.dry_run:
             _rehearse(live, wanted, config.policy(), ordering.output)
             return
@@ -119,36 +126,36 @@ def move(pod: str, access: Access, ordering: Ordering, waiting: Waiting) -> None
             messages.emit(f"{RESOURCE}/{migration.name} created\n")
         ended = _followed(live, migration, waiting.timeout) if waiting.wait else migration
         if ended is None:
-            raise messages.Failure("the migration was deleted before it was over", code=messages.FAILED)
+            raise messages.CommandError("the migration was deleted before it was over", code=messages.FAILED)
         if ordering.output:
             _print(app_move.stored(live, migration), migration, ordering.output)
         if waiting.wait:
             _conclude(live, ended, quiet=bool(ordering.output))
 
 
-def _rehearse(live: app.Live, migration: Migration, policy: Policy, output: str | None) -> None:
+def _rehearse(live: app.LiveCluster, migration: Migration, policy: Policy, output: str | None) -> None:
     """Say what the controller would answer now."""
-    with reading_from(live) as advance:
+    with show_reading(live) as advance:
         snapshot = app.read(live, None, advance)
     ruling = app_move.ruling(snapshot, policy, migration)
     title = f"pod {migration.namespace}/{migration.order.pod}"
     if ruling.method is None:
         until = "; the move would wait for that to change" if ruling.temporary else ""
-        raise messages.Failure(f"{title} would not be moved now: {ruling.reason}{until}", code=messages.REFUSED)
+        raise messages.CommandError(f"{title} would not be moved now: {ruling.reason}{until}", code=messages.REFUSED)
     if output:
         _print(app_move.draft(migration), migration, output)
     else:
         messages.emit(f"{title} would be moved to {ruling.target} by {ruling.method} (dry run)\n")
 
 
-def _followed(live: app.Live, migration: Migration, timeout: float | None) -> Migration | None:
+def _followed(live: app.LiveCluster, migration: Migration, timeout: float | None) -> Migration | None:
     """The migration as it ended, told step by step; None if somebody deleted it."""
     key = (migration.namespace, migration.name)
     try:
-        with progress() as line:
+        with show_progress() as line:
             return app_follow.await_migrations(live, [key], MigrationProgress(line, 1).noticed, timeout)[key]
     except TimeoutError:
-        raise messages.Failure(_goes_on(migration, "not over yet"), code=messages.TIMED_OUT) from None
+        raise messages.CommandError(_goes_on(migration, "not over yet"), code=messages.TIMED_OUT) from None
     except KeyboardInterrupt:
         messages.note(_goes_on(migration, "interrupted"))
         raise
@@ -162,10 +169,12 @@ def _goes_on(migration: Migration, why: str) -> str:
     )
 
 
-def _conclude(live: app.Live, ended: Migration, *, quiet: bool) -> None:
+def _conclude(live: app.LiveCluster, ended: Migration, *, quiet: bool) -> None:
     made, title = ended.progress, f"pod {ended.namespace}/{ended.order.pod}"
     if made.phase is Phase.FAILED:
-        raise messages.Failure(f"{title} was not moved: {made.message or 'no reason is given'}", code=messages.FAILED)
+        raise messages.CommandError(
+            f"{title} was not moved: {made.message or 'no reason is given'}", code=messages.FAILED
+        )
     if not quiet:
         replacement = f" as {made.replacement.name}" if made.replacement is not None else ""
         where = app_move.landing(live, ended)

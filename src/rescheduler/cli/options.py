@@ -24,7 +24,7 @@ STDIN = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class InputOptions:
     """Where the cluster is read from."""
 
     files: tuple[str, ...]
@@ -51,7 +51,7 @@ class Inputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class AccessOptions:
     """Which live cluster, and as whom."""
 
     kubeconfig: str | None
@@ -62,7 +62,7 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitOptions:
     """Whether to wait until what was ordered is done, and how many seconds at most; None is no limit."""
 
     wait: bool
@@ -75,7 +75,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PolicyFlags:
     """What the operator wants: a file, and flags over it."""
 
     config: str | None
@@ -160,7 +160,7 @@ def _limit(name: str, about: str) -> Option:
     return click.option(name, type=_count, metavar="N|unlimited", help=about)
 
 
-def gathered(name: str, into: type[Group], options: Sequence[Option]) -> Option:
+def group_options(name: str, into: type[Group], options: Sequence[Option]) -> Option:
     """A decorator that adds options to a command and hands them to it as one dataclass."""
     taken = [field.name for field in fields(into)]  # type: ignore[arg-type] # always one of the dataclasses above
 
@@ -191,11 +191,11 @@ _access: Sequence[Option] = (
     ),
 )
 
-access_options = gathered("access", Access, _access)
+access_options = group_options("access", AccessOptions, _access)
 
-input_options = gathered(
+input_options = group_options(
     "inputs",
-    Inputs,
+    InputOptions,
     [
         click.option(
             "-f",
@@ -211,9 +211,9 @@ input_options = gathered(
     ],
 )
 
-policy_options = gathered(
+policy_options = group_options(
     "wanted",
-    Wanted,
+    PolicyFlags,
     [
         click.option("--config", metavar="FILE", type=click.Path(), help="The configuration; - is standard input."),
         click.option(
@@ -275,9 +275,9 @@ config_option = click.option(
 
 def waiting_options(until: str, *, wait: bool) -> Option:
     """`--wait` and `--timeout`; `wait` is what is done where neither is given."""
-    return gathered(
+    return group_options(
         "waiting",
-        Waiting,
+        WaitOptions,
         [
             click.option("--wait/--no-wait", default=wait, show_default=True, help=f"Wait until {until}."),
             click.option(

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.common import failures, live_of
+from rescheduler.cli.common import live_cluster, report_failures
 from rescheduler.cli.lazy import app, app_follow, app_pause
-from rescheduler.cli.options import Access, access_options, config_option, gathered
+from rescheduler.cli.options import AccessOptions, access_options, config_option, group_options
 from rescheduler.cli.output.terminal import plain
 from rescheduler.model.time import format_instant
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
+class PauseOptions:
     """Which controller, and whether anything is changed."""
 
     namespace: str | None
@@ -30,9 +30,9 @@ class Meant:
     dry_run: bool
 
 
-_meant = gathered(
+_meant = group_options(
     "meant",
-    Meant,
+    PauseOptions,
     [
         click.option(
             "-n", "--namespace", metavar="NAMESPACE", help="The controller's namespace; else where its Lease is."
@@ -48,7 +48,7 @@ _meant = gathered(
 @_meant
 @click.option("--reason", metavar="TEXT", default="", help="Why, for those who wonder why nothing is moved.")
 @messages.verbose_option
-def pause(access: Access, meant: Meant, reason: str) -> None:
+def pause(access: AccessOptions, meant: PauseOptions, reason: str) -> None:
     """Pause rescheduling: nothing new is begun until `rescheduler resume`.
 
     Plans are made and shown, and none is ordered. Moves that are ordered already, by a plan or by hand, wait; so does
@@ -60,7 +60,7 @@ def pause(access: Access, meant: Meant, reason: str) -> None:
       rescheduler pause --reason "network maintenance until noon"
       rescheduler pause --dry-run            is it paused, by whom, and why?
     """
-    with failures():
+    with report_failures():
         place = _place(access, meant)
         done = app_pause.pause(place, reason, dry=meant.dry_run)
         if not meant.dry_run:
@@ -79,7 +79,7 @@ def pause(access: Access, meant: Meant, reason: str) -> None:
 @access_options
 @_meant
 @messages.verbose_option
-def resume(access: Access, meant: Meant) -> None:
+def resume(access: AccessOptions, meant: PauseOptions) -> None:
     """Go on after a pause.
 
     Plans are ordered again, and what has waited begins, if it still holds.
@@ -88,7 +88,7 @@ def resume(access: Access, meant: Meant) -> None:
     Examples:
       rescheduler resume
     """
-    with failures():
+    with report_failures():
         place = _place(access, meant)
         done = app_pause.resume(place, dry=meant.dry_run)
         if done.changed and not meant.dry_run:
@@ -101,9 +101,9 @@ def resume(access: Access, meant: Meant) -> None:
         messages.emit(plain(f"resumed; it was paused{_told(done.pause)}") + "\n")
 
 
-def _place(access: Access, meant: Meant) -> app_pause.Place:
+def _place(access: AccessOptions, meant: PauseOptions) -> app_pause.Place:
     config = app.configuration(meant.config, {})
-    return app_pause.Place(live_of(access, config.fields.client_connection.kubeconfig), config, meant.namespace)
+    return app_pause.Place(live_cluster(access, config.fields.client_connection.kubeconfig), config, meant.namespace)
 
 
 def _warn_if_absent(place: app_pause.Place, until: str) -> None:

@@ -13,18 +13,18 @@ from dataclasses import dataclass, replace
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.common import Session, failures, open_session
+from rescheduler.cli.common import Session, open_session, report_failures
 from rescheduler.cli.lazy import app
-from rescheduler.cli.options import Inputs, Wanted, gathered, input_options, now_option, policy_options
+from rescheduler.cli.options import InputOptions, PolicyFlags, group_options, input_options, now_option, policy_options
 from rescheduler.cli.output.documents import FORMATS, document_text
-from rescheduler.cli.output.plan import Layout, plan_lines
+from rescheduler.cli.output.plan import PlanLayout, plan_lines
 from rescheduler.cli.output.terminal import Terminal, plain
 from rescheduler.model.plan import Plan, plan_document
 from rescheduler.model.selector import Selector, SelectorError, parse_selector
 
 
 @dataclass(frozen=True, slots=True)
-class Showing:
+class PlanOptions:
     """What of the plan is shown, and how."""
 
     namespace: str | None
@@ -46,9 +46,9 @@ class Showing:
             raise click.UsageError(f"-l: {error}") from None
 
 
-_showing = gathered(
+_showing = group_options(
     "showing",
-    Showing,
+    PlanOptions,
     [
         click.option("-n", "--namespace", metavar="NAMESPACE", help="Show only this namespace's pods."),
         click.option("-A", "--all-namespaces", is_flag=True, help="Show all namespaces, as is done anyway."),
@@ -74,7 +74,7 @@ _showing = gathered(
 @now_option
 @_showing
 @messages.verbose_option
-def plan(inputs: Inputs, wanted: Wanted, now: float | None, showing: Showing) -> None:
+def plan(inputs: InputOptions, wanted: PolicyFlags, now: float | None, showing: PlanOptions) -> None:
     """Show which pods should move where, and why.
 
     The cluster is read from files or from the live cluster; nothing is changed there. The same input and configuration
@@ -90,7 +90,7 @@ def plan(inputs: Inputs, wanted: Wanted, now: float | None, showing: Showing) ->
     labels = showing.labels()
     session = open_session(inputs, wanted, now)
     started = time.monotonic()
-    with failures():
+    with report_failures():
         whole = app.plan(session.snapshot, session.policy)
     took = time.monotonic() - started
     messages.detail(f"planned with {', '.join(session.policy.enabled_strategies) or 'no strategy'} in {took:.1f} s")
@@ -101,13 +101,13 @@ def plan(inputs: Inputs, wanted: Wanted, now: float | None, showing: Showing) ->
     elif showing.output == "name":
         messages.emit("".join(f"{name}\n" for name in _names(shown, showing)))
     else:
-        layout = Layout(wide=showing.output == "wide", headers=not showing.no_headers)
+        layout = PlanLayout(wide=showing.output == "wide", headers=not showing.no_headers)
         messages.emit("".join(f"{line}\n" for line in plan_lines(shown, whole, layout, Terminal.of(sys.stdout))))
     if showing.exit_code and whole.moves:
         raise click.exceptions.Exit(messages.TO_MOVE)
 
 
-def _narrowed(whole: Plan, showing: Showing, labels: Selector | None, session: Session) -> Plan:
+def _narrowed(whole: Plan, showing: PlanOptions, labels: Selector | None, session: Session) -> Plan:
     """The part of the plan that is to be shown; that it is a part is said on stderr, and in the document itself."""
     namespace = showing.only()
     if namespace is None and labels is None:
@@ -128,7 +128,7 @@ def _narrowed(whole: Plan, showing: Showing, labels: Selector | None, session: S
     return replace(whole, moves=moves, rejections=rejections, warnings=(*whole.warnings, said))
 
 
-def _names(shown: Plan, showing: Showing) -> list[str]:
+def _names(shown: Plan, showing: PlanOptions) -> list[str]:
     """A line for each pod that moves: arguments that kubectl and `rescheduler explain` take."""
     if showing.only() is not None:
         return [plain(f"pod/{move.pod}") for move in shown.moves]

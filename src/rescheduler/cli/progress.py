@@ -30,7 +30,7 @@ PATIENCE = 1.0
 
 
 @contextmanager
-def reading(total: int | None, *, of_bytes: bool) -> Iterator[Callable[[int], None]]:
+def show_bytes_read(total: int | None, *, of_bytes: bool) -> Iterator[Callable[[int], None]]:
     """Gives what to call with each step; the display goes when the block ends."""
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield lambda step: None
@@ -84,7 +84,7 @@ class _Display:
         return shown
 
 
-class Line(Protocol):
+class ProgressLine(Protocol):
     """Where progress is told."""
 
     def change(self, text: str) -> None:
@@ -95,7 +95,7 @@ class Line(Protocol):
 
 
 @contextmanager
-def progress() -> Iterator[Line]:
+def show_progress() -> Iterator[ProgressLine]:
     """A place for progress, until the end of the block."""
     with warnings_as_messages():
         if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
@@ -121,7 +121,7 @@ class _Log:
 
 
 @contextmanager
-def _live() -> Iterator[Line]:
+def _live() -> Iterator[ProgressLine]:
     # rich takes a while to import: whoever waits doesn't mind.
     from rich.console import Console  # noqa: PLC0415 - as said above
     from rich.markup import escape  # noqa: PLC0415 - the same
@@ -162,7 +162,7 @@ def warnings_as_messages() -> Iterator[None]:
 class MigrationProgress:
     """Tells how migrations go on."""
 
-    def __init__(self, line: Line, total: int) -> None:
+    def __init__(self, line: ProgressLine, total: int) -> None:
         self._line = line
         self._total = total
         self.known: dict[tuple[str, str], Migration] = {}
@@ -171,7 +171,7 @@ class MigrationProgress:
     def noticed(self, migration: Migration) -> None:
         """One of them has changed."""
         self.known[migration.namespace, migration.name] = migration
-        told = told_of(migration)
+        told = describe_migration(migration)
         self._line.change(told)
         self._line.state(told if self._total == 1 else f"{self._tally()}; {told}")
 
@@ -181,7 +181,7 @@ class MigrationProgress:
         return f"{done} of {self._total} moved" + (f", {failed} failed" if failed else "")
 
 
-def told_of(migration: Migration) -> str:
+def describe_migration(migration: Migration) -> str:
     """How one migration stands, in a line: `shop/web-0: AwaitReady: web-0-copy is not Ready on b yet`."""
     made = migration.progress
     title = f"{migration.namespace}/{migration.order.pod}"

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.common import failures
+from rescheduler.cli.common import report_failures
 from rescheduler.cli.lazy import app
-from rescheduler.cli.options import Access, Wanted, access_options, gathered, policy_options
+from rescheduler.cli.options import AccessOptions, PolicyFlags, access_options, group_options, policy_options
 from rescheduler.model.migration import Phase
 
 
 @dataclass(frozen=True, slots=True)
-class Manners:
+class RunOptions:
     """How the controller runs."""
 
     once: bool
@@ -26,9 +26,9 @@ class Manners:
     log_format: str
 
 
-_manners = gathered(
+_manners = group_options(
     "manners",
-    Manners,
+    RunOptions,
     [
         click.option("--once", is_flag=True, help="Make one plan, carry it out, and end."),
         click.option("--dry-run", is_flag=True, help="Say what would be moved, and change nothing."),
@@ -59,7 +59,7 @@ _manners = gathered(
 @policy_options
 @_manners
 @messages.verbose_option
-def run(access: Access, wanted: Wanted, manners: Manners) -> None:
+def run(access: AccessOptions, wanted: PolicyFlags, manners: RunOptions) -> None:
     """Run the controller: watch the cluster, plan, and move pods.
 
     Every reschedulingInterval a plan is made; its moves become PodMigrations (kubectl get pmig), and are carried out
@@ -84,11 +84,11 @@ def run(access: Access, wanted: Wanted, manners: Manners) -> None:
 
     configure(LogFormat(manners.log_format), verbose=messages.verbose())
     elect = {} if manners.leader_elect is None else {"leaderElection.leaderElect": manners.leader_elect}
-    with failures():
+    with report_failures():
         flags = {**wanted.overrides(), **elect}
         given = wanted.config
         config, origin = (app.configuration(None, flags), None) if given is None else opened(given, flags)
-        live = app.Live(
+        live = app.LiveCluster(
             kubeconfig=access.kubeconfig or config.fields.client_connection.kubeconfig or None,
             context=access.context,
             user=access.as_user or "",
@@ -111,8 +111,8 @@ def run(access: Access, wanted: Wanted, manners: Manners) -> None:
         try:
             failed = asyncio.run(live_and_end())
         except LeadLostError as error:
-            raise messages.Failure(str(error)) from None
+            raise messages.CommandError(str(error)) from None
     if failed:
-        raise messages.Failure(
+        raise messages.CommandError(
             f"{failed} of the plan's moves failed; rescheduler migrations shows why", code=messages.FAILED
         )

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.options import STDIN, Access, access_options, gathered
+from rescheduler.cli.options import STDIN, AccessOptions, access_options, group_options
 from rescheduler.cli.output.documents import FORMATS, document_text
 from rescheduler.model.time import DurationError, parse_duration
 
@@ -27,7 +27,7 @@ _WEIGHT = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ExtenderOptions:
     """The extender, as the flags have it."""
 
     url: str | None
@@ -62,7 +62,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class SchedulerOptions:
     """The rest of the scheduler's configuration."""
 
     scheduler_names: tuple[str, ...]
@@ -106,9 +106,9 @@ def _name(text: str) -> str:
     return text
 
 
-asked_options = gathered(
+asked_options = group_options(
     "asked",
-    Asked,
+    ExtenderOptions,
     [
         click.option(
             "--url",
@@ -150,9 +150,9 @@ asked_options = gathered(
         ),
     ],
 )
-rest_options = gathered(
+rest_options = group_options(
     "rest",
-    Rest,
+    SchedulerOptions,
     [
         click.option(
             "--scheduler-name",
@@ -190,7 +190,7 @@ if TYPE_CHECKING:
 @rest_options
 @access_options
 @messages.verbose_option
-def scheduler_config(asked: Asked, rest: Rest, access: Access) -> None:
+def scheduler_config(asked: ExtenderOptions, rest: SchedulerOptions, access: AccessOptions) -> None:
     """Print what has a stock kube-scheduler ask our extender.
 
     It is a KubeSchedulerConfiguration: give it to kube-scheduler as `--config`. With `extender.enabled` in its own
@@ -208,10 +208,10 @@ def scheduler_config(asked: Asked, rest: Rest, access: Access) -> None:
       rescheduler scheduler-config --merge scheduler.yaml > new.yaml  added to what is there
     """
     from rescheduler.app import scheduler_config as documents  # noqa: PLC0415 - help and completion do without it
-    from rescheduler.cli.common import failures  # noqa: PLC0415 - the same
+    from rescheduler.cli.common import report_failures  # noqa: PLC0415 - the same
 
     asked.check()
-    with failures():
+    with report_failures():
         there = documents.read_config(rest.merge) if rest.merge is not None else None
         extender = documents.Extender(asked.prefix, _trust(asked, access), asked.weight, asked.timeout)
     scheduler = documents.Scheduler(rest.scheduler_names, rest.scheduler_kubeconfig or "", rest.leader_elect)
@@ -226,7 +226,7 @@ def scheduler_config(asked: Asked, rest: Rest, access: Access) -> None:
     messages.emit(comment + document_text(document, rest.output))
 
 
-def _trust(asked: Asked, access: Access) -> Trust:
+def _trust(asked: ExtenderOptions, access: AccessOptions) -> Trust:
     """What the flags say, or else what the cluster does."""
     from rescheduler.app.scheduler_config import Trust, authority_from_file, is_over  # noqa: PLC0415 - as above
 
@@ -245,14 +245,14 @@ def _trust(asked: Asked, access: Access) -> Trust:
     return trust if trust.is_given else _own_trust(asked, access)
 
 
-def _own_trust(asked: Asked, access: Access) -> Trust:
+def _own_trust(asked: ExtenderOptions, access: AccessOptions) -> Trust:
     from rescheduler.app.scheduler_config import Trust, own_trust  # noqa: PLC0415 - as above
-    from rescheduler.cli.common import live_of  # noqa: PLC0415 - the same
+    from rescheduler.cli.common import live_cluster  # noqa: PLC0415 - the same
     from rescheduler.kube.errors import ClusterError  # noqa: PLC0415 - the same
 
     host = urlsplit(asked.prefix).hostname or ""
     try:
-        found = asyncio.run(own_trust(live_of(access), asked.namespace, host))
+        found = asyncio.run(own_trust(live_cluster(access), asked.namespace, host))
     except ClusterError as error:
         if access.kubeconfig or access.context or access.as_user:
             raise

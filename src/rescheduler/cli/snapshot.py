@@ -15,9 +15,9 @@ from typing import BinaryIO
 import click
 
 from rescheduler.cli import messages
-from rescheduler.cli.common import failures, reading_from, source_of
+from rescheduler.cli.common import choose_source, report_failures, show_reading
 from rescheduler.cli.lazy import app
-from rescheduler.cli.options import STDIN, Inputs, input_options, now_option
+from rescheduler.cli.options import STDIN, InputOptions, input_options, now_option
 
 _KUBECTL_FORMATS = ("json", "yaml", "wide", "name", "table")
 
@@ -34,7 +34,7 @@ _KUBECTL_FORMATS = ("json", "yaml", "wide", "name", "table")
 )
 @now_option
 @messages.verbose_option
-def snapshot(inputs: Inputs, output: str, now: float | None) -> None:
+def snapshot(inputs: InputOptions, output: str, now: float | None) -> None:
     """Record what `plan -f` reads, without secrets.
 
     Left out is everything that planning doesn't read: environments, commands, images, volumes' contents, annotations of
@@ -50,9 +50,9 @@ def snapshot(inputs: Inputs, output: str, now: float | None) -> None:
     inputs.check()
     if output in _KUBECTL_FORMATS:
         raise click.UsageError(f"-o names a file here, and recordings are JSON; for a file of this name: -o ./{output}")
-    source = source_of(inputs)
+    source = choose_source(inputs)
     with tempfile.TemporaryFile() as recording:
-        with failures(), reading_from(source) as progress:
+        with report_failures(), show_reading(source) as progress:
             recorder = app.record(source, recording, now, progress)
         recording.seek(0)
         if output == STDIN:
@@ -79,4 +79,4 @@ def _to_file(recording: BinaryIO, output: str) -> None:
             with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
                 shutil.copyfileobj(recording, packed)
     except OSError as error:
-        raise messages.Failure(f"{output}: cannot be written: {error.strerror or error}") from None
+        raise messages.CommandError(f"{output}: cannot be written: {error.strerror or error}") from None

@@ -17,7 +17,7 @@ from rescheduler.migration.lifecycle import Manner
 from rescheduler.model.policy import POD_GROUP, Allowances, Concurrency, Limits, Policy, Pool, Thresholds
 from rescheduler.model.selector import EVERYTHING, parse_selector
 from rescheduler.model.usage import UsageSettings
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.recovery.settings import RecoverySettings as Recovering
 
 
@@ -30,11 +30,11 @@ class Configuration:
     """
 
     fields: Fields
-    settings: Mapping[str, Settings]
-    pools: tuple[Mapping[str, Settings], ...] = ()
+    settings: Mapping[str, StrategySettings]
+    pools: tuple[Mapping[str, StrategySettings], ...] = ()
     """The settings of the strategies of each of `fields.pools`."""
     kind: str = field(default=NATIVE_KIND, compare=False)
-    known: Mapping[str, type[Settings]] = field(default_factory=dict, compare=False, repr=False)
+    known: Mapping[str, type[StrategySettings]] = field(default_factory=dict, compare=False, repr=False)
 
     def policy(self) -> Policy:
         """What planning is told; a strategy's settings are under its name, by their Python (snake_case) names."""
@@ -115,7 +115,7 @@ class Configuration:
         return dump_document(self.effective())
 
 
-def _pool(pool: PoolFields, config: Configuration, settings: Mapping[str, Settings], top: Thresholds) -> Pool:
+def _pool(pool: PoolFields, config: Configuration, settings: Mapping[str, StrategySettings], top: Thresholds) -> Pool:
     enabled, cycles = pool.enabled_strategies, pool.hot_after_cycles
     return Pool(
         name=pool.name,

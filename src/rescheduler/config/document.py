@@ -16,7 +16,7 @@ import yaml
 from yaml.constructor import SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from rescheduler.config.errors import Finding, Loc, kind_of, shown
+from rescheduler.config.errors import Finding, Loc, describe_type, quote
 from rescheduler.model.nesting import DEEPEST, NestingError, refuse_deep_nesting
 
 _TAG = "tag:yaml.org,2002:"
@@ -141,7 +141,7 @@ class _Converter:
     def document_of(self, root: Node) -> Document:
         data = self._value(root, ())
         if not isinstance(data, dict):
-            message = f"is {kind_of(data)}, expected a mapping with apiVersion and kind"
+            message = f"is {describe_type(data)}, expected a mapping with apiVersion and kind"
             raise DocumentError(self.findings[0] if self.findings else Finding((), message))
         return Document(data, tuple(self.findings))
 
@@ -155,7 +155,7 @@ class _Converter:
         if len(loc) > DEEPEST:  # an alias that contains itself ends here
             raise DocumentError(Finding((), f"is nested deeper than {DEEPEST} levels once its aliases are followed"))
         if node.tag.removeprefix(_TAG) not in _KINDS:
-            self._blame(node, loc, f"the tag {shown(node.tag)} is not supported")
+            self._blame(node, loc, f"the tag {quote(node.tag)} is not supported")
             return None
         if isinstance(node, MappingNode):
             return self._mapping(node, loc)
@@ -176,7 +176,7 @@ class _Converter:
                 continue
             name = str(key.value)
             if name in first_lines:
-                self._blame(key, loc, f"{shown(name)} is given twice, first on line {first_lines[name]}")
+                self._blame(key, loc, f"{quote(name)} is given twice, first on line {first_lines[name]}")
                 continue
             first_lines[name] = key.start_mark.line + 1
             found[name] = self._value(value, (*loc, name))
@@ -188,7 +188,7 @@ class _Converter:
         for base in node.value if isinstance(node, SequenceNode) else [node]:
             value = self._value(base, (*loc, "<<"))
             if not isinstance(value, dict):
-                self._blame(key, loc, f"<< is {kind_of(value)}, expected a mapping")
+                self._blame(key, loc, f"<< is {describe_type(value)}, expected a mapping")
                 continue
             result = value | result
         return result
@@ -200,9 +200,9 @@ class _Converter:
         try:
             value: object = self.scalars.construct_document(node)
         except (ValueError, LookupError, ArithmeticError):
-            self._blame(node, loc, f"{shown(node.value)} is not of the type {kind}")
+            self._blame(node, loc, f"{quote(node.value)} is not of the type {kind}")
             return None
         if type(value) is int and abs(value) > _MAX_INT64:
-            self._blame(node, loc, f"{shown(node.value)} is too large a number")
+            self._blame(node, loc, f"{quote(node.value)} is too large a number")
             return None
         return value

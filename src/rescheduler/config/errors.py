@@ -59,7 +59,7 @@ class FieldError(ValueError):
         super().__init__(message)
 
 
-def path_of(loc: Loc) -> str:
+def format_path(loc: Loc) -> str:
     """A path as people write it: `profiles[0].pluginConfig[1].args.cpuThreshold`."""
     path = ""
     for part in loc:
@@ -68,11 +68,11 @@ def path_of(loc: Loc) -> str:
         elif _PLAIN_KEY.fullmatch(part):
             path += f".{part}" if path else part
         else:
-            path += f"[{shown(part)}]"
+            path += f"[{quote(part)}]"
     return path
 
 
-def shown(value: object) -> str:
+def quote(value: object) -> str:
     """A value within a sentence, on one line and not too long, with nothing that could disturb a terminal."""
     if isinstance(value, str):
         text = json.dumps(value[:_WIDEST], ensure_ascii=False)
@@ -84,7 +84,7 @@ def shown(value: object) -> str:
     return text[:_WIDEST] + "…" if len(text) > _WIDEST else text
 
 
-def kind_of(value: object) -> str:
+def describe_type(value: object) -> str:
     """What a value is, with its article."""
     match value:
         case None:
@@ -106,8 +106,8 @@ def wrong_type(value: object, expected: str) -> str:
     if value is None:
         return f"is null, expected {expected}"
     if isinstance(value, (dict, list)):
-        return f"is {kind_of(value)}, expected {expected}"
-    return f"{shown(value)} is {kind_of(value)}, expected {expected}{_cure(value, expected)}"
+        return f"is {describe_type(value)}, expected {expected}"
+    return f"{quote(value)} is {describe_type(value)}, expected {expected}{_cure(value, expected)}"
 
 
 def _cure(value: object, expected: str) -> str:

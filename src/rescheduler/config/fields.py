@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from rescheduler.config.errors import not_an_integer, shown, wrong_type
+from rescheduler.config.errors import not_an_integer, quote, wrong_type
 from rescheduler.model.selector import SelectorError, parse_selector
 from rescheduler.model.time import format_duration, parse_duration
 
@@ -89,7 +89,7 @@ def _counts_from(minimum: int, expected: str) -> Callable[[object], int | None]:
         if isinstance(value, float):
             raise ValueError(not_an_integer(value, expected))  # noqa: TRY004 - the same
         if isinstance(value, str) and value.strip("0123456789"):  # a word may be right here, but not this one
-            raise ValueError(f"{shown(value)} is not {expected}")
+            raise ValueError(f"{quote(value)} is not {expected}")
         if not isinstance(value, int) or isinstance(value, bool):
             raise ValueError(wrong_type(value, expected))  # noqa: TRY004 - the same
         if value < minimum:
@@ -125,7 +125,7 @@ def _percentage(value: object, minimum: int) -> str | None:
     if not isinstance(value, str) or not (percent := _PERCENTAGE.fullmatch(value)):
         return None
     if not minimum <= int(percent[1]) <= 100:
-        raise ValueError(f"{shown(value)} is not between {minimum}% and 100%")
+        raise ValueError(f"{quote(value)} is not between {minimum}% and 100%")
     return f"{int(percent[1])}%"
 
 
@@ -135,7 +135,7 @@ def _check_share(value: object) -> int | str:
     if isinstance(value, float):
         raise ValueError(not_an_integer(value, _SHARE))  # noqa: TRY004 - the same
     if isinstance(value, str) and value.strip("0123456789"):
-        raise ValueError(f"{shown(value)} is not {_SHARE}")
+        raise ValueError(f"{quote(value)} is not {_SHARE}")
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(wrong_type(value, _SHARE))  # noqa: TRY004 - the same
     if value < 0:
@@ -180,7 +180,7 @@ CountOrShare = Annotated[
 def _check_namespace(name: str) -> str:
     if len(name) > 63 or not _LABEL.fullmatch(name):
         raise ValueError(
-            f"{shown(name)} is not a namespace: lower-case letters, digits and '-', at most 63 characters, "
+            f"{quote(name)} is not a namespace: lower-case letters, digits and '-', at most 63 characters, "
             "with a letter or digit first and last"
         )
     return name
@@ -190,7 +190,7 @@ def check_subdomain(name: str) -> str:
     """The name of an object, as most kinds have it."""
     if len(name) > 253 or not all(_LABEL.fullmatch(part) for part in name.split(".")):
         raise ValueError(
-            f"{shown(name)} is not an object name: lower-case letters, digits, '-' and '.', at most 253 characters, "
+            f"{quote(name)} is not an object name: lower-case letters, digits, '-' and '.', at most 253 characters, "
             "with a letter or digit first and last"
         )
     return name
@@ -207,7 +207,7 @@ def _check_selector(text: str) -> str:
     try:
         parse_selector(text)
     except SelectorError as error:
-        raise ValueError(f"{shown(text)} is not a label selector: {error}") from error
+        raise ValueError(f"{quote(text)} is not a label selector: {error}") from error
     return text
 
 
@@ -217,7 +217,7 @@ _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 def _check_label_name(name: str) -> str:
     prefix, slash, last = name.rpartition("/")
     if not _NAME.fullmatch(last) or (slash and not all(_LABEL.fullmatch(part) for part in prefix.split("."))):
-        raise ValueError(f"{shown(name)} is not the name of a label, such as app or example.com/group")
+        raise ValueError(f"{quote(name)} is not the name of a label, such as app or example.com/group")
     return name
 
 

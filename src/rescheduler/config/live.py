@@ -1,4 +1,4 @@
-"""The mandate: the configuration in force, of which every part asks what it needs at the moment when it needs it.
+"""The live configuration: the active one, which every part reads when it needs a value.
 
 `app` makes it of what the command was started with; `runtime.rereading` has it take over what its file says later. A
 Configuration never changes, so whoever must not mix two of them (a cycle, a look at a migration) takes one in the
@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from rescheduler.config.configuration import Configuration
-from rescheduler.config.errors import ConfigError, Loc, path_of
+from rescheduler.config.errors import ConfigError, Loc, format_path
 from rescheduler.migration.lifecycle import Lifecycle, Manner
 from rescheduler.model.policy import Concurrency, Policy
-from rescheduler.recovery.settings import RecoverySettings as Recovering
+from rescheduler.recovery.settings import RecoverySettings
 
 _DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RejectedConfig:
     """A file that was not taken: when, and everything that is wrong with it."""
 
     at: float
@@ -52,7 +52,7 @@ class _Terms:
         return self.config.concurrency()
 
     @cached_property
-    def recovery(self) -> Recovering:
+    def recovery(self) -> RecoverySettings:
         return self.config.recovery()
 
     def work_out(self) -> tuple[object, ...]:
@@ -64,7 +64,7 @@ class _Terms:
         return hashlib.sha256(self.config.effective_yaml().encode()).hexdigest()[:_DIGITS]
 
 
-class Mandate:
+class LiveConfig:
     """What holds now, and since when (epoch). Only the event loop changes it; threads may read."""
 
     def __init__(self, config: Configuration, since: float = 0.0) -> None:
@@ -74,11 +74,11 @@ class Mandate:
         """What cannot change while we run is as it is here."""
         self.since = since
         """When what holds was last read and found sound."""
-        self.waiting: tuple[str, ...] = ()
+        self.awaiting_restart: tuple[str, ...] = ()
         """Fields with another value in the file, which waits for a restart."""
         self.revision = 0
         """Grows with everything that there is to tell of it."""
-        self.refusal: Refusal | None = None
+        self.rejected: RejectedConfig | None = None
         """Why the file as it is now was not taken; None if it was."""
 
     @property
@@ -107,7 +107,7 @@ class Mandate:
         """How many migrations may be under way at once."""
         return self._terms.concurrency
 
-    def recovery(self) -> Recovering:
+    def recovery(self) -> RecoverySettings:
         """What is done about failed pods."""
         return self._terms.recovery
 
@@ -115,12 +115,12 @@ class Mandate:
         """Be told when another configuration is in force."""
         self._hooks.append(hook)
 
-    def take_over(self, config: Configuration, waiting: tuple[str, ...], now: float) -> bool:
+    def swap(self, config: Configuration, waiting: tuple[str, ...], now: float) -> bool:
         """Go by this one from now on; whether it says anything else than the one before."""
         terms = _Terms(config)
         terms.work_out()
         changed = config != self.config
-        self.since, self.waiting, self.refusal = now, waiting, None
+        self.since, self.awaiting_restart, self.rejected = now, waiting, None
         self.revision += 1
         if not changed:
             return False
@@ -129,9 +129,9 @@ class Mandate:
             hook()
         return True
 
-    def refuse(self, errors: tuple[ConfigError, ...], now: float) -> None:
+    def reject(self, errors: tuple[ConfigError, ...], now: float) -> None:
         """Remember that the file makes no sense; what holds, holds on."""
-        self.refusal = Refusal(now, errors)
+        self.rejected = RejectedConfig(now, errors)
         self.revision += 1
 
 
@@ -139,17 +139,17 @@ RESTART_ONLY = ("leader_election", "client_connection", "web", "webhook", "exten
 """Sections that are looked at once. No check of the schema may bind one of them to a field outside of them."""
 
 
-def carried_over(running: Configuration, wanted: Configuration) -> tuple[Configuration, tuple[str, ...]]:
+def keep_restart_only(running: Configuration, wanted: Configuration) -> tuple[Configuration, tuple[str, ...]]:
     """What is wanted, but for what cannot change while we run; and the fields that wait for a restart, by path."""
     kept = {name: getattr(running.fields, name) for name in RESTART_ONLY}
     taken = replace(wanted, fields=wanted.fields.model_copy(update=kept))
-    waiting = changes(taken, wanted)
+    waiting = list_changes(taken, wanted)
     return (taken, waiting) if waiting else (wanted, ())
 
 
-def changes(before: Configuration, after: Configuration) -> tuple[str, ...]:
+def list_changes(before: Configuration, after: Configuration) -> tuple[str, ...]:
     """The fields in which two configurations differ, by path; of lists as a whole."""
-    return tuple(path_of(loc) for loc in _differences(before.effective(), after.effective(), ()))
+    return tuple(format_path(loc) for loc in _differences(before.effective(), after.effective(), ()))
 
 
 def _differences(before: Mapping[str, object], after: Mapping[str, object], loc: Loc) -> Iterator[Loc]:

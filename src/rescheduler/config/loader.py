@@ -1,6 +1,6 @@
 """The two forms of a configuration file, both brought to the native form's fields.
 
-`loader` gives it a document; `checks` gets the fields. The native form is ours and strict. The seed's form is a
+`loader` gives it a document; `checks` gets the fields. The native form is strict. The scheduler form is a
 KubeSchedulerConfiguration, of which only the Rescheduler plugin's args, leaderElection and clientConnection.kubeconfig
 are read; all else belongs to kube-scheduler and is left alone.
 """
@@ -16,14 +16,24 @@ from stat import S_ISREG
 
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.document import DocumentError, read_document
-from rescheduler.config.errors import ConfigError, ConfigErrors, Finding, Loc, hint, nearest, path_of, shown, wrong_type
+from rescheduler.config.errors import (
+    ConfigError,
+    ConfigErrors,
+    Finding,
+    Loc,
+    format_path,
+    hint,
+    nearest,
+    quote,
+    wrong_type,
+)
 from rescheduler.config.schema import NATIVE_KIND, NATIVE_VERSION, OUTSIDE_ARGS, LeaderElectionFields, PlanningFields
-from rescheduler.config.validate import InvalidError, Known, check, fields_by_name, known_part
+from rescheduler.config.validate import InvalidError, Known, check, fields_by_name, keep_known_fields
 
-SEED_KIND = "KubeSchedulerConfiguration"
-SEED_VERSIONS = tuple(f"kubescheduler.config.k8s.io/{version}" for version in ("v1", "v1beta3", "v1beta2"))
+SCHEDULER_KIND = "KubeSchedulerConfiguration"
+SCHEDULER_VERSIONS = tuple(f"kubescheduler.config.k8s.io/{version}" for version in ("v1", "v1beta3", "v1beta2"))
 PLUGIN = "Rescheduler"
-_VERSIONS = {NATIVE_KIND: (NATIVE_VERSION,), SEED_KIND: SEED_VERSIONS}
+_VERSIONS = {NATIVE_KIND: (NATIVE_VERSION,), SCHEDULER_KIND: SCHEDULER_VERSIONS}
 _HEADER = ("apiVersion", "kind")
 # The scheduler's own Lease: whoever held it besides the scheduler would stop it, or be stopped by it.
 _SCHEDULERS_LEASE = "kube-scheduler"
@@ -52,15 +62,15 @@ def recognise(document: Mapping[str, object]) -> Form:
     chosen = kind if isinstance(kind, str) and kind in _VERSIONS else by_group.get(group)
     if chosen == NATIVE_KIND:
         return Form(NATIVE_KIND, {k: v for k, v in document.items() if k not in _HEADER}, tuple(findings))
-    if chosen == SEED_KIND:
-        return _from_seed(document, findings)
+    if chosen == SCHEDULER_KIND:
+        return _from_scheduler_form(document, findings)
     return Form("", {}, tuple(findings))
 
 
 def _check_header(document: Mapping[str, object]) -> Iterator[Finding]:
     kind, version = document.get("kind"), document.get("apiVersion")
     kind_known = isinstance(kind, str) and kind in _VERSIONS
-    versions = _VERSIONS[str(kind)] if kind_known else (NATIVE_VERSION, *SEED_VERSIONS)
+    versions = _VERSIONS[str(kind)] if kind_known else (NATIVE_VERSION, *SCHEDULER_VERSIONS)
     fitting = [name for name, accepted in _VERSIONS.items() if version in accepted]
     kinds = fitting if fitting and not kind_known else list(_VERSIONS)
     for name, value, accepted in (("apiVersion", version, versions), ("kind", kind, kinds)):
@@ -72,20 +82,20 @@ def _check_header(document: Mapping[str, object]) -> Iterator[Finding]:
             yield Finding((name,), wrong_type(value, "a string"))
         elif value not in accepted:
             of = f" of {kind}" if name == "apiVersion" and kind_known else ""
-            message = f"{shown(value)} is not a known {name}{of}{hint(value, accepted) or ';'}"
+            message = f"{quote(value)} is not a known {name}{of}{hint(value, accepted) or ';'}"
             yield Finding((name,), f"{message} accepted: {', '.join(accepted)}")
 
 
-def _from_seed(document: Mapping[str, object], findings: list[Finding]) -> Form:
+def _from_scheduler_form(document: Mapping[str, object], findings: list[Finding]) -> Form:
     data = _top_level(document, findings)
     places = [*_plugin_configs(document, findings)]
     named = [(loc, config) for loc, config in places if config.get("name") == PLUGIN]
     if not named:
         if not any(finding.loc[:1] == ("profiles",) for finding in findings):
             findings.append(Finding(("profiles",), _no_plugin_config(places)))
-        return Form(SEED_KIND, data, tuple(findings))
+        return Form(SCHEDULER_KIND, data, tuple(findings))
     if len(named) > 1:
-        paths = " and ".join(path_of(loc) for loc, _ in named)
+        paths = " and ".join(format_path(loc) for loc, _ in named)
         findings.append(Finding(named[1][0], f"only one pluginConfig may be named {PLUGIN}, found {paths}"))
     loc, config = named[0]
     args_at = (*loc, "args")
@@ -94,10 +104,10 @@ def _from_seed(document: Mapping[str, object], findings: list[Finding]) -> Form:
         misplaced = [name for name in OUTSIDE_ARGS if name in args]
         findings += [Finding((*args_at, name), "belongs at the top of the file, not in args") for name in misplaced]
         ours = {name: value for name, value in args.items() if name not in (*_HEADER, *OUTSIDE_ARGS)}
-        data |= known_part(ours, PlanningFields, findings, args_at)
+        data |= keep_known_fields(ours, PlanningFields, findings, args_at)
     elif args is not None:
         findings.append(Finding(args_at, wrong_type(args, "a mapping")))
-    return Form(SEED_KIND, data, tuple(findings), args_at)
+    return Form(SCHEDULER_KIND, data, tuple(findings), args_at)
 
 
 def _top_level(document: Mapping[str, object], findings: list[Finding]) -> dict[str, object]:
@@ -138,7 +148,9 @@ def _no_plugin_config(places: list[tuple[Loc, Mapping[str, object]]]) -> str:
     for loc, config in places:
         name = config.get("name")
         if isinstance(name, str) and nearest(name, [PLUGIN]):
-            return f"no pluginConfig is named {PLUGIN}; did you mean it by {shown(name)} at {path_of((*loc, 'name'))}?"
+            return (
+                f"no pluginConfig is named {PLUGIN}; did you mean it by {quote(name)} at {format_path((*loc, 'name'))}?"
+            )
     return f"no pluginConfig is named {PLUGIN}: add one, with its args, to profiles[0].pluginConfig"
 
 
@@ -173,10 +185,10 @@ def load(text: str, source: str, known: Known) -> Configuration:
 
 def load_file(path: str, known: Known) -> Configuration:
     """Read a file, or standard input where the path is `-`."""
-    return load(text_of(path), source_name(path), known)
+    return load(read_text(path), source_name(path), known)
 
 
-def text_of(path: str) -> str:
+def read_text(path: str) -> str:
     """The text of a file, or of standard input; ConfigErrors if it cannot be read."""
     source = source_name(path)
     try:
@@ -200,7 +212,7 @@ def _standard_input() -> bytes:
     return sys.stdin.buffer.read()
 
 
-def defaults(known: Known) -> Configuration:
+def load_defaults(known: Known) -> Configuration:
     """The configuration of those who give none."""
     try:
         checked = check({}, known)
@@ -209,7 +221,7 @@ def defaults(known: Known) -> Configuration:
     return Configuration(checked.fields, checked.settings, checked.pools, NATIVE_KIND, known)
 
 
-def with_overrides(config: Configuration, overrides: Mapping[str, object]) -> Configuration:
+def override(config: Configuration, overrides: Mapping[str, object]) -> Configuration:
     """The configuration with flags over it, checked as a file is; errors name the flag.
 
     Keys are fields as in the native form, sections with dots (`cpuThreshold`, `limits.perNodeIn`); None is a flag not
@@ -253,11 +265,11 @@ def _flag_error(finding: Finding, flags: Mapping[str, str]) -> ConfigError:
         loc = tuple(name.split("."))
         if finding.loc[: len(loc)] == loc:
             return ConfigError(flag, "", finding.message)
-    return ConfigError(", ".join(flags.values()), path_of(finding.loc), finding.message)
+    return ConfigError(", ".join(flags.values()), format_path(finding.loc), finding.message)
 
 
 def _errors(source: str, findings: Iterable[Finding]) -> list[ConfigError]:
-    return [ConfigError(source, path_of(finding.loc), finding.message) for finding in findings]
+    return [ConfigError(source, format_path(finding.loc), finding.message) for finding in findings]
 
 
 def _in_order(data: object, findings: Iterable[Finding]) -> list[Finding]:
@@ -292,20 +304,20 @@ class ConfigFile:
 
     path: str
     overrides: Mapping[str, object]
-    """Flags, as `with_overrides` takes them."""
+    """Flags, as `override` takes them."""
     known: Known
     """The strategies that there are."""
 
     @property
-    def changes(self) -> bool:
+    def can_change(self) -> bool:
         """Whether it can be read again: not what came through a pipe or by standard input, which is read up."""
         return self.path != "-" and Path(self.path).is_file()
 
     def text(self) -> str:
         """What it says now; ConfigErrors if it cannot be read."""
-        return text_of(self.path)
+        return read_text(self.path)
 
-    def text_again(self) -> str:
+    def reread_text(self) -> str:
         """The same later, when anything may stand in its place: what never ends is not waited for."""
         try:
             found = Path(self.path).stat()
@@ -319,7 +331,7 @@ class ConfigFile:
 
     def read(self, text: str) -> Configuration:
         """What a text of it comes to, with the flags over it; ConfigErrors with everything that is wrong."""
-        return with_overrides(load(text, source_name(self.path), self.known), self.overrides)
+        return override(load(text, source_name(self.path), self.known), self.overrides)
 
 
 @dataclass(frozen=True, slots=True)

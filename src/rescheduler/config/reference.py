@@ -15,10 +15,10 @@ from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 
 from rescheduler.config.live import RESTART_ONLY
-from rescheduler.config.loader import SEED_KIND, SEED_VERSIONS
+from rescheduler.config.loader import SCHEDULER_KIND, SCHEDULER_VERSIONS
 from rescheduler.config.schema import INHERITED, NATIVE_KIND, NATIVE_VERSION, Fields
 from rescheduler.config.validate import fields_by_name, item_model, nested_model
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 
 NATIVE_EXAMPLE = f"""\
 apiVersion: {NATIVE_VERSION}
@@ -56,9 +56,9 @@ pools:
     enabledStrategies: [ResourceOptimization]
 """
 
-SEED_EXAMPLE = f"""\
-apiVersion: {SEED_VERSIONS[0]}
-kind: {SEED_KIND}
+SCHEDULER_EXAMPLE = f"""\
+apiVersion: {SCHEDULER_VERSIONS[0]}
+kind: {SCHEDULER_KIND}
 leaderElection:
   leaderElect: false
 clientConnection:
@@ -94,7 +94,7 @@ A configuration file is YAML or JSON, in one of two forms:
 
 - **native**: `apiVersion: {NATIVE_VERSION}`, `kind: {NATIVE_KIND}`,
   with the fields below at the top level;
-- **scheduler**: `kind: {SEED_KIND}`, `apiVersion` {" or ".join(f"`{version}`" for version in SEED_VERSIONS)},
+- **scheduler**: `kind: {SCHEDULER_KIND}`, `apiVersion` {" or ".join(f"`{version}`" for version in SCHEDULER_VERSIONS)},
   with the fields below, except `leaderElection` and `clientConnection`, in the `args` of the one `pluginConfig` named
   `Rescheduler`. Of the rest of the file, `leaderElection` and `clientConnection.kubeconfig` count too (a
   `resourceName` of `kube-scheduler` does not: that Lease is the scheduler's own); all else is left alone.
@@ -117,7 +117,7 @@ everything else in the file is in force all the same.
 """
 
 
-def reference_markdown(known: Mapping[str, type[Settings]]) -> str:
+def reference_markdown(known: Mapping[str, type[StrategySettings]]) -> str:
     """The whole reference: each section's fields, each strategy's settings, an example of each form."""
     parts = [_INTRODUCTION, "## Fields\n", _table(Fields, {})]
     parts += _sections(Fields, "##", "")
@@ -125,13 +125,13 @@ def reference_markdown(known: Mapping[str, type[Settings]]) -> str:
     for name, model in sorted(known.items()):
         inherited = {field: f"that of the field `{field}`" for field in INHERITED}
         # The base's docstring, which a class without its own would inherit, is meant for programmers.
-        own_words = "" if model is Settings else inspect.cleandoc(model.__dict__.get("__doc__") or "")
+        own_words = "" if model is StrategySettings else inspect.cleandoc(model.__dict__.get("__doc__") or "")
         table = _table(model, inherited) if model.model_fields else "It has no settings.\n"
         parts += [f"### strategies.{name}\n", *([f"{own_words}\n"] if own_words else []), table]
         parts += _sections(model, "####", f"strategies.{name}.")
     parts += ["## Examples\n", "The native form:\n", f"```yaml\n{NATIVE_EXAMPLE}```\n"]
     parts += ["Node pools, one of which is packed for an autoscaler:\n", f"```yaml\n{POOLS_EXAMPLE}```\n"]
-    parts += ["The scheduler form:\n", f"```yaml\n{SEED_EXAMPLE}```\n"]
+    parts += ["The scheduler form:\n", f"```yaml\n{SCHEDULER_EXAMPLE}```\n"]
     return "\n".join(parts)
 
 

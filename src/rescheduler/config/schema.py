@@ -8,7 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema, field_validator, model_validator
 
-from rescheduler.config.errors import FieldError, not_an_integer, shown, wrong_type
+from rescheduler.config.errors import FieldError, not_an_integer, quote, wrong_type
 from rescheduler.config.fields import (
     Count,
     CountOrShare,
@@ -66,7 +66,7 @@ def _check_priority(value: object) -> int | str | None:
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(wrong_type(value, _PRIORITY))  # noqa: TRY004 - the same
     if not -_INT32 <= value < _INT32:
-        raise ValueError(f"{shown(value)} is not {_PRIORITY}: it has more than 32 bits")
+        raise ValueError(f"{quote(value)} is not {_PRIORITY}: it has more than 32 bits")
     return value
 
 
@@ -156,7 +156,7 @@ _FIELDS = {"cpu": "cpuThreshold", "memory": "memoryThreshold"}
 def _check_resources(thresholds: dict[str, float]) -> dict[str, float]:
     for name in thresholds:
         if name in _FIELDS:
-            raise ValueError(f"{shown(name)} has a field of its own: give {_FIELDS[name]} instead")
+            raise ValueError(f"{quote(name)} has a field of its own: give {_FIELDS[name]} instead")
         if not name.strip():
             raise ValueError("a resource has no name: give one such as pods or nvidia.com/gpu")
     return thresholds
@@ -225,7 +225,7 @@ def _named_well(thresholds: Mapping[str, float]) -> None:
     """Names of resources have the form that Kubernetes wants: `name` or `domain/name`."""
     for name in thresholds:
         if not _RESOURCE.fullmatch(name):
-            raise ValueError(f"{shown(name)} is not the name of a resource, such as pods or nvidia.com/gpu")
+            raise ValueError(f"{quote(name)} is not the name of a resource, such as pods or nvidia.com/gpu")
 
 
 class LimitFields(Section):
@@ -389,7 +389,7 @@ class ClientConnectionFields(Section):
 
 
 class PlanningFields(Section):
-    """What to move and what not; the args of the seed's form."""
+    """What to move and what not; the args of the scheduler form."""
 
     rescheduling_interval: Period = Field(default=30.0, description="How often to look at the cluster and plan.")
     enabled_strategies: tuple[str, ...] = Field(
@@ -515,4 +515,4 @@ INHERITED = ("cpuThreshold", "memoryThreshold", "imbalanceThreshold")
 """Fields whose value is the default of a strategy's setting of the same name."""
 
 OUTSIDE_ARGS = ("leaderElection", "clientConnection")
-"""Fields that the seed's form has at the top of its file, not among the plugin's args."""
+"""Fields that the scheduler form has at the top of its file, not among the plugin's args."""

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
-from rescheduler.config.errors import FieldError, shown
+from rescheduler.config.errors import FieldError, quote
 from rescheduler.config.fields import Duration, ObjectName, Period, PositiveCount, Section, WholePeriod
 from rescheduler.model.policy import Timing
 from rescheduler.model.time import format_duration
@@ -25,7 +25,7 @@ _RECOVERY = RecoverySettings()
 
 def _check_reason(text: str) -> str:
     if not _REASON.fullmatch(text):
-        raise ValueError(f"{shown(text)} is not a reason such as Evicted or OutOf*")
+        raise ValueError(f"{quote(text)} is not a reason such as Evicted or OutOf*")
     return text
 
 
@@ -82,7 +82,7 @@ class RecoveryFields(Section):
         return RecoverySettings(**dict(self))
 
 
-class Steering(StrEnum):
+class SteeringMode(StrEnum):
     """How the webhook leads a replacement to its target."""
 
     PREFER = "prefer"
@@ -114,7 +114,7 @@ def _check_https_url(text: str) -> str:
     except ValueError:
         fine = False
     if not fine:
-        raise ValueError(f"{shown(text)} is not an address such as https://10.0.0.7:9443")
+        raise ValueError(f"{quote(text)} is not an address such as https://10.0.0.7:9443")
     return text.rstrip("/")
 
 
@@ -175,8 +175,8 @@ class WebhookFields(Section):
     timeout: WholePeriod = Field(
         default=2.0, description="How long an API server waits for an answer, at most 30s, in whole seconds."
     )
-    steering: Steering = Field(
-        default=Steering.PREFER,
+    steering: SteeringMode = Field(
+        default=SteeringMode.PREFER,
         description="`prefer` gives a replacement a preference for its target; `nominate` is exact: the replacement is "
         "held back for a moment, while room is reserved for it there.",
     )
@@ -246,7 +246,7 @@ def _check_http_url(text: str) -> str:
     if secret:  # without the text: it may hold a password
         raise ValueError("has a user or a password in it: leave them out, and give bearerTokenFile or certificateFile")
     if not fine or more:
-        raise ValueError(f"{shown(text)} is not an address such as {_EXAMPLE}, without a query")
+        raise ValueError(f"{quote(text)} is not an address such as {_EXAMPLE}, without a query")
     return text.rstrip("/")
 
 

@@ -18,14 +18,14 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from rescheduler.config.errors import FieldError, Finding, Loc, hint, not_an_integer, path_of, shown, wrong_type
+from rescheduler.config.errors import FieldError, Finding, Loc, format_path, hint, not_an_integer, quote, wrong_type
 from rescheduler.config.schema import INHERITED, Fields, in_order
 from rescheduler.convert import descheduler_plugins, koordinator
 from rescheduler.convert.descheduler import TOP
 from rescheduler.convert.evictor import OPTIONS as GUARDING
 from rescheduler.convert.values import Option
 from rescheduler.model.policy import Thresholds
-from rescheduler.planning.settings import Misfit, Settings
+from rescheduler.planning.settings import Misfit, StrategySettings
 
 DECIDING = frozenset({"cpuThreshold", "memoryThreshold", "thresholds", "thresholdMode", "pools"})
 """The fields that say which thresholds nodes have."""
@@ -36,10 +36,10 @@ def thresholds_of(fields: Fields) -> Thresholds:
     return Thresholds(fields.cpu_threshold, fields.memory_threshold, in_order(fields.thresholds), fields.threshold_mode)
 
 
-def unfit(
+def find_misfits(
     fields: Fields,
-    settings: Mapping[str, Settings],
-    pools: Sequence[Mapping[str, Settings]],
+    settings: Mapping[str, StrategySettings],
+    pools: Sequence[Mapping[str, StrategySettings]],
     configured: Collection[object],
 ) -> Iterator[Finding]:
     """What does not fit, of strategies that are enabled or configured; `configured` has those of the top."""
@@ -71,7 +71,7 @@ def unfit(
 
 def _explain_inheritance(misfit: Misfit, own: Mapping[str, object], source: Loc) -> str:
     """Where a value comes from that the pool does not have of its own."""
-    return "" if misfit.path[0] in own else f" (it comes from {path_of(source)}; give the pool one of its own)"
+    return "" if misfit.path[0] in own else f" (it comes from {format_path(source)}; give the pool one of its own)"
 
 
 _PLUGINS = (*descheduler_plugins.PLUGINS, *koordinator.PLUGINS)
@@ -105,13 +105,13 @@ FIELDS = {**_fields(), "resourceWeights": ("weights",)}
 """Fields by the option's name; only those count that the place has where the option was given."""
 
 
-def field_here(name: str, fields: Collection[str]) -> str:
+def suggest_field(name: str, fields: Collection[str]) -> str:
     """`, here it is maxAge;`, or nothing if it is no such option, or the place has none of what it is called here."""
     ours = [each for each in FIELDS.get(name, ()) if each in fields]
     return f", here it is {' and '.join(ours)};" if ours else ""
 
 
-def translated(name: str, known: Collection[str]) -> str:
+def suggest_strategy(name: str, known: Collection[str]) -> str:
     """`, here it is NodeTaints;`, or nothing if it is no such name, or what it is called here is not known."""
     ours = [each for each in OURS.get(name, ()) if each in known]
     return f", here it is {' and '.join(ours)};" if ours else ""
@@ -154,7 +154,7 @@ def item_model(info: FieldInfo) -> type[BaseModel] | None:
     return items[0] if listed and isinstance(items[0], type) and issubclass(items[0], BaseModel) else None
 
 
-def known_part(
+def keep_known_fields(
     data: Mapping[str, object], model: type[BaseModel], findings: list[Finding], at: Loc
 ) -> dict[str, object]:
     """The data that the model knows, without nulls, which mean "not given"; other fields are found fault with."""
@@ -164,15 +164,15 @@ def known_part(
         loc = (*at, name)
         if name not in fields:
             allowed = f"allowed here: {', '.join(fields)}" if fields else "no fields are allowed here"
-            meant = field_here(name, fields) or hint(name, fields) or ";"
+            meant = suggest_field(name, fields) or hint(name, fields) or ";"
             findings.append(Finding(loc, f"is not a known field{meant} {allowed}"))
             continue
         section = nested_model(fields[name])
         if section is not None and isinstance(value, dict):
-            kept[name] = known_part(value, section, findings, loc)
+            kept[name] = keep_known_fields(value, section, findings, loc)
         elif (items := item_model(fields[name])) is not None and isinstance(value, list):
             kept[name] = [
-                known_part(item, items, findings, (*loc, index)) if isinstance(item, dict) else item
+                keep_known_fields(item, items, findings, (*loc, index)) if isinstance(item, dict) else item
                 for index, item in enumerate(value)
             ]
         elif value is not None:
@@ -235,7 +235,7 @@ def _sentence(details: ErrorDetails, model: type[BaseModel]) -> str:
     if kind in ("enum", "literal_error"):
         allowed = re.findall(r"'([^']*)'", context["expected"]) or [context["expected"]]
         near = hint(value, allowed) if isinstance(value, str) else ""
-        return f"{shown(value)} is not one of {', '.join(allowed)}{near}"
+        return f"{quote(value)} is not one of {', '.join(allowed)}{near}"
     if kind == "extra_forbidden":
         return "is not a known field"
     if kind == "missing":
@@ -244,7 +244,7 @@ def _sentence(details: ErrorDetails, model: type[BaseModel]) -> str:
         return str(context["error"])
     if kind == "json_invalid":
         return "is not Unicode text"
-    return f"{shown(value)} is not accepted: {details['msg']}"
+    return f"{quote(value)} is not accepted: {details['msg']}"
 
 
 def _out_of_bounds(value: object, info: FieldInfo | None, details: ErrorDetails) -> str:
@@ -261,11 +261,11 @@ def _out_of_bounds(value: object, info: FieldInfo | None, details: ErrorDetails)
     if low and high:
         least, excluded = low[0]
         aside = f" ({least} itself excluded)" if excluded and value == least else ""
-        return f"{shown(value)} is not between {least} and {high[0]}{aside}"
+        return f"{quote(value)} is not between {least} and {high[0]}{aside}"
     ((name, edge),) = details.get("ctx", {}).items()
     words = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
     whole = int(edge) if isinstance(edge, float) and edge.is_integer() else edge
-    return f"{shown(value)} is not {words[name]} {whole}"
+    return f"{quote(value)} is not {words[name]} {whole}"
 
 
 def _field_at(model: type[BaseModel], loc: Loc) -> FieldInfo | None:
@@ -278,7 +278,7 @@ def _field_at(model: type[BaseModel], loc: Loc) -> FieldInfo | None:
     return info
 
 
-Known = Mapping[str, type[Settings]]
+Known = Mapping[str, type[StrategySettings]]
 
 
 class InvalidError(Exception):
@@ -290,19 +290,19 @@ class InvalidError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedFields:
     """Sound content: the fields, and the effective settings of each strategy."""
 
     fields: Fields
-    settings: Mapping[str, Settings]
-    pools: tuple[Mapping[str, Settings], ...] = ()
+    settings: Mapping[str, StrategySettings]
+    pools: tuple[Mapping[str, StrategySettings], ...] = ()
     """The same of each node pool."""
 
 
-def check(data: Mapping[str, object], known: Known) -> Checked:
+def check(data: Mapping[str, object], known: Known) -> CheckedFields:
     """Check the native form's data (without apiVersion and kind)."""
     checking = _Checking(known)
-    given = known_part(data, Fields, checking.findings, ())
+    given = keep_known_fields(data, Fields, checking.findings, ())
     own = checking.own_settings(given.pop("strategies", {}))
     fields = checking.sound_fields(given)
     enabled = given.get("enabledStrategies", list(fields.enabled_strategies))
@@ -312,10 +312,10 @@ def check(data: Mapping[str, object], known: Known) -> Checked:
     checking.check_pools(fields)
     pools = tuple(checking.of_pool(index, fields, own) for index in range(len(fields.pools)))
     if not DECIDING & {finding.loc[0] for finding in checking.findings if finding.loc}:
-        checking.findings += unfit(fields, settings, pools, own)
+        checking.findings += find_misfits(fields, settings, pools, own)
     if checking.findings:
         raise InvalidError(checking.findings)
-    return Checked(fields.model_copy(update={"strategies": _written_out(settings, own)}), settings, pools)
+    return CheckedFields(fields.model_copy(update={"strategies": _written_out(settings, own)}), settings, pools)
 
 
 def _inherited_settings(fields: Fields) -> dict[str, object]:
@@ -323,7 +323,9 @@ def _inherited_settings(fields: Fields) -> dict[str, object]:
     return {name: dumped[name] for name in INHERITED}
 
 
-def _written_out(settings: Mapping[str, Settings], own: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
+def _written_out(
+    settings: Mapping[str, StrategySettings], own: Mapping[str, Mapping[str, object]]
+) -> dict[str, object]:
     """Every setting as files give it, but those inherited: written out, they would no longer follow their source."""
     written: dict[str, object] = {}
     for name, values in settings.items():
@@ -360,8 +362,8 @@ class _Checking:
             if name not in self.known:
                 self.findings.append(Finding(loc, self._unknown(name)))
             elif name in seen:
-                first = path_of((*at, seen[name]))
-                self.findings.append(Finding(loc, f"{shown(name)} is listed already, at {first}"))
+                first = format_path((*at, seen[name]))
+                self.findings.append(Finding(loc, f"{quote(name)} is listed already, at {first}"))
             elif undone := sorted(self._undone_by(name) & seen.keys()):
                 cure = "leave one of them out, or give them node pools of their own (pools)"
                 self.findings.append(Finding(loc, f"{name} and {undone[0]} undo each other's moves: {cure}"))
@@ -380,11 +382,13 @@ class _Checking:
         names = [pool.name for pool in fields.pools]
         for index, name in enumerate(names):
             if (first := names.index(name)) < index:
-                other = path_of(("pools", first))
+                other = format_path(("pools", first))
                 taken = f"two pools are called {name}, this one and {other}: give each a name of its own"
                 self.findings.append(Finding(("pools", index, "name"), taken))
 
-    def of_pool(self, index: int, fields: Fields, top: Mapping[str, Mapping[str, object]]) -> dict[str, Settings]:
+    def of_pool(
+        self, index: int, fields: Fields, top: Mapping[str, Mapping[str, object]]
+    ) -> dict[str, StrategySettings]:
         """The effective settings of one pool's strategies: its own over those at the top."""
         pool, at = fields.pools[index], ("pools", index)
         names = fields.enabled_strategies if pool.enabled_strategies is None else pool.enabled_strategies
@@ -419,7 +423,7 @@ class _Checking:
             if name not in self.known:
                 self.findings.append(Finding(loc, self._unknown(name)))
             elif isinstance(values, dict):
-                own[name] = known_part(values, self.known[name], self.findings, loc)
+                own[name] = keep_known_fields(values, self.known[name], self.findings, loc)
             elif values is not None:
                 self.findings.append(Finding(loc, wrong_type(values, "a mapping")))
         return own
@@ -430,13 +434,13 @@ class _Checking:
         inherited: Mapping[str, object],
         needed: Sequence[object],
         at: Loc = (),
-    ) -> dict[str, Settings]:
+    ) -> dict[str, StrategySettings]:
         """Each strategy's settings: its own, else inherited, else its defaults.
 
         A strategy that is neither enabled nor configured and cannot do with that (it has a setting without a default)
         is left out, so that an unused strategy never stands in the way.
         """
-        effective: dict[str, Settings] = {}
+        effective: dict[str, StrategySettings] = {}
         for name, model in sorted(self.known.items()):
             names = fields_by_name(model)
             data = {key: value for key, value in inherited.items() if key in names} | dict(own.get(name, {}))
@@ -452,9 +456,9 @@ class _Checking:
         source = finding.loc[2:]
         if len(source) != 1 or source[0] not in INHERITED or source[0] in own:
             return finding
-        return Finding(source, f"{finding.message} (it is also the default of {path_of(finding.loc)})")
+        return Finding(source, f"{finding.message} (it is also the default of {format_path(finding.loc)})")
 
     def _unknown(self, name: str) -> str:
         listed = f"known: {', '.join(sorted(self.known))}" if self.known else "none are known"
-        meant = translated(name, self.known) or hint(name, self.known) or ";"
-        return f"{shown(name)} is not a known strategy{meant} {listed}"
+        meant = suggest_strategy(name, self.known) or hint(name, self.known) or ";"
+        return f"{quote(name)} is not a known strategy{meant} {listed}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 
-from rescheduler.config.errors import Loc, path_of, shown
+from rescheduler.config.errors import Loc, format_path, quote
 
 Path = tuple[str | int, ...]
 """Where a field is in the native form."""
@@ -51,7 +51,7 @@ class Remark:
 
     def __str__(self) -> str:
         nearest = f"; nearest: {self.nearest}" if self.nearest else ""
-        where = path_of(self.loc)
+        where = format_path(self.loc)
         return f"{where}: {self.kind}: {self.why}{nearest}" if where else f"{self.kind}: {self.why}{nearest}"
 
 
@@ -81,10 +81,10 @@ class ConfigBuilder:
             value = f"{before},{value}"  # each of them has to let a pod
         elif isinstance(at, dict) and last in at and before != value:
             if not _is_smaller_limit(path, value, before):
-                first = path_of(self.origins.get(path) or (self.halted or ((),))[0])
-                self.miss(loc, f"{path_of(path)} is {shown(before)} already, by {first}, and holds for all", _POOLS)
+                first = format_path(self.origins.get(path) or (self.halted or ((),))[0])
+                self.miss(loc, f"{format_path(path)} is {quote(before)} already, by {first}, and holds for all", _POOLS)
                 return
-            why = f"{path_of(path)} is {shown(value)}, by {path_of(loc)}, and holds for all"
+            why = f"{format_path(path)} is {quote(value)}, by {format_path(loc)}, and holds for all"
             self.miss(self.origins.pop(path), why, _POOLS)
             self.comments[path] = ["the smaller of two limits"]
         if isinstance(at, dict):
@@ -144,7 +144,7 @@ class ConfigBuilder:
             self.comments.pop(("maxReschedulePods",), None)  # of a limit that does not count any more
         self.halted = (loc, why)
         self.data["maxReschedulePods"] = 0
-        self.say(("maxReschedulePods",), f"nothing is moved until {path_of(loc)} of the input is seen to: {why}")
+        self.say(("maxReschedulePods",), f"nothing is moved until {format_path(loc)} of the input is seen to: {why}")
 
     def miss(self, loc: Loc, why: str, nearest: str = "", *, limits: bool = False) -> None:
         """Say that something has no counterpart here; what `limits` has its plugin stay off, or nothing moved."""

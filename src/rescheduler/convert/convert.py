@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rescheduler.config.document import DocumentError, dump_document, read_documents
-from rescheduler.config.errors import ConfigError, ConfigErrors, Finding, Loc, path_of, shown
-from rescheduler.config.loader import SEED_KIND
+from rescheduler.config.errors import ConfigError, ConfigErrors, Finding, Loc, format_path, quote
+from rescheduler.config.loader import SCHEDULER_KIND
 from rescheduler.config.schema import NATIVE_KIND, NATIVE_VERSION, Fields
 from rescheduler.config.validate import InvalidError, Known, check, fields_by_name
 from rescheduler.convert.builder import ConfigBuilder, Path, Remark, RemarkKind
@@ -26,7 +26,7 @@ DESCHEDULER = "DeschedulerPolicy"
 KOORDINATOR = "DeschedulerConfiguration"
 VERSION = "descheduler/v1alpha2"
 OLD_VERSION = "descheduler/v1alpha1"
-KINDS = (DESCHEDULER, KOORDINATOR, SEED_KIND)
+KINDS = (DESCHEDULER, KOORDINATOR, SCHEDULER_KIND)
 _IN_CHART = "deschedulerPolicy"
 _OPERATORS = ("KubeDescheduler", "Descheduler")
 _CURES = {
@@ -63,7 +63,7 @@ class DocumentScan:
         """How many documents have nothing to do with a policy, and of which kinds; each kind is named once."""
         if not self.others:
             return ""
-        count, kinds = len(self.others), sorted({shown(kind) if kind is not None else "none" for kind in self.others})
+        count, kinds = len(self.others), sorted({quote(kind) if kind is not None else "none" for kind in self.others})
         named, more = ", ".join(kinds[:_MOST_KINDS]), len(kinds) - _MOST_KINDS
         what = "1 document of another kind" if count == 1 else f"{count} documents of other kinds"
         cures = [f"; {kind}: {cure}" for kind, cure in _CURES.items() if kind in self.others]
@@ -114,7 +114,7 @@ def _look_into_entries(item: InputValue, found: DocumentScan) -> None:
         if name in carrying:
             scan_text(text, (*data.loc, name), found)
         else:
-            found.notes.append(f"{path_of((*data.loc, name))} of a ConfigMap is no policy")
+            found.notes.append(f"{format_path((*data.loc, name))} of a ConfigMap is no policy")
     if not carrying:
         found.others.append("ConfigMap")
 
@@ -124,9 +124,9 @@ def _may_carry(text: object) -> bool:
 
 
 def _named(item: InputValue, kind: object) -> str:
-    name = f"{shown(kind)} is " if kind is not None else "a document without kind is "
+    name = f"{quote(kind)} is " if kind is not None else "a document without kind is "
     cure = f"; {_CURES[kind]}" if isinstance(kind, str) and kind in _CURES else ""
-    return f"{path_of(item.loc)}: {name}no policy{cure}".removeprefix(": ")
+    return f"{format_path(item.loc)}: {name}no policy{cure}".removeprefix(": ")
 
 
 def _within(item: InputValue) -> Iterator[InputValue]:
@@ -322,8 +322,8 @@ def convert_text(text: str, source: str, known: Known) -> Conversion:
             raise _refused(source, wrong)
     if policy.chart is not None:
         convert_chart(builder, policy.chart)
-    halts = _halts_for_errors(builder, within_plugins=kind == SEED_KIND)
-    if kind != SEED_KIND:
+    halts = _halts_for_errors(builder, within_plugins=kind == SCHEDULER_KIND)
+    if kind != SCHEDULER_KIND:
         be_careful(builder)
     halts += _make_sound(builder, known)
     for loc, why in halts:
@@ -334,7 +334,7 @@ def convert_text(text: str, source: str, known: Known) -> Conversion:
 
 
 def _opening(kind: str) -> Iterator[str]:
-    if kind != SEED_KIND:
+    if kind != SCHEDULER_KIND:
         yield (
             "Guards that are not known there keep their defaults: minPodAge, coolDown, Jobs (allow.jobs) and single "
             "replicas that cannot be handed off (allow.singleReplica). See docs/coming-over.md."
@@ -344,27 +344,27 @@ def _opening(kind: str) -> Iterator[str]:
 def _the_one(found: DocumentScan, source: str) -> FoundPolicy:
     findings = [*found.findings]
     if not findings and not found.policies:
-        kinds = " or ".join((f"{DESCHEDULER} ({VERSION})", f"{KOORDINATOR} (koordinator)", SEED_KIND))
+        kinds = " or ".join((f"{DESCHEDULER} ({VERSION})", f"{KOORDINATOR} (koordinator)", SCHEDULER_KIND))
         besides = found.besides()
         findings.append(Finding((), f"holds no {kinds}" + (f"; it holds {besides}" if besides else "")))
     if len(found.policies) > 1:
-        places = ", ".join(f"{each.kind} {path_of(each.item.loc)}".strip() for each in found.policies)
+        places = ", ".join(f"{each.kind} {format_path(each.item.loc)}".strip() for each in found.policies)
         findings.append(Finding((), f"holds {len(found.policies)} policies ({places}): give one at a time"))
     if findings:
         raise _refused(source, findings)
     (policy,) = found.policies
     version = policy.item.child("apiVersion").value
-    if policy.kind != SEED_KIND and version != VERSION:
+    if policy.kind != SCHEDULER_KIND and version != VERSION:
         if version == OLD_VERSION:
             cure = f"descheduler reads it no more: bring it to {VERSION} first (profiles in place of strategies)"
         else:
             cure = f"only {VERSION} can be converted"
-        raise _refused(source, [Finding((*policy.item.loc, "apiVersion"), f"is {shown(version)}: {cure}")])
+        raise _refused(source, [Finding((*policy.item.loc, "apiVersion"), f"is {quote(version)}: {cure}")])
     return policy
 
 
 def _refused(source: str, findings: list[Finding]) -> ConfigErrors:
-    return ConfigErrors([ConfigError(source, path_of(each.loc), each.message) for each in findings])
+    return ConfigErrors([ConfigError(source, format_path(each.loc), each.message) for each in findings])
 
 
 def _halts_for_errors(builder: ConfigBuilder, *, within_plugins: bool) -> list[_Halt]:
@@ -396,9 +396,9 @@ def _take_out(builder: ConfigBuilder, finding: Finding) -> Iterator[_Halt]:
     while path and builder.get(path) is None:
         path = path[:-1]
     if not path:
-        raise ValueError(f"{path_of(finding.loc)}: {finding.message}")  # a table of ours is wrong
+        raise ValueError(f"{format_path(finding.loc)}: {finding.message}")  # a table of ours is wrong
     loc = _origin(builder, path)
-    builder.wrong(loc, f"{path_of(finding.loc)} would not be accepted: {finding.message}")
+    builder.wrong(loc, f"{format_path(finding.loc)} would not be accepted: {finding.message}")
     if path[0] == "strategies" and len(path) > 1:
         builder.drop(path[:2])
         builder.switch_off(str(path[1]), loc, "it cannot be set up as it is there")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rescheduler.config.errors import Loc, path_of, shown, wrong_type
+from rescheduler.config.errors import Loc, format_path, quote, wrong_type
 from rescheduler.convert.builder import ConfigBuilder, Path
 from rescheduler.convert.descheduler_plugins import PLUGINS
 from rescheduler.convert.evictor import EVICTOR, merged
@@ -85,7 +85,7 @@ def _select_by_strategy(builder: ConfigBuilder, profiles: Sequence[tuple[_Profil
     for profile, evictor in profiles:
         for strategy in profile.shared:
             if _is_on(builder, strategy) and evictor.get(path) != first[strategy]:
-                why = f"{strategy} is for pods that {shown(first[strategy] or '')} selects, by a profile before it"
+                why = f"{strategy} is for pods that {quote(first[strategy] or '')} selects, by a profile before it"
                 builder.miss(profile.item.loc, why, f"strategies.{strategy}.podSelector")
     for profile, evictor in profiles:
         text, own = evictor.get(path), (strategy for strategy in profile.own if _is_on(builder, strategy))
@@ -184,7 +184,7 @@ class _Profile:
             if name in self.dialect.plugins:
                 self.builder.settled(args.loc[:-1], f"{name} is not enabled there, and stays off here")
             else:
-                self.builder.unknown(args.loc[:-1], f"{shown(name)} is no plugin that is known here", harmless=True)
+                self.builder.unknown(args.loc[:-1], f"{quote(name)} is no plugin that is known here", harmless=True)
 
     def _select(self, _: ConfigBuilder, item: InputValue) -> None:
         comment = "of one profile there, of all strategies here"
@@ -200,7 +200,7 @@ class _Profile:
             self.builder.settled(args.loc, f"{plugin.strategy} is set up so already")
             self.shared.append(plugin.strategy)
         else:
-            why = f"{plugin.strategy} is set up already, by {path_of(before.loc)}, and there is only one"
+            why = f"{plugin.strategy} is set up already, by {format_path(before.loc)}, and there is only one"
             self.builder.miss(args.loc, why, "node pools (pools) may have settings of strategies of their own")
 
     def _configured(self) -> dict[str, InputValue]:
@@ -266,7 +266,7 @@ class _Profile:
             self.builder.miss(loc, "the order of moves is each strategy's own", "eviction costs and priorities of pods")
         else:
             # One that decides does nothing here; one that guards may have kept pods where they are.
-            why = f"{shown(name)} is no plugin that is known here"
+            why = f"{quote(name)} is no plugin that is known here"
             self.builder.unknown(loc, why, harmless=point in _DECIDING)
 
 

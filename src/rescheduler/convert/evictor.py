@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rescheduler.config.errors import Loc, path_of, shown, wrong_type
+from rescheduler.config.errors import Loc, format_path, quote, wrong_type
 from rescheduler.convert.builder import ConfigBuilder, Path
 from rescheduler.convert.values import (
     InputValue,
@@ -96,7 +96,7 @@ def _replicas(builder: ConfigBuilder, item: InputValue) -> None:
 def _no_eviction(builder: ConfigBuilder, item: InputValue) -> None:
     policies = {"Preferred": "preferred", "Mandatory": "mandatory"}
     if item.value not in [*policies]:
-        builder.wrong(item.loc, f"{shown(item.value)} is not one of Preferred, Mandatory")
+        builder.wrong(item.loc, f"{quote(item.value)} is not one of Preferred, Mandatory")
     elif item.value == "Preferred":
         why = "preferred is the default here, and stricter: such a pod is moved only off a node under maintenance"
         builder.settled(item.loc, why)
@@ -128,9 +128,9 @@ def _each(
         if name in known:
             known[name](builder, loc)
         elif protects:
-            builder.unknown(loc, f"{shown(name)} is none of {', '.join(known)}")
+            builder.unknown(loc, f"{quote(name)} is none of {', '.join(known)}")
         else:
-            builder.miss(loc, f"{shown(name)} is none of {', '.join(known)}; what is protected stays so")
+            builder.miss(loc, f"{quote(name)} is none of {', '.join(known)}; what is protected stays so")
 
 
 _EXTRA: dict[str, Callable[[ConfigBuilder, Loc], None]] = {
@@ -274,7 +274,7 @@ def _merge(builder: ConfigBuilder, parts: Sequence[ConfigBuilder], path: Path, d
     for index, each in enumerate(values):
         if each != value:
             where = parts[index].origins.get(path, ("profiles", index))
-            why = f"{path_of(path)} is {shown(each)} in this profile; here {shown(value)} holds for all strategies"
+            why = f"{format_path(path)} is {quote(each)} in this profile; here {quote(value)} holds for all strategies"
             builder.miss(where, why, "filters of single strategies, or node pools (pools)")
 
 

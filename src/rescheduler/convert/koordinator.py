@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from rescheduler.config.errors import shown, wrong_type
+from rescheduler.config.errors import quote, wrong_type
 from rescheduler.convert.builder import ConfigBuilder, Path
 from rescheduler.convert.descheduler import DRY, TOP, PluginSet, take_profiles
 from rescheduler.convert.descheduler_plugins import PLUGINS as THEIRS
@@ -236,7 +236,7 @@ def _packs(builder: ConfigBuilder, args: InputValue) -> None:
         why = "pods get no deletion cost for an autoscaler to go by, and moving them was not wanted there"
         builder.switch_off("Consolidation", item.loc, why)
     else:
-        builder.wrong(item.loc, f"{shown(item.value)} is not one of CalculateOnly, EvictDirectly")
+        builder.wrong(item.loc, f"{quote(item.value)} is not one of CalculateOnly, EvictDirectly")
 
 
 SCALE_DOWN = Plugin(
@@ -309,7 +309,7 @@ def _mode(builder: ConfigBuilder, item: InputValue) -> None:
     elif item.value == "EvictDirectly":
         builder.put(("migrationMethod",), "evict", item.loc)
     else:
-        builder.wrong(item.loc, f"{shown(item.value)} is not one of ReservationFirst, EvictDirectly")
+        builder.wrong(item.loc, f"{quote(item.value)} is not one of ReservationFirst, EvictDirectly")
 
 
 def _policy(builder: ConfigBuilder, item: InputValue) -> None:
@@ -322,7 +322,7 @@ def _policy(builder: ConfigBuilder, item: InputValue) -> None:
     elif item.value == "SoftEviction":
         builder.miss(item.loc, "pods are only marked there, for others to move", "approval: required", limits=True)
     else:
-        builder.wrong(item.loc, f"{shown(item.value)} is not one of Eviction, Delete, SoftEviction")
+        builder.wrong(item.loc, f"{quote(item.value)} is not one of Eviction, Delete, SoftEviction")
 
 
 def _limiters(builder: ConfigBuilder, item: InputValue) -> None:

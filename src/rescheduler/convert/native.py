@@ -7,8 +7,8 @@ counterpart is a configuration that moves nothing, for failed pods are recovered
 
 from __future__ import annotations
 
-from rescheduler.config.errors import Finding, Loc, hint, shown
-from rescheduler.config.loader import PLUGIN, SEED_VERSIONS, recognise
+from rescheduler.config.errors import Finding, Loc, hint, quote
+from rescheduler.config.loader import PLUGIN, SCHEDULER_VERSIONS, recognise
 from rescheduler.config.schema import OUTSIDE_ARGS, PlanningFields
 from rescheduler.config.validate import fields_by_name
 from rescheduler.convert.builder import ConfigBuilder
@@ -46,9 +46,9 @@ def convert_seed(builder: ConfigBuilder, document: InputValue) -> tuple[str, lis
             for inner, said in value.items():
                 builder.put((name, inner), said, (*document.loc, name, inner))
     _tell_the_rest(builder, document, form.data)
-    if whole.get("apiVersion") not in SEED_VERSIONS:
+    if whole.get("apiVersion") not in SCHEDULER_VERSIONS:
         loc = (*document.loc, "apiVersion")
-        builder.wrong(loc, f"{shown(whole.get('apiVersion'))} is none of {', '.join(SEED_VERSIONS)}")
+        builder.wrong(loc, f"{quote(whole.get('apiVersion'))} is none of {', '.join(SCHEDULER_VERSIONS)}")
     return f"the plugin {PLUGIN}", findings
 
 

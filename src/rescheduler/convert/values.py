@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from rescheduler.config.errors import Loc, hint, kind_of, path_of, wrong_type
+from rescheduler.config.errors import Loc, describe_type, format_path, hint, wrong_type
 from rescheduler.convert.builder import ConfigBuilder, Path
 from rescheduler.model.selector import SelectorError, parse_selector, requirement, selector_of
 from rescheduler.model.time import DurationError, format_duration, parse_duration
@@ -70,7 +70,7 @@ class Plugin:
             return
         # Without what was not understood, or is not possible here, it might do more than was wanted.
         if self.strategy:
-            builder.switch_off(self.strategy, args.loc, f"{path_of(wrong.loc)} {wrong.kind}")
+            builder.switch_off(self.strategy, args.loc, f"{format_path(wrong.loc)} {wrong.kind}")
         else:
             builder.halt(wrong.loc, wrong.why)
 
@@ -369,7 +369,7 @@ def levels(builder: ConfigBuilder, item: InputValue) -> dict[str, float]:
     if item.value is None:
         return {}
     if not isinstance(item.value, dict):
-        builder.wrong(item.loc, f"is {kind_of(item.value)}, expected per cent by resource")
+        builder.wrong(item.loc, f"is {describe_type(item.value)}, expected per cent by resource")
         return {}
     found: dict[str, float] = {}
     for name, value in item.value.items():

@@ -20,7 +20,7 @@ MIGRATION_METHOD = PREFIX + "migration-method"  # workload annotation: auto, han
 ORIGINAL_POD = PREFIX + "original-pod"
 ORIGINAL_POD_NAME = PREFIX + "original-pod-name"
 SCHEDULING_RETRIES = "scheduling-retries"  # workload or pod annotation: how often to reschedule a pod that fails
-MISSPELT_RETRIES = "scheduling-retires"  # the same, as the seed's prose spells it; accepted with a warning
+MISSPELT_RETRIES = "scheduling-retires"  # a common misspelling; accepted with a warning
 
 # What we put on objects while a move is under way, so that whoever comes after us can tell what is ours and undo it.
 OWN_PREFIX = "rescheduler.io/"

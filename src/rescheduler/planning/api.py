@@ -1,6 +1,6 @@
 """The extension point: what a strategy is, what it sees, what it says, and what it is answered.
 
-A strategy is one file in `strategies/`: a frozen `Settings` class (its reference), a class with a docstring (its
+A strategy is one file in `strategies/`: frozen `StrategySettings` (its reference), a class with a docstring (its
 documentation), and `propose`, a generator. It yields a Proposal; the planner answers each with a Decision, and has by
 then laid an accepted one into the view. So a strategy decides what is worth moving, and nothing else: whether a pod
 may be moved, where it fits, and how many moves are allowed is the planner's business.
@@ -16,7 +16,7 @@ from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from rescheduler.model.plan import Move, Rejection
 from rescheduler.planning.columns import Floats, Mask
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 
 
@@ -77,7 +77,7 @@ class ProposalResult:
 
 
 Proposals = Generator[Proposal, ProposalResult, None]
-Own_co = TypeVar("Own_co", bound=Settings, covariant=True)
+Own_co = TypeVar("Own_co", bound=StrategySettings, covariant=True)
 
 
 class Strategy(ABC, Generic[Own_co]):
@@ -87,7 +87,7 @@ class Strategy(ABC, Generic[Own_co]):
     order: ClassVar[int]
     """Strategies run in this order: what must be done before what would be nice."""
 
-    settings_type: ClassVar[type[Settings]] = Settings
+    settings_type: ClassVar[type[StrategySettings]] = StrategySettings
     for_gain: ClassVar[bool] = False
     """Whether its moves are made to make a node less busy, so that they are judged afterwards by whether it is."""
 

@@ -23,7 +23,7 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.api import Proposal, Strategy
 from rescheduler.planning.outcomes import with_move_histories
 from rescheduler.planning.planner import Planner
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 
 _Key = tuple[str, str]
 
@@ -119,7 +119,7 @@ _AHEAD = 4
 
 
 def plan_cycle(
-    snapshot: ClusterSnapshot, policy: Policy, strategies: Sequence[Strategy[Settings]]
+    snapshot: ClusterSnapshot, policy: Policy, strategies: Sequence[Strategy[StrategySettings]]
 ) -> tuple[Planner, Plan]:
     """The cycle's plan, and the planner in whose what-if it is laid."""
     planner = Planner(snapshot, policy)
@@ -136,12 +136,12 @@ def plan_cycle(
     return planner, planner.plan(strategies)
 
 
-def make_plan(snapshot: ClusterSnapshot, policy: Policy, strategies: Sequence[Strategy[Settings]]) -> Plan:
+def make_plan(snapshot: ClusterSnapshot, policy: Policy, strategies: Sequence[Strategy[StrategySettings]]) -> Plan:
     """The cycle's plan."""
     return plan_cycle(snapshot, policy, strategies)[1]
 
 
-def _has_second_thoughts(planner: Planner, plan: Plan, strategies: Sequence[Strategy[Settings]]) -> bool:
+def _has_second_thoughts(planner: Planner, plan: Plan, strategies: Sequence[Strategy[StrategySettings]]) -> bool:
     """Plan the next cycles in the same what-if; whether they changed anything.
 
     Moves that stand or fall together are not taken apart, and a plan that its limit cut short isn't over yet.

@@ -18,7 +18,7 @@ from rescheduler.planning.guards.base import GuardContext
 from rescheduler.planning.guards.builtin import GUARDS, objections
 from rescheduler.planning.guards.stability import disruption_delay
 from rescheduler.planning.planner import Planner
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 
 _AT_HOME = ("DaemonSet", "Node")
 _PASSING = frozenset(
@@ -64,7 +64,7 @@ def at_home(pod: Pod) -> bool:
 
 
 def drain_statuses(
-    snapshot: ClusterSnapshot, policy: Policy, emptying: Strategy[Settings], nodes: Iterable[str]
+    snapshot: ClusterSnapshot, policy: Policy, emptying: Strategy[StrategySettings], nodes: Iterable[str]
 ) -> list[DrainStatus]:
     """What is on these nodes, in their order; `emptying` is the strategy that moves pods away."""
     planner = Planner(snapshot, replace(policy, limits=Limits(total=None)))

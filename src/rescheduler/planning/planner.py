@@ -23,7 +23,7 @@ from rescheduler.planning.gain import MoveSide, gain_of
 from rescheduler.planning.guards.base import GuardContext
 from rescheduler.planning.guards.builtin import first_objection, objection_to_removal
 from rescheduler.planning.load import Load
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.targets import TargetFinder, TargetRanking, apply_arrival
 from rescheduler.planning.thresholds import NodeThresholds, counted_resources, make_picture
 from rescheduler.planning.view import PlanningContext, PodGroups, View
@@ -170,12 +170,12 @@ class Planner:
             self._views[pool] = View(self._ground, self.levels.within(pool))
         return self._views[pool]
 
-    def plan(self, strategies: Iterable[Strategy[Settings]]) -> Plan:
+    def plan(self, strategies: Iterable[Strategy[StrategySettings]]) -> Plan:
         """Let each strategy propose until it has nothing left to put right."""
         self.run_strategies(strategies)
         return self.build_plan()
 
-    def run_strategies(self, strategies: Iterable[Strategy[Settings]]) -> None:
+    def run_strategies(self, strategies: Iterable[Strategy[StrategySettings]]) -> None:
         """Ask each strategy for proposals and answer them: what must be done before what would be nice."""
         in_order = sorted(strategies, key=lambda one: (one.order, one.name, one.pool or ""))
         self.targets.consulted = [(each, self.view_of(each.pool)) for each in in_order]

@@ -33,7 +33,7 @@ class Misfit(NamedTuple):
     why: str
 
 
-class Settings(BaseModel):
+class StrategySettings(BaseModel):
     """Settings of one strategy; subclass it beside the strategy and describe each field."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)

@@ -19,7 +19,7 @@ from rescheduler.planning.budgets import Budgets
 from rescheduler.planning.columns import Columns, Floats, Mask
 from rescheduler.planning.feasibility import Feasibility
 from rescheduler.planning.predicates.nodes import NodeMasks
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 
 # How much use of a node a preference outweighs: a fully preferred node is chosen over one that is 25 points emptier.
@@ -68,7 +68,7 @@ class TargetRanking:
 # A target that the rules would not survive is passed over for the next best; this many are looked at before giving up.
 _TARGETS_TRIED = 64
 
-Consulted = tuple[Strategy[Settings], View]
+Consulted = tuple[Strategy[StrategySettings], View]
 """A strategy, and the nodes that it is responsible for."""
 
 

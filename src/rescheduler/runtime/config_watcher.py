@@ -1,9 +1,9 @@
 """Re-reads the configuration's file while the controller runs, on every replica, whether it leads or not.
 
-The file is looked at every few seconds, and judged when it says something new twice in a row: what is half-written, or
-gone for a moment while somebody replaces it, is never judged. What is sound is taken over by the mandate, but for what
-needs a restart; anything else is refused with all its errors, once, and what was in force stays. Both are logged,
-counted, and told as Events.
+The file is read every few seconds. New content is parsed when two reads in a row agree, so a file that is half-written,
+or absent for a moment while it is replaced, is never parsed. A valid configuration becomes active (`LiveConfig.swap`),
+except for fields that need a restart. An invalid one is rejected with all its errors, once, and the active one stays.
+Both are logged, counted, and recorded as Events.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import structlog
 
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.errors import ConfigError, ConfigErrors
-from rescheduler.config.live import Mandate, carried_over, changes
+from rescheduler.config.live import LiveConfig, keep_restart_only, list_changes
 from rescheduler.config.loader import ConfigFile
 from rescheduler.migration.events import News, Subject
 from rescheduler.model.time import format_instant
@@ -61,13 +61,13 @@ class _Said:
 
 
 class Rereading:
-    """Follows one file; `text` is what it said when the mandate's configuration was read from it."""
+    """Follows one file; `text` is what it said when the active configuration was read from it."""
 
     def __init__(
-        self, file: ConfigFile, text: str, mandate: Mandate, audience: Audience, now: Callable[[], float]
+        self, file: ConfigFile, text: str, live_config: LiveConfig, audience: Audience, now: Callable[[], float]
     ) -> None:
         self._file = file
-        self._mandate = mandate
+        self._live = live_config
         self._audience = audience
         self._now = now
         self._judged = self._last = _Said(text)
@@ -93,7 +93,7 @@ class Rereading:
 
     def _said(self) -> _Said:
         try:
-            return _Said(self._file.text_again())
+            return _Said(self._file.reread_text())
         except ConfigErrors as errors:
             return _Said(unreadable=errors.errors)
 
@@ -103,12 +103,12 @@ class Rereading:
         return self._file.read(said.text)
 
     def _accepted(self, wanted: Configuration) -> list[_Word]:
-        mandate, before = self._mandate, self._mandate.config
-        config, waiting = carried_over(mandate.started_with, wanted)
-        already = waiting == mandate.waiting
+        live_config, before = self._live, self._live.config
+        config, waiting = keep_restart_only(live_config.started_with, wanted)
+        already = waiting == live_config.awaiting_restart
         words: list[_Word] = []
-        if mandate.take_over(config, waiting, self._now()):
-            changed = ", ".join(changes(before, config))
+        if live_config.swap(config, waiting, self._now()):
+            changed = ", ".join(list_changes(before, config))
             _log.info("the configuration has changed, and is in force", file=self._file.path, changed=changed)
             words.append(_Word("ConfigurationChanged", f"{self._file.path} was re-read, and is in force: {changed}"))
         elif not waiting:
@@ -121,7 +121,7 @@ class Rereading:
         return words
 
     def _refused(self, errors: tuple[ConfigError, ...]) -> list[_Word]:
-        self._mandate.refuse(errors, self._now())
+        self._live.reject(errors, self._now())
         why = "; ".join(each.in_file for each in errors)
         _log.error(f"the configuration is refused; {_STAYS}", file=self._file.path, errors=len(errors), why=why)
         return [_Word("ConfigurationRefused", f"{self._file.path} is refused, {_STAYS}: {why}", warning=True)]

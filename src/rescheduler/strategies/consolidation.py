@@ -15,7 +15,7 @@ from rescheduler.model.plan import Method
 from rescheduler.model.policy import Thresholds
 from rescheduler.planning.api import PodMove, Proposal, ProposalResult, Proposals, Strategy
 from rescheduler.planning.columns import Floats, Indexes, Mask
-from rescheduler.planning.settings import Misfit, Settings
+from rescheduler.planning.settings import Misfit, StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.consolidation import (
     OtherResources,
@@ -141,7 +141,7 @@ class Consolidation(Strategy[ConsolidationSettings]):
 
     name: ClassVar[str] = "Consolidation"
     order: ClassVar[int] = 400
-    settings_type: ClassVar[type[Settings]] = ConsolidationSettings
+    settings_type: ClassVar[type[StrategySettings]] = ConsolidationSettings
 
     def propose(self, view: View) -> Proposals:
         """First the nodes that a trial has emptied; then what keeps the others, for people to see."""

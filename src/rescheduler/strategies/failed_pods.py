@@ -9,7 +9,7 @@ from pydantic import Field
 from rescheduler.model.objects import Pod
 from rescheduler.model.time import format_duration
 from rescheduler.planning.api import PodMove, Proposal, Proposals, Strategy
-from rescheduler.planning.settings import Duration, Settings
+from rescheduler.planning.settings import Duration, StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.health import exit_codes_of, find_ended, parts_of, states_of
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
@@ -48,7 +48,7 @@ class FailedPods(Strategy[FailedPodsSettings]):
 
     name: ClassVar[str] = "FailedPods"
     order: ClassVar[int] = 110
-    settings_type: ClassVar[type[Settings]] = FailedPodsSettings
+    settings_type: ClassVar[type[StrategySettings]] = FailedPodsSettings
 
     def propose(self, view: View) -> Proposals:
         """The oldest first."""

@@ -12,7 +12,7 @@ from pydantic import Field
 from rescheduler.model.policy import Thresholds
 from rescheduler.planning.api import PodMove, Proposal, Proposals, Strategy
 from rescheduler.planning.columns import Floats, Mask
-from rescheduler.planning.settings import Misfit, Settings
+from rescheduler.planning.settings import Misfit, StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection, Weights, by_resource, find_uncounted
 
@@ -57,7 +57,7 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
     name: ClassVar[str] = "LoadBalancing"
     order: ClassVar[int] = 300
     for_gain: ClassVar[bool] = True
-    settings_type: ClassVar[type[Settings]] = LoadBalancingSettings
+    settings_type: ClassVar[type[StrategySettings]] = LoadBalancingSettings
 
     def propose(self, view: View) -> Proposals:
         """From the node with the widest gap on.

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from rescheduler.model.objects import Pod
 from rescheduler.planning.api import Arrival, PodMove, Proposal, Proposals, Strategy
-from rescheduler.planning.settings import Duration, Settings
+from rescheduler.planning.settings import Duration, StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.room import Refused, Room, RoomSearch
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
@@ -49,7 +49,7 @@ class MakeRoom(Strategy[MakeRoomSettings]):
 
     name: ClassVar[str] = "MakeRoom"
     order: ClassVar[int] = 170
-    settings_type: ClassVar[type[Settings]] = MakeRoomSettings
+    settings_type: ClassVar[type[StrategySettings]] = MakeRoomSettings
 
     def propose(self, view: View) -> Proposals:
         """One proposal for each pending pod or group; what another's moves make possible is tried again."""

@@ -13,7 +13,7 @@ from rescheduler.model.shape import NodeTerm, Shape
 from rescheduler.planning.api import PodMove, Proposals, Strategy, propose_each
 from rescheduler.planning.columns import Columns, Floats, Mask
 from rescheduler.planning.matching import rule_owners
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
 from rescheduler.strategies.support.violations import (
@@ -51,7 +51,7 @@ class NodeAffinity(Strategy[NodeAffinitySettings]):
 
     name: ClassVar[str] = "NodeAffinity"
     order: ClassVar[int] = 120
-    settings_type: ClassVar[type[Settings]] = NodeAffinitySettings
+    settings_type: ClassVar[type[StrategySettings]] = NodeAffinitySettings
 
     def __init__(self, settings: NodeAffinitySettings, pool: str | None = None) -> None:
         super().__init__(settings, pool)

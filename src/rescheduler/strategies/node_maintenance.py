@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from rescheduler.planning.api import Proposal, Proposals, Strategy
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 
 
-class NodeMaintenance(Strategy[Settings]):
+class NodeMaintenance(Strategy[StrategySettings]):
     """Moves every pod that can move off nodes labelled `scheduler.alpha.kubernetes.io/maintenance: "true"`.
 
     Targets are chosen as the scheduler would: the least used node where the pod fits, under the thresholds if there is

@@ -13,7 +13,7 @@ from rescheduler.model.selector import SelectorError, check_key, check_value
 from rescheduler.model.shape import Shape, Taint, Toleration
 from rescheduler.planning.api import PodMove, Proposals, Strategy, propose_each
 from rescheduler.planning.columns import Columns, Mask
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
 from rescheduler.strategies.support.violations import may_improve, may_propose, propose_until_stuck, sort_pods
@@ -91,7 +91,7 @@ class NodeTaints(Strategy[NodeTaintsSettings]):
 
     name: ClassVar[str] = "NodeTaints"
     order: ClassVar[int] = 130
-    settings_type: ClassVar[type[Settings]] = NodeTaintsSettings
+    settings_type: ClassVar[type[StrategySettings]] = NodeTaintsSettings
 
     def __init__(self, settings: NodeTaintsSettings, pool: str | None = None) -> None:
         super().__init__(settings, pool)

@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import ClassVar
 
 from rescheduler.planning.api import Proposal, ProposalResult, Proposals, Strategy
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
 from rescheduler.strategies.support.violations import AntiAffinityViolation, find_violations, may_propose
@@ -28,7 +28,7 @@ class PodAntiAffinity(Strategy[PodAntiAffinitySettings]):
 
     name: ClassVar[str] = "PodAntiAffinity"
     order: ClassVar[int] = 140
-    settings_type: ClassVar[type[Settings]] = PodAntiAffinitySettings
+    settings_type: ClassVar[type[StrategySettings]] = PodAntiAffinitySettings
 
     def propose(self, view: View) -> Proposals:
         """One knot of conflicts after the other."""

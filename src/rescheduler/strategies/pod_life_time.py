@@ -11,7 +11,7 @@ from rescheduler.model.objects import Pod, PodCondition
 from rescheduler.model.time import format_duration
 from rescheduler.planning.api import PodMove, Proposal, Proposals, Strategy, propose_each
 from rescheduler.planning.columns import Mask
-from rescheduler.planning.settings import Duration, Settings
+from rescheduler.planning.settings import Duration, StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.health import (
     TroubledNodes,
@@ -25,7 +25,7 @@ from rescheduler.strategies.support.health import (
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
 
 
-class ConditionFilter(Settings):
+class ConditionFilter(StrategySettings):
     """A condition that a pod must have; what is left out may be anything."""
 
     type: str = Field("", description="Its type, such as `Ready`.")
@@ -86,7 +86,7 @@ class PodLifeTime(Strategy[PodLifeTimeSettings]):
 
     name: ClassVar[str] = "PodLifeTime"
     order: ClassVar[int] = 160
-    settings_type: ClassVar[type[Settings]] = PodLifeTimeSettings
+    settings_type: ClassVar[type[StrategySettings]] = PodLifeTimeSettings
 
     def propose(self, view: View) -> Proposals:
         """Pods that have ended, which cost nothing; then the others."""

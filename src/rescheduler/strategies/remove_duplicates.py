@@ -11,7 +11,7 @@ import numpy as np
 
 from rescheduler.planning.api import Proposal, ProposalResult, Proposals, Strategy
 from rescheduler.planning.columns import Columns, Mask
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
 from rescheduler.strategies.support.violations import Replicas, may_improve
@@ -40,7 +40,7 @@ class RemoveDuplicates(Strategy[RemoveDuplicatesSettings]):
 
     name: ClassVar[str] = "RemoveDuplicates"
     order: ClassVar[int] = 230
-    settings_type: ClassVar[type[Settings]] = RemoveDuplicatesSettings
+    settings_type: ClassVar[type[StrategySettings]] = RemoveDuplicatesSettings
 
     def __init__(self, settings: RemoveDuplicatesSettings, pool: str | None = None) -> None:
         super().__init__(settings, pool)

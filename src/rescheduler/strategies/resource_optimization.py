@@ -12,7 +12,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from rescheduler.model.policy import ThresholdMode, Thresholds
 from rescheduler.planning.api import PodMove, Proposal, Proposals, Strategy
 from rescheduler.planning.columns import Floats, Ints, Mask
-from rescheduler.planning.settings import Misfit, Settings
+from rescheduler.planning.settings import Misfit, StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.consolidation import UnderusedNodes, explain_too_few
 from rescheduler.strategies.support.settings import Percents, PodFilters, PodSelection, find_uncounted
@@ -77,7 +77,7 @@ class ResourceOptimization(Strategy[ResourceOptimizationSettings]):
     name: ClassVar[str] = "ResourceOptimization"
     order: ClassVar[int] = 200
     for_gain: ClassVar[bool] = True
-    settings_type: ClassVar[type[Settings]] = ResourceOptimizationSettings
+    settings_type: ClassVar[type[StrategySettings]] = ResourceOptimizationSettings
 
     def propose(self, view: View) -> Proposals:
         """Node by node: those that need only low priorities first, then the hottest."""

@@ -11,7 +11,7 @@ from pydantic import Field
 from rescheduler.model.objects import Pod
 from rescheduler.planning.api import PodMove, Proposals, Strategy, propose_each
 from rescheduler.planning.columns import Mask
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.health import (
     TroubledNodes,
@@ -54,7 +54,7 @@ class TooManyRestarts(Strategy[TooManyRestartsSettings]):
 
     name: ClassVar[str] = "TooManyRestarts"
     order: ClassVar[int] = 150
-    settings_type: ClassVar[type[Settings]] = TooManyRestartsSettings
+    settings_type: ClassVar[type[StrategySettings]] = TooManyRestartsSettings
 
     def propose(self, view: View) -> Proposals:
         """Those with the most restarts first."""

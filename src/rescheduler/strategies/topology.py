@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field
 from rescheduler.model.selector import SelectorError, check_key
 from rescheduler.planning.api import PodMove, Proposal, ProposalResult, Proposals, Strategy
 from rescheduler.planning.columns import Columns, Indexes, Ints, Mask
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
 
@@ -65,7 +65,7 @@ class Topology(Strategy[TopologySettings]):
 
     name: ClassVar[str] = "Topology"
     order: ClassVar[int] = 220
-    settings_type: ClassVar[type[Settings]] = TopologySettings
+    settings_type: ClassVar[type[StrategySettings]] = TopologySettings
 
     def __init__(self, settings: TopologySettings, pool: str | None = None) -> None:
         super().__init__(settings, pool)

@@ -11,7 +11,7 @@ from pydantic import Field
 from rescheduler.planning.api import Proposal, Proposals, Strategy
 from rescheduler.planning.columns import Columns, Indexes, Mask
 from rescheduler.planning.predicates.spread import Constraint, Constraints
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
 from rescheduler.strategies.support.spread import Bounds, SpreadDeficit, SpreadRepair
@@ -44,7 +44,7 @@ class TopologySpread(Strategy[TopologySpreadSettings]):
 
     name: ClassVar[str] = "TopologySpread"
     order: ClassVar[int] = 210
-    settings_type: ClassVar[type[Settings]] = TopologySpreadSettings
+    settings_type: ClassVar[type[StrategySettings]] = TopologySpreadSettings
 
     def __init__(self, settings: TopologySpreadSettings, pool: str | None = None) -> None:
         super().__init__(settings, pool)

@@ -227,9 +227,9 @@ class Api:
             self._searches -= 1
 
     async def _config(self, request: web.Request) -> web.Response:
-        mandate = self._showing.mandate
-        if self._configuration is None or self._configuration[0] != mandate.revision:
-            self._configuration = mandate.revision, Body(encoded(configuration(mandate)))
+        live_config = self._showing.live_config
+        if self._configuration is None or self._configuration[0] != live_config.revision:
+            self._configuration = live_config.revision, Body(encoded(configuration(live_config)))
         return await answered(request, self._configuration[1])
 
     async def _outcomes(self, request: web.Request) -> web.Response:

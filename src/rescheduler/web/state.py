@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rescheduler.config.live import Mandate
+from rescheduler.config.live import LiveConfig
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.pause_state import PauseDetails
 from rescheduler.model.json import ObjectKey
@@ -209,7 +209,7 @@ class Showing:
 
     cluster: str
     """Where we are connected to, in words."""
-    mandate: Mandate
+    live_config: LiveConfig
     replica: Replica
     cache: ClusterCache
     board: Board

@@ -74,7 +74,7 @@ class Prophet:
     """Our answers about a staged world."""
 
     def __init__(self, kubeconfig: str) -> None:
-        self._columns = Columns(app.read(app.Live(kubeconfig), None, lambda _: None))
+        self._columns = Columns(app.read(app.LiveCluster(kubeconfig), None, lambda _: None))
         self._feasibility = Feasibility(WhatIf(self._columns))
 
     def refusals(self, pod: Json, node: str) -> dict[str, str]:

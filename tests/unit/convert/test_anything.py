@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.config.errors import Loc, path_of
+from rescheduler.config.errors import Loc, format_path
 from rescheduler.config.loader import load
 from rescheduler.convert.convert import Conversion, convert_text
 from rescheduler.convert.descheduler import TOP
@@ -169,7 +169,7 @@ def unaccounted(policy: object, conversion: Conversion) -> list[str]:
         if leaf[-1] == "name" and leaf[-3:-2] == ("pluginConfig",):
             continue
         if not any(place and leaf[: len(place)] == place for place in places):
-            found.append(path_of(leaf))
+            found.append(format_path(leaf))
     return found
 
 

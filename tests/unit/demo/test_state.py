@@ -47,7 +47,7 @@ async def test_what_is_shown_is_what_planning_reckons_with(tmp_path: Path) -> No
         path = tmp_path / "kubeconfig"
         path.write_text(yaml.safe_dump(cluster.kubeconfig()))
         shown = state.picture()
-        snapshot = await asyncio.to_thread(app.read, app.Live(str(path)), None, lambda _: None)
+        snapshot = await asyncio.to_thread(app.read, app.LiveCluster(str(path)), None, lambda _: None)
         planned = app.plan(snapshot, app.configuration(None, {}).policy())
         assert shown.loads == planned.before.loads
         assert shown.hot_nodes == planned.before.hot_nodes

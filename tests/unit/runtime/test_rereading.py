@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescheduler.config.configuration import Configuration
-from rescheduler.config.live import Mandate
+from rescheduler.config.live import LiveConfig
 from rescheduler.config.loader import ConfigFile, load
 from rescheduler.migration.events import News, Subject
 from rescheduler.model.policy import Concurrency
@@ -38,17 +38,17 @@ class Unsound(Configuration):
 
 def test_what_cannot_be_worked_out_never_comes_into_force() -> None:
     sound = load(AT_80, "file", KNOWN)
-    mandate, heard = Mandate(sound, NOW), list[Configuration]()
-    mandate.listen(lambda: heard.append(mandate.config))
+    live_config, heard = LiveConfig(sound, NOW), list[Configuration]()
+    live_config.listen(lambda: heard.append(live_config.config))
     other = load(AT_70, "file", KNOWN)
     with pytest.raises(ZeroDivisionError):
-        mandate.take_over(Unsound(other.fields, other.settings), (), NOW + 1)
-    assert (mandate.config, mandate.since, heard) == (sound, NOW, [])
+        live_config.swap(Unsound(other.fields, other.settings), (), NOW + 1)
+    assert (live_config.config, live_config.since, heard) == (sound, NOW, [])
 
 
 @dataclass
 class Stage:
-    """A file on disk, a mandate that was read from it, and all who hear of changes."""
+    """A file on disk, a live_config that was read from it, and all who hear of changes."""
 
     path: Path
     flags: Mapping[str, object] = field(default_factory=dict)
@@ -60,10 +60,10 @@ class Stage:
     def __post_init__(self) -> None:
         file = ConfigFile(str(self.path), self.flags, KNOWN)
         text = file.text()
-        self.mandate = Mandate(file.read(text), self.now)
-        self.mandate.listen(lambda: self.changes.append(self.mandate.config))
+        self.live_config = LiveConfig(file.read(text), self.now)
+        self.live_config.listen(lambda: self.changes.append(self.live_config.config))
         self.rereading = Rereading(
-            file, text, self.mandate, Audience(self.counted.append, self, self.about), lambda: self.now
+            file, text, self.live_config, Audience(self.counted.append, self, self.about), lambda: self.now
         )
 
     async def about(self) -> Subject:
@@ -86,7 +86,7 @@ class Stage:
 
     @property
     def threshold(self) -> float:
-        return self.mandate.config.fields.cpu_threshold
+        return self.live_config.config.fields.cpu_threshold
 
     @property
     def reasons(self) -> list[str]:
@@ -103,7 +103,7 @@ def path(tmp_path: Path) -> Path:
 def test_a_file_that_stays_as_it_is_is_never_judged(path: Path) -> None:
     stage = Stage(path)
     assert stage.look(5) == []
-    assert (stage.told, stage.changes, stage.mandate.since) == ([], [], NOW)
+    assert (stage.told, stage.changes, stage.live_config.since) == ([], [], NOW)
 
 
 def test_kubelet_swaps_the_link_of_a_config_map(tmp_path: Path) -> None:
@@ -126,7 +126,11 @@ def test_a_file_that_is_written_in_place_is_taken_over_when_it_holds_still(path:
     assert stage.look(1) == []
     assert stage.threshold == 80.0
     assert stage.look(1) == [Reread.ACCEPTED]
-    assert (stage.threshold, stage.mandate.policy().thresholds.cpu, stage.mandate.since) == (70.0, 70.0, stage.now)
+    assert (stage.threshold, stage.live_config.policy().thresholds.cpu, stage.live_config.since) == (
+        70.0,
+        70.0,
+        stage.now,
+    )
 
 
 def test_a_file_that_an_editor_renames_over_the_old_one_is_taken_over(path: Path) -> None:
@@ -142,7 +146,7 @@ def test_a_file_that_is_gone_for_a_moment_is_nobodys_concern(path: Path) -> None
     assert stage.look(1) == []
     path.write_text(AT_80)
     assert stage.look(3) == []
-    assert stage.mandate.refusal is None
+    assert stage.live_config.rejected is None
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# nothing\n"])
@@ -193,7 +197,7 @@ def test_a_bad_file_is_refused_with_all_its_errors_and_not_again_while_it_stays(
     assert stage.look(10) == [Reread.REFUSED]
     assert stage.threshold == 80.0
     assert stage.changes == []
-    refusal = stage.mandate.refusal
+    refusal = stage.live_config.rejected
     assert refusal is not None
     assert [each.path for each in refusal.errors] == ["cpuThreshold", "memoryThreshold"]
     said = capsys.readouterr().out + caplog.text
@@ -222,20 +226,20 @@ def test_a_mistake_that_is_put_right_is_over(path: Path) -> None:
     stage.look()
     path.write_text(AT_70)
     assert stage.look() == [Reread.ACCEPTED]
-    assert stage.mandate.refusal is None
+    assert stage.live_config.rejected is None
     assert stage.threshold == 70.0
     assert "cpuThreshold" in stage.told[-1].note
 
 
 def test_a_mistake_that_is_reverted_leaves_everything_as_it_was(path: Path) -> None:
     stage = Stage(path)
-    held = stage.mandate.config
+    held = stage.live_config.config
     path.write_text(BAD)
     stage.look()
     path.write_text(AT_80)
     assert stage.look() == [Reread.ACCEPTED]
-    assert stage.mandate.config is held
-    assert (stage.mandate.refusal, stage.changes) == (None, [])
+    assert stage.live_config.config is held
+    assert (stage.live_config.rejected, stage.changes) == (None, [])
 
 
 def test_a_comment_changes_nothing_that_is_in_force(path: Path) -> None:
@@ -249,7 +253,7 @@ def test_flags_stay_over_the_file(path: Path) -> None:
     stage = Stage(path, {"cpuThreshold": 55.0})
     path.write_text(native("cpuThreshold: 70\nmemoryThreshold: 60\n"))
     assert stage.look() == [Reread.ACCEPTED]
-    fields = stage.mandate.config.fields
+    fields = stage.live_config.config.fields
     assert (fields.cpu_threshold, fields.memory_threshold) == (55.0, 60.0)
 
 
@@ -264,8 +268,8 @@ def test_fields_that_need_a_restart_are_named_and_the_others_taken_over(path: Pa
     stage = Stage(path)
     path.write_text(native("cpuThreshold: 70\nweb: {port: 8080}\nleaderElection: {leaseDuration: 20s}\n"))
     assert stage.look() == [Reread.ACCEPTED]
-    assert stage.mandate.waiting == ("web.port", "leaderElection.leaseDuration")
-    fields = stage.mandate.config.fields
+    assert stage.live_config.awaiting_restart == ("web.port", "leaderElection.leaseDuration")
+    fields = stage.live_config.config.fields
     assert (fields.cpu_threshold, fields.web.port, fields.leader_election.lease_duration) == (70.0, 0, 15.0)
     assert stage.reasons == ["ConfigurationChanged", "ConfigurationAwaitsRestart"]
     assert stage.told[1].note.endswith("web.port, leaderElection.leaseDuration")
@@ -281,13 +285,13 @@ def test_that_fields_wait_is_told_once_and_over_when_they_are_put_back(path: Pat
     assert stage.reasons == ["ConfigurationAwaitsRestart", "ConfigurationChanged"]
     path.write_text(native("cpuThreshold: 70\n"))
     stage.look()
-    assert stage.mandate.waiting == ()
+    assert stage.live_config.awaiting_restart == ()
 
 
 def test_a_pipe_is_read_up_and_not_followed(path: Path, tmp_path: Path) -> None:
     fifo = tmp_path / "pipe"
     os.mkfifo(fifo)
-    assert [ConfigFile(str(each), {}, KNOWN).changes for each in (path, fifo, "-")] == [True, False, False]
+    assert [ConfigFile(str(each), {}, KNOWN).can_change for each in (path, fifo, "-")] == [True, False, False]
 
 
 _TEXTS = {"good": AT_80, "other": AT_70, "bad": BAD, "empty": "", "gone": None}
@@ -313,5 +317,5 @@ def test_what_holds_is_always_what_was_last_sound_and_still(steps: list[tuple[st
                     in_force = _SOUND.get(name, in_force)
                 seen = name
                 assert stage.threshold == in_force
-                assert (stage.mandate.refusal is None) == (judged in _SOUND)
+                assert (stage.live_config.rejected is None) == (judged in _SOUND)
         assert len(stage.told) <= len(stage.counted)

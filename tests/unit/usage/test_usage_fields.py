@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from rescheduler.config.errors import path_of
+from rescheduler.config.errors import format_path
 from rescheduler.config.sections import UsageFields
 from rescheduler.config.validate import parse
 from rescheduler.model.usage import PrometheusAccess, Queries, UsageSettings, UsageSource
@@ -18,7 +18,7 @@ URL = "http://prometheus.monitoring:9090"
 def refusal(**fields: Any) -> list[str]:
     found = parse(fields, UsageFields, ("usage",))
     assert isinstance(found, list), found
-    return [f"{path_of(finding.loc)}: {finding.message}" for finding in found]
+    return [f"{format_path(finding.loc)}: {finding.message}" for finding in found]
 
 
 def test_nothing_said_is_the_defaults() -> None:

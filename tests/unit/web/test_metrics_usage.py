@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from rescheduler import app
-from rescheduler.config.live import Mandate
+from rescheduler.config.live import LiveConfig
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.model.objects import Usage
 from rescheduler.model.policy import Policy, Pool, Thresholds
@@ -88,8 +88,8 @@ def test_a_resource_that_no_node_has_is_no_reason_to_show_anything_wrong() -> No
 async def test_the_source_of_usage_is_told_of_while_it_answers_and_while_it_does_not() -> None:
     source, metrics = _Source(), Metrics()
     metering = Metering(source, UsageHistory(UsageSettings()), 30.0, lambda: NOW)
-    mandate = Mandate(app.configuration(None, {"utilization": "max"}), NOW)
-    metrics.read(Sources(metering=lambda: metering, mandate=lambda: mandate))
+    live_config = LiveConfig(app.configuration(None, {"utilization": "max"}), NOW)
+    metrics.read(Sources(metering=lambda: metering, live_config=lambda: live_config))
     assert value(metrics, "rescheduler_usage_up") is None  # nobody has been asked yet
     assert value(metrics, "rescheduler_utilization_info", utilization="max") == 1
     source.rows = [Usage("NodeMetrics", "", name, (("cpu", 5), ("memory", 5)), NOW) for name in ("a", "b")]
@@ -108,7 +108,7 @@ async def test_the_source_of_usage_is_told_of_while_it_answers_and_while_it_does
 
 def test_where_only_requests_count_nothing_is_told_of_usage() -> None:
     metrics = Metrics()
-    metrics.read(Sources(mandate=lambda: Mandate(app.configuration(None, {}), NOW)))
+    metrics.read(Sources(live_config=lambda: LiveConfig(app.configuration(None, {}), NOW)))
     assert value(metrics, "rescheduler_utilization_info", utilization="requests") == 1
     assert not [name for name, _ in scraped(metrics) if name.startswith("rescheduler_usage_")]
 

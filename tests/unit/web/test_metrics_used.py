@@ -12,7 +12,7 @@ import click
 import yaml
 
 from rescheduler.cli.main import root
-from rescheduler.config.loader import defaults
+from rescheduler.config.loader import load_defaults
 from rescheduler.strategies import settings_by_name
 from rescheduler.web.metrics import Description, Metrics
 from tests.support.promql import Asked, asked, grouped
@@ -83,7 +83,7 @@ def test_every_alert_says_what_is_wrong_how_bad_it_is_and_what_to_do() -> None:
 
 def test_alerts_name_only_commands_settings_and_pages_that_exist() -> None:
     texts = " ".join(text for alert in ALERTS for text in alert["annotations"].values())
-    known = defaults(settings_by_name()).effective()
+    known = load_defaults(settings_by_name()).effective()
     for name in re.findall(r"`rescheduler ([a-z-]+)", texts):
         assert root.get_command(click.Context(root), name) is not None, name
     for setting in re.findall(r"`([a-z]\w+(?:\.\w+)?)`", texts):

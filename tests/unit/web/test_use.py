@@ -206,8 +206,8 @@ async def test_another_configuration_is_followed() -> None:
     await made.metering.ask()
     await made.page.showing.measuring.look()
     assert use_of_a(made) == 90.0
-    made.mandate.take_over(app.configuration(None, {"utilization": "requests"}), (), NOW)
+    made.live_config.swap(app.configuration(None, {"utilization": "requests"}), (), NOW)
     assert use_of_a(made) == 2.5
-    made.mandate.take_over(app.configuration(None, {"utilization": "max"}), (), NOW)
+    made.live_config.swap(app.configuration(None, {"utilization": "max"}), (), NOW)
     await made.page.showing.measuring.look()
     assert use_of_a(made) == 90.0

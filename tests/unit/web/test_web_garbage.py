@@ -158,7 +158,7 @@ async def whole_server(tmp_path: Path, *, local: bool) -> AsyncIterator[World]:
         path.write_text(yaml.safe_dump(cluster.kubeconfig()))
         config = app.configuration(None, {"leaderElection.leaderElect": False, "web.bindAddress": HOST})
         opened: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        running = Running(app.Live(str(path)), config, insecure_local=local, port=0, opened=opened.set_result)
+        running = Running(app.LiveCluster(str(path)), config, insecure_local=local, port=0, opened=opened.set_result)
         stop = asyncio.Event()
         controller = asyncio.create_task(run_controller(running, stop))
         try:

@@ -36,11 +36,11 @@ def status_lines(nodes: Sequence[DrainStatus], cordons: Cordons, terminal: Termi
 def reasons(node: DrainStatus) -> str:
     """Which pods are refused now, and why, in a line."""
     held = [pod for pod in node.remaining if pod.reason]
-    told = [told_of(pod) for pod in held[:_NAMED]]
+    told = [describe_remaining(pod) for pod in held[:_NAMED]]
     return "; ".join([*told, *([f"and {len(held) - _NAMED} more"] if len(held) > _NAMED else [])])
 
 
-def told_of(pod: RemainingPod) -> str:
+def describe_remaining(pod: RemainingPod) -> str:
     """A pod that is still there, and why."""
     return f"{pod.full_name}: {pod.reason or 'waits for its turn'}"
 

@@ -28,7 +28,7 @@ RESOURCE = "podmigration.rescheduler.io"
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class MigrationLayout:
     """What is shown of each migration."""
 
     namespaces: bool = False
@@ -46,7 +46,7 @@ def phase_of(body: Json) -> str:
     return str((body.get("status") or {}).get("phase") or "Pending")
 
 
-def migration_lines(bodies: Iterable[Json], layout: Layout, now: float, terminal: Terminal) -> Iterator[str]:
+def migration_lines(bodies: Iterable[Json], layout: MigrationLayout, now: float, terminal: Terminal) -> Iterator[str]:
     """The table of migrations."""
     rows = [row(body, layout, now) for body in bodies]
     at = layout.columns.index("PHASE")
@@ -54,7 +54,7 @@ def migration_lines(bodies: Iterable[Json], layout: Layout, now: float, terminal
     return Table(layout.columns, rows, flowing=1, tints=tints).lines(terminal, headers=layout.headers)
 
 
-def row(body: Json, layout: Layout, now: float, *, gone: bool = False) -> list[str]:
+def row(body: Json, layout: MigrationLayout, now: float, *, gone: bool = False) -> list[str]:
     """One migration's cells."""
     metadata, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     outcome = status.get("outcome") or {}
@@ -79,10 +79,10 @@ def row(body: Json, layout: Layout, now: float, *, gone: bool = False) -> list[s
     return [str(cells[column] if cells[column] is not None else "") for column in layout.columns]
 
 
-class Stream:
+class RowStream:
     """Rows one after the other, as they come."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: MigrationLayout) -> None:
         self._layout = layout
         self._widths = [columns_of(header) for header in layout.columns]
         self._headed = not layout.headers

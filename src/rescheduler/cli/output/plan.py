@@ -167,14 +167,14 @@ _REASONS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class PlanLayout:
     """How the user wants it."""
 
     wide: bool = False
     headers: bool = True
 
 
-def plan_lines(shown: Plan, whole: Plan, layout: Layout, terminal: Terminal) -> Iterator[str]:
+def plan_lines(shown: Plan, whole: Plan, layout: PlanLayout, terminal: Terminal) -> Iterator[str]:
     """The moves and rejections of `shown`, which may be part of the whole plan, and the whole plan's effect."""
     if shown.moves:
         yield from _moves(shown.moves, layout).lines(terminal, headers=layout.headers)
@@ -197,7 +197,7 @@ def summary(plan: Plan, terminal: Terminal) -> str:
     return f"{moved}, {len(plan.rejections)} rejected; {hot}"
 
 
-def _moves(moves: Sequence[Move], layout: Layout) -> Table:
+def _moves(moves: Sequence[Move], layout: PlanLayout) -> Table:
     columns: dict[str, Callable[[Move], str]] = {
         "NAMESPACE": lambda move: move.namespace,
         "POD": lambda move: move.pod,
@@ -217,7 +217,7 @@ def _moves(moves: Sequence[Move], layout: Layout) -> Table:
     return Table(list(columns), rows, flowing=1, right=numbers)
 
 
-def _rejections(rejections: Sequence[Rejection], layout: Layout, terminal: Terminal) -> Iterator[str]:
+def _rejections(rejections: Sequence[Rejection], layout: PlanLayout, terminal: Terminal) -> Iterator[str]:
     groups: dict[tuple[str, str], list[str]] = {}
     for rejection in rejections:
         groups.setdefault((rejection.guard, rejection.reason), []).append(f"{rejection.namespace}/{rejection.pod}")

@@ -16,13 +16,13 @@ from rescheduler.model import labels
 from rescheduler.model.objects import Pod
 from rescheduler.model.selector import Selector, parse_selector
 from rescheduler.planning.columns import Floats
-from rescheduler.planning.settings import LabelSelector, Misfit, Settings
+from rescheduler.planning.settings import LabelSelector, Misfit, StrategySettings
 from rescheduler.planning.view import View
 
 _RETRIES = (labels.SCHEDULING_RETRIES, labels.MISSPELT_RETRIES)
 
 
-class PodFilters(Settings):
+class PodFilters(StrategySettings):
     """Which pods a strategy is about."""
 
     namespaces: tuple[str, ...] = Field((), description="Only pods in these namespaces; empty means all.")

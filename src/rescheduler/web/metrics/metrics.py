@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from rescheduler import __version__
-from rescheduler.config.live import Mandate
+from rescheduler.config.live import LiveConfig
 from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import Refused
 from rescheduler.model.migration import Migration, Phase
@@ -48,7 +48,7 @@ class Sources:
     """How many look at the page."""
     metering: Callable[[], Metering | None] = lambda: None
     """Who measures what is used; None where nobody does."""
-    mandate: Callable[[], Mandate] | None = None
+    live_config: Callable[[], LiveConfig] | None = None
     """The configuration in force."""
 
 
@@ -56,7 +56,7 @@ Values = Iterator[tuple[Labels, float]]
 
 
 class Configurations:
-    """What is counted when the file is re-read, and what the mandate tells at every scrape."""
+    """What is counted when the file is re-read, and what is read of the live configuration at every scrape."""
 
     def __init__(self, catalogue: Catalogue, sources: Callable[[], Sources]) -> None:
         self._sources = sources
@@ -81,21 +81,21 @@ class Configurations:
         self._reloads.labels(result.value).inc()
 
     def _successful(self) -> Values:
-        yield from (((), mandate.refusal is None) for mandate in self._mandate())
+        yield from (((), live_config.rejected is None) for live_config in self._live())
 
     def _since(self) -> Values:
-        yield from (((), mandate.since) for mandate in self._mandate())
+        yield from (((), live_config.since) for live_config in self._live())
 
     def _info(self) -> Values:
-        yield from (((mandate.digest,), 1) for mandate in self._mandate())
+        yield from (((live_config.digest,), 1) for live_config in self._live())
 
     def _waiting(self) -> Values:
         # Fields of a few sections, which are known: so there are never many.
-        yield from (((field,), 1) for mandate in self._mandate() for field in mandate.waiting)
+        yield from (((field,), 1) for live_config in self._live() for field in live_config.awaiting_restart)
 
-    def _mandate(self) -> Iterator[Mandate]:
-        if (mandate := self._sources().mandate) is not None:
-            yield mandate()
+    def _live(self) -> Iterator[LiveConfig]:
+        if (live_config := self._sources().live_config) is not None:
+            yield live_config()
 
 
 _QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)  # seconds
@@ -163,8 +163,8 @@ class Usage:
         catalogue.tally("rescheduler_usage_errors_total", errors, self._errors)
 
     def _by(self) -> Values:
-        if (mandate := self._sources().mandate) is not None:
-            yield (mandate().policy().utilization.value,), 1
+        if (live_config := self._sources().live_config) is not None:
+            yield (live_config().policy().utilization.value,), 1
 
     def _up(self) -> Values:
         yield from (((), not metering.failure) for metering in self._metering() if metering.heard.is_set())

@@ -13,7 +13,7 @@ from dataclasses import asdict
 
 from rescheduler import __version__
 from rescheduler.config.configuration import Configuration
-from rescheduler.config.live import Mandate, Refusal
+from rescheduler.config.live import LiveConfig, RejectedConfig
 from rescheduler.decode.kinds import WORKLOADS
 from rescheduler.model.json import Json
 from rescheduler.model.migration import Phase
@@ -21,7 +21,7 @@ from rescheduler.model.plan import Spreading
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import WorkloadKey
 from rescheduler.planning.outcomes import find_backoffs
-from rescheduler.planning.settings import Settings
+from rescheduler.planning.settings import StrategySettings
 from rescheduler.strategies import discover
 from rescheduler.web.node_snapshot import Spread
 from rescheduler.web.node_stats import PodKey
@@ -30,14 +30,14 @@ from rescheduler.web.state import Health, Sample, Showing
 _MOST = 50  # errors that are shown
 
 
-def configuration(mandate: Mandate) -> Json:
+def configuration(live_config: LiveConfig) -> Json:
     """As `/api/config` gives it."""
-    config = mandate.config
-    policy = mandate.policy()
+    config = live_config.config
+    policy = live_config.policy()
     return {
-        "since": mandate.since,
-        "waiting": list(mandate.waiting),
-        "refusal": _refusal(mandate.refusal),
+        "since": live_config.since,
+        "waiting": list(live_config.awaiting_restart),
+        "refusal": _refusal(live_config.rejected),
         "yaml": config.effective_yaml(),
         "strategies": [
             {
@@ -62,7 +62,7 @@ def configuration(mandate: Mandate) -> Json:
     }
 
 
-def _settings(settings: Mapping[str, Settings], name: str) -> Json:
+def _settings(settings: Mapping[str, StrategySettings], name: str) -> Json:
     """Of one strategy; nothing where it is not enabled and lacks a setting that it cannot do without."""
     found = settings.get(name)
     return {} if found is None else found.model_dump(mode="json", by_alias=True)
@@ -78,7 +78,7 @@ def _in_pools(config: Configuration, policy: Policy, name: str) -> Json:
     return found
 
 
-def _refusal(refusal: Refusal | None) -> Json | None:
+def _refusal(refusal: RejectedConfig | None) -> Json | None:
     """When, and the errors: not in which file, because whoever looks need not know our paths."""
     if refusal is None:
         return None
@@ -135,7 +135,7 @@ def _node(showing: Showing, key: PodKey) -> str:
 async def outcomes(showing: Showing) -> Json:
     """As `/api/outcomes` gives it: those that rest the longest first."""
     migrations = list(showing.board.all())  # there may be very many that are kept: not reckoned in the event loop
-    reckoned = await asyncio.to_thread(find_backoffs, migrations, showing.mandate.policy())
+    reckoned = await asyncio.to_thread(find_backoffs, migrations, showing.live_config.policy())
     now = showing.now()
     found = {key: rest for key, rest in reckoned.items() if _is_there(showing, key)}
     listed = sorted(found.items(), key=lambda item: (-item[1].until, item[0]))
@@ -162,7 +162,7 @@ def _is_there(showing: Showing, key: WorkloadKey) -> bool:
 
 def overview(showing: Showing) -> Json:
     """All of it, as `/api/overview` gives it."""
-    fields, replica, plans = showing.mandate.config.fields, showing.replica, showing.plans
+    fields, replica, plans = showing.live_config.config.fields, showing.replica, showing.plans
     paused = showing.paused()
     newest = plans.newest
     rules = _rules(showing)
@@ -187,18 +187,21 @@ def overview(showing: Showing) -> Json:
         },
         "rules": rules,
         "health": [_health(each) for each in showing.health()],
-        "configuration": {"revision": showing.mandate.revision, "refused": showing.mandate.refusal is not None},
-        "warnings": [*_warnings(showing.mandate), *(newest.plan.warnings if newest is not None else ())],
+        "configuration": {
+            "revision": showing.live_config.revision,
+            "refused": showing.live_config.rejected is not None,
+        },
+        "warnings": [*_warnings(showing.live_config), *(newest.plan.warnings if newest is not None else ())],
     }
 
 
-def _warnings(mandate: Mandate) -> Iterator[str]:
+def _warnings(live_config: LiveConfig) -> Iterator[str]:
     """What the operator should know of his file."""
-    if mandate.refusal is not None:
-        errors = len(mandate.refusal.errors)
+    if live_config.rejected is not None:
+        errors = len(live_config.rejected.errors)
         yield f"the configuration's file is refused (errors: {errors}); what was in force stays in force"
-    if mandate.waiting:
-        yield f"wait for a restart of the controller: {', '.join(mandate.waiting)}"
+    if live_config.awaiting_restart:
+        yield f"wait for a restart of the controller: {', '.join(live_config.awaiting_restart)}"
 
 
 def without_time(told: Json) -> Json:
@@ -220,7 +223,7 @@ def sample(taken: Sample) -> Json:
 
 def _window(showing: Showing) -> Json | None:
     """The time windows, whether one is open, and until when that stays so; None where there are none."""
-    schedule, now = showing.mandate.policy().timing.schedule, showing.now()
+    schedule, now = showing.live_config.policy().timing.schedule, showing.now()
     if not schedule.windows:
         return None
     windows = [window.text for window in schedule.windows]

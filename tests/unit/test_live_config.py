@@ -1,4 +1,4 @@
-"""The parts of a controller go by the mandate at the moment of use: planning, steering, and who Events are about."""
+"""The parts of a controller use the active configuration: planning, steering, and the objects of Events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rescheduler import app
 from rescheduler.app.admission import Ground, Steering
 from rescheduler.app.controller import Ourselves
 from rescheduler.app.planning_loop import Cycling
-from rescheduler.config.live import Mandate
+from rescheduler.config.live import LiveConfig
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.observer import MigrationObserver
@@ -31,9 +31,9 @@ from rescheduler.web.metrics import Metrics
 from tests.support.showing import NOW, Read, Stage, _Client
 
 
-def mandate(**overrides: object) -> Mandate:
+def live_config(**overrides: object) -> LiveConfig:
     """One with these flags over the default configuration."""
-    return Mandate(configured(**overrides), NOW)
+    return LiveConfig(configured(**overrides), NOW)
 
 
 def configured(**overrides: object) -> Any:
@@ -44,7 +44,7 @@ def configured(**overrides: object) -> Any:
 class Cycles:
     """A hot node, and all that a cycle needs; `meanwhile` happens when the plan has been made."""
 
-    meanwhile: Callable[[Mandate], object] = lambda _: None
+    meanwhile: Callable[[LiveConfig], object] = lambda _: None
     ordered: list[Migration] = field(default_factory=list)
     plans: list[Plan] = field(default_factory=list)
 
@@ -54,12 +54,12 @@ class Cycles:
             stage.node(name)
         for number in range(2):
             stage.pod(f"web-{number}", "a", cpu="1800m")
-        self.mandate = mandate()
-        board, policy = stage.watching.board, self.mandate.policy
+        self.live_config = live_config()
+        board, policy = stage.watching.board, self.live_config.policy
         hours = Timetable(board, lambda: policy().timing, lambda: NOW)
         stage.watching.stale = lambda: ""  # type: ignore[method-assign] # nothing is watched that could be
         self.cycling = Cycling(
-            self.mandate,
+            self.live_config,
             stage.watching,
             cast("Logbook", self),
             cast("Pauses", self),
@@ -72,7 +72,7 @@ class Cycles:
 
     def _planned(self, plan: Plan, at: float, seconds: float) -> None:
         self.plans.append(plan)
-        self.meanwhile(self.mandate)
+        self.meanwhile(self.live_config)
 
     async def add(self, migration: Migration) -> Migration:
         self.ordered.append(migration)
@@ -98,13 +98,13 @@ def test_a_cycle_plans_and_orders_by_what_is_in_force() -> None:
     cycles = Cycles()
     cycles.once()
     assert len(cycles.ordered) == 1
-    cycles.mandate.take_over(configured(cpuThreshold=95.0), (), NOW)
+    cycles.live_config.swap(configured(cpuThreshold=95.0), (), NOW)
     cycles.once()
     assert [len(plan.moves) for plan in cycles.plans] == [1, 0]
 
 
 def test_a_plan_is_not_ordered_whose_configuration_is_no_longer_in_force() -> None:
-    cycles = Cycles(lambda mandate: mandate.take_over(configured(approval="required"), (), NOW))
+    cycles = Cycles(lambda live_config: live_config.swap(configured(approval="required"), (), NOW))
     cycles.once()
     assert (len(cycles.plans), cycles.ordered) == (1, [])
 
@@ -115,7 +115,7 @@ def test_a_plan_goes_by_the_hour_of_each_namespace_as_it_is_in_force() -> None:
     before = Migration("shop", "before", wanted, Progress(Phase.COMPLETED, started=NOW - 60, attempts=1))
     cycles.cycling.watching.board.put(before)
     for most in (1, 2):
-        cycles.mandate.take_over(configured(**{"when.movesPerHourPerNamespace": most}), (), NOW)
+        cycles.live_config.swap(configured(**{"when.movesPerHourPerNamespace": most}), (), NOW)
         cycles.once()
     assert [len(plan.moves) for plan in cycles.plans] == [0, 1]
     assert {each.guard for each in cycles.plans[0].rejections} == {"MovesPerHourPerNamespace"}
@@ -126,7 +126,7 @@ def test_a_plan_waits_for_what_is_used_and_goes_by_what_is_in_force_then() -> No
     cycles = Cycles()
 
     async def heard() -> None:
-        cycles.mandate.take_over(configured(cpuThreshold=95.0), (), NOW)
+        cycles.live_config.swap(configured(cpuThreshold=95.0), (), NOW)
 
     cycles.cycling = replace(cycles.cycling, heard=heard)
     cycles.once()
@@ -138,7 +138,7 @@ def test_a_change_calls_for_a_plan_at_once_and_its_interval_is_the_new_one() -> 
 
     async def story() -> None:
         planning, _ = cycles.cycling.duties(None, asyncio.Event())
-        cycles.mandate.take_over(configured(reschedulingInterval="7s"), (), NOW)
+        cycles.live_config.swap(configured(reschedulingInterval="7s"), (), NOW)
         assert planning.called.is_set()
         assert callable(planning.every)
         assert planning.every() == 7.0
@@ -146,17 +146,17 @@ def test_a_change_calls_for_a_plan_at_once_and_its_interval_is_the_new_one() -> 
     asyncio.run(story())
 
 
-def steering(held: Mandate) -> Steering:
+def steering(held: LiveConfig) -> Steering:
     client = cast("ApiClient", _Client(lambda: NOW))
     return Steering(Ground(held, "ours", client, client, Read(lambda: NOW), Metrics(), "replica-1"))
 
 
 async def test_the_webhook_leaves_namespaces_alone_that_were_excluded_meanwhile() -> None:
-    held = mandate(**{"webhook.enabled": True})
+    held = live_config(**{"webhook.enabled": True})
     found = steering(held)
     found._registration.in_force = True
     assert found.steered("shop") is Steered.WEBHOOK
-    held.take_over(configured(**{"webhook.enabled": True, "excludedNamespaces": ["shop"]}), (), NOW)
+    held.swap(configured(**{"webhook.enabled": True, "excludedNamespaces": ["shop"]}), (), NOW)
     assert found.steered("shop") is Steered.TEMPLATE
     assert found._keeping.called.is_set(), "the API server is told at once"
     wanted = found._registration._configuration.wanted(None)
@@ -171,10 +171,10 @@ def test_a_webhook_configuration_wants_what_it_was_told_last() -> None:
 
 
 async def test_nodes_are_avoided_by_the_settings_in_force() -> None:
-    held = mandate()
+    held = live_config()
     found = steering(held)
     assert "Evicted" in found._known_by.failed_reasons
-    held.take_over(configured(**{"recovery.enabled": False, "recovery.forgetAfter": "5s"}), (), NOW)
+    held.swap(configured(**{"recovery.enabled": False, "recovery.forgetAfter": "5s"}), (), NOW)
     assert (found._known_by.failed_reasons, found._known_by.forget_after) == ((), 5.0)
 
 
@@ -213,11 +213,11 @@ def test_events_are_about_our_lease_elsewhere_be_it_there_or_not() -> None:
 
 
 def test_what_is_in_force_is_worked_out_once_and_hooks_hear_of_each_change() -> None:
-    held, heard = mandate(), list[float]()
+    held, heard = live_config(), list[float]()
     held.listen(lambda: heard.append(held.policy().cool_down))
     assert held.policy() is held.policy()
     assert held.lifecycle() is held.lifecycle()
     before = held.lifecycle()
-    assert not held.take_over(configured(), (), NOW)
-    assert held.take_over(configured(coolDown="5s"), (), NOW)
+    assert not held.swap(configured(), (), NOW)
+    assert held.swap(configured(coolDown="5s"), (), NOW)
     assert (heard, held.lifecycle() is before) == ([5.0], False)

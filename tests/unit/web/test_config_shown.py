@@ -6,7 +6,7 @@ import asyncio
 
 from rescheduler import app
 from rescheduler.config.errors import ConfigError
-from rescheduler.config.live import Mandate
+from rescheduler.config.live import LiveConfig
 from rescheduler.runtime.config_watcher import Reread
 from rescheduler.web.metrics import Metrics, Sources
 from tests.support.showing import NOW, Stage, asked, served
@@ -32,7 +32,7 @@ def stage() -> Stage:
 def reread(made: Stage, *waiting: str, **overrides: object) -> None:
     """Another configuration is in force."""
     config = app.configuration(None, {"minPodAge": "0s", "enabledStrategies": ["ResourceOptimization"], **overrides})
-    made.mandate.take_over(config, waiting, NOW + 60)
+    made.live_config.swap(config, waiting, NOW + 60)
 
 
 async def test_everything_on_the_page_goes_by_the_new_configuration() -> None:
@@ -65,7 +65,7 @@ async def test_nodes_are_told_anew_when_others_are_hot() -> None:
 async def test_a_refusal_is_shown_with_its_errors_and_not_with_our_paths() -> None:
     made = stage()
     async with served(made) as address:
-        made.mandate.refuse(BAD, NOW + 30)
+        made.live_config.reject(BAD, NOW + 30)
         refusal = (await asked(address, "/api/config"))[1]["refusal"]
         told = ["cpuThreshold: 180 is not at most 100", "--interval: 0s is not at least 1s"]
         assert refusal == {"at": NOW + 30, "errors": told, "more": 0}
@@ -81,7 +81,7 @@ async def test_a_refusal_is_shown_with_its_errors_and_not_with_our_paths() -> No
 
 async def test_no_more_errors_are_shown_than_anybody_reads() -> None:
     made = stage()
-    made.mandate.refuse(BAD * 100, NOW)
+    made.live_config.reject(BAD * 100, NOW)
     async with served(made) as address:
         refusal = (await asked(address, "/api/config"))[1]["refusal"]
     assert (len(refusal["errors"]), refusal["more"]) == (50, 150)
@@ -108,19 +108,19 @@ async def test_who_does_not_lead_shows_no_plan_of_the_old_one() -> None:
 
 
 def test_metrics_tell_what_is_in_force_and_what_became_of_the_file() -> None:
-    metrics, mandate = Metrics(), Mandate(app.configuration(None, {}), NOW)
+    metrics, live_config = Metrics(), LiveConfig(app.configuration(None, {}), NOW)
     assert value(metrics, "rescheduler_config_last_reload_successful") is None
-    metrics.read(Sources(mandate=lambda: mandate))
+    metrics.read(Sources(live_config=lambda: live_config))
     assert value(metrics, "rescheduler_config_last_reload_successful") == 1
     assert value(metrics, "rescheduler_config_last_reload_success_timestamp_seconds") == NOW
     assert value(metrics, "rescheduler_config_reloads_total", result="refused") == 0
     before = _hashes(metrics)
-    mandate.refuse(BAD, NOW + 5)
+    live_config.reject(BAD, NOW + 5)
     metrics.reread(Reread.REFUSED)
     assert value(metrics, "rescheduler_config_last_reload_successful") == 0
     assert value(metrics, "rescheduler_config_reloads_total", result="refused") == 1
     assert _hashes(metrics) == before
-    mandate.take_over(app.configuration(None, {"cpuThreshold": 50.0}), ("web.port",), NOW + 9)
+    live_config.swap(app.configuration(None, {"cpuThreshold": 50.0}), ("web.port",), NOW + 9)
     metrics.reread(Reread.ACCEPTED)
     assert value(metrics, "rescheduler_config_last_reload_successful") == 1
     assert value(metrics, "rescheduler_config_last_reload_success_timestamp_seconds") == NOW + 9
