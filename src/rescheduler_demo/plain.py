@@ -11,8 +11,8 @@ from collections.abc import Callable
 import click
 
 from rescheduler.cli.output.terminal import plain
-from rescheduler.model.migration import Migration, Phase
-from rescheduler.model.plan import Spreading
+from rescheduler.model.migration import Phase, PodMigration
+from rescheduler.model.plan import LoadDistribution
 from rescheduler_demo.runner import Result, Status
 
 _STATUS_INTERVAL = 5.0  # seconds
@@ -77,7 +77,7 @@ def format_result(result: Result, arrow: str) -> str:
     )
 
 
-def format_spread(before: Spreading | None, now: Spreading, arrow: str) -> str:
+def format_spread(before: LoadDistribution | None, now: LoadDistribution, arrow: str) -> str:
     """How a resource was used across nodes in the beginning, and is now."""
     if before is None:
         return f"{_range(now)}, mean {now.mean:.0f}%, gap {_gap(now)}"
@@ -91,7 +91,7 @@ def format_moves(status: Status) -> str:
     return f"{running} under way, {waiting} waiting, {status.completed} done, {status.failed} failed"
 
 
-def format_move(migration: Migration, arrow: str) -> str:
+def format_move(migration: PodMigration, arrow: str) -> str:
     """One move, in one line."""
     progress, order = migration.progress, migration.order
     target = progress.target or order.target  # a pod that is removed has none
@@ -121,9 +121,9 @@ def format_clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
-def _range(spreading: Spreading) -> str:
+def _range(spreading: LoadDistribution) -> str:
     return f"{spreading.min:.0f}-{spreading.max:.0f}%"
 
 
-def _gap(spreading: Spreading) -> str:
+def _gap(spreading: LoadDistribution) -> str:
     return f"{spreading.max - spreading.min:.0f}"

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kubemini.cluster import EmbeddedCluster, Pulse
-from rescheduler.model.migration import Migration
+from rescheduler.model.migration import PodMigration
 from rescheduler.model.objects import Node
-from rescheduler.model.plan import Picture
+from rescheduler.model.plan import ClusterLoad
 from rescheduler.model.policy import Thresholds
 from rescheduler_demo.churn import Actions, Churn
 from rescheduler_demo.command import Options
@@ -48,8 +48,8 @@ class Status:
     """The page's address; empty until it is served."""
     kubeconfig: str
     elapsed: float
-    now: Picture
-    before: Picture | None
+    now: ClusterLoad
+    before: ClusterLoad | None
     """How nodes were used when the controller started; None until then."""
     thresholds: Thresholds
     node_states: Mapping[str, str]
@@ -57,9 +57,9 @@ class Status:
     pods: int
     pending: int
     """Pods without a node."""
-    active: tuple[Migration, ...]
+    active: tuple[PodMigration, ...]
     """Those in progress first."""
-    recent: tuple[Migration, ...]
+    recent: tuple[PodMigration, ...]
     """Those that ended last, the newest first."""
     completed: int
     failed: int

@@ -15,11 +15,11 @@ from dataclasses import replace
 from kubemini.kinds import BUDGET, DEPLOYMENT, NODE, POD, REPLICA_SET, STATEFUL_SET, Kind
 from kubemini.store import Change, Entry, Store
 from rescheduler.decode.cache import ClusterCache
-from rescheduler.kube.migrations import InvalidMigrationError, decoded
+from rescheduler.kube.migrations import InvalidMigrationError, decode_migration
 from rescheduler.model import labels
-from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.objects import Node, Pod
-from rescheduler.model.plan import Picture
+from rescheduler.model.plan import ClusterLoad
 from rescheduler.model.policy import Policy
 from rescheduler.planning.columns import Columns
 from rescheduler.planning.load import Load
@@ -51,14 +51,14 @@ class ClusterState:
 
     def __init__(self, store: Store, policy: Policy) -> None:
         self.policy = policy
-        self.before: Picture | None = None
+        self.before: ClusterLoad | None = None
         """How nodes were used when the controller started; None until then."""
         self.completed: set[str] = set()
         """All migrations that completed, by UID: the objects themselves are deleted after a while."""
         self.failed: set[str] = set()
-        self.recent: deque[Migration] = deque(maxlen=_RECENT)
+        self.recent: deque[PodMigration] = deque(maxlen=_RECENT)
         """The migrations that ended last, the newest first."""
-        self._migrations: dict[tuple[str, str], Migration] = {}
+        self._migrations: dict[tuple[str, str], PodMigration] = {}
         self._cache = ClusterCache("the demo")
         store.subscribe(self._on_change)
 
@@ -84,12 +84,12 @@ class ClusterState:
         """The pods on a node that have not ended."""
         return [pod for pod in self.pods() if pod.node == node and not pod.finished]
 
-    def active_migrations(self) -> list[Migration]:
+    def active_migrations(self) -> list[PodMigration]:
         """The migrations that have not ended, those in progress first."""
         found = [each for each in self._migrations.values() if not each.progress.over]
         return sorted(found, key=lambda each: (each.progress.phase is Phase.PENDING, each.created or 0.0, each.name))
 
-    def picture(self) -> Picture:
+    def picture(self) -> ClusterLoad:
         """How nodes are used now, as planning computes it."""
         columns = Columns(self._cache.snapshot(time.time()))
         load = Load(WhatIf(columns), self.policy.utilization, counted_resources(self.policy))
@@ -123,7 +123,7 @@ class ClusterState:
             self._migrations.pop(key, None)
             return
         try:
-            migration = decoded(change.entry.object())
+            migration = decode_migration(change.entry.object())
         except InvalidMigrationError:  # a user's own, which is malformed; the controller reports it
             return
         before = self._migrations.get(key)
@@ -189,7 +189,7 @@ def _leftovers(kind: Kind, entry: Entry) -> Iterator[str]:
     annotations = body["metadata"].get("annotations") or {}
     notes = {*annotations, *entry.labels}
     yield from sorted(notes & _OUR_NOTES)
-    if kind is BUDGET and entry.labels.get(labels.MANAGED_BY) == labels.OURSELVES:
+    if kind is BUDGET and entry.labels.get(labels.MANAGED_BY) == labels.MANAGER:
         yield "a temporary budget"
     if kind in _SCALED and labels.MIGRATION_ID in annotations:
         yield labels.MIGRATION_ID

@@ -35,7 +35,7 @@ from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.reader import without_gc
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record
 from rescheduler.runtime.migration_cache import Board
@@ -271,13 +271,15 @@ def _arguments(pod: Json, nodes: list[str]) -> bytes:
     return msgspec.json.encode({"Pod": pod, "Nodes": None, "NodeNames": nodes})
 
 
-def _migration(name: str, namespace: str, reference: Json, way: tuple[str, str]) -> Migration:
-    progress = Progress(
+def _migration(name: str, namespace: str, reference: Json, way: tuple[str, str]) -> PodMigration:
+    progress = MigrationStatus(
         phase=Phase.IN_PROGRESS, step="AwaitRebuilt", method=Method.EVICT, uid=f"{name}-original",
         source=way[0], target=way[1], started=1.0,
-        controller=Reference("ReplicaSet", reference["name"], reference["uid"]),
+        controller=ObjectReference("ReplicaSet", reference["name"], reference["uid"]),
     )  # fmt: skip
-    return Migration(namespace, name, Order("original", strategy="LoadBalancing"), progress, f"{name}-uid", "1")
+    return PodMigration(
+        namespace, name, MigrationSpec("original", strategy="LoadBalancing"), progress, f"{name}-uid", "1"
+    )
 
 
 def _fixed(answer: bytes) -> Handler:

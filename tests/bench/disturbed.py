@@ -14,7 +14,7 @@ from dataclasses import replace
 import msgspec
 
 from rescheduler.model import labels
-from rescheduler.model.objects import Ailment, ContainerState, Node, Pod, Trouble
+from rescheduler.model.objects import ContainerState, Node, Pod, PodFailure, PodHealth
 from rescheduler.model.shape import Taint
 from rescheduler.model.snapshot import ClusterSnapshot
 from tests.bench.skewed import ZONES
@@ -52,10 +52,10 @@ def _pod(pod: Pod, lot: int) -> Pod:
     if pod.owner is None or pod.owner.kind == "DaemonSet":
         return pod
     if lot == 0:
-        return msgspec.structs.replace(pod, phase="Failed", ready=False, trouble=Trouble(reason="Evicted"))
+        return msgspec.structs.replace(pod, phase="Failed", ready=False, trouble=PodHealth(reason="Evicted"))
     if lot == 1:
-        waits = Trouble(restarts=500, states=(ContainerState("CrashLoopBackOff"),))
-        return msgspec.structs.replace(pod, ready=False, ailment=Ailment("CrashLoopBackOff", 500), trouble=waits)
+        waits = PodHealth(restarts=500, states=(ContainerState("CrashLoopBackOff"),))
+        return msgspec.structs.replace(pod, ready=False, ailment=PodFailure("CrashLoopBackOff", 500), trouble=waits)
     if lot == 2:
         return msgspec.structs.replace(pod, created=(pod.created or 0.0) - 2 * _DAY)
     return pod

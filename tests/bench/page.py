@@ -25,10 +25,10 @@ import msgspec
 
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.reader import without_gc
-from rescheduler.model.migration import Order, Phase, Progress
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy, Utilization
-from rescheduler.model.usage import Measured
+from rescheduler.model.usage import MeasuredUsage
 from rescheduler.web.node_stats import Loads
 from rescheduler.web.push import Hub, Pulse, Reader
 from rescheduler.web.responses import Body, encoded
@@ -86,9 +86,11 @@ class Bench:
         self._names = [row.name for row in cache.rows("Node")]
         for number in range(MIGRATIONS):
             source, target = rng.sample(self._names, 2)
-            way = Progress(phase=Phase.IN_PROGRESS, step="Mark", method=Method.HANDOFF, source=source, target=target)
-            over = Progress(phase=Phase.COMPLETED, method=Method.HANDOFF, source=source, target=target)
-            order = Order(f"pod-{number}")
+            way = MigrationStatus(
+                phase=Phase.IN_PROGRESS, step="Mark", method=Method.HANDOFF, source=source, target=target
+            )
+            over = MigrationStatus(phase=Phase.COMPLETED, method=Method.HANDOFF, source=source, target=target)
+            order = MigrationSpec(f"pod-{number}")
             self.stage.migration(f"m{number}", order, way if number < 20 else over, created=self.stage.clock.now)
 
     @property
@@ -206,14 +208,14 @@ class Bench:
             await _watched(name, work)
         await plans.end()
 
-    def _measured(self) -> tuple[Loads, Measured]:
+    def _measured(self) -> tuple[Loads, MeasuredUsage]:
         """The same cluster by measured use, and a measurement: every pod uses half of what it asks."""
         cache = self.stage.watching.cache
         half = {
             (pod.namespace, pod.name): tuple((name, amount // 2) for name, amount in pod.held)
             for pod in cache.rows("Pod")
         }
-        return Loads(cache, Policy(utilization=Utilization.USAGE)), Measured(pods=half)
+        return Loads(cache, Policy(utilization=Utilization.USAGE)), MeasuredUsage(pods=half)
 
 
 async def _watched(name: str, work: Callable[[], Awaitable[object]]) -> None:

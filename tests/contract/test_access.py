@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import structlog
 
-from rescheduler.kube.migrations import decoded
+from rescheduler.kube.migrations import decode_migration
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of
@@ -221,7 +221,7 @@ async def test_moves_of_one_proposal_are_approved_together_or_not_at_all(
 ) -> None:
     other = Space(space.cluster, elsewhere)
     for where, name in ((space, "here"), (other, "there")):
-        page.board.put(decoded(waiting(where, name, proposal={"name": "swap", "members": 2})))
+        page.board.put(decode_migration(waiting(where, name, proposal={"name": "swap", "members": 2})))
     one = {"migrations": [{"namespace": space.name, "name": "here"}]}
     token = allowed(space, "approver", APPROVE)
     answer = await page.act("approve", one, token)

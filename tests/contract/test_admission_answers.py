@@ -20,7 +20,7 @@ from rescheduler.admission.webhook import Mutation
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.recovery.avoidance import avoided_nodes
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record
@@ -52,11 +52,13 @@ class Workload:
     def expected(self, source: str, target: str) -> None:
         """A migration waits for its next pod."""
         controller = self.space.replica_set("web")["metadata"]
-        progress = Progress(
+        progress = MigrationStatus(
             phase=Phase.IN_PROGRESS, step="AwaitRebuilt", method=Method.EVICT, uid="original-uid", source=source,
-            target=target, controller=Reference("ReplicaSet", controller["name"], controller["uid"]), started=NOW,
+            target=target, controller=ObjectReference("ReplicaSet", controller["name"], controller["uid"]), started=NOW,
         )  # fmt: skip
-        self.board.put(Migration(self.space.name, "move", Order("web-1", strategy="Manual"), progress, "uid", "1"))
+        self.board.put(
+            PodMigration(self.space.name, "move", MigrationSpec("web-1", strategy="Manual"), progress, "uid", "1")
+        )
 
     def knowledge(self, *, gate: bool = False) -> Knowledge:
         """All that is known of the cluster now."""

@@ -12,7 +12,7 @@ from rescheduler.kube.approval import ApprovalOutcome, add_group_members, approv
 from rescheduler.kube.migrations import MigrationClient
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Order, Phase
+from rescheduler.model.migration import MigrationSpec, Phase, PodMigration
 from rescheduler.model.plan import Method, Move
 from rescheduler.model.policy import Concurrency
 from tests.support.both_clusters import UNSCHEDULABLE, Space, condition, name_of
@@ -42,15 +42,15 @@ def elsewhere(nodes: list[str], pod: Json) -> str:
     return next(node for node in nodes if node != pod["spec"]["nodeName"])
 
 
-def stored(space: Space, migration: Migration) -> Json:
+def stored(space: Space, migration: PodMigration) -> Json:
     return space.api.get(f"{MIGRATIONS.format(space.name)}/{migration.name}")
 
 
-def keys(*migrations: Migration) -> list[tuple[str, str]]:
+def keys(*migrations: PodMigration) -> list[tuple[str, str]]:
     return [(each.namespace, each.name) for each in migrations]
 
 
-async def waits(leader: Leader, migration: Migration) -> Migration:
+async def waits(leader: Leader, migration: PodMigration) -> PodMigration:
     return await leader.says(migration, f"waits for approval: rescheduler approve {migration.order.plan}")
 
 
@@ -117,8 +117,8 @@ async def test_what_waits_takes_no_slot_of_those_that_may_begin(
     async with leading(space, one_at_a_time) as leader:
         (waiting,) = await leader.ordered(move(space, web[0], elsewhere(nodes, web[0])))
         await waits(leader, waiting)
-        by_hand = Order(name_of(web[1]), target=elsewhere(nodes, web[1]))
-        other = await leader.logbook.add(Migration(space.name, "by-hand", by_hand))
+        by_hand = MigrationSpec(name_of(web[1]), target=elsewhere(nodes, web[1]))
+        other = await leader.logbook.add(PodMigration(space.name, "by-hand", by_hand))
         assert (await leader.ends(other)).progress.phase is Phase.COMPLETED
         assert leader.now(waiting).awaits_approval
 
@@ -238,11 +238,11 @@ async def test_what_the_rules_refuse_twice_is_given_up_and_what_they_refuse_once
 async def test_nobody_approves_of_what_is_gone_needs_none_or_has_changed_its_mind(
     space: Space, web: list[Json], nodes: list[str]
 ) -> None:
-    order = Order(name_of(web[0]), target=elsewhere(nodes, web[0]), needs_approval=True)
+    order = MigrationSpec(name_of(web[0]), target=elsewhere(nodes, web[0]), needs_approval=True)
     async with client_of(space.cluster) as client:
         journal = MigrationClient(client)
-        await journal.add(Migration(space.name, "waiting", order))
-        await journal.add(Migration(space.name, "free", replace(order, needs_approval=False)))
+        await journal.add(PodMigration(space.name, "waiting", order))
+        await journal.add(PodMigration(space.name, "free", replace(order, needs_approval=False)))
         names = [(space.name, each) for each in ("gone", "free", "waiting")]
         answers = await approve(client, names, "jane", dry=True)
         assert [(each.outcome, each.reason) for each in answers] == [

@@ -9,33 +9,33 @@ import pytest
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.migration.events import news
+from rescheduler.migration.events import events_for
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import deployment
 
 
-def migration(space: Space, pod: Json, source: str) -> tuple[Migration, Migration]:
+def migration(space: Space, pod: Json, source: str) -> tuple[PodMigration, PodMigration]:
     """Before and after it ends."""
-    order = Order(name_of(pod))
-    ended = Progress(
+    order = MigrationSpec(name_of(pod))
+    ended = MigrationStatus(
         Phase.COMPLETED,
         "",
         Method.HANDOFF,
         pod["metadata"]["uid"],
         source,
         "elsewhere",
-        workload=Reference("Deployment", "web", space.get("Deployment", "web")["metadata"]["uid"]),
+        workload=ObjectReference("Deployment", "web", space.get("Deployment", "web")["metadata"]["uid"]),
         attempts=1,
         message="a very long story: " + "ü" * 2000,
     )
-    before = Migration(space.name, "m", order, uid=f"uid-in-{space.name}")
-    return before, Migration(space.name, "m", order, ended, before.uid)
+    before = PodMigration(space.name, "m", order, uid=f"uid-in-{space.name}")
+    return before, PodMigration(space.name, "m", order, ended, before.uid)
 
 
-def ours(events: list[Json], migration: Migration) -> dict[tuple[str, str], Json]:
+def ours(events: list[Json], migration: PodMigration) -> dict[tuple[str, str], Json]:
     """By the kind and name of what they are about."""
     found = [each for each in events if each.get("related", {}).get("namespace") == migration.namespace]
     assert {each["reason"] for each in found} <= {"MigrationCompleted"}
@@ -51,10 +51,10 @@ def rolled_out(space: Space) -> Json:
     return pod
 
 
-async def tell(space: Space, identity: str, before: Migration, after: Migration) -> None:
+async def tell(space: Space, identity: str, before: PodMigration, after: PodMigration) -> None:
     connection = load_connection(KubeconfigOptions(Path(space.cluster.kubeconfig), None), {})
     async with ApiClient(connection) as client:
-        await EventRecorder(client, identity, lambda: 1_800_000_000.0).record(news(before, after))
+        await EventRecorder(client, identity, lambda: 1_800_000_000.0).record(events_for(before, after))
 
 
 async def test_news_are_found_on_every_object_and_told_once(

@@ -21,7 +21,7 @@ from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.migrations import MigrationClient
 from rescheduler.migration.crd import POD_MIGRATION, VERSION_ANNOTATION
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import ClusterUnderTest, Space, condition, is_discovered, names, refusal
 from tests.support.migrations import DEFINITIONS, MIGRATIONS
@@ -92,8 +92,8 @@ def test_what_is_installed_serves_the_journal_at_once(space: Space) -> None:
     async def use(client: ApiClient) -> None:
         await install_crd(client)
         journal = MigrationClient(client)
-        added = await journal.add(Migration(space.name, "m", Order("web")))
-        stored = await journal.store(added, Progress(Phase.COMPLETED, message="done"))
+        added = await journal.add(PodMigration(space.name, "m", MigrationSpec("web")))
+        stored = await journal.store(added, MigrationStatus(Phase.COMPLETED, message="done"))
         assert await journal.read(space.name, "m") == stored
         assert (stored.generation, {each.type: each.status for each in stored.conditions}) == (
             1,
@@ -126,7 +126,7 @@ def test_an_older_kind_is_updated_and_keeps_its_objects(space: Space) -> None:
         journal = MigrationClient(client)
         (old,), complaints = await journal.all(space.name)
         assert (old.order.timeout, old.order.reason, complaints) == (300, "by hand", [])
-        await journal.store(old, Progress(Phase.IN_PROGRESS, "Mark", source="a"))
+        await journal.store(old, MigrationStatus(Phase.IN_PROGRESS, "Mark", source="a"))
 
     def selected() -> list[str]:
         path = MIGRATIONS.format(space.name)
@@ -228,13 +228,13 @@ def test_an_older_kind_that_cannot_tell_of_approval_takes_no_order_that_needs_it
     async def use(client: ApiClient) -> None:
         journal = MigrationClient(client)
         with pytest.raises(ClusterError, match=r"approvalRequired.*rescheduler crds"):
-            await journal.add(Migration(space.name, "m", Order("web", needs_approval=True, plan="k4m9tz")))
+            await journal.add(PodMigration(space.name, "m", MigrationSpec("web", needs_approval=True, plan="k4m9tz")))
         with pytest.raises(ClusterError, match=r"knows of no time windows.*windowed.*rescheduler crds"):
-            await journal.add(Migration(space.name, "m", Order("web", windowed=True)))
+            await journal.add(PodMigration(space.name, "m", MigrationSpec("web", windowed=True)))
         with pytest.raises(ClusterError, match=r"knows of no removals.*method.*rescheduler crds"):
-            await journal.add(Migration(space.name, "m", Order("web", method=Method.REMOVE)))
+            await journal.add(PodMigration(space.name, "m", MigrationSpec("web", method=Method.REMOVE)))
         assert await journal.read(space.name, "m") is None
-        added = await journal.add(Migration(space.name, "n", Order("web", expected_gain=12.0)))
+        added = await journal.add(PodMigration(space.name, "n", MigrationSpec("web", expected_gain=12.0)))
         assert not added.order.needs_approval
 
     as_user(space.cluster, use)
@@ -249,7 +249,9 @@ def test_kubectl_shows_what_a_person_wants_to_know(space: Space) -> None:
         journal = MigrationClient(client)
         found = await journal.read(space.name, "m")
         assert found is not None
-        await journal.store(found, Progress(Phase.IN_PROGRESS, "Mark", source="a", target="b", message="is marked"))
+        await journal.store(
+            found, MigrationStatus(Phase.IN_PROGRESS, "Mark", source="a", target="b", message="is marked")
+        )
 
     as_user(space.cluster, use)
     discovered(space)

@@ -14,7 +14,7 @@ from rescheduler.kube.migrations import MigrationClient
 from rescheduler.kube.observer import MigrationObserver
 from rescheduler.kube.writer import CommandSender
 from rescheduler.model import labels
-from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.orphans import Janitor, Sweeper
@@ -47,7 +47,7 @@ CASES = {
     "evict of a StatefulSet": (Method.EVICT, stateful_set("web", 2)),
     "copy": (Method.COPY, pod("web", terminationGracePeriodSeconds=1)),
 }
-OURS = {labels.MANAGED_BY: labels.OURSELVES, labels.MIGRATION_ID: "gone"}
+OURS = {labels.MANAGED_BY: labels.MANAGER, labels.MIGRATION_ID: "gone"}
 LONG_AGO = 1_700_000_000.0
 
 
@@ -116,8 +116,8 @@ def test_a_migration_that_is_deleted_at_any_moment_leaves_nothing_behind(
     writes, burnt = 1, True
     while burnt:
         before = settled(space, pods)
-        burnt, written = _deleted(moves, Order("", method=method), writes, two_nodes)
-        gone = Migration(space.name, f"m{writes}", _order_of(space, before), Progress(phase=Phase.FAILED))
+        burnt, written = _deleted(moves, MigrationSpec("", method=method), writes, two_nodes)
+        gone = PodMigration(space.name, f"m{writes}", _order_of(space, before), MigrationStatus(phase=Phase.FAILED))
         try:
             sweep_until(space, _unharmed(space, before, gone, pods))
         except TimeoutError as error:
@@ -126,7 +126,7 @@ def test_a_migration_that_is_deleted_at_any_moment_leaves_nothing_behind(
     assert writes > 12, "so few writes are no move"
 
 
-def _deleted(moves: Moves, order: Order, writes: int, nodes: list[str]) -> tuple[bool, str]:
+def _deleted(moves: Moves, order: MigrationSpec, writes: int, nodes: list[str]) -> tuple[bool, str]:
     """A move whose worker dies after so many writes, and which is deleted then."""
     space, name = moves.space, f"m{writes}"
     original = space.pods("web")[0]
@@ -141,14 +141,14 @@ def _deleted(moves: Moves, order: Order, writes: int, nodes: list[str]) -> tuple
     return burnt, fuse.written[-1]
 
 
-def _order_of(space: Space, before: Inventory) -> Order:
+def _order_of(space: Space, before: Inventory) -> MigrationSpec:
     """The pod that was moved: the only one of those before that is not there any more, or else any of them."""
     there = {pod["metadata"]["uid"] for pod in space.list("Pod") if "deletionTimestamp" not in pod["metadata"]}
     pods = sorted(name for kind, name in before if kind == "Pod")
-    return Order(next((name for name in pods if before["Pod", name]["uid"] not in there), pods[0]))
+    return MigrationSpec(next((name for name in pods if before["Pod", name]["uid"] not in there), pods[0]))
 
 
-def _unharmed(space: Space, before: Inventory, gone: Migration, pods: int) -> Callable[[], None]:
+def _unharmed(space: Space, before: Inventory, gone: PodMigration, pods: int) -> Callable[[], None]:
     def holds() -> None:
         found = space.list("Pod")
         assert len(found) == pods, [name_of(each) for each in found]
@@ -165,7 +165,7 @@ def test_what_a_running_migration_did_is_left(space: Space, two_nodes: list[str]
     settled(space, 2)
     original = space.pods("web")[0]
     target = next(node for node in two_nodes if node != original["spec"]["nodeName"])
-    moves.order("m", Order(name_of(original), target=target, method=Method.EVICT))
+    moves.order("m", MigrationSpec(name_of(original), target=target, method=Method.EVICT))
     with pytest.raises(Killed):
         moves.drive("m", Drive(fuse=Fuse(after="storing step Evict")))
     seen_by_controllers(space)
@@ -220,7 +220,7 @@ def test_one_object_that_makes_no_sense_does_not_keep_the_others_from_being_put_
 def test_finished_migrations_are_forgotten_after_their_time(space: Space) -> None:
     moves = Moves(space)
     for name in ("old", "new", "waiting"):
-        moves.order(name, Order("web"))
+        moves.order(name, MigrationSpec("web"))
 
     async def clean() -> None:
         async with watched(space.cluster) as seen:
@@ -228,7 +228,7 @@ def test_finished_migrations_are_forgotten_after_their_time(space: Space) -> Non
             for name, finished in (("old", LONG_AGO), ("new", LONG_AGO + 3000)):
                 found = await journal.read(space.name, name)
                 assert found is not None
-                board.put(await journal.store(found, Progress(phase=Phase.FAILED, finished=finished)))
+                board.put(await journal.store(found, MigrationStatus(phase=Phase.FAILED, finished=finished)))
             waiting = await journal.read(space.name, "waiting")
             assert waiting is not None
             board.put(waiting)
@@ -253,7 +253,7 @@ def test_the_controller_undoes_a_migration_that_is_deleted_while_it_works_on_it(
     with Controller(space.cluster.kubeconfig, config, tmp_path / "controller.log"):
         space.create(quota)  # so that no new pod comes, and the move stays where it is
         space.reaches("ResourceQuota", "full", "counts", lambda each: each.get("status", {}).get("used"))
-        Moves(space).order("m", Order(name_of(original), target=target, method=Method.EVICT))
+        Moves(space).order("m", MigrationSpec(name_of(original), target=target, method=Method.EVICT))
         paused = space.reaches("Deployment", "web", "is paused", lambda found: found["spec"].get("paused"))
         assert paused["metadata"]["annotations"][labels.PAUSED_BY] == "m"
         space.reaches("Pod", name_of(original), "is leaving", lambda pod: "deletionTimestamp" in pod["metadata"])
@@ -261,11 +261,11 @@ def test_the_controller_undoes_a_migration_that_is_deleted_while_it_works_on_it(
         space.reaches("Deployment", "web", "is resumed", lambda found: not found["spec"].get("paused"))
         space.delete("ResourceQuota", "full")
         space.patch("Pod", name_of(original), {"metadata": {"finalizers": None}})
-        gone = Migration(space.name, "m", Order(name_of(original)), Progress(phase=Phase.FAILED))
+        gone = PodMigration(space.name, "m", MigrationSpec(name_of(original)), MigrationStatus(phase=Phase.FAILED))
         until("nothing is left of it", lambda: _is_unharmed(space, before, gone))
 
 
-def _is_unharmed(space: Space, before: Inventory, gone: Migration) -> bool:
+def _is_unharmed(space: Space, before: Inventory, gone: PodMigration) -> bool:
     try:
         _unharmed(space, before, gone, 2)()
     except AssertionError:

@@ -18,7 +18,7 @@ from rescheduler.kube.migrations import MigrationClient, StaleError
 from rescheduler.kube.observer import MigrationObserver
 from rescheduler.kube.writer import CommandSender
 from rescheduler.migration import commands
-from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space
 from tests.support.manifests import budget, pod
@@ -38,21 +38,23 @@ def asked(space: Space, ask: Callable[[ApiClient], Awaitable[Answer]]) -> Answer
     return asyncio.run(run())
 
 
-def ordered(space: Space) -> Migration:
-    return Migration(space.name, "m", Order("web", target="n", method=Method.COPY, timeout=90.0, reason="why"))
+def ordered(space: Space) -> PodMigration:
+    return PodMigration(
+        space.name, "m", MigrationSpec("web", target="n", method=Method.COPY, timeout=90.0, reason="why")
+    )
 
 
 def test_a_migration_is_read_as_it_was_stored(space: Space) -> None:
-    progress = Progress(
+    progress = MigrationStatus(
         Phase.IN_PROGRESS,
         "Evict",
         Method.EVICT,
         "uid",
         "a",
         "b",
-        Reference("ReplicaSet", "web-1", "r"),
-        Reference("Deployment", "web", "d"),
-        Reference("Pod", "web-2"),
+        ObjectReference("ReplicaSet", "web-1", "r"),
+        ObjectReference("Deployment", "web", "d"),
+        ObjectReference("Pod", "web-2"),
         ("x", "y"),
         2,
         (Method.HANDOFF,),
@@ -63,7 +65,7 @@ def test_a_migration_is_read_as_it_was_stored(space: Space) -> None:
         1_800_000_002.0,
     )
 
-    async def ask(client: ApiClient) -> tuple[Migration, Migration | None]:
+    async def ask(client: ApiClient) -> tuple[PodMigration, PodMigration | None]:
         journal = MigrationClient(client)
         added = await journal.add(ordered(space))
         assert await journal.add(ordered(space)) == added
@@ -157,7 +159,7 @@ def test_what_is_done_already_is_no_refusal(space: Space, nodes: list[str]) -> N
 
 
 def test_a_failing_read_is_one_error_and_not_a_group_of_them(space: Space) -> None:
-    nowhere = Migration("", "m", Order("web"))
+    nowhere = PodMigration("", "m", MigrationSpec("web"))
 
     async def ask(client: ApiClient) -> None:
         with pytest.raises(ApiError):

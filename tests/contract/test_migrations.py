@@ -8,7 +8,7 @@ import pytest
 
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Order, Phase
+from rescheduler.model.migration import MigrationSpec, Phase, PodMigration
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import budget, deployment, job, pod, simulated, stateful_set
@@ -38,9 +38,9 @@ def web(space: Space, nodes: list[str]) -> Space:
     return space
 
 
-def move(moves: Moves, original: Json, target: str, method: Method | None = None) -> Migration:
+def move(moves: Moves, original: Json, target: str, method: Method | None = None) -> PodMigration:
     """Ordered, and driven to its end."""
-    moves.order("m", Order(name_of(original), target=target, method=method))
+    moves.order("m", MigrationSpec(name_of(original), target=target, method=method))
     return moves.drive("m")
 
 
@@ -54,7 +54,7 @@ def stopped_at(moves: Moves, step: str) -> None:
         moves.drive("m", Drive(fuse=Fuse(after=f"storing step {step}")))
 
 
-def replacement(space: Space, migration: Migration) -> Json:
+def replacement(space: Space, migration: PodMigration) -> Json:
     assert migration.progress.replacement is not None, migration.progress
     return space.get("Pod", migration.progress.replacement.name)
 
@@ -117,7 +117,7 @@ def test_an_eviction_waits_for_the_budget(web: Space, moves: Moves, nodes: list[
     web.create(budget("web", "web", minAvailable=3))
     web.reaches("PodDisruptionBudget", "web", "counts", lambda pdb: pdb.get("status", {}).get("currentHealthy") == 3)
     original = web.pods("web")[0]
-    order = Order(name_of(original), target=other_node(nodes, original), method=Method.EVICT)
+    order = MigrationSpec(name_of(original), target=other_node(nodes, original), method=Method.EVICT)
     moves.order("m", order)
     waiting = Drive(until=lambda migration: "allows no disruption" in migration.progress.message)
     assert moves.drive("m", waiting).progress.step == "CheckBudgets"
@@ -149,7 +149,7 @@ def test_a_pod_of_a_stateful_set_may_be_deleted_once_more_meanwhile(
     space.create(stateful_set("db", 2))
     space.reaches("StatefulSet", "db", "is ready", lambda each: each.get("status", {}).get("readyReplicas") == 2)
     before = settled(space, 2)
-    moves.order("m", Order("db-1", method=Method.EVICT))
+    moves.order("m", MigrationSpec("db-1", method=Method.EVICT))
     stopped_at(moves, "MarkRebuilt")
     space.delete("Pod", "db-1")
     done = moves.drive("m")
@@ -175,7 +175,7 @@ def test_two_moves_that_belong_together_start_when_both_have_their_room(
     first, second, _ = web.pods("web")
     for name, original in (("a", first), ("b", second)):
         target = other_node(nodes, original)
-        moves.order(name, Order(name_of(original), target=target, proposal="p", members=2))
+        moves.order(name, MigrationSpec(name_of(original), target=target, proposal="p", members=2))
     stays = Drive(until=lambda migration: "belong together" in migration.progress.message)
     assert moves.drive("a", stays).progress.step == "AwaitMembers"
     reserved = Drive(fuse=Fuse(after="storing step Ungate"), members=("a", "b"))
@@ -219,7 +219,7 @@ def test_a_copy_that_lands_elsewhere_is_taken_back_and_tried_again(web: Space, m
     before = settled(web, 3)
     original = web.pods("web")[0]
     target = other_node(nodes, original)
-    moves.order("m", Order(name_of(original), target=target, method=Method.HANDOFF))
+    moves.order("m", MigrationSpec(name_of(original), target=target, method=Method.HANDOFF))
     with web.tainted(target):
         web.shunned(target)
         failed = moves.drive("m", Drive(replace(QUICK, attempts=2)))
@@ -243,7 +243,7 @@ def test_notes_that_the_deployments_controller_copies_late_are_removed(
 
 def test_the_notes_of_another_migration_stay(web: Space, moves: Moves, nodes: list[str]) -> None:
     original = web.pods("web")[0]
-    moves.order("m", Order(name_of(original), target=other_node(nodes, original), method=Method.HANDOFF))
+    moves.order("m", MigrationSpec(name_of(original), target=other_node(nodes, original), method=Method.HANDOFF))
     stopped_at(moves, "CreateCopy")
     web.patch("Deployment", "web", {"metadata": {"annotations": {labels.MIGRATION_ID: "another"}}})
     done = moves.drive("m")
@@ -254,7 +254,7 @@ def test_the_notes_of_another_migration_stay(web: Space, moves: Moves, nodes: li
 
 def test_a_rollout_during_a_handoff_leaves_no_copy_and_no_note(web: Space, moves: Moves, nodes: list[str]) -> None:
     original = web.pods("web")[0]
-    moves.order("m", Order(name_of(original), target=other_node(nodes, original), method=Method.HANDOFF))
+    moves.order("m", MigrationSpec(name_of(original), target=other_node(nodes, original), method=Method.HANDOFF))
     stopped_at(moves, "Nominate")
     changed = {"spec": {"revisionHistoryLimit": 0, "template": {"metadata": {"annotations": {"new": "yes"}}}}}
     web.patch("Deployment", "web", changed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Order, Phase
+from rescheduler.model.migration import MigrationSpec, Phase
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import budget, deployment, stateful_set
@@ -44,7 +44,7 @@ def elsewhere(nodes: list[str], pod: Json) -> str:
 def copied(shop: Space, moves: Moves, nodes: list[str]) -> None:
     """A handoff of a pod of web whose copy is Ready and nobody's: the budget seems to allow one disruption."""
     pod = shop.pods("web")[0]
-    moves.order("handed", Order(name_of(pod), target=elsewhere(nodes, pod), method=Method.HANDOFF))
+    moves.order("handed", MigrationSpec(name_of(pod), target=elsewhere(nodes, pod), method=Method.HANDOFF))
     with pytest.raises(Killed):
         moves.drive("handed", Drive(fuse=Fuse(after="storing step Cheapen")))
     allows(shop, 1)
@@ -55,7 +55,7 @@ def test_an_eviction_does_not_use_what_only_the_copy_of_another_move_allows(
 ) -> None:
     copied(shop, moves, nodes)
     pod = shop.pods("db")[0]
-    moves.order("evicted", Order(name_of(pod), target=elsewhere(nodes, pod), method=Method.EVICT))
+    moves.order("evicted", MigrationSpec(name_of(pod), target=elsewhere(nodes, pod), method=Method.EVICT))
     waits = Drive(until=lambda each: "budget shop allows no disruption now" in each.progress.message)
     assert moves.drive("evicted", waits).progress.step == "CheckBudgets"
     assert moves.drive("handed").progress.phase is Phase.COMPLETED

@@ -8,7 +8,7 @@ import pytest
 
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Order, Phase
+from rescheduler.model.migration import MigrationSpec, Phase, PodMigration
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space, name_of
 from tests.support.manifests import deployment, pod, stateful_set
@@ -32,11 +32,11 @@ def web(space: Space, nodes: list[str]) -> Space:
 def ordered(moves: Moves, nodes: list[str], original: Json, method: Method) -> str:
     """A move to another node; the answer is which."""
     target = next(node for node in nodes if node != original["spec"]["nodeName"])
-    moves.order("m", Order(name_of(original), target=target, method=method))
+    moves.order("m", MigrationSpec(name_of(original), target=target, method=method))
     return target
 
 
-def stopped_at(moves: Moves, step: str) -> Migration:
+def stopped_at(moves: Moves, step: str) -> PodMigration:
     """Driven until a step is recorded, and not further."""
     with pytest.raises(Killed):
         moves.drive("m", Drive(fuse=Fuse(after=f"storing step {step}")))

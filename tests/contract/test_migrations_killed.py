@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import pytest
 
-from rescheduler.migration.lifecycle import Manner
-from rescheduler.model.migration import Order, Phase
+from rescheduler.migration.lifecycle import MigrationSettings
+from rescheduler.model.migration import MigrationSpec, Phase
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of
 from tests.support.examples import seeds
@@ -67,7 +67,7 @@ def test_whoever_comes_after_a_kill_leaves_nothing_behind(
     phases: dict[str, set[Phase]] = {end: set() for end in ENDS}
     while burnt:
         end = next(ends)
-        burnt, phase = _killed(moves, Order("", method=method), writes, ENDS[end], two_nodes)
+        burnt, phase = _killed(moves, MigrationSpec("", method=method), writes, ENDS[end], two_nodes)
         phases[end].add(phase)
         writes += every
     assert writes > 12, "so few writes are no move"
@@ -75,7 +75,9 @@ def test_whoever_comes_after_a_kill_leaves_nothing_behind(
     assert Phase.FAILED in phases["rolls back"] or start == 1, "after the first write all can be taken back"
 
 
-def _killed(moves: Moves, order: Order, writes: int, manner: Manner, nodes: list[str]) -> tuple[bool, Phase]:
+def _killed(
+    moves: Moves, order: MigrationSpec, writes: int, manner: MigrationSettings, nodes: list[str]
+) -> tuple[bool, Phase]:
     """A move that is killed after so many writes, then ended by another process; if it was killed, and how it ended."""
     space, name = moves.space, f"m{writes}"
     pods = 1 if order.method is Method.COPY else 2

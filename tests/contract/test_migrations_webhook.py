@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from rescheduler.migration import commands
-from rescheduler.migration.observation import Steered
+from rescheduler.migration.observation import SteeringMethod
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import ClusterUnderTest, Space, condition, name_of
 from tests.support.examples import seeds
@@ -41,8 +41,8 @@ from tests.testbed.pki import Authority
 from tests.testbed.processes import until
 
 pytestmark = pytest.mark.usefixtures("kind")
-BY_WEBHOOK = Drive(steered=Steered.WEBHOOK)
-NOMINATING = Drive(steered=Steered.NOMINATE)
+BY_WEBHOOK = Drive(steered=SteeringMethod.WEBHOOK)
+NOMINATING = Drive(steered=SteeringMethod.NOMINATE)
 TIME_IS_UP = replace(QUICK, timeout=0.0, attempts=1)
 ENDS = {"rolls back": TIME_IS_UP, "goes on": QUICK}
 SAMPLED = 7  # on the real cluster: one place to die of so many
@@ -91,14 +91,14 @@ def untouched(space: Space, since: dict[str, str]) -> None:
 
 
 def ordered(moves: Moves, original: Json, target: str, name: str = "m") -> None:
-    moves.order(name, Order(name_of(original), target=target, method=Method.EVICT))
+    moves.order(name, MigrationSpec(name_of(original), target=target, method=Method.EVICT))
 
 
 def other_node(nodes: list[str], original: Json) -> str:
     return next(node for node in nodes if node != original["spec"]["nodeName"])
 
 
-def replaced_by(space: Space, migration: Migration) -> Json:
+def replaced_by(space: Space, migration: PodMigration) -> Json:
     assert migration.progress.replacement is not None, migration.progress
     return space.get("Pod", migration.progress.replacement.name)
 
@@ -115,13 +115,13 @@ def evicts(moves: Moves, webhook: Replica, drive: Drive, name: str = "m") -> Non
     until("it is known", lambda: webhook.knows(name, "Evict"))
 
 
-def led(moves: Moves, webhook: Replica, drive: Drive, name: str = "m") -> Migration:
+def led(moves: Moves, webhook: Replica, drive: Drive, name: str = "m") -> PodMigration:
     """Driven to its end by way of a replica that knows."""
     evicts(moves, webhook, drive, name)
     return moves.drive(name, drive)
 
 
-def clean(moves: Moves, before: Inventory, pods: int, done: Migration) -> None:
+def clean(moves: Moves, before: Inventory, pods: int, done: PodMigration) -> None:
     """Nothing lost and nothing left, also of what is told late."""
     moves.late(done.name)
     after = settled(moves.space, pods)
@@ -369,7 +369,7 @@ def test_cleanup_and_the_janitor_find_placeholders_and_gated_pods(
         ran = clean_up(space.cluster, "--yes")
     assert ran.code == 0, ran.said
     assert f"delete Pod {space.name}/m-room: the room is not held any more" in ran.out
-    lost = Migration(space.name, "m", Order(name_of(original)), Progress(phase=Phase.FAILED))
+    lost = PodMigration(space.name, "m", MigrationSpec(name_of(original)), MigrationStatus(phase=Phase.FAILED))
     audit(before, settled(space, 2), lost)
 
 

@@ -16,7 +16,7 @@ from rescheduler.kube.client import ApiClient
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.migrations import MigrationClient
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Order, OutcomeVerdict
+from rescheduler.model.migration import MigrationSpec, OutcomeVerdict
 from rescheduler.model.policy import Policy
 from rescheduler.model.time import parse_instant
 from rescheduler.runtime.informers import Watching
@@ -83,7 +83,7 @@ def moved(space: Space, name: str, target: str, **order: Any) -> None:
     """The pod of web, moved to its end by a strategy that expects 25 points of it."""
     moves = Moves(space)
     wanted: dict[str, Any] = {"strategy": "LoadBalancing", "expected_gain": 25.0} | order
-    moves.order(name, Order(name_of(space.pods("web")[0]), target=target, **wanted))
+    moves.order(name, MigrationSpec(name_of(space.pods("web")[0]), target=target, **wanted))
     assert moves.drive(name).progress.phase.value == "Completed"
 
 
@@ -197,7 +197,7 @@ def test_a_workload_whose_moves_come_back_rests_twice_as_long_each_time_whoever_
         assert rest is not None
         assert (rest["bad"], rest["until"] - finished(web, "m3")) == (2, 4 * COOL_DOWN)
         assert told(web, "m3") == {("PodMigration", "m1"), ("PodMigration", "m3"), ("Deployment", "web")}
-        Moves(web).order("m5", Order("no-such-pod", target=there))
+        Moves(web).order("m5", MigrationSpec("no-such-pod", target=there))
         until("m5 has failed", lambda: body(web, "m5").get("status", {}).get("phase") == "Failed")
         assert second.stop() == 0
     with controller(web, tmp_path, "third", keep="0s"):
@@ -226,7 +226,7 @@ def names(space: Space) -> set[str]:
 def carried_out(space: Space, name: str, target: str, strategy: str = "LoadBalancing") -> None:
     """A move of web that the controller makes, as if a plan, or a person, had ordered it."""
     original = name_of(space.pods("web")[0])
-    Moves(space).order(name, Order(original, target=target, strategy=strategy, expected_gain=25.0))
+    Moves(space).order(name, MigrationSpec(original, target=target, strategy=strategy, expected_gain=25.0))
     until(f"{name} is completed", lambda: body(space, name).get("status", {}).get("phase") == "Completed")
     space.gone("Pod", original)
 

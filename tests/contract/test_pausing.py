@@ -12,7 +12,7 @@ from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.pause_state import PauseDetails, PauseStore
 from rescheduler.migration.steps.common import AwaitReady
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Order, Phase
+from rescheduler.model.migration import MigrationSpec, Phase, PodMigration
 from rescheduler.runtime.pause_watcher import Pauses
 from tests.support.both_clusters import Space, name_of
 from tests.support.leading import SECONDS, STATE, client_of, leading
@@ -171,8 +171,8 @@ async def test_while_paused_nothing_begins_what_has_begun_is_finished_and_a_new_
         assert (await leader.ends(second)).progress.phase is Phase.COMPLETED
 
 
-def migration(space: Space, name: str, pod: Json, nodes: list[str]) -> Migration:
-    return Migration(space.name, name, Order(name_of(pod), target=elsewhere(nodes, pod)))
+def migration(space: Space, name: str, pod: Json, nodes: list[str]) -> PodMigration:
+    return PodMigration(space.name, name, MigrationSpec(name_of(pod), target=elsewhere(nodes, pod)))
 
 
 def events(space: Space) -> list[Json]:

@@ -10,7 +10,7 @@ import pytest
 
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import POD_GROUP
 from rescheduler.planning.cycle import make_plan
@@ -63,7 +63,7 @@ async def planned(leader: Leader, node: str) -> Plan:
     return make_plan(leader.watching.snapshot(), LENIENT, [NodeMaintenance(StrategySettings())])
 
 
-async def ordered(leader: Leader, plan: Plan) -> list[Migration]:
+async def ordered(leader: Leader, plan: Plan) -> list[PodMigration]:
     return await order(plan, leader.logbook, leader.client.clock.now())
 
 

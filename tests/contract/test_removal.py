@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Order, Phase
+from rescheduler.model.migration import MigrationSpec, Phase, PodMigration
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import Space, is_ready, name_of
 from tests.support.manifests import budget, deployment, job, pod
@@ -25,10 +25,12 @@ def fails(space: Space, found: Json) -> Json:
 
 
 def ordered(moves: Moves, found: Json) -> None:
-    moves.order("m", Order(name_of(found), found["metadata"]["uid"], method=Method.REMOVE, strategy="FailedPods"))
+    moves.order(
+        "m", MigrationSpec(name_of(found), found["metadata"]["uid"], method=Method.REMOVE, strategy="FailedPods")
+    )
 
 
-def removed(moves: Moves, found: Json, drive: Drive | None = None) -> Migration:
+def removed(moves: Moves, found: Json, drive: Drive | None = None) -> PodMigration:
     ordered(moves, found)
     return moves.drive("m", drive)
 

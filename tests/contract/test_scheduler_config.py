@@ -18,7 +18,7 @@ import yaml
 from rescheduler.admission.certificates import Pair as Signed
 from rescheduler.admission.certificates import new_authority, new_serving
 from rescheduler.model.json import Json
-from rescheduler.model.labels import MANAGED_BY, OURSELVES
+from rescheduler.model.labels import MANAGED_BY, MANAGER
 from tests.support.both_clusters import Space
 from tests.support.cli import succeeded
 from tests.support.loopback import Loopback, answering
@@ -137,7 +137,7 @@ def test_both_profiles_ask_over_https_with_the_ca_of_our_secret(
     known = Identity(tmp_path, service)
     data = {"ca.crt": known.authority.certificate, "tls.crt": known.signed.certificate}
     encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
-    metadata = {"name": "kube-rescheduler-webhook", "labels": {MANAGED_BY: OURSELVES}}
+    metadata = {"name": "kube-rescheduler-webhook", "labels": {MANAGED_BY: MANAGER}}
     space.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": encoded})
     where = ("--kubeconfig", str(space.cluster.kubeconfig), "-n", space.name)
     with extender(nodes[1], known.serving) as server:

@@ -18,7 +18,7 @@ from rescheduler.admission.registration import SETTLE, names_of_server
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.webhook import CertificateFiles, WebhookConfiguration, WebhookSettings, bundle_in
 from rescheduler.model.json import Json
-from rescheduler.model.labels import MANAGED_BY, OURSELVES
+from rescheduler.model.labels import MANAGED_BY, MANAGER
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.manifests import gated
 from tests.support.webhook_serving import (
@@ -62,7 +62,7 @@ def stored(space: Space, settings: WebhookSettings) -> Holding:
 def store(space: Space, settings: WebhookSettings, data: dict[str, bytes], labels: Json | None = None) -> None:
     """As an earlier leader, or somebody else, has left it."""
     encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
-    labels = {MANAGED_BY: OURSELVES} if labels is None else labels
+    labels = {MANAGED_BY: MANAGER} if labels is None else labels
     space.api.post(secrets_of(settings), {"metadata": {"name": settings.secret, "labels": labels}, "data": encoded})
 
 

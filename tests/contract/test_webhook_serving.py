@@ -15,7 +15,7 @@ from rescheduler.admission.registration import Registration
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.webhook import WebhookProbe, WebhookSettings
 from rescheduler.model.json import Json
-from rescheduler.model.labels import MANAGED_BY, OURSELVES, REGISTERED_BY
+from rescheduler.model.labels import MANAGED_BY, MANAGER, REGISTERED_BY
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.manifests import deployment, gated
 from tests.support.webhook_serving import (
@@ -385,7 +385,7 @@ def test_a_configuration_that_is_not_ours_is_left_alone(space: Space, settings: 
         with pytest.raises(ClusterError, match="is not ours, and is left alone; delete it"):
             ours.keep()
         assert space.api.get(configuration(space, settings)).get("webhooks") is None
-        labels = {MANAGED_BY: OURSELVES}
+        labels = {MANAGED_BY: MANAGER}
         space.api.patch(configuration(space, settings), {"metadata": {"labels": labels}})
         ours.in_force()
 

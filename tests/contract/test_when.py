@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import pytest
 
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Order, Phase
+from rescheduler.model.migration import MigrationSpec, Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Concurrency, Timing
 from rescheduler.model.time import format_instant
@@ -56,14 +56,14 @@ def elsewhere(nodes: list[str], pod: Json) -> str:
     return next(node for node in nodes if node != pod["spec"]["nodeName"])
 
 
-def planned(space: Space, name: str, pod: Json, nodes: list[str]) -> Migration:
+def planned(space: Space, name: str, pod: Json, nodes: list[str]) -> PodMigration:
     """A move as the plan loop orders it."""
-    order = Order(name_of(pod), target=elsewhere(nodes, pod), strategy="LoadBalancing", windowed=True)
-    return Migration(space.name, name, order)
+    order = MigrationSpec(name_of(pod), target=elsewhere(nodes, pod), strategy="LoadBalancing", windowed=True)
+    return PodMigration(space.name, name, order)
 
 
-def by_hand(space: Space, name: str, pod: Json, nodes: list[str]) -> Migration:
-    return Migration(space.name, name, Order(name_of(pod), target=elsewhere(nodes, pod)))
+def by_hand(space: Space, name: str, pod: Json, nodes: list[str]) -> PodMigration:
+    return PodMigration(space.name, name, MigrationSpec(name_of(pod), target=elsewhere(nodes, pod)))
 
 
 def objecting(leader: Leader, space: Space, pod: Json) -> dict[str, str]:
@@ -286,7 +286,7 @@ async def test_a_workload_rests_after_each_move_by_whatever_method_also_when_the
             ways.append(ended.progress.method)
         assert ways == [Method.HANDOFF, Method.EVICT, Method.COPY]
         await leader.until("all rest", lambda: resting(leader, web) == {"web": 2, "db": 2, "bare": 1})
-        moved = leader.now(Migration(web.name, "web", Order(""))).progress.replacement
+        moved = leader.now(PodMigration(web.name, "web", MigrationSpec(""))).progress.replacement
         assert moved is not None
         await asyncio.to_thread(web.delete, "Pod", moved.name)
         await asyncio.to_thread(until, "all run again", running)

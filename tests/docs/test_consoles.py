@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from rescheduler.cli.output.terminal import Terminal
-from rescheduler.model.migration import Order
+from rescheduler.model.migration import MigrationSpec
 from rescheduler.model.time import format_instant
 from rescheduler.recovery import record
 from tests.docs.pages import PAGES, ROOT, blocks, name_of
@@ -51,7 +51,9 @@ def _approval(cluster: EmbeddedControlPlane) -> Iterator[None]:
     now = f"{format_instant(time.time()).removesuffix('Z')}.000000Z"
     shop.create(lease("kube-rescheduler", holderIdentity="one", leaseDurationSeconds=15, renewTime=now))
     name = "web-6d5f9c-x2x9z-51a0"
-    order = Order("web-6d5f9c-x2x9z", target="node-4", strategy="LoadBalancing", reason="node-1 is at 88.0% CPU")
+    order = MigrationSpec(
+        "web-6d5f9c-x2x9z", target="node-4", strategy="LoadBalancing", reason="node-1 is at 88.0% CPU"
+    )
     Moves(shop).order(name, replace(order, needs_approval=True, plan="k4m9tz"))
     cluster.api.patch(f"{MIGRATIONS.format('shop')}/{name}/status", {"status": {"source": "node-1"}})
     yield

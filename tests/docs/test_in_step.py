@@ -32,7 +32,7 @@ TELLERS = (
     "app/actions.py",
     "migration/events.py",
 )
-"""Modules that make News with reasons of their own; those of recovery are in `recovery.telling`."""
+"""Modules that make events with reasons of their own; those of recovery are in `recovery.telling`."""
 _REASON = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]+)+")
 _ACTIONS = {"RollBack"}
 _KINDS = re.compile(r".*(Set|Job|Map|Migration)$")
@@ -53,7 +53,8 @@ class TestEvents:
         makers = {
             str(file.relative_to(SOURCE))
             for file in SOURCE.rglob("*.py")
-            if re.search(r"(?<!class )\bNews\(", file.read_text(encoding="utf-8")) and file.parts[-2] != "embedded"
+            if re.search(r"(?<!class )\bObjectEvent\(", file.read_text(encoding="utf-8"))
+            and file.parts[-2] != "embedded"
         }
         assert makers == {*TELLERS, "recovery/events.py"}, (
             "a new teller: add it here, and its reasons to docs/generating/events.py"

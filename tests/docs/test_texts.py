@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from rescheduler.model.migration import OutcomeVerdict
-from rescheduler.model.outcome import Memory, PastMove
+from rescheduler.model.move_history import MoveHistory, PastMove
 from rescheduler.model.policy import Policy
 from rescheduler.model.time import parse_instant
 from rescheduler.usage import metrics_api, prometheus
@@ -53,7 +53,7 @@ def test_a_workload_that_rests_says_so_as_is_shown() -> None:
     policy = Policy()
     last = PastMove("m", "web-0", "a", "b", "LoadBalancing", until - 4 * policy.cool_down, 12.0, 0.3)
     last = replace(last, verdict=OutcomeVerdict.NOT_PAID)
-    rest = Memory((last, last), (last, last)).rest(policy)
+    rest = MoveHistory((last, last), (last, last)).rest(policy)
     assert rest is not None
     assert rest.why == shown
 

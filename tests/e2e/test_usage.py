@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from rescheduler.model.json import Json
-from rescheduler.model.usage import Queries
+from rescheduler.model.usage import PrometheusQueries
 from tests.support.both_clusters import Space, names
 from tests.support.controller_process import Controller, write_config
 from tests.support.measured_clusters import measured, scraped
@@ -67,8 +67,8 @@ def by_prometheus(space: Space, folder: Path) -> Iterator[Meter]:
         yield Meter(
             NodeShape(),
             {"source": "prometheus", "prometheus": {"url": prometheus.url}},
-            lambda: {each["metric"]["node"] for each in prometheus.query(Queries().node_cpu)},
-            lambda: {each["metric"]["pod"] for each in prometheus.query(Queries().pod_cpu)},
+            lambda: {each["metric"]["node"] for each in prometheus.query(PrometheusQueries().node_cpu)},
+            lambda: {each["metric"]["pod"] for each in prometheus.query(PrometheusQueries().pod_cpu)},
         )
 
 

@@ -22,7 +22,7 @@ from rescheduler.app.planning import measured_once
 from rescheduler.model.policy import Utilization
 from rescheduler.model.shape import Requests
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.model.usage import PrometheusAccess, Queries, UsageSettings, UsageSource
+from rescheduler.model.usage import PrometheusAccess, PrometheusQueries, UsageSettings, UsageSource
 from rescheduler.runtime.usage_poller import Metering
 from rescheduler.usage.history import UsageHistory
 from rescheduler.usage.prometheus import Prometheus
@@ -123,7 +123,7 @@ async def test_who_shows_no_certificate_is_turned_away(prometheus: Guarded) -> N
 
 
 async def test_a_query_that_is_no_query_is_refused_in_prometheus_own_words(prometheus: Guarded) -> None:
-    bad = Queries(*["sum by ("] * 4)
+    bad = PrometheusQueries(*["sum by ("] * 4)
     async with Prometheus(access_to(prometheus, queries=bad)) as source:
         with pytest.raises(UsageError, match=r"queries\.nodeCpu: invalid parameter \"query\": 1:9: parse error"):
             await source.read(lambda rows: None)
@@ -133,13 +133,15 @@ async def test_a_query_that_is_no_query_is_refused_in_prometheus_own_words(prome
     ("query", "kind"), [("scalar(vector(1))", "scalar"), ('"text"', "string"), ("up[1m]", "matrix")]
 )
 async def test_a_query_that_gives_no_vector_is_refused(prometheus: Guarded, query: str, kind: str) -> None:
-    async with Prometheus(access_to(prometheus, queries=Queries(*[query] * 4))) as source:
+    async with Prometheus(access_to(prometheus, queries=PrometheusQueries(*[query] * 4))) as source:
         with pytest.raises(UsageError, match=f"gives a {kind}, and not an instant vector"):
             await source.read(lambda rows: None)
 
 
 async def test_a_query_of_one_s_own_counts_and_nan_does_not(prometheus: Guarded) -> None:
-    own = Queries('label_replace(vector(2), "node", "a", "", "")', 'label_replace(vector(NaN), "node", "a", "", "")')
+    own = PrometheusQueries(
+        'label_replace(vector(2), "node", "a", "", "")', 'label_replace(vector(NaN), "node", "a", "", "")'
+    )
     history = UsageHistory(UsageSettings())
     history.begin(time.time())
     async with Prometheus(access_to(prometheus, queries=own)) as source:

@@ -9,7 +9,7 @@ import pytest
 
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.webhook import PROBE_WEBHOOK, WebhookProbe, WebhookSettings
-from rescheduler.model.labels import MANAGED_BY, OURSELVES
+from rescheduler.model.labels import MANAGED_BY, MANAGER
 from tests.support.api_server import Answer, Issued, api_server
 from tests.support.kubeconfigs import b64, connection
 from tests.support.tls import strict_by_default
@@ -31,7 +31,7 @@ async def probed(folder: Path, signs: Authority, trusted: Authority) -> str:
         server.script(PODS, Answer(body=msgspec.json.encode({"kind": "Pod", "metadata": {}})))
         client = {"url": f"{webhook.url}/mutate", "caBundle": b64(trusted.certificate.read_bytes())}
         hooks = [{"name": PROBE_WEBHOOK, "clientConfig": client}]
-        found = {"metadata": {"labels": {MANAGED_BY: OURSELVES}}, "webhooks": hooks}
+        found = {"metadata": {"labels": {MANAGED_BY: MANAGER}}, "webhooks": hooks}
         server.script(CONFIGURATION, Answer(body=msgspec.json.encode(found)))
         async with ApiClient(connection(folder, {"server": server.url})) as asking:
             return await WebhookProbe(asking, WebhookSettings()).ask()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rescheduler.admission.certificates import Pair, new_authority, new_serving
 from rescheduler.app.scheduler_config import Extender, Scheduler, Trust, merged
 from rescheduler.config.loader import load
-from rescheduler.model.labels import MANAGED_BY, OURSELVES
+from rescheduler.model.labels import MANAGED_BY, MANAGER
 from rescheduler.strategies import settings_by_name
 from tests.support.cli import Ran, rescheduler, succeeded
 from tests.support.embedded import EmbeddedControlPlane
@@ -292,7 +292,7 @@ def own(cluster: EmbeddedControlPlane) -> Any:
 
 def keep(cluster: EmbeddedControlPlane, data: dict[str, bytes]) -> None:
     encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
-    metadata = {"name": "kube-rescheduler-webhook", "labels": {MANAGED_BY: OURSELVES}}
+    metadata = {"name": "kube-rescheduler-webhook", "labels": {MANAGED_BY: MANAGER}}
     cluster.api.post(SECRETS, {"metadata": metadata, "data": encoded})
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.record import SnapshotRecorder
-from rescheduler.model.objects import NO_TROUBLE, Ailment, ContainerState, Pod, PodCondition, Trouble
+from rescheduler.model.objects import HEALTHY, ContainerState, Pod, PodCondition, PodFailure, PodHealth
 from rescheduler.model.time import parse_instant
 from tests.support.dumps import SECRET, Object
 from tests.support.planning import read, read_bytes
@@ -38,16 +38,16 @@ def body(name: str = "p", **status: Any) -> Object:
     }
 
 
-def trouble_of(**status: Any) -> Trouble:
+def trouble_of(**status: Any) -> PodHealth:
     (found,) = read(body(**status)).pods
     assert not found.problem
     return found.trouble
 
 
-CASES: list[tuple[str, Object, Trouble]] = [
-    ("nothing is known", {}, NO_TROUBLE),
-    ("all is well", {"containerStatuses": [container(RUNS)], "conditions": [READY]}, NO_TROUBLE),
-    ("restarted once", {"containerStatuses": [container(RUNS, 1, OOM)]}, Trouble(restarts=1)),
+CASES: list[tuple[str, Object, PodHealth]] = [
+    ("nothing is known", {}, HEALTHY),
+    ("all is well", {"containerStatuses": [container(RUNS)], "conditions": [READY]}, HEALTHY),
+    ("restarted once", {"containerStatuses": [container(RUNS, 1, OOM)]}, PodHealth(restarts=1)),
     (
         "restarts of all containers, init containers apart",
         {
@@ -55,56 +55,56 @@ CASES: list[tuple[str, Object, Trouble]] = [
             "initContainerStatuses": [container(DONE, 4, name="init")],
             "ephemeralContainerStatuses": [container(RUNS, 5, name="debug")],
         },
-        Trouble(restarts=5, init_restarts=4, states=(ContainerState("Completed", 0, "init"),)),
+        PodHealth(restarts=5, init_restarts=4, states=(ContainerState("Completed", 0, "init"),)),
     ),
     (
         "it crashes, and how it ended before counts, too",
         {"containerStatuses": [container(CRASHES, 120, OOM)]},
-        Trouble(restarts=120, states=(ContainerState("CrashLoopBackOff"), ContainerState("OOMKilled", 137))),
+        PodHealth(restarts=120, states=(ContainerState("CrashLoopBackOff"), ContainerState("OOMKilled", 137))),
     ),
     (
         "it is being created",
         {"phase": "Pending", "containerStatuses": [container({"waiting": {"reason": "ContainerCreating"}})]},
-        Trouble(states=(ContainerState("ContainerCreating"),)),
+        PodHealth(states=(ContainerState("ContainerCreating"),)),
     ),
     (
         "a container that ended without a word",
         {"containerStatuses": [container({"terminated": {"exitCode": 3}})]},
-        Trouble(states=(ContainerState("", 3),)),
+        PodHealth(states=(ContainerState("", 3),)),
     ),
     (
         "an ephemeral container that ended",
         {"ephemeralContainerStatuses": [container(DONE, name="debug")]},
-        Trouble(states=(ContainerState("Completed", 0, "ephemeral"),)),
+        PodHealth(states=(ContainerState("Completed", 0, "ephemeral"),)),
     ),
-    ("evicted", {"phase": "Failed", "reason": "Evicted", "message": SECRET}, Trouble(reason="Evicted")),
+    ("evicted", {"phase": "Failed", "reason": "Evicted", "message": SECRET}, PodHealth(reason="Evicted")),
     (
         "not Ready since then",
         {"conditions": [NOT_READY, {"type": "PodScheduled", "status": "True"}]},
-        Trouble(conditions=(PodCondition("Ready", "False", "ContainersNotReady", parse_instant(SINCE)),)),
+        PodHealth(conditions=(PodCondition("Ready", "False", "ContainersNotReady", parse_instant(SINCE)),)),
     ),
     (
         "a condition that tells of trouble when it is True",
         {"conditions": [READY, {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}]},
-        Trouble(conditions=(PodCondition("DisruptionTarget", "True", "TerminationByKubelet", None),)),
+        PodHealth(conditions=(PodCondition("DisruptionTarget", "True", "TerminationByKubelet", None),)),
     ),
     (
         "a time that is none",
         {"conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": "yesterday"}]},
-        Trouble(conditions=(PodCondition("Ready", "Unknown", "", None),)),
+        PodHealth(conditions=(PodCondition("Ready", "Unknown", "", None),)),
     ),
-    ("nulls", {"containerStatuses": None, "conditions": None, "reason": None}, NO_TROUBLE),
-    ("a container of which nothing is known", {"containerStatuses": [{"name": "main"}]}, NO_TROUBLE),
+    ("nulls", {"containerStatuses": None, "conditions": None, "reason": None}, HEALTHY),
+    ("a container of which nothing is known", {"containerStatuses": [{"name": "main"}]}, HEALTHY),
 ]
 
 
 @pytest.mark.parametrize(("status", "expected"), [pytest.param(*case[1:], id=case[0]) for case in CASES])
-def test_what_a_pod_has_been_through(status: Object, expected: Trouble) -> None:
+def test_what_a_pod_has_been_through(status: Object, expected: PodHealth) -> None:
     assert trouble_of(**status) == expected
 
 
 @pytest.mark.parametrize(("status", "expected"), [pytest.param(*case[1:], id=case[0]) for case in CASES])
-def test_a_recording_keeps_it_and_none_of_the_messages(status: Object, expected: Trouble) -> None:
+def test_a_recording_keeps_it_and_none_of_the_messages(status: Object, expected: PodHealth) -> None:
     out = io.BytesIO()
     recorder = SnapshotRecorder(out)
     recorder.add("Pod", json.dumps(body(**status)).encode(), "test")
@@ -133,7 +133,7 @@ def test_pods_that_are_well_share_one_row_and_so_do_those_that_have_been_through
     well = {"containerStatuses": [container(RUNS)], "conditions": [READY]}
     prepared = {**well, "initContainerStatuses": [container(DONE, name="init")]}
     _, (a, b, c, d) = cached(body("a", **well), body("b", **well), body("c", **prepared), body("d", **prepared))
-    assert a.trouble is NO_TROUBLE is b.trouble
+    assert a.trouble is HEALTHY is b.trouble
     assert c.trouble is d.trouble
     assert (c.restarts, c.init_restarts, c.ailment) == (0, 0, None)
 
@@ -142,4 +142,4 @@ def test_what_ails_a_pod_is_told_as_before() -> None:
     _, (crashing, failed) = cached(
         body("a", containerStatuses=[container(CRASHES, 7, OOM)]), body("b", phase="Failed", reason="Evicted")
     )
-    assert (crashing.ailment, failed.ailment) == (Ailment("CrashLoopBackOff", 7), Ailment("Evicted"))
+    assert (crashing.ailment, failed.ailment) == (PodFailure("CrashLoopBackOff", 7), PodFailure("Evicted"))

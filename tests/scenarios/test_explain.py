@@ -15,7 +15,7 @@ from rescheduler.model.plan import Method
 from rescheduler.model.policy import Limits, MigrationMethod, Policy, Pool, Thresholds, Utilization
 from rescheduler.model.selector import parse_selector
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.model.usage import Measured
+from rescheduler.model.usage import MeasuredUsage
 from rescheduler.planning.explain import Explanation, PodOutcome, explanation_document
 from tests.support import dumps
 from tests.support.builders import (
@@ -60,7 +60,7 @@ def test_the_pool_of_its_node_and_what_was_measured_of_it_are_named() -> None:
     policy = replace(HEAT, pools=pools, utilization=Utilization.USAGE, thresholds=Thresholds(others=(("pods", 50.0),)))
     snapshot = replace(
         cluster(node("a", labels={"pool": "gpu"}), node("b"), pod("p", on="a", cpu=1), pod("q", on="b", cpu=1)),
-        measured=Measured(pods={("default", "p"): (("cpu", 250), ("memory", 2**20))}),
+        measured=MeasuredUsage(pods={("default", "p"): (("cpu", 250), ("memory", 2**20))}),
     )
     found, plan = app.explanation(snapshot, policy, ("default", "p"))
     assert (found.pool, found.usage) == ("gpu", (("cpu", 250), ("memory", 2**20)))

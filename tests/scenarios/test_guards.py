@@ -13,8 +13,8 @@ import pytest
 
 from rescheduler.model import labels
 from rescheduler.model.migration import OutcomeVerdict
+from rescheduler.model.move_history import MoveHistory, PastMove
 from rescheduler.model.objects import Owner, Pod
-from rescheduler.model.outcome import Memory, PastMove
 from rescheduler.model.plan import Plan
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.time import format_instant
@@ -79,14 +79,14 @@ def after_bad_moves(count: int, ended: float, *rows: Rows) -> ClusterSnapshot:
         PastMove(f"m{n}", "p", "b", "a", BALANCING, NOW - ended - n, 12.0, 0.3, OutcomeVerdict.NOT_PAID)
         for n in range(count)
     ]
-    memory = Memory(tuple(past), tuple(past))
+    memory = MoveHistory(tuple(past), tuple(past))
     return replace(on_stage(*(rows or (pod("p", on="a"),))), memories={("Pod", "default", "p"): memory})
 
 
 def after_a_move(ended: float, strategy: str = BALANCING) -> ClusterSnapshot:
     """A stage on which a pod of web was moved so many seconds ago and is gone since, with the mark it bore."""
     past = PastMove("m", "gone", "b", "a", strategy, NOW - ended, 12.0, 12.0, OutcomeVerdict.PAID)
-    memories = {("Deployment", "default", "web"): Memory((past,))}
+    memories = {("Deployment", "default", "web"): MoveHistory((past,))}
     return replace(on_stage(deployment("web", on=["a"])), memories=memories)
 
 

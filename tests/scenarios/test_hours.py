@@ -9,7 +9,7 @@ import pytest
 
 from rescheduler import app
 from rescheduler.model import labels
-from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import POD_GROUP, Policy, Thresholds, Timing
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -67,7 +67,7 @@ class TestOneNamespacesHour:
         for n in range(2)
     )
 
-    def plan(self, most: int, *begun: Migration, emptied: bool = False) -> Plan:
+    def plan(self, most: int, *begun: PodMigration, emptied: bool = False) -> Plan:
         nodes = (node("a", cpu=10, maintenance=emptied), self.NODES[1])
         timing = Timing(moves_per_hour_per_namespace=most)
         snapshot = with_inflight_moves(cluster(nodes, self.ROWS), begun, 0.0)
@@ -75,9 +75,9 @@ class TestOneNamespacesHour:
         return app.plan(snapshot, wanted)
 
     @staticmethod
-    def moved(name: str, ago: float, **order: Any) -> Migration:
-        wanted = Order("gone", strategy=OPTIMIZATION, **{"windowed": True, **order})
-        return Migration("shop", name, wanted, Progress(Phase.COMPLETED, started=NOW - ago, attempts=1))
+    def moved(name: str, ago: float, **order: Any) -> PodMigration:
+        wanted = MigrationSpec("gone", strategy=OPTIMIZATION, **{"windowed": True, **order})
+        return PodMigration("shop", name, wanted, MigrationStatus(Phase.COMPLETED, started=NOW - ago, attempts=1))
 
     def test_a_plan_takes_its_moves_from_namespaces_that_have_some_left(self) -> None:
         assert {move.namespace for move in self.plan(2).moves} == {"shop"}  # of the lower priority
@@ -90,7 +90,7 @@ class TestOneNamespacesHour:
 
     def test_what_has_begun_within_the_hour_counts_and_so_does_what_is_ordered(self) -> None:
         assert {move.namespace for move in self.plan(2, self.moved("m", 3600)).moves} == {"shop", "bank"}
-        ordered = replace(self.moved("m", 0), progress=Progress())
+        ordered = replace(self.moved("m", 0), progress=MigrationStatus())
         assert {move.namespace for move in self.plan(2, ordered).moves} == {"shop", "bank"}
         assert {move.namespace for move in self.plan(2, ordered, self.moved("n", 5)).moves} == {"bank"}
 

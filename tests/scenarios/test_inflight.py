@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.model import labels
-from rescheduler.model.migration import PLANNED_ANEW, Migration, Order, Phase, Progress, Reference
+from rescheduler.model.migration import REPLANNED, MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.objects import Pod
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import with_inflight_moves
@@ -22,14 +22,16 @@ REST = 600.0
 NODES = ("a", "b", "c")
 
 
-def migration(pod_name: str = "web", name: str = "m", *, namespace: str = "default", **progress: Any) -> Migration:
+def migration(pod_name: str = "web", name: str = "m", *, namespace: str = "default", **progress: Any) -> PodMigration:
     """Under way from a to b."""
     known: dict[str, Any] = {"phase": Phase.IN_PROGRESS, "source": "a", "target": "b"}
-    return Migration(namespace, name, Order(pod_name, target="b"), Progress(**(known | progress)), f"{name}-uid", "1")
+    return PodMigration(
+        namespace, name, MigrationSpec(pod_name, target="b"), MigrationStatus(**(known | progress)), f"{name}-uid", "1"
+    )
 
 
-def copy_of(name: str = "copy") -> Reference:
-    return Reference("Pod", name)
+def copy_of(name: str = "copy") -> ObjectReference:
+    return ObjectReference("Pod", name)
 
 
 def at(snapshot: ClusterSnapshot) -> dict[str, str]:
@@ -129,7 +131,7 @@ def test_a_pod_whose_move_failed_rests_for_a_while_where_it_is() -> None:
 
 def test_a_pod_whose_move_only_waited_for_its_hour_does_not_rest() -> None:
     snapshot = of(pod("web", "a"))
-    given_up = migration(phase=Phase.FAILED, message=f"no time window is open; {PLANNED_ANEW}", finished=NOW)
+    given_up = migration(phase=Phase.FAILED, message=f"no time window is open; {REPLANNED}", finished=NOW)
     assert with_inflight_moves(snapshot, [given_up], REST) is snapshot
     tried = replace(given_up, progress=replace(given_up.progress, attempts=1))
     assert with_inflight_moves(snapshot, [tried], REST).spoken_for
@@ -151,7 +153,7 @@ def test_the_same_load_is_not_moved_twice() -> None:
     snapshot = of(*(pod(f"web-{number}", "a", cpu=1) for number in range(4)))
     first = planned(snapshot, OPTIMIZATION)
     (move,) = first.moves
-    moving = Migration(move.namespace, "m", Order(move.pod, move.uid, move.target))
+    moving = PodMigration(move.namespace, "m", MigrationSpec(move.pod, move.uid, move.target))
     second = planned(with_inflight_moves(snapshot, [moving], REST), OPTIMIZATION)
     assert second.moves == ()
     assert second.before == first.after
@@ -166,10 +168,10 @@ def test_a_pod_that_is_spoken_for_is_not_planned_and_the_plan_says_why() -> None
 
 
 @st.composite
-def moves_under_way(draw: st.DrawFn) -> tuple[ClusterSnapshot, list[Migration]]:
+def moves_under_way(draw: st.DrawFn) -> tuple[ClusterSnapshot, list[PodMigration]]:
     """Pods of few names in two namespaces, some of them being moved, each with a copy in any state."""
     pods: list[Pod] = []
-    migrations: list[Migration] = []
+    migrations: list[PodMigration] = []
     for namespace in ("bank", "shop"):
         for name in ("x", "y"):
             if draw(st.booleans()):
@@ -178,13 +180,13 @@ def moves_under_way(draw: st.DrawFn) -> tuple[ClusterSnapshot, list[Migration]]:
             if copied:
                 pods.append(_copy(f"copy-{name}", namespace, copied))
             for number in range(draw(st.integers(0, 2))):
-                progress = Progress(
+                progress = MigrationStatus(
                     phase=draw(st.sampled_from([Phase.PENDING, Phase.IN_PROGRESS] if number else list(Phase))),
                     target=draw(st.sampled_from(["", *NODES, "gone"])),
                     uid=draw(st.sampled_from(["", uid_of("Pod", namespace, name), "another"])),
                     replacement=draw(st.sampled_from([None, copy_of(f"copy-{name}")])),
                 )
-                made = Migration(namespace, f"m-{name}-{number}", Order(name), progress, "uid", "1")
+                made = PodMigration(namespace, f"m-{name}-{number}", MigrationSpec(name), progress, "uid", "1")
                 migrations.append(made)
     return of(*pods), migrations
 
@@ -196,12 +198,12 @@ def _copy(name: str, namespace: str, state: str) -> Pod:
     return msgspec.structs.replace(made, phase=phase, deleting=state == "leaving")
 
 
-def _begun(migrations: list[Migration], key: tuple[str, str]) -> list[Migration]:
+def _begun(migrations: list[PodMigration], key: tuple[str, str]) -> list[PodMigration]:
     return [m for m in migrations if (m.namespace, m.order.pod) == key and not m.progress.over]
 
 
 @given(moves_under_way())
-def test_no_pods_weight_is_lost_or_doubled(world: tuple[ClusterSnapshot, list[Migration]]) -> None:
+def test_no_pods_weight_is_lost_or_doubled(world: tuple[ClusterSnapshot, list[PodMigration]]) -> None:
     """Each original counts on a node, or a copy of it that stays does; never both, never neither."""
     snapshot, migrations = world
     settled = with_inflight_moves(snapshot, migrations, REST)

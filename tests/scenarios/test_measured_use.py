@@ -13,7 +13,7 @@ from rescheduler.app.planning import planned
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy, Utilization
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.model.usage import Measured
+from rescheduler.model.usage import MeasuredUsage
 from rescheduler.planning.gain import RealisedGains
 from rescheduler.planning.planner import Planner
 from tests.support.builders import cluster, deployment, node, pod
@@ -34,7 +34,7 @@ def measured(
     found = dict.fromkeys((each.name for each in snapshot.nodes), 0) if nodes is None else dict(nodes)
     return replace(
         snapshot,
-        measured=Measured(
+        measured=MeasuredUsage(
             nodes={name: (("cpu", cpu), ("memory", 0)) for name, cpu in found.items()},
             pods={("default", name): (("cpu", cpu), ("memory", 0)) for name, cpu in pods.items()},
         ),
@@ -118,7 +118,7 @@ class TestFallingBack:
     def test_a_pod_without_a_history_counts_by_its_workload(self) -> None:
         rows = deployment("web", on=["a", "a", "b"], cpu="100m")
         snapshot = cluster(node("a"), node("b"), rows)
-        found = Measured(
+        found = MeasuredUsage(
             nodes={"a": (("cpu", 0),), "b": (("cpu", 0),)},
             workloads={("Deployment", "default", "web"): (("cpu", 700), ("memory", 1))},
         )
@@ -129,7 +129,7 @@ class TestFallingBack:
     def test_what_is_not_measured_of_a_pod_yet_counts_by_its_workload_too(self) -> None:
         """A Prometheus knows the memory of a new pod before its CPU, which takes two scrapes."""
         snapshot = cluster(node("a"), node("b"), deployment("web", on=["a", "b"], cpu="100m"))
-        found = Measured(
+        found = MeasuredUsage(
             nodes={"a": (("cpu", 0),), "b": (("cpu", 0),)},
             pods={("default", snapshot.pods[0].name): (("memory", 2**32),)},
             workloads={("Deployment", "default", "web"): (("cpu", 700), ("memory", 2**31))},
@@ -143,12 +143,14 @@ class TestFallingBack:
 
     def test_a_single_resource_that_is_missing_falls_back_alone(self) -> None:
         snapshot = cluster(node("a"), pod("p", on="a", cpu=1, memory="4Gi"))
-        found = Measured(nodes={"a": ()}, pods={("default", "p"): (("cpu", 2000),)})
+        found = MeasuredUsage(nodes={"a": ()}, pods={("default", "p"): (("cpu", 2000),)})
         plan = planned_by(replace(snapshot, measured=found), OPTIMIZATION + USAGE)
         assert (plan.before.loads[0].cpu, plan.before.loads[0].memory) == (50.0, 50.0)
 
     def test_what_the_source_says_of_itself_stands_in_the_plan(self) -> None:
-        told = Measured(nodes=dict.fromkeys("abc", ()), pods={("default", p): () for p in USE}, warnings=("stale: 3",))
+        told = MeasuredUsage(
+            nodes=dict.fromkeys("abc", ()), pods={("default", p): () for p in USE}, warnings=("stale: 3",)
+        )
         assert "stale: 3" in planned_by(replace(idle_but_asking(), measured=told), OPTIMIZATION + USAGE).warnings
 
 
@@ -158,7 +160,7 @@ def with_use(snapshot: ClusterSnapshot, uses: list[int]) -> ClusterSnapshot:
         for n, each in enumerate(snapshot.pods)
         if n % 5
     }
-    return replace(snapshot, measured=Measured(pods=pods))
+    return replace(snapshot, measured=MeasuredUsage(pods=pods))
 
 
 def plan_of(snapshot: ClusterSnapshot, utilization: Utilization) -> tuple[Planner, Plan]:

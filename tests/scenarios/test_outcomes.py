@@ -11,8 +11,8 @@ from rescheduler import app
 from rescheduler.cli.output.explanation import explanation_lines
 from rescheduler.cli.output.terminal import Terminal
 from rescheduler.decode.kinds import RESOURCES
-from rescheduler.kube.migrations import new_object, status_of
-from rescheduler.model.migration import Migration, Reference
+from rescheduler.kube.migrations import encode_migration, encode_status
+from rescheduler.model.migration import ObjectReference, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -38,7 +38,7 @@ def hot(**of_node: Any) -> ClusterSnapshot:
     return cluster(node("a", cpu=10, **of_node), node("b", cpu=10), web)
 
 
-def done(name: str, ended: float, verdict: Any, **more: Any) -> Migration:
+def done(name: str, ended: float, verdict: Any, **more: Any) -> PodMigration:
     return move(name, ended=ended, verdict=verdict, **more)
 
 
@@ -60,7 +60,7 @@ def test_it_is_moved_again_when_it_has_rested_or_a_move_has_paid_since() -> None
 
 
 def test_other_workloads_go_on() -> None:
-    past = [done("m1", NOW - 700, CAME_BACK, workload=Reference("Deployment", "api"))]
+    past = [done("m1", NOW - 700, CAME_BACK, workload=ObjectReference("Deployment", "api"))]
     assert moves_of(planned(with_inflight_moves(hot(), past, 600.0), OPTIMIZATION))
 
 
@@ -79,12 +79,12 @@ def test_an_order_begins_all_the_same_by_hand_or_from_a_plan() -> None:
 
 
 def test_a_workload_that_was_made_anew_begins_anew() -> None:
-    past = [done("m1", NOW - 700, CAME_BACK, workload=Reference("Deployment", "web", "the one before"))]
+    past = [done("m1", NOW - 700, CAME_BACK, workload=ObjectReference("Deployment", "web", "the one before"))]
     assert moves_of(planned(with_inflight_moves(hot(), past, 600.0), OPTIMIZATION))
 
 
 class TestExplain:
-    def explained(self, *past: Migration) -> tuple[str, dict[str, Any]]:
+    def explained(self, *past: PodMigration) -> tuple[str, dict[str, Any]]:
         snapshot = with_inflight_moves(hot(), past, 600.0)
         found, plan = app.explanation(snapshot, HEAT, ("shop", snapshot.pods[0].name))
         lines = explanation_lines(found, plan, Terminal(), wide=False)
@@ -143,12 +143,12 @@ class TestLiveClusters:
 
     def bodies(self) -> list[dict[str, Any]]:
         ended = parse_instant(dumps.NOW) - 700.0
-        web = Reference("Deployment", "web", "uid-Deployment-default-web")
+        web = ObjectReference("Deployment", "web", "uid-Deployment-default-web")
         past = replace(done("m1", ended, NOT_PAID, workload=web), namespace="default")
-        past = replace(past, progress=replace(past.progress, replacement=Reference("Pod", "web-1", "uid-new")))
-        body = new_object(past)
+        past = replace(past, progress=replace(past.progress, replacement=ObjectReference("Pod", "web-1", "uid-new")))
+        body = encode_migration(past)
         body["metadata"]["uid"] = "m-uid"
-        status = status_of(past, past.progress, ended)
+        status = encode_status(past, past.progress, ended)
         body["status"] = {key: value for key, value in status.items() if value is not None}
         return [body]
 

@@ -13,10 +13,10 @@ from rescheduler.cli import messages
 from rescheduler.cli.output.explanation import explanation_lines
 from rescheduler.cli.output.plan import PlanLayout, plan_lines
 from rescheduler.cli.output.terminal import Terminal
-from rescheduler.kube.migrations import decoded, new_object, status_of
+from rescheduler.kube.migrations import decode_migration, encode_migration, encode_status
 from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.model import labels
-from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method, Plan, PlanFormatError, decode_plan, plan_document
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -47,10 +47,10 @@ def plan_of(snapshot: ClusterSnapshot) -> Plan:
     return planned(snapshot, FAILED)
 
 
-def under_way(phase: Phase = Phase.IN_PROGRESS, **progress: Any) -> Migration:
+def under_way(phase: Phase = Phase.IN_PROGRESS, **progress: Any) -> PodMigration:
     known: dict[str, Any] = {"phase": phase, "method": Method.REMOVE, "uid": UID, "source": "a"}
-    order = Order(POD, UID, method=Method.REMOVE, strategy=FAILED)
-    return Migration("default", "m", order, Progress(**(known | progress)), "m-uid", "1")
+    order = MigrationSpec(POD, UID, method=Method.REMOVE, strategy=FAILED)
+    return PodMigration("default", "m", order, MigrationStatus(**(known | progress)), "m-uid", "1")
 
 
 def test_an_order_to_remove_is_judged_by_the_guards_that_matter() -> None:
@@ -124,7 +124,7 @@ def test_a_pod_of_the_same_name_that_came_after_it_is_another_matter() -> None:
 
 
 def test_there_is_no_gain_to_judge_and_nobody_rests_for_it() -> None:
-    owner = Reference("Job", "job", "u")
+    owner = ObjectReference("Job", "job", "u")
     done = under_way(Phase.COMPLETED, finished=b.NOW - 100, workload=owner, controller=owner)
     assert not outcomes.is_due(done, 10.0, b.NOW)
     assert outcomes.move_histories([done]) == {}
@@ -141,14 +141,14 @@ def test_its_order_says_that_it_is_a_removal_and_a_move_leaves_the_method_open()
 
 def test_it_survives_the_journal_and_the_definition_allows_it() -> None:
     migration = under_way()
-    body = new_object(migration)
+    body = encode_migration(migration)
     assert "target" not in body["spec"]
     schema = POD_MIGRATION["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     assert body["spec"]["method"] in schema["spec"]["properties"]["method"]["enum"]
-    status = status_of(migration, replace(migration.progress, phase=Phase.COMPLETED), b.NOW)
+    status = encode_status(migration, replace(migration.progress, phase=Phase.COMPLETED), b.NOW)
     assert status["method"] in schema["status"]["properties"]["method"]["enum"]
     assert {each["reason"] for each in status["conditions"]} == {"Removed"}
-    read = decoded({**body, "status": {key: value for key, value in status.items() if value is not None}})
+    read = decode_migration({**body, "status": {key: value for key, value in status.items() if value is not None}})
     assert (read.order.method, read.progress.method, read.progress.target) == (Method.REMOVE, Method.REMOVE, "")
 
 

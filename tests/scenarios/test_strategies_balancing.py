@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.model.plan import Picture
+from rescheduler.model.plan import ClusterLoad
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.planner import Planner
 from rescheduler.strategies.load_balancing import LoadBalancing, LoadBalancingSettings
@@ -24,7 +24,7 @@ def on(place: str, *cpu: int | str, memory: int | str = 0) -> list[Row]:
     return [pod(f"{place}{n}", on=place, cpu=amount, memory=memory) for n, amount in enumerate(cpu)]
 
 
-def gap(picture: Picture) -> float:
+def gap(picture: ClusterLoad) -> float:
     return max(picture.cpu.max - picture.cpu.min, picture.memory.max - picture.memory.min)
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.model.objects import Pod, PodCondition, Trouble
+from rescheduler.model.objects import Pod, PodCondition, PodHealth
 from rescheduler.model.plan import Plan
 from tests.support.builders import Row, cluster, daemonset, deployment, near, node, pdb, pod, spread, statefulset
 from tests.support.planning import moves_of, planned
@@ -37,7 +37,7 @@ def waiting(cpu: int | str = 6, name: str = "big", *, priority: int = 0) -> Pod:
 
 def told(waits: Pod, reason: str) -> Pod:
     """What the scheduler or the API server says of a pod that is not placed."""
-    said = Trouble(conditions=(PodCondition("PodScheduled", "False", reason),))
+    said = PodHealth(conditions=(PodCondition("PodScheduled", "False", reason),))
     return msgspec.structs.replace(waits, trouble=said)
 
 

@@ -10,8 +10,8 @@ import pytest
 from pydantic import ValidationError
 
 from rescheduler.model import labels
+from rescheduler.model.move_history import MoveHistory, PastMove
 from rescheduler.model.objects import ContainerState, Owner, PodCondition
-from rescheduler.model.outcome import Memory, PastMove
 from rescheduler.model.plan import Method, Plan
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.strategies.failed_pods import FailedPodsSettings
@@ -367,7 +367,7 @@ def test_no_other_strategy_brings_a_pod_back_to_where_it_was(strategy: str, opti
 def remembering(snapshot: ClusterSnapshot, strategy: str, *, ago: float) -> ClusterSnapshot:
     """This strategy has moved a pod of the workload from a to b so many seconds ago."""
     past = PastMove("m", "gone", "a", "b", strategy, b.NOW - ago)
-    return replace(snapshot, memories={("Deployment", "default", "web"): Memory((past,))})
+    return replace(snapshot, memories={("Deployment", "default", "web"): MoveHistory((past,))})
 
 
 def test_no_other_strategy_brings_a_pod_to_where_its_workload_crashed_lately() -> None:

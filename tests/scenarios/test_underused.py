@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.model.usage import Measured
+from rescheduler.model.usage import MeasuredUsage
 from tests.support.builders import Row, cluster, daemonset, node, pod
 from tests.support.examples import seeds
 from tests.support.generated import random_cluster
@@ -113,7 +113,7 @@ def measured(snapshot: ClusterSnapshot, cpu: Mapping[str, int]) -> ClusterSnapsh
     used: dict[str, int] = dict.fromkeys((each.name for each in snapshot.nodes), 0)
     for each in snapshot.pods:
         used[each.node] += cpu[each.name]
-    found = Measured(
+    found = MeasuredUsage(
         nodes={name: (("cpu", amount), ("memory", 0)) for name, amount in used.items()},
         pods={("default", name): (("cpu", amount), ("memory", 0)) for name, amount in cpu.items()},
     )

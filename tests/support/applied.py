@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import msgspec
 
-from rescheduler.model.objects import NO_TROUBLE, Pod
+from rescheduler.model.objects import HEALTHY, Pod
 from rescheduler.model.plan import Method, Plan
 from rescheduler.model.snapshot import ClusterSnapshot
 
@@ -31,6 +31,6 @@ def applied(snapshot: ClusterSnapshot, plan: Plan) -> ClusterSnapshot:
 def renewed(pod: Pod, node: str, now: float | None) -> Pod:
     """The pod in its place: without a restart, in no trouble, and young."""
     age = None if now is None else now - _AGE
-    healthy = {"trouble": NO_TROUBLE, "ailment": None} if pod.trouble is not NO_TROUBLE or pod.ailment else {}
+    healthy = {"trouble": HEALTHY, "ailment": None} if pod.trouble is not HEALTHY or pod.ailment else {}
     younger = {"created": age} if age is None or pod.created is None or pod.created < age else {}
     return msgspec.structs.replace(pod, node=node, held=pod.shape.requests, **healthy, **younger)

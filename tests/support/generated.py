@@ -15,18 +15,18 @@ import msgspec
 from hypothesis import strategies as st
 
 from rescheduler.model.objects import (
-    NO_TROUBLE,
-    Ailment,
+    HEALTHY,
     Claim,
     ContainerState,
     Node,
     Pod,
-    Trouble,
+    PodFailure,
+    PodHealth,
     Volume,
     Workload,
 )
-from rescheduler.model.shape import NodeTerm, PodTerm, Spread
-from rescheduler.model.snapshot import ClusterSnapshot, Rows
+from rescheduler.model.shape import NodeTerm, PodTerm, TopologySpread
+from rescheduler.model.snapshot import ClusterSnapshot, SnapshotRows
 from tests.support import builders as b
 
 T = TypeVar("T")
@@ -123,7 +123,7 @@ def with_waiting_pods(snapshot: ClusterSnapshot, seed: int) -> ClusterSnapshot:
 
 def shuffled(snapshot: ClusterSnapshot, seed: int) -> ClusterSnapshot:
     """The same objects, read in another order."""
-    rows = Rows()
+    rows = SnapshotRows()
     rng = random.Random(seed)
     for pod in rng.sample(snapshot.pods, len(snapshot.pods)):
         rows.pods[(pod.namespace, pod.name)] = pod
@@ -298,7 +298,7 @@ def _term(choose: Chooser) -> PodTerm:
     )
 
 
-def _spread(choose: Chooser, key: str) -> Spread:
+def _spread(choose: Chooser, key: str) -> TopologySpread:
     match = _pick(choose, MATCHES)
     hard = not _chance(choose, 15)
     return b.spread(
@@ -320,8 +320,8 @@ def _perturbed(choose: Chooser, pod: Pod) -> Pod:
             return msgspec.structs.replace(pod, deleting=True)
         case 38:
             phase = _pick(choose, ("Succeeded", "Failed"))
-            why = Trouble(reason="Evicted") if phase == "Failed" else NO_TROUBLE
-            ails = Ailment("Evicted") if phase == "Failed" else None
+            why = PodHealth(reason="Evicted") if phase == "Failed" else HEALTHY
+            ails = PodFailure("Evicted") if phase == "Failed" else None
             return msgspec.structs.replace(pod, phase=phase, ready=False, trouble=why, ailment=ails)
         case 37:
             return msgspec.structs.replace(pod, node="", phase="Pending", ready=False)
@@ -332,11 +332,11 @@ def _perturbed(choose: Chooser, pod: Pod) -> Pod:
         case 33:
             return msgspec.structs.replace(pod, ready=False)
         case 32:
-            crashes = Trouble(restarts=150, states=(ContainerState("CrashLoopBackOff"), ContainerState("Error", 1)))
-            ails = Ailment("CrashLoopBackOff", crashes.restarts)
+            crashes = PodHealth(restarts=150, states=(ContainerState("CrashLoopBackOff"), ContainerState("Error", 1)))
+            ails = PodFailure("CrashLoopBackOff", crashes.restarts)
             return msgspec.structs.replace(pod, ready=False, trouble=crashes, ailment=ails)
         case 31:
-            return msgspec.structs.replace(pod, trouble=Trouble(restarts=100, init_restarts=1))
+            return msgspec.structs.replace(pod, trouble=PodHealth(restarts=100, init_restarts=1))
         case 30:
             return msgspec.structs.replace(pod, created=b.NOW - 3 * 86400.0)
         case _:

@@ -27,8 +27,8 @@ from rescheduler.cli.main import run
 from rescheduler.kube.migrations import MigrationClient
 from rescheduler.kube.writer import CommandSender
 from rescheduler.migration.commands import Command
-from rescheduler.migration.observation import Refused
-from rescheduler.model.migration import Migration, Progress
+from rescheduler.migration.observation import FailedCommand
+from rescheduler.model.migration import MigrationStatus, PodMigration
 
 STORING, STORED, SENDING, UNANSWERED = "storing", "stored", "sending", "unanswered"
 SENDING_SECOND, UNANSWERED_SECOND = "sending-second", "unanswered-second"
@@ -39,7 +39,7 @@ AFTER = (FIRST, SECOND)
 POINTS = (STORING, STORED, *IN_REQUEST[0], FIRST, *IN_REQUEST[1], SECOND, LEAVING)
 KILLED = "killed itself at "
 
-_at_work: ContextVar[Migration | None] = ContextVar("_at_work", default=None)
+_at_work: ContextVar[PodMigration | None] = ContextVar("_at_work", default=None)
 """The migration that the current task works on: the commands do not say whose they are."""
 _armed: ContextVar[str] = ContextVar("_armed", default="")
 """What kills the next request of the current task: SENDING, UNANSWERED, or nothing."""
@@ -74,7 +74,7 @@ class Trap:
     commands: int = field(default=0)
     """How many of the step's commands were carried out."""
 
-    def is_in(self, migration: Migration, progress: Progress) -> bool:
+    def is_in(self, migration: PodMigration, progress: MigrationStatus) -> bool:
         """Whether this progress is the step to die in."""
         ours = self.of in ("", migration.full_name) and progress.method == self.at.method
         return ours and step_of(progress) == self.at.step
@@ -93,12 +93,14 @@ class Trap:
     def _wrap_journal(self) -> None:
         read, store = MigrationClient.read, MigrationClient.store
 
-        async def trapped_read(journal: MigrationClient, namespace: str, name: str) -> Migration | None:
+        async def trapped_read(journal: MigrationClient, namespace: str, name: str) -> PodMigration | None:
             found = await read(journal, namespace, name)
             _at_work.set(found)
             return found
 
-        async def trapped_store(journal: MigrationClient, migration: Migration, progress: Progress) -> Migration:
+        async def trapped_store(
+            journal: MigrationClient, migration: PodMigration, progress: MigrationStatus
+        ) -> PodMigration:
             was, is_now = self.is_in(migration, migration.progress), self.is_in(migration, progress)
             if was and not is_now:
                 self.spring(LEAVING)
@@ -116,7 +118,7 @@ class Trap:
     def _wrap_writer(self) -> None:
         carry_out = CommandSender.carry_out
 
-        async def trapped(writer: CommandSender, command: Command) -> Refused | None:
+        async def trapped(writer: CommandSender, command: Command) -> FailedCommand | None:
             migration = _at_work.get()
             here = migration is not None and self.is_in(migration, migration.progress) and self.commands < len(AFTER)
             _armed.set(IN_REQUEST[self.commands].get(self.at.point, "") if here else "")
@@ -130,7 +132,7 @@ class Trap:
         CommandSender.carry_out = trapped  # type: ignore[method-assign, assignment]  # this is the trap
 
 
-def step_of(progress: Progress) -> str:
+def step_of(progress: MigrationStatus) -> str:
     """The step's name, or where there is none the phase's."""
     return progress.step or progress.phase.value
 

@@ -19,9 +19,9 @@ from rescheduler.kube.migrations import MigrationClient
 from rescheduler.kube.observer import MigrationObserver
 from rescheduler.kube.pause_state import PauseStore
 from rescheduler.kube.writer import CommandSender
-from rescheduler.migration.lifecycle import Lifecycle, Manner
-from rescheduler.migration.observation import Steered
-from rescheduler.model.migration import Migration
+from rescheduler.migration.lifecycle import Lifecycle, MigrationSettings
+from rescheduler.migration.observation import SteeringMethod
+from rescheduler.model.migration import PodMigration
 from rescheduler.model.plan import Move, Plan
 from rescheduler.model.policy import Approval, Concurrency, Policy, Timing
 from rescheduler.runtime.approval_revalidator import Reviewing
@@ -43,7 +43,7 @@ from tests.support.planning import planned
 
 SECONDS = 120.0
 STATE = "kube-rescheduler-state"
-QUICK = Manner(grace=1, first_pause=1.0, longest_pause=2.0)
+QUICK = MigrationSettings(grace=1, first_pause=1.0, longest_pause=2.0)
 LENIENT = Policy(min_pod_age=0.0, cool_down=0.0)
 
 
@@ -53,7 +53,7 @@ class Wanted:
 
     approval_timeout: float = 3600.0
     concurrency: Concurrency = field(default_factory=Concurrency)
-    manner: Manner = QUICK
+    manner: MigrationSettings = QUICK
     timing: Callable[[], Timing] = Timing
     """When moves may begin; asked each time."""
 
@@ -69,7 +69,7 @@ class Leader:
     reviewing: Reviewing
     hours: Timetable
 
-    async def ordered(self, *moves: Move, most: int | None = None) -> list[Migration]:
+    async def ordered(self, *moves: Move, most: int | None = None) -> list[PodMigration]:
         """A plan of these moves, which needs approval."""
         waiting = sum(each.awaits_approval for each in self.watching.board.active())
         terms = Terms(Approval.REQUIRED, frozenset({"NodeMaintenance"}), most, waiting)
@@ -86,18 +86,18 @@ class Leader:
             raise AssertionError(f"not within {SECONDS} s: {what}; {known}") from None
         return found
 
-    def now(self, migration: Migration) -> Migration:
+    def now(self, migration: PodMigration) -> PodMigration:
         """The migration as it is known now."""
         found = self.watching.board.get((migration.namespace, migration.name))
         assert found is not None, f"{migration.full_name} is gone"
         return found
 
-    async def says(self, migration: Migration, text: str) -> Migration:
+    async def says(self, migration: PodMigration, text: str) -> PodMigration:
         """Wait until it says so."""
         await self.until(f"{migration.name} says {text}", lambda: text in self.now(migration).progress.message)
         return self.now(migration)
 
-    async def ends(self, migration: Migration) -> Migration:
+    async def ends(self, migration: PodMigration) -> PodMigration:
         """Wait until it is over."""
         await self.until(f"{migration.name} is over", lambda: self.now(migration).progress.over)
         return self.now(migration)
@@ -130,7 +130,7 @@ async def leading(space: Space, wanted: Wanted | None = None) -> AsyncIterator[L
             consent,
         )
         sightings = Sightings(observer, watching.cache)
-        seen = Circumstances(sightings, board, lambda _: Steered.TEMPLATE)
+        seen = Circumstances(sightings, board, lambda _: SteeringMethod.TEMPLATE)
         migrator = Migrator(logbook, seen, CommandSender(client), lambda: Lifecycle(given.manner), gatekeeper.admit)
         carrier = Carrier(migrator, gatekeeper, board, sightings, now)
         reviewing = Reviewing(watching.copied, board, logbook, lambda: LENIENT, now)

@@ -23,11 +23,18 @@ from rescheduler.kube.observer import MigrationObserver
 from rescheduler.kube.writer import CommandSender
 from rescheduler.migration.commands import Command
 from rescheduler.migration.crd import POD_MIGRATION
-from rescheduler.migration.lifecycle import Lifecycle, Manner
-from rescheduler.migration.observation import Observation, Part, Refused, Scene, Steered, controller_of
+from rescheduler.migration.lifecycle import Lifecycle, MigrationSettings
+from rescheduler.migration.observation import (
+    FailedCommand,
+    Observation,
+    ObservedPart,
+    SteeringMethod,
+    StepContext,
+    controller_of,
+)
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.runtime.executor import Admitted, Migrator
 from tests.support.both_clusters import PATHS, ClusterUnderTest, Space, condition, is_ready, name_of
@@ -38,7 +45,7 @@ from tests.testbed.processes import until
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MIGRATIONS = "/apis/rescheduler.io/v1alpha1/namespaces/{}/podmigrations"
 AUDITED = ("Deployment", "ReplicaSet", "StatefulSet", "PodDisruptionBudget", "Service", "Pod")
-QUICK = Manner(grace=1, first_pause=0.0, longest_pause=0.0)
+QUICK = MigrationSettings(grace=1, first_pause=0.0, longest_pause=0.0)
 TRACE = frozenset(
     {marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATED_FROM, marks.MIGRATION_REASON}
     | {marks.MIGRATION_TIME, marks.ORIGINAL_POD, marks.ORIGINAL_POD_NAME}
@@ -71,10 +78,10 @@ class _FusedJournal:
     def __init__(self, journal: MigrationClient, fuse: Fuse) -> None:
         self._journal, self._fuse = journal, fuse
 
-    async def read(self, namespace: str, name: str) -> Migration | None:
+    async def read(self, namespace: str, name: str) -> PodMigration | None:
         return await self._journal.read(namespace, name)
 
-    async def store(self, migration: Migration, progress: Progress) -> Migration:
+    async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
         stored = await self._journal.store(migration, progress)
         self._fuse.burn(f"storing step {progress.step or progress.phase}")
         return stored
@@ -84,7 +91,7 @@ class _FusedWriter:
     def __init__(self, writer: CommandSender, fuse: Fuse) -> None:
         self._writer, self._fuse = writer, fuse
 
-    async def carry_out(self, command: Command) -> Refused | None:
+    async def carry_out(self, command: Command) -> FailedCommand | None:
         refused = await self._writer.carry_out(command)
         self._fuse.burn(str(command))
         return refused
@@ -94,15 +101,15 @@ class _FusedWriter:
 class Drive:
     """One process that works on a migration: how it goes about it, and when it is killed."""
 
-    manner: Manner = QUICK
+    manner: MigrationSettings = QUICK
     fuse: Fuse = field(default_factory=Fuse)
-    until: Callable[[Migration], bool] = lambda migration: migration.progress.over
+    until: Callable[[PodMigration], bool] = lambda migration: migration.progress.over
     """When the process has done enough."""
     members: tuple[str, ...] = ()
     """The migrations of the proposal, if it is one of several."""
-    steered: Steered = Steered.TEMPLATE
+    steered: SteeringMethod = SteeringMethod.TEMPLATE
     """How new pods are led."""
-    rivals: tuple[Migration, ...] = ()
+    rivals: tuple[PodMigration, ...] = ()
     """Other migrations of the same controller, as they are known."""
 
 
@@ -112,7 +119,7 @@ class _Told:
     def __init__(self, observer: MigrationObserver, drive: Drive) -> None:
         self._observer, self._drive = observer, drive
 
-    async def look(self, migration: Migration, parts: frozenset[Part]) -> Observation:
+    async def look(self, migration: PodMigration, parts: frozenset[ObservedPart]) -> Observation:
         seen = await self._observer.look(migration, parts)
         return replace(seen, steered=self._drive.steered, rivals=self._drive.rivals)
 
@@ -125,16 +132,16 @@ class Moves:
         options = KubeconfigOptions(space.cluster.kubeconfig, None, Impersonation("", ()))
         self._connection = load_connection(options, os.environ)
 
-    def order(self, name: str, order: Order) -> Migration:
+    def order(self, name: str, order: MigrationSpec) -> PodMigration:
         """A new migration, not begun."""
 
-        async def add() -> Migration:
+        async def add() -> PodMigration:
             async with ApiClient(self._connection) as client:
-                return await MigrationClient(client).add(Migration(self.space.name, name, order))
+                return await MigrationClient(client).add(PodMigration(self.space.name, name, order))
 
         return asyncio.run(add())
 
-    def drive(self, name: str, drive: Drive | None = None) -> Migration:
+    def drive(self, name: str, drive: Drive | None = None) -> PodMigration:
         """Work on a migration until it is over; if the fuse burns, Killed comes out."""
         return asyncio.run(self._drive(name, drive or Drive()))
 
@@ -156,8 +163,8 @@ class Moves:
 
         asyncio.run(look())
 
-    def read(self, name: str) -> Migration:
-        async def read() -> Migration:
+    def read(self, name: str) -> PodMigration:
+        async def read() -> PodMigration:
             async with ApiClient(self._connection) as client:
                 found = await MigrationClient(client).read(self.space.name, name)
                 assert found is not None
@@ -165,7 +172,7 @@ class Moves:
 
         return asyncio.run(read())
 
-    async def _drive(self, name: str, drive: Drive) -> Migration:
+    async def _drive(self, name: str, drive: Drive) -> PodMigration:
         deadline = time.monotonic() + _LONGEST
         async with ApiClient(self._connection) as client:
             journal, migrator, written = MigrationClient(client), _migrator(client, drive), 0
@@ -241,7 +248,7 @@ def pod_migrations(cluster: ClusterUnderTest) -> Iterator[None]:
         until("PodMigration is gone", lambda: not exists())
 
 
-async def admit(scene: Scene) -> Admitted:
+async def admit(scene: StepContext) -> Admitted:
     """By the method that is ordered, or the next one that was not tried."""
     pod, migration = scene.original, scene.migration
     if pod is None:
@@ -257,7 +264,7 @@ async def admit(scene: Scene) -> Admitted:
         uid=pod["metadata"]["uid"],
         source=pod["spec"]["nodeName"],
         target=migration.order.target,
-        controller=Reference(owner["kind"], owner["name"], owner["uid"]) if owner else None,
+        controller=ObjectReference(owner["kind"], owner["name"], owner["uid"]) if owner else None,
     )
     return Admitted(begun)
 
@@ -302,7 +309,7 @@ def settled(space: Space, pods: int) -> Inventory:
     return until(f"{pods} pods are Ready and no other is there", is_settled)
 
 
-def audit(before: Inventory, after: Inventory, migration: Migration) -> None:
+def audit(before: Inventory, after: Inventory, migration: PodMigration) -> None:
     """Nothing lost, nothing left: all is as it was, but for a replacement that took the original's place."""
     original = ("Pod", migration.order.pod)
     unchanged = {key: body for key, body in before.items() if key != original}
@@ -331,11 +338,11 @@ def fewest_ready(start: list[Json], events: list[Json]) -> int:
     return min(counts)
 
 
-def _these(members: tuple[Migration, ...]) -> Callable[[Migration], tuple[Migration, ...]]:
+def _these(members: tuple[PodMigration, ...]) -> Callable[[PodMigration], tuple[PodMigration, ...]]:
     return lambda _: members
 
 
-def _alone(_: Migration) -> tuple[Migration, ...]:
+def _alone(_: PodMigration) -> tuple[PodMigration, ...]:
     return ()
 
 

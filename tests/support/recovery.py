@@ -23,7 +23,7 @@ from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.record_owner import RecordOwners
 from rescheduler.kube.writer import CommandSender
 from rescheduler.migration.commands import Command
-from rescheduler.migration.observation import Refused
+from rescheduler.migration.observation import FailedCommand
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.policy import Policy
@@ -72,7 +72,7 @@ class _FusedWriter:
     def __init__(self, writer: CommandSender, found: Recovering) -> None:
         self._writer, self._found = writer, found
 
-    async def carry_out(self, command: Command) -> Refused | None:
+    async def carry_out(self, command: Command) -> FailedCommand | None:
         if (other := self._found.meddle(command)) is not None:
             assert await self._writer.carry_out(other) is None
         refused = await self._writer.carry_out(command)

@@ -21,7 +21,7 @@ from rescheduler.model.policy import (
 )
 from rescheduler.model.selector import parse_selector
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.model.usage import Measured
+from rescheduler.model.usage import MeasuredUsage
 from rescheduler.strategies import discover
 from tests.support.generated import random_cluster, with_waiting_pods
 from tests.support.sample_settings import MANY, SampleSettings
@@ -100,7 +100,7 @@ def _limits(roll: random.Random) -> Limits:
     )
 
 
-def _measured(roll: random.Random, snapshot: ClusterSnapshot) -> Measured:
+def _measured(roll: random.Random, snapshot: ClusterSnapshot) -> MeasuredUsage:
     """Of most pods what they use, of most nodes what they use besides."""
     pods = {
         (pod.namespace, pod.name): (
@@ -115,4 +115,4 @@ def _measured(roll: random.Random, snapshot: ClusterSnapshot) -> Measured:
         for node in snapshot.nodes
         if roll.random() < 0.7
     }
-    return Measured(pods=pods, besides=besides)
+    return MeasuredUsage(pods=pods, besides=besides)

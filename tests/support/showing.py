@@ -19,7 +19,7 @@ from rescheduler.config.live import LiveConfig
 from rescheduler.kube.client import ApiClient, ServerClock
 from rescheduler.kube.pause_state import PauseDetails
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Order, Progress
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, PodMigration
 from rescheduler.runtime.informers import Watching
 from rescheduler.runtime.usage_poller import Metering
 from rescheduler.web.metrics import Metrics
@@ -98,10 +98,14 @@ class Stage:
         """A pod comes or changes."""
         self.put("Pod", pod(name, on, **more))
 
-    def migration(self, name: str, order: Order, progress: Progress | None = None, **more: Any) -> Migration:
+    def migration(
+        self, name: str, order: MigrationSpec, progress: MigrationStatus | None = None, **more: Any
+    ) -> PodMigration:
         """A migration comes or changes; each has a newer version than all before."""
         self._versions = getattr(self, "_versions", 0) + 1
-        made = Migration("shop", name, order, progress or Progress(), f"{name}-uid", str(self._versions), **more)
+        made = PodMigration(
+            "shop", name, order, progress or MigrationStatus(), f"{name}-uid", str(self._versions), **more
+        )
         self.watching.board.put(made)
         return made
 

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.loader import load_defaults
-from rescheduler.migration.lifecycle import Manner
+from rescheduler.migration.lifecycle import MigrationSettings
 from rescheduler.model.policy import Concurrency, Limits, MigrationMethod, Policy
 from rescheduler.planning.settings import StrategySettings
 from rescheduler.recovery.settings import RecoverySettings as Recovering
@@ -270,7 +270,7 @@ def test_all_else_that_planning_is_told_reaches_the_policy() -> None:
 
 def test_the_default_manner_and_concurrency_are_those_of_the_model() -> None:
     config = load_defaults(KNOWN)
-    assert config.manner() == Manner()
+    assert config.manner() == MigrationSettings()
     assert config.concurrency() == Concurrency()
 
 
@@ -297,7 +297,7 @@ def test_all_that_migrations_are_told_reaches_them() -> None:
             "   concurrency: {total: 1, perNode: 2, perNamespace: 3, perWorkload: unlimited}}\n"
         )
     )
-    assert config.manner() == Manner(0, {"minAvailable": 1}, 60, 1, 1, 2, 3)
+    assert config.manner() == MigrationSettings(0, {"minAvailable": 1}, 60, 1, 1, 2, 3)
     assert config.concurrency() == Concurrency(1, 2, 3, None)
     assert (config.fields.migration.keep_finished, config.fields.migration.shutdown_grace_period) == (0, 5)
 

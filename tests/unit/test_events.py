@@ -12,7 +12,7 @@ import pytest
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, AuthError
 from rescheduler.kube.events import EventRecorder
-from rescheduler.migration.events import News, Subject
+from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.json import Json
 
 POD = Subject("Pod", "shop", "web-a", "uid")
@@ -37,14 +37,14 @@ class Server:
         return b"{}"
 
 
-def piece(**more: Any) -> News:
-    return News(**{
+def piece(**more: Any) -> ObjectEvent:
+    return ObjectEvent(**{
         "regarding": POD, "related": MIGRATION, "reason": "MigrationStarted", "action": "Migrate",
         "note": "moves", "occasion": "m-uid/1", **more,
     })  # fmt: skip
 
 
-async def told(server: Server, *news: News, identity: str = "me") -> list[Json]:
+async def told(server: Server, *news: ObjectEvent, identity: str = "me") -> list[Json]:
     await EventRecorder(cast("ApiClient", server), identity, lambda: 1_800_000_000.25).record(news)
     return list(server.kept.values())
 

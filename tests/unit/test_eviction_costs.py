@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rescheduler.model import labels
-from rescheduler.model.labels import LEAST, MOST, EvictionCost, eviction_cost, rank, unclear_costs
+from rescheduler.model.labels import LEAST, MOST, EvictionCost, eviction_cost, eviction_rank, invalid_costs
 
 OWN, KOORDINATOR, DELETION = labels.EVICTION_COST, labels.KOORDINATOR_COST, labels.DELETION_COST
 NEVER = str(MOST)
@@ -39,7 +39,7 @@ def test_the_first_mark_that_is_a_number_tells_the_cost(annotations: dict[str, s
 @pytest.mark.parametrize("text", [str(LEAST), "-1", "0", "1", "1000", NEVER])
 def test_whole_numbers_of_32_bits_are_costs(text: str) -> None:
     assert eviction_cost({OWN: text}).number == int(text)
-    assert [*unclear_costs({OWN: text})] == []
+    assert [*invalid_costs({OWN: text})] == []
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_whole_numbers_of_32_bits_are_costs(text: str) -> None:
 )
 def test_what_is_not_a_whole_number_of_32_bits_says_nothing_and_is_named(text: str) -> None:
     assert eviction_cost({KOORDINATOR: text}) == EvictionCost()
-    assert [*unclear_costs({KOORDINATOR: text})] == [(KOORDINATOR, text)]
+    assert [*invalid_costs({KOORDINATOR: text})] == [(KOORDINATOR, text)]
 
 
 def test_the_highest_cost_means_never_but_as_deletion_cost_which_is_only_an_order() -> None:
@@ -79,7 +79,7 @@ INTS = st.integers(LEAST, MOST)
 @given(INTS, INTS, INTS, INTS)
 def test_ranks_are_in_the_order_of_priorities_and_then_of_costs(one: int, cost: int, other: int, its: int) -> None:
     first, second = (max(one, -MOST), cost), (max(other, -MOST), its)  # below the lowest there is nothing
-    left, right = (rank(priority, {OWN: str(number)}) for priority, number in (first, second))
+    left, right = (eviction_rank(priority, {OWN: str(number)}) for priority, number in (first, second))
     assert (left < right) == (first < second)
     assert (left == right) == (first == second)
 
@@ -88,4 +88,4 @@ def test_ranks_are_in_the_order_of_priorities_and_then_of_costs(one: int, cost: 
 @example(LEAST, LEAST)
 @example(MOST, MOST)
 def test_a_rank_has_64_bits(priority: int, cost: int) -> None:
-    assert -(2**63) <= rank(priority, {OWN: str(cost)}) < 2**63
+    assert -(2**63) <= eviction_rank(priority, {OWN: str(cost)}) < 2**63

@@ -11,12 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescheduler.kube import migration_structs as wire
-from rescheduler.kube.migrations import InvalidMigrationError, decoded, new_object, status_of
+from rescheduler.kube.migrations import InvalidMigrationError, decode_migration, encode_migration, encode_status
 from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.migration.lifecycle import ROLL_BACK
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Order, Outcome, OutcomeVerdict, Phase, Progress, Reference
+from rescheduler.model.migration import (
+    MigrationSpec,
+    MigrationStatus,
+    MoveOutcome,
+    ObjectReference,
+    OutcomeVerdict,
+    Phase,
+    PodMigration,
+)
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_duration, parse_duration
 
@@ -27,10 +35,10 @@ _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 _names = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,10}[a-z0-9])?", fullmatch=True)
 _methods = st.one_of(st.none(), st.sampled_from(Method))
 _times = st.one_of(st.none(), st.integers(0, 2**33).map(float))
-_references = st.one_of(st.none(), st.builds(Reference, _names, _names, st.one_of(st.just(""), _names)))
+_references = st.one_of(st.none(), st.builds(ObjectReference, _names, _names, st.one_of(st.just(""), _names)))
 _gains = st.one_of(st.none(), st.floats(-100, 100))
 _progress = st.builds(
-    Progress,
+    MigrationStatus,
     phase=st.sampled_from(Phase),
     step=st.sampled_from(["", "Mark", "Evict", ROLL_BACK]),
     method=_methods,
@@ -49,10 +57,10 @@ _progress = st.builds(
     finished=_times,
     retry_at=_times,
     remark=_texts,
-    outcome=st.one_of(st.none(), st.builds(Outcome, st.sampled_from(OutcomeVerdict), _gains, _times)),
+    outcome=st.one_of(st.none(), st.builds(MoveOutcome, st.sampled_from(OutcomeVerdict), _gains, _times)),
 )
 _orders = st.builds(
-    Order,
+    MigrationSpec,
     pod=_names,
     uid=st.one_of(st.just(""), _names),
     target=st.one_of(st.just(""), _names),
@@ -68,9 +76,9 @@ _orders = st.builds(
 )
 
 
-def made(order: Order | None = None) -> Json:
+def made(order: MigrationSpec | None = None) -> Json:
     """The object of a new migration as the API server gives it back."""
-    body = new_object(Migration("shop", "m", order or Order("web")))
+    body = encode_migration(PodMigration("shop", "m", order or MigrationSpec("web")))
     body["metadata"] |= {
         "uid": "u",
         "resourceVersion": "1",
@@ -93,9 +101,9 @@ def merged(body: Any, patch: Any) -> Any:
     return found
 
 
-def stored(body: Json, progress: Progress, now: float = NOW) -> Json:
+def stored(body: Json, progress: MigrationStatus, now: float = NOW) -> Json:
     """The object after progress was stored over it."""
-    result: Json = merged(body, {"status": status_of(decoded(body), progress, now)})
+    result: Json = merged(body, {"status": encode_status(decode_migration(body), progress, now)})
     return result
 
 
@@ -108,48 +116,48 @@ def conditions(body: Json) -> dict[str, tuple[str, str, str]]:
 
 @settings(deadline=None)
 @given(_orders)
-def test_an_order_is_read_as_it_was_written(order: Order) -> None:
-    assert decoded(made(order)).order == order
+def test_an_order_is_read_as_it_was_written(order: MigrationSpec) -> None:
+    assert decode_migration(made(order)).order == order
 
 
 @settings(deadline=None)
 @given(st.lists(_progress, min_size=1, max_size=3))
-def test_the_last_progress_that_was_stored_is_read_whatever_was_stored_before(history: list[Progress]) -> None:
+def test_the_last_progress_that_was_stored_is_read_whatever_was_stored_before(history: list[MigrationStatus]) -> None:
     body = made()
     for progress in history:
         body = stored(body, progress)
-        assert decoded(body).progress == progress
+        assert decode_migration(body).progress == progress
     msgspec.json.encode(body)
 
 
 def test_a_proposal_is_read_as_it_was_written() -> None:
-    order = Order("web", proposal="p", members=2)
-    assert decoded(made(order)).order == order
+    order = MigrationSpec("web", proposal="p", members=2)
+    assert decode_migration(made(order)).order == order
 
 
 def test_a_status_says_which_generation_it_is_about() -> None:
     body = made()
     body["metadata"]["generation"] = 7
-    body = stored(body, Progress())
+    body = stored(body, MigrationStatus())
     assert body["status"]["observedGeneration"] == 7
     assert {each["observedGeneration"] for each in body["status"]["conditions"]} == {7}
-    assert decoded(body).generation == 7
+    assert decode_migration(body).generation == 7
 
 
 @pytest.mark.parametrize(
     ("progress", "true", "reason"),
     [
-        (Progress(), "", "Waiting"),
-        (Progress(attempts=1), "", "WaitingToRetry"),
-        (Progress(Phase.IN_PROGRESS), "Progressing", "Beginning"),
-        (Progress(Phase.IN_PROGRESS, "AwaitReady"), "Progressing", "AwaitReady"),
-        (Progress(Phase.IN_PROGRESS, ROLL_BACK), "Progressing", "RollingBack"),
-        (Progress(Phase.COMPLETED, attempts=1), "Completed", "Moved"),
-        (Progress(Phase.FAILED, attempts=1), "Failed", "RolledBack"),
-        (Progress(Phase.FAILED), "Failed", "NotPossible"),
+        (MigrationStatus(), "", "Waiting"),
+        (MigrationStatus(attempts=1), "", "WaitingToRetry"),
+        (MigrationStatus(Phase.IN_PROGRESS), "Progressing", "Beginning"),
+        (MigrationStatus(Phase.IN_PROGRESS, "AwaitReady"), "Progressing", "AwaitReady"),
+        (MigrationStatus(Phase.IN_PROGRESS, ROLL_BACK), "Progressing", "RollingBack"),
+        (MigrationStatus(Phase.COMPLETED, attempts=1), "Completed", "Moved"),
+        (MigrationStatus(Phase.FAILED, attempts=1), "Failed", "RolledBack"),
+        (MigrationStatus(Phase.FAILED), "Failed", "NotPossible"),
     ],
 )
-def test_exactly_the_condition_of_the_phase_is_true(progress: Progress, true: str, reason: str) -> None:
+def test_exactly_the_condition_of_the_phase_is_true(progress: MigrationStatus, true: str, reason: str) -> None:
     found = conditions(stored(made(), progress))
     assert {name: status for name, (status, _, _) in found.items()} == {
         name: "True" if name == true else "False" for name in ("Progressing", "Completed", "Failed")
@@ -158,32 +166,32 @@ def test_exactly_the_condition_of_the_phase_is_true(progress: Progress, true: st
 
 
 def test_a_paused_migration_says_so() -> None:
-    assert conditions(stored(made(Order("web", paused=True)), Progress()))["Progressing"][1] == "Paused"
+    assert conditions(stored(made(MigrationSpec("web", paused=True)), MigrationStatus()))["Progressing"][1] == "Paused"
 
 
 def test_one_that_waits_for_approval_says_so_and_knows_who_gave_it() -> None:
-    body = made(Order("web", needs_approval=True))
-    assert conditions(stored(body, Progress()))["Progressing"][1] == "AwaitingApproval"
+    body = made(MigrationSpec("web", needs_approval=True))
+    assert conditions(stored(body, MigrationStatus()))["Progressing"][1] == "AwaitingApproval"
     body["metadata"]["annotations"] = {labels.APPROVED: "me"}
-    assert conditions(stored(body, Progress()))["Progressing"][1] == "Waiting"
-    told = Progress(message="waits for approval of shop/other, which belongs to it")
+    assert conditions(stored(body, MigrationStatus()))["Progressing"][1] == "Waiting"
+    told = MigrationStatus(message="waits for approval of shop/other, which belongs to it")
     assert conditions(stored(body, told))["Progressing"][1] == "AwaitingApproval"
     body["metadata"]["annotations"] = {labels.REJECTED: "jane"}
-    assert (decoded(body).approved_by, decoded(body).rejected_by) == ("", "jane")
+    assert (decode_migration(body).approved_by, decode_migration(body).rejected_by) == ("", "jane")
 
 
 @pytest.mark.parametrize("said", ["false", "No", " false ", "", "  "])
 def test_false_says_neither_yes_nor_no(said: str) -> None:
-    body = made(Order("web", needs_approval=True))
+    body = made(MigrationSpec("web", needs_approval=True))
     body["metadata"]["annotations"] = {labels.APPROVED: said, labels.REJECTED: said}
-    found = decoded(body)
+    found = decode_migration(body)
     assert (found.approved_by, found.rejected_by, found.awaits_approval) == ("", "", True)
 
 
 def test_a_condition_keeps_its_time_until_its_status_changes() -> None:
-    begun = stored(made(), Progress(Phase.IN_PROGRESS, "Mark"), NOW)
-    later = stored(begun, Progress(Phase.IN_PROGRESS, "Evict"), NOW + 60)
-    over = stored(later, Progress(Phase.COMPLETED), NOW + 120)
+    begun = stored(made(), MigrationStatus(Phase.IN_PROGRESS, "Mark"), NOW)
+    later = stored(begun, MigrationStatus(Phase.IN_PROGRESS, "Evict"), NOW + 60)
+    over = stored(later, MigrationStatus(Phase.COMPLETED), NOW + 120)
     assert [conditions(each)["Progressing"][2] for each in (begun, later, over)] == [
         "2027-01-15T08:00:00Z",
         "2027-01-15T08:00:00Z",
@@ -214,7 +222,7 @@ def test_what_makes_no_sense_is_named_by_object_and_path(path: tuple[str, ...], 
         place = place[step]
     place[path[-1]] = value
     with pytest.raises(InvalidMigrationError) as raised:
-        decoded(body)
+        decode_migration(body)
     assert str(raised.value) == f"PodMigration shop/m: {complaint}"
 
 
@@ -222,7 +230,7 @@ def test_an_object_without_a_spec_is_named_too() -> None:
     body = made()
     del body["spec"]
     with pytest.raises(InvalidMigrationError, match=r"^PodMigration shop/m: Object missing required field `spec`$"):
-        decoded(body)
+        decode_migration(body)
 
 
 def fields_of(struct: type[msgspec.Struct]) -> set[str]:
@@ -233,7 +241,7 @@ def test_the_definition_and_the_journal_know_the_same_fields() -> None:
     assert fields_of(wire.Spec) == set(SCHEMA["spec"]["properties"])
     # The generation that a status is about is for others to read.
     assert fields_of(wire.Status) | {"observedGeneration"} == set(SCHEMA["status"]["properties"])
-    assert set(status_of(decoded(made()), Progress(), NOW)) == set(SCHEMA["status"]["properties"])
+    assert set(encode_status(decode_migration(made()), MigrationStatus(), NOW)) == set(SCHEMA["status"]["properties"])
 
 
 def described(schema: Json, path: str) -> list[str]:

@@ -19,9 +19,9 @@ from rescheduler.kube.observer import MigrationObserver
 from rescheduler.kube.pause_state import PauseDetails
 from rescheduler.kube.webhook import WebhookConfiguration, WebhookSettings
 from rescheduler.migration.events import Subject
-from rescheduler.migration.observation import Steered
+from rescheduler.migration.observation import SteeringMethod
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Plan
 from rescheduler.planning.thresholds import HotStreaks
 from rescheduler.runtime.migration_cache import Logbook
@@ -45,7 +45,7 @@ class Cycles:
     """A hot node, and all that a cycle needs; `meanwhile` happens when the plan has been made."""
 
     meanwhile: Callable[[LiveConfig], object] = lambda _: None
-    ordered: list[Migration] = field(default_factory=list)
+    ordered: list[PodMigration] = field(default_factory=list)
     plans: list[Plan] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ class Cycles:
         self.plans.append(plan)
         self.meanwhile(self.live_config)
 
-    async def add(self, migration: Migration) -> Migration:
+    async def add(self, migration: PodMigration) -> PodMigration:
         self.ordered.append(migration)
         return migration
 
@@ -111,8 +111,8 @@ def test_a_plan_is_not_ordered_whose_configuration_is_no_longer_in_force() -> No
 
 def test_a_plan_goes_by_the_hour_of_each_namespace_as_it_is_in_force() -> None:
     cycles = Cycles()
-    wanted = Order("web-9", strategy="LoadBalancing", windowed=True)
-    before = Migration("shop", "before", wanted, Progress(Phase.COMPLETED, started=NOW - 60, attempts=1))
+    wanted = MigrationSpec("web-9", strategy="LoadBalancing", windowed=True)
+    before = PodMigration("shop", "before", wanted, MigrationStatus(Phase.COMPLETED, started=NOW - 60, attempts=1))
     cycles.cycling.watching.board.put(before)
     for most in (1, 2):
         cycles.live_config.swap(configured(**{"when.movesPerHourPerNamespace": most}), (), NOW)
@@ -155,9 +155,9 @@ async def test_the_webhook_leaves_namespaces_alone_that_were_excluded_meanwhile(
     held = live_config(**{"webhook.enabled": True})
     found = steering(held)
     found._registration.in_force = True
-    assert found.steered("shop") is Steered.WEBHOOK
+    assert found.steered("shop") is SteeringMethod.WEBHOOK
     held.swap(configured(**{"webhook.enabled": True, "excludedNamespaces": ["shop"]}), (), NOW)
-    assert found.steered("shop") is Steered.TEMPLATE
+    assert found.steered("shop") is SteeringMethod.TEMPLATE
     assert found._keeping.called.is_set(), "the API server is told at once"
     wanted = found._registration._configuration.wanted(None)
     assert wanted["webhooks"][0]["namespaceSelector"]["matchExpressions"][0]["values"] == ["ours", "shop"]

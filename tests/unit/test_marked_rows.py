@@ -10,7 +10,7 @@ from rescheduler.model import labels
 from rescheduler.model.objects import NOTHING
 from rescheduler.runtime.orphans import Marked, found
 
-OURS = {labels.MANAGED_BY: labels.OURSELVES, labels.MIGRATION_ID: "m"}
+OURS = {labels.MANAGED_BY: labels.MANAGER, labels.MIGRATION_ID: "m"}
 RUNNING = {labels.MIGRATION_ID: "m", labels.MIGRATION_STATUS: "in-progress"}
 
 

@@ -6,20 +6,20 @@ import pytest
 
 from rescheduler.cli.output.plan import BeforeAfter, listing, summary
 from rescheduler.cli.output.terminal import Terminal
-from rescheduler.model.plan import Method, Move, NodeLoad, Picture, Plan, Rejection, Spreading
+from rescheduler.model.plan import ClusterLoad, LoadDistribution, Method, Move, NodeLoad, Plan, Rejection
 from rescheduler.model.policy import Utilization
 
-_EVEN = Spreading(50.0, 50.0, 50.0, 0.0)
+_EVEN = LoadDistribution(50.0, 50.0, 50.0, 0.0)
 
 
-def _picture(*cpu: float, memory: float = 5.0, hot: int = 0) -> Picture:
+def _picture(*cpu: float, memory: float = 5.0, hot: int = 0) -> ClusterLoad:
     loads = tuple(
         NodeLoad(f"n{index:04}", load, memory, 3, ("cpu",) if load > 80 else ()) for index, load in enumerate(cpu)
     )
-    return Picture(Spreading(max(cpu), min(cpu), 40.0, 12.34), _EVEN, hot, loads)
+    return ClusterLoad(LoadDistribution(max(cpu), min(cpu), 40.0, 12.34), _EVEN, hot, loads)
 
 
-def _lines(before: Picture, after: Picture, terminal: Terminal | None = None) -> list[str]:
+def _lines(before: ClusterLoad, after: ClusterLoad, terminal: Terminal | None = None) -> list[str]:
     return [*BeforeAfter(before, after).lines(terminal or Terminal())]
 
 
@@ -70,13 +70,13 @@ def test_hot_nodes_are_red_where_there_is_colour() -> None:
     assert "\x1b[31m" in lines[-1]
 
 
-def _pooled(*rows: tuple[str, float | None, tuple[str, ...]]) -> Picture:
+def _pooled(*rows: tuple[str, float | None, tuple[str, ...]]) -> ClusterLoad:
     loads = tuple(
         NodeLoad(f"n{index}", 50.0, 5.0, 3, over, pool, (gpu, 30.0)) for index, (pool, gpu, over) in enumerate(rows)
     )
     hot = sum(bool(load.over) for load in loads)
     in_pool = sum(bool(load.over) for load in loads if load.pool == "gpu")
-    return Picture(_EVEN, _EVEN, hot, loads, (("example.com/gpu", _EVEN), ("pods", _EVEN)), (("gpu", in_pool),))
+    return ClusterLoad(_EVEN, _EVEN, hot, loads, (("example.com/gpu", _EVEN), ("pods", _EVEN)), (("gpu", in_pool),))
 
 
 def test_pools_and_other_resources_are_shown_where_there_are_any() -> None:
@@ -98,8 +98,8 @@ def test_pools_and_other_resources_are_shown_where_there_are_any() -> None:
 
 
 def test_a_node_is_hot_by_its_own_thresholds_however_much_it_is_used() -> None:
-    def at(over: tuple[str, ...]) -> Picture:
-        return Picture(_EVEN, _EVEN, bool(over), (NodeLoad("n", 95.0, 30.0, 3, over),))
+    def at(over: tuple[str, ...]) -> ClusterLoad:
+        return ClusterLoad(_EVEN, _EVEN, bool(over), (NodeLoad("n", 95.0, 30.0, 3, over),))
 
     colour = Terminal(width=100, colour=True)
     assert "\x1b[31m" not in _lines(at(()), at(()), colour)[-1]
@@ -113,7 +113,7 @@ def test_the_head_says_what_use_is_reckoned_by(by: str, head: str) -> None:
 
 
 def test_a_cluster_without_workers_has_no_bars() -> None:
-    empty = Picture(Spreading(0, 0, 0, 0), Spreading(0, 0, 0, 0), 0, ())
+    empty = ClusterLoad(LoadDistribution(0, 0, 0, 0), LoadDistribution(0, 0, 0, 0), 0, ())
     assert len(_lines(empty, empty)) == 4
 
 

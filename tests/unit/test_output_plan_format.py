@@ -10,21 +10,21 @@ import yaml
 
 from rescheduler.cli.output.documents import document_text
 from rescheduler.model.plan import (
+    ClusterLoad,
+    LoadDistribution,
     Method,
     Move,
     NodeLoad,
-    Picture,
     Plan,
     PlanFormatError,
     Rejection,
-    Spreading,
     decode_plan,
     plan_document,
 )
 from rescheduler.model.policy import Utilization
 
-_BEFORE = Picture(Spreading(90.5, 1.0, 45.25, 30.0), Spreading(4.0, 1.0, 2.5, 1.5), 1, ())
-_AFTER = Picture(Spreading(50.0, 40.0, 45.0, 5.0), Spreading(3.0, 2.0, 2.5, 0.5), 0, ())
+_BEFORE = ClusterLoad(LoadDistribution(90.5, 1.0, 45.25, 30.0), LoadDistribution(4.0, 1.0, 2.5, 1.5), 1, ())
+_AFTER = ClusterLoad(LoadDistribution(50.0, 40.0, 45.0, 5.0), LoadDistribution(3.0, 2.0, 2.5, 0.5), 0, ())
 _PLAN = Plan(
     moves=(
         Move(
@@ -125,12 +125,12 @@ def test_texts_that_look_like_something_else_stay_texts_in_yaml() -> None:
 
 
 def test_how_single_nodes_stand_is_not_in_the_document() -> None:
-    with_loads = Plan((), (), Picture(_BEFORE.cpu, _BEFORE.memory, 1, (NodeLoad("a", 1, 2, 3),)), _AFTER)
+    with_loads = Plan((), (), ClusterLoad(_BEFORE.cpu, _BEFORE.memory, 1, (NodeLoad("a", 1, 2, 3),)), _AFTER)
     assert "loads" not in plan_document(with_loads)["before"]
 
 
 def test_other_resources_pools_and_what_use_is_reckoned_by_are_read_back() -> None:
-    rich = Picture(
+    rich = ClusterLoad(
         _BEFORE.cpu, _BEFORE.memory, 2, (), (("pods", _AFTER.cpu), ("example.com/gpu", _AFTER.memory)), (("gpu", 1),)
     )
     plan = Plan((), (), rich, _AFTER, utilization=Utilization.MAX)

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from rescheduler.cli.progress import MigrationProgress, describe_migration, show_progress
-from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 
 
 class _Terminal(io.StringIO):
@@ -16,11 +16,11 @@ class _Terminal(io.StringIO):
         return True
 
 
-def migration(name: str, phase: Phase = Phase.IN_PROGRESS, **made: object) -> Migration:
-    return Migration("shop", name, Order(f"web-{name}"), Progress(phase, **made))  # type: ignore[arg-type] # its fields
+def migration(name: str, phase: Phase = Phase.IN_PROGRESS, **made: object) -> PodMigration:
+    return PodMigration("shop", name, MigrationSpec(f"web-{name}"), MigrationStatus(phase, **made))  # type: ignore[arg-type] # its fields
 
 
-def _shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *told: Migration) -> str:
+def _shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *told: PodMigration) -> str:
     monkeypatch.setattr("sys.stderr", stream)
     with show_progress() as line:
         tracker = MigrationProgress(line, 2)

@@ -17,7 +17,7 @@ from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.reflector import Reflector
-from rescheduler.model.migration import Migration, Order, Phase
+from rescheduler.model.migration import MigrationSpec, Phase, PodMigration
 from rescheduler.runtime.informers import MIGRATIONS, Following, Watching
 from tests.support.kubeconfigs import connection
 from tests.unit.test_reflector import LIST_ENDS, NODES, ScriptedClient, bookmark, event, gone, node
@@ -105,6 +105,6 @@ def test_each_kind_is_told_with_its_size(tmp_path: Path) -> None:
     watching = Watching(client, "test", [NODES, MIGRATIONS])
     watching.cache.put("Node", json.dumps(node("a", 1)).encode())
     for name in ("one", "two"):
-        watching.board.put(Migration("shop", name, Order("web")))
+        watching.board.put(PodMigration("shop", name, MigrationSpec("web")))
     assert watching.kinds() == [Following("nodes", 1, None, ""), Following("podmigrations", 2, None, "")]
     assert [watching.board.count(phase) for phase in Phase] == [2, 0, 0, 0]

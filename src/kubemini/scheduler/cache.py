@@ -18,7 +18,7 @@ from kubemini.kinds import CLAIM, CSI_NODE, NAMESPACE, NODE, POD, STORAGE_CLASS,
 from kubemini.store import Change, Entry, Key, Store
 from rescheduler.decode.reader import ObjectReader, table_of
 from rescheduler.model.objects import Pod
-from rescheduler.model.snapshot import ClusterSnapshot, Rows
+from rescheduler.model.snapshot import ClusterSnapshot, SnapshotRows
 
 SCHEDULER = "default-scheduler"
 _SOURCE = "embedded scheduler"
@@ -68,7 +68,7 @@ class Cache:
         self._store = store
         self._notify = notify
         self._reader = ObjectReader()
-        self._rows = Rows()
+        self._rows = SnapshotRows()
         self._unread: dict[tuple[str, Key], Kind] = {}
         self.pods: dict[Key, CachedPod] = {}
 

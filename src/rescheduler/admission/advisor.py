@@ -25,9 +25,9 @@ from rescheduler.migration.steps.evict import Evict
 from rescheduler.migration.steps.rebuild import AwaitRebuilt
 from rescheduler.migration.steps.steering import HOSTNAME
 from rescheduler.model import labels
-from rescheduler.model.advice import Advice, Expected, Newcomer
+from rescheduler.model.advice import ExpectedMove, NewPod, PlacementAdvice
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.objects import NOTHING, Node, Owner, Pod
 from rescheduler.model.plan import Method
 from rescheduler.model.shape import NodeTerm, Taint
@@ -125,7 +125,7 @@ class Holder(NamedTuple):
         return self.annotations.get(labels.FAILURES, "")
 
 
-def holder_of(newcomer: Newcomer, cache: ClusterCache) -> Holder:
+def holder_of(newcomer: NewPod, cache: ClusterCache) -> Holder:
     """Of a pod that nobody manages it is the pod itself, or who has its name; of any other its top owner."""
     asked = asks_for_retries(newcomer.annotations)
     owner = newcomer.owner
@@ -147,7 +147,7 @@ def holder_of(newcomer: Newcomer, cache: ClusterCache) -> Holder:
     return Holder(top.kind, top.name, top.annotations, asked or asks_for_retries(top.annotations))
 
 
-def _guessed_above(newcomer: Newcomer, cache: ClusterCache) -> Owner | None:
+def _guessed_above(newcomer: NewPod, cache: ClusterCache) -> Owner | None:
     """Who made a controller that is not known yet: a Deployment adds the template's hash, a CronJob minutes."""
     owner = newcomer.owner
     if owner is None:
@@ -227,7 +227,7 @@ def _keeps_off(taint: Taint) -> bool:
     return taint.effect in ("NoSchedule", "NoExecute")
 
 
-NO_ADVICE = Advice()
+NO_ADVICE = PlacementAdvice()
 _WAITING = frozenset({Evict.name, AwaitRebuilt.name})
 """Steps in which the controller may make the new pod at any moment."""
 _LONGEST_RECORD = 2**18
@@ -274,18 +274,18 @@ class Knowledge:
             self._changed("Pod", (pod.namespace, pod.name), "")
         cache.listen(self._changed)
 
-    def advise(self, newcomer: Newcomer) -> Advice:
+    def advise(self, newcomer: NewPod) -> PlacementAdvice:
         """Where it is expected, and which nodes it had better avoid; nothing about pods that we place ourselves."""
         if labels.PLACEHOLDER in newcomer.labels or labels.WITHHELD in newcomer.annotations:
             return NO_ADVICE
         expected, avoid = self._expected(newcomer), self._avoid(newcomer)
-        return Advice(expected, avoid) if expected is not None or avoid else NO_ADVICE
+        return PlacementAdvice(expected, avoid) if expected is not None or avoid else NO_ADVICE
 
     def leaves_any(self, avoid: Collection[str], pod: Raw) -> bool:
         """Whether a pod that avoids these nodes has any other to go to, be there room now or not."""
         return self._reach.has_any(pod, (name for name in self._open if name not in avoid))
 
-    def _expected(self, newcomer: Newcomer) -> Expected | None:
+    def _expected(self, newcomer: NewPod) -> ExpectedMove | None:
         owner = newcomer.owner
         if owner is None or not owner.uid:
             return None
@@ -300,7 +300,7 @@ class Knowledge:
         if found is None:
             return None
         progress, order = found.progress, found.order
-        return Expected(
+        return ExpectedMove(
             migration=found.name,
             source=progress.source,
             target=progress.target,
@@ -317,7 +317,7 @@ class Knowledge:
         row: Node | None = self._cache.row("Node", name)
         return row.labels.get(HOSTNAME, "") if row is not None else ""
 
-    def _waits_for(self, migration: Migration, newcomer: Newcomer) -> bool:
+    def _waits_for(self, migration: PodMigration, newcomer: NewPod) -> bool:
         """Whether a pod of this controller is the one that it waits for, as far as can be told before it is there."""
         progress = migration.progress
         if progress.step not in _WAITING or progress.replacement is not None:
@@ -329,7 +329,7 @@ class Knowledge:
         mine = (newcomer.namespace, newcomer.name)
         return all(uid == progress.uid or key == mine for key, uid in others.items())
 
-    def _avoid(self, newcomer: Newcomer) -> Mapping[str, str]:
+    def _avoid(self, newcomer: NewPod) -> Mapping[str, str]:
         if newcomer.labels.get(labels.RESCHEDULING) == "disabled":
             return {}
         holder = holder_of(newcomer, self._cache)
@@ -373,7 +373,7 @@ class Knowledge:
             self._marked.setdefault(now, {})[key] = row.uid
 
 
-def _steers(migration: Migration, controller: str) -> bool:
+def _steers(migration: PodMigration, controller: str) -> bool:
     """Whether it is a move that leads a pod which this controller makes."""
     progress = migration.progress
     return (
@@ -386,7 +386,7 @@ def _steers(migration: Migration, controller: str) -> bool:
     )
 
 
-def _is_its_pod(migration: Migration, newcomer: Newcomer) -> bool:
+def _is_its_pod(migration: PodMigration, newcomer: NewPod) -> bool:
     """Whether the pod says so itself, or the migration has recorded it."""
     if newcomer.labels.get(labels.MIGRATION_ID) == migration.name:
         return newcomer.uid != migration.progress.uid
@@ -396,7 +396,7 @@ def _is_its_pod(migration: Migration, newcomer: Newcomer) -> bool:
     return known.uid == newcomer.uid if known.uid and newcomer.uid else known.name == newcomer.name
 
 
-def _is_of_another_template(entry: RecordEntry, holder: Holder, newcomer: Newcomer) -> bool:
+def _is_of_another_template(entry: RecordEntry, holder: Holder, newcomer: NewPod) -> bool:
     """Whether those who failed were made from another template: whoever corrects one starts anew."""
     revision = newcomer.labels.get(_REVISIONS.get(holder.kind, ""), "")
     return bool(entry.revision) and bool(revision) and entry.revision != revision

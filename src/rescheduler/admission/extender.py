@@ -17,7 +17,7 @@ from msgspec import Raw
 from rescheduler.admission.advisor import NO_ADVICE, Knowledge
 from rescheduler.admission.reviews import NonsenseError, ReviewError, read_newcomer
 from rescheduler.decode.structs import ABSENT, present
-from rescheduler.model.advice import Advice, Newcomer
+from rescheduler.model.advice import NewPod, PlacementAdvice
 
 _log = structlog.stdlib.get_logger(__name__)
 _HIGHEST, _BETWEEN, _LOWEST = 10, 5, 0  # MaxExtenderPriority is 10
@@ -71,7 +71,7 @@ def _first(*parts: Raw) -> Raw:
 
 
 class _Asked(NamedTuple):
-    newcomer: Newcomer
+    newcomer: NewPod
     pod: Raw
     names: list[str]
     whole: dict[str, Raw] | None
@@ -85,7 +85,7 @@ class Extender:
     def __init__(
         self,
         knowledge: Knowledge,
-        told: Callable[[Newcomer, str], None],
+        told: Callable[[NewPod, str], None],
         excluded: Callable[[], Collection[str]] = lambda: (),
     ) -> None:
         self._knowledge = knowledge
@@ -125,7 +125,7 @@ class Extender:
                 scores[advice.expected.target] = _HIGHEST
         return scores
 
-    def _advice(self, newcomer: Newcomer) -> Advice:
+    def _advice(self, newcomer: NewPod) -> PlacementAdvice:
         return NO_ADVICE if newcomer.namespace in self._excluded() else self._knowledge.advise(newcomer)
 
     def _guarded(self, decide: Callable[[_Asked], T], asked: _Asked) -> T | None:

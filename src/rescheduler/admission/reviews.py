@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 from rescheduler.decode import sections, structs
 from rescheduler.decode.sections import SectionError
 from rescheduler.decode.structs import ABSENT, present
-from rescheduler.model.advice import Newcomer
+from rescheduler.model.advice import NewPod
 from rescheduler.model.objects import NOTHING
 
 
@@ -155,7 +155,7 @@ def read_review(body: bytes) -> Review:
     return Review(_text(document.api_version), uid, request)
 
 
-def read_newcomer(raw: Raw, namespace: str = "") -> Newcomer:
+def read_newcomer(raw: Raw, namespace: str = "") -> NewPod:
     """Whose pod it is; NonsenseError if it is none."""
     try:
         pod = _pods.decode(raw)
@@ -163,7 +163,7 @@ def read_newcomer(raw: Raw, namespace: str = "") -> Newcomer:
     except (*_UNREADABLE, SectionError) as error:
         raise NonsenseError(str(error)) from None
     meta = pod.metadata
-    return Newcomer(
+    return NewPod(
         namespace=namespace or meta.namespace or "default",
         name=meta.name or "",
         generate_name=meta.generate_name or "",

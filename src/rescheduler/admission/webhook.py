@@ -18,12 +18,12 @@ from msgspec import Raw
 
 from rescheduler.admission.advisor import NO_ADVICE, Knowledge
 from rescheduler.admission.reviews import NonsenseError, Review, answer, read_newcomer, read_review
-from rescheduler.migration.steps.steering import steered
+from rescheduler.migration.steps.steering import add_preference
 from rescheduler.model import labels
 from rescheduler.model import labels as marks
-from rescheduler.model.advice import Advice, Expected, Newcomer
+from rescheduler.model.advice import ExpectedMove, NewPod, PlacementAdvice
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Progress
+from rescheduler.model.migration import MigrationStatus
 from rescheduler.model.time import format_instant
 from rescheduler.recovery.avoidance import avoid_nodes
 
@@ -34,7 +34,7 @@ _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _LONGEST_LABEL = 63
 
 
-def patch_for(pod: Json, advice: Advice, now: float) -> list[Json]:
+def patch_for(pod: Json, advice: PlacementAdvice, now: float) -> list[Json]:
     """The operations that make a pod what the advice wants; none if there is nothing to do."""
     metadata, spec = pod["metadata"], pod["spec"]
     probe = (metadata.get("labels") or {}).get(marks.PROBE)
@@ -60,7 +60,7 @@ def patch_for(pod: Json, advice: Advice, now: float) -> list[Json]:
     ]
 
 
-def _labels(expected: Expected) -> dict[str, str]:
+def _labels(expected: ExpectedMove) -> dict[str, str]:
     """The marks that `migration.eviction` puts on a rebuilt pod; a value that no label may have is cut, or left out."""
     whole = {marks.MIGRATION_ID: expected.migration, marks.MIGRATION_STATUS: "in-progress"}
     cut = {
@@ -70,7 +70,7 @@ def _labels(expected: Expected) -> dict[str, str]:
     return {key: value for key, value in {**whole, **cut}.items() if _is_label(value)}
 
 
-def _notes(expected: Expected, now: float) -> dict[str, str]:
+def _notes(expected: ExpectedMove, now: float) -> dict[str, str]:
     return {
         marks.MIGRATION_TIME: format_instant(now),
         marks.ORIGINAL_POD: expected.original_uid,
@@ -91,7 +91,7 @@ def _gated(spec: Json) -> Iterator[Json]:
         yield _add("/spec/schedulingGates/-", gate)
 
 
-def _affinity(spec: Json, advice: Advice) -> Iterator[Json]:
+def _affinity(spec: Json, advice: PlacementAdvice) -> Iterator[Json]:
     """The affinity with what is missing; it is put as a whole, because each of its levels may be missing or null."""
     before: Json | None = spec.get("affinity")
     wanted = avoid_nodes(before, advice.avoid) if _is_small(before, advice) else (before or {})
@@ -101,16 +101,16 @@ def _affinity(spec: Json, advice: Advice) -> Iterator[Json]:
         yield _add("/spec/affinity", wanted)
 
 
-def _is_small(affinity: Json | None, advice: Advice) -> bool:
+def _is_small(affinity: Json | None, advice: PlacementAdvice) -> bool:
     """Whether few nodes are to be avoided: each is named in every term, and no object may grow without limit."""
     required = ((affinity or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
     return max(1, len(required.get("nodeSelectorTerms") or ())) * len(advice.avoid) <= _MOST_REFUSALS
 
 
-def _preferring(affinity: Json, expected: Expected) -> Json:
+def _preferring(affinity: Json, expected: ExpectedMove) -> Json:
     """With those of the two preferences that are not there yet."""
     source, target = expected.source_host or expected.source, expected.target_host or expected.target
-    terms = _preferences(steered(None, Progress(source=source, target=target)))
+    terms = _preferences(add_preference(None, MigrationStatus(source=source, target=target)))
     known = _preferences(affinity)
     new = [term for term in terms if term not in known and term["preference"]["matchExpressions"][0]["values"] != [""]]
     if not new:
@@ -201,7 +201,7 @@ class Mutation:
         return answer(asked, patch_for(pod, advice, self._now()), _warnings(newcomer))
 
 
-def _warnings(newcomer: Newcomer) -> tuple[str, ...]:
+def _warnings(newcomer: NewPod) -> tuple[str, ...]:
     """What whoever makes the pod should know; a controller that makes it would only log it."""
     notes = newcomer.annotations
     misspelt = labels.MISSPELT_RETRIES in notes and labels.SCHEDULING_RETRIES not in notes

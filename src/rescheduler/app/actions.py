@@ -22,7 +22,7 @@ from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.migrations import StaleError
 from rescheduler.kube.objects import NotFoundError
 from rescheduler.kube.pause_state import PauseStore
-from rescheduler.migration.events import News, Subject
+from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.plan import Method
 from rescheduler.runtime.migration_cache import Board
@@ -130,7 +130,7 @@ class Deeds:
             note = f"{'Maintenance' if on else 'End of maintenance'} asked for by {by} on the page"
             about = Subject("Node", "", node, marked.uid)
             reason = "MaintenanceRequested" if on else "MaintenanceEnded"
-            await self.recorder.record([News(about, about, reason, "Maintenance", note, occasion)])
+            await self.recorder.record([ObjectEvent(about, about, reason, "Maintenance", note, occasion)])
         if not on:
             return f"Node {node} is no longer under maintenance: it is opened again, if it was we who cordoned it."
         if not self.empties():

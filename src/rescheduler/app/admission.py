@@ -29,9 +29,9 @@ from rescheduler.kube.events import EventQueue, EventRecorder
 from rescheduler.kube.observer import MigrationObserver
 from rescheduler.kube.webhook import MUTATE, CertificateFiles, WebhookSettings
 from rescheduler.kube.writer import CommandSender
-from rescheduler.migration.events import News, Subject
-from rescheduler.migration.observation import Steered
-from rescheduler.model.advice import Newcomer
+from rescheduler.migration.events import ObjectEvent, Subject
+from rescheduler.migration.observation import SteeringMethod
+from rescheduler.model.advice import NewPod
 from rescheduler.runtime.controller import Loop
 from rescheduler.runtime.informers import Watching
 from rescheduler.runtime.reconciler import Duty
@@ -119,11 +119,11 @@ class Steering:
             self._last_in_force = time.monotonic()  # we have only begun to lead
         return time.monotonic() - self._last_in_force > _PATIENCE
 
-    def steered(self, namespace: str) -> Steered:
+    def steered(self, namespace: str) -> SteeringMethod:
         """How evictions in a namespace are steered now."""
         if not self._registration.in_force or namespace in self._unasked:
-            return Steered.TEMPLATE
-        return Steered.NOMINATE if self._wants_gate else Steered.WEBHOOK
+            return SteeringMethod.TEMPLATE
+        return SteeringMethod.NOMINATE if self._wants_gate else SteeringMethod.WEBHOOK
 
     def why_not_served(self) -> str:
         """Why this replica does not serve what it should; empty if it does."""
@@ -166,13 +166,15 @@ class Steering:
         extender = Extender(self._knowledge, self._tell, lambda: self._settings.excluded_namespaces)
         return {FILTER: extender.filter, PRIORITIZE: extender.prioritize}
 
-    def _tell(self, newcomer: Newcomer, why: str) -> None:
+    def _tell(self, newcomer: NewPod, why: str) -> None:
         """Tell people that the extender has nothing left to refuse; not of pods that nobody knows."""
         row = self._ground.watching.cache.row("Pod", (newcomer.namespace, newcomer.name))
         if row is None or row.uid != newcomer.uid or row.node:
             return
         pod = Subject("Pod", newcomer.namespace, newcomer.name, newcomer.uid)
-        for news in self._bulletins.add([News(pod, pod, "NoNodeLeft", "Schedule", why, newcomer.uid, warning=True)]):
+        for news in self._bulletins.add(
+            [ObjectEvent(pod, pod, "NoNodeLeft", "Schedule", why, newcomer.uid, warning=True)]
+        ):
             _log.warning(news.note, pod=f"{newcomer.namespace}/{newcomer.name}")
 
     async def _keep(self) -> None:

@@ -18,11 +18,11 @@ from pathlib import Path
 from rescheduler.app.planning import STDIN, InputError, LiveCluster
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.migrations import InvalidMigrationError, MigrationClient, decoded
+from rescheduler.kube.migrations import InvalidMigrationError, MigrationClient, decode_migration
 from rescheduler.kube.objects import ObjectClient
 from rescheduler.migration.naming import migration_name
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import Migration, Order
+from rescheduler.model.migration import MigrationSpec, PodMigration
 from rescheduler.model.plan import Move, Plan, PlanFormatError, decode_plan, plan_document
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -46,7 +46,7 @@ class Entry:
 
     move: Move
     outcome: Outcome
-    migration: Migration | None = None
+    migration: PodMigration | None = None
     reason: str = ""
 
 
@@ -98,19 +98,19 @@ async def _apply(live: LiveCluster, plan: Plan, snapshot: ClusterSnapshot, polic
     return [(made | refused | unchanged)[_key(move)] for move in moves]
 
 
-async def _known(client: ApiClient) -> dict[ObjectKey, Migration]:
+async def _known(client: ApiClient) -> dict[ObjectKey, PodMigration]:
     """All migrations that make sense; the others are the controller's business."""
-    found: dict[ObjectKey, Migration] = {}
+    found: dict[ObjectKey, PodMigration] = {}
     for body in await ObjectClient(client).list_migrations():
         try:
-            migration = decoded(body)
+            migration = decode_migration(body)
         except InvalidMigrationError:
             continue  # it moves nothing, so it is in nobody's way
         found[migration.namespace, migration.name] = migration
     return found
 
 
-def _orders(plan: Plan, snapshot: ClusterSnapshot) -> dict[ObjectKey, Migration]:
+def _orders(plan: Plan, snapshot: ClusterSnapshot) -> dict[ObjectKey, PodMigration]:
     """A migration for each move. Its name comes from the plan alone, so that the same plan orders nothing twice."""
     uids = {(pod.namespace, pod.name): pod.uid for pod in snapshot.pods}  # for plans of dumps that have none
     document = json.dumps(plan_document(plan)["moves"], sort_keys=True)
@@ -119,10 +119,10 @@ def _orders(plan: Plan, snapshot: ClusterSnapshot) -> dict[ObjectKey, Migration]
     for move in plan.moves:
         sizes[move.proposal] = sizes.get(move.proposal, 0) + 1
     return {
-        _key(move): Migration(
+        _key(move): PodMigration(
             move.namespace,
             migration_name(move.pod, move.uid, digest),
-            Order(
+            MigrationSpec(
                 move.pod, move.uid or uids.get(_key(move), ""), move.target, move.method, move.strategy, move.reason,
                 proposal=f"plan-{digest}-{move.proposal}" if sizes[move.proposal] > 1 else "",
                 members=sizes[move.proposal],
@@ -142,7 +142,7 @@ def _whole(plan: Plan, taken: Sequence[Move], checked: Iterable[CheckedMove]) ->
 
 
 async def _made(
-    client: ApiClient, checked: Sequence[CheckedMove], orders: Mapping[ObjectKey, Migration], *, dry: bool
+    client: ApiClient, checked: Sequence[CheckedMove], orders: Mapping[ObjectKey, PodMigration], *, dry: bool
 ) -> dict[ObjectKey, Entry]:
     """Store the orders. Where the server refuses one, those that belong to it are taken back or not made."""
     journal = MigrationClient(client)
@@ -177,5 +177,5 @@ def _key(move: Move) -> ObjectKey:
     return move.namespace, move.pod
 
 
-def _target(migration: Migration) -> ObjectKey:
+def _target(migration: PodMigration) -> ObjectKey:
     return migration.namespace, migration.name

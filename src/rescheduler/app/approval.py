@@ -15,10 +15,10 @@ from rescheduler.app.planning import InputError, LiveCluster
 from rescheduler.kube.approval import ApprovalResult, add_group_members, approve, reject
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.migrations import InvalidMigrationError, decoded
+from rescheduler.kube.migrations import InvalidMigrationError, decode_migration
 from rescheduler.kube.objects import ObjectClient
 from rescheduler.kube.reviews import fetch_own_name
-from rescheduler.model.migration import Migration
+from rescheduler.model.migration import PodMigration
 
 NOBODY = "rescheduler approve"
 """Who approves where nobody can say who it is."""
@@ -45,27 +45,27 @@ class Scope:
 class Known:
     """The migrations of a cluster, as far as the user may see them."""
 
-    migrations: tuple[Migration, ...]
+    migrations: tuple[PodMigration, ...]
     home: str
     """The namespace that is meant where nothing else is said; empty for all of them."""
     named: bool
     """Whether the user said so."""
 
-    def waiting(self) -> list[Migration]:
+    def waiting(self) -> list[PodMigration]:
         """Those of the meant namespaces that wait for approval; the oldest plan first."""
         found = [each for each in self.migrations if each.awaits_approval and self.home in ("", each.namespace)]
         return sorted(found, key=lambda each: (each.created or 0.0, each.order.plan, each.namespace, each.name))
 
-    def chosen(self, names: Sequence[str]) -> list[Migration]:
+    def chosen(self, names: Sequence[str]) -> list[PodMigration]:
         """What the names mean, each once; UnknownError names the first that means nothing."""
         found = {each.full_name: each for name in names for each in self._named(name)}
         return list(found.values())
 
-    def with_members(self, chosen: Sequence[Migration]) -> list[Migration]:
+    def with_members(self, chosen: Sequence[PodMigration]) -> list[PodMigration]:
         """These, and what belongs to them."""
         return add_group_members(chosen, self.migrations)
 
-    def _named(self, name: str) -> list[Migration]:
+    def _named(self, name: str) -> list[PodMigration]:
         plan = [each for each in self.migrations if each.order.plan == name]
         if self.named and self.home:
             plan = [each for each in plan if each.namespace == self.home]
@@ -93,7 +93,7 @@ def known(live: LiveCluster, scope: Scope) -> Known:
     return asyncio.run(_known(live, scope))
 
 
-def decide(live: LiveCluster, chosen: Sequence[Migration], *, rejects: bool, dry: bool) -> list[ApprovalResult]:
+def decide(live: LiveCluster, chosen: Sequence[PodMigration], *, rejects: bool, dry: bool) -> list[ApprovalResult]:
     """Approve of these, or reject them; an answer for each."""
 
     async def write() -> list[ApprovalResult]:
@@ -115,10 +115,10 @@ async def _known(live: LiveCluster, scope: Scope) -> Known:
             if error.status != 403 or not home:
                 raise
             bodies = await lookup.list_migrations(home)
-    found: list[Migration] = []
+    found: list[PodMigration] = []
     for body in bodies:
         try:
-            found.append(decoded(body))
+            found.append(decode_migration(body))
         except InvalidMigrationError:
             continue  # it moves nothing, and the controller says so
     return Known(tuple(found), home, scope.namespace is not None)

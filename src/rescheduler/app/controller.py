@@ -35,9 +35,9 @@ from rescheduler.kube.observer import MigrationObserver
 from rescheduler.kube.pause_state import PauseStore, state_name
 from rescheduler.kube.record_owner import RecordOwners
 from rescheduler.kube.writer import CommandSender
-from rescheduler.migration.events import Subject, news
+from rescheduler.migration.events import Subject, events_for
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Move
 from rescheduler.model.selector import Labels
@@ -254,8 +254,8 @@ class _Parts:
         writer.refused = self.metrics.refused
         bulletins = EventQueue(self.recorder)
 
-        def tell(before: Migration, after: Migration) -> None:
-            bulletins.add(news(before, after))
+        def tell(before: PodMigration, after: PodMigration) -> None:
+            bulletins.add(events_for(before, after))
             self.metrics.migrated(before, after)
 
         logbook = Logbook(journal, board, tell)

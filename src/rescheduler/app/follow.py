@@ -19,11 +19,11 @@ from rescheduler.app.planning import InputError, LiveCluster
 from rescheduler.decode.kinds import ApiResource
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.migrations import InvalidMigrationError, decoded
+from rescheduler.kube.migrations import InvalidMigrationError, decode_migration
 from rescheduler.kube.objects import NotFoundError, ObjectClient, path_of
 from rescheduler.kube.reflector import Reflector
 from rescheduler.model.json import Json, ObjectKey
-from rescheduler.model.migration import Migration
+from rescheduler.model.migration import PodMigration
 from rescheduler.model.time import InstantError, parse_instant
 
 Bytes = bytes | memoryview | msgspec.Raw
@@ -153,12 +153,12 @@ async def _listed(client: ApiClient, part: Part, name: str | None = None) -> lis
     return sorted(found, key=lambda body: Change(body).key)
 
 
-Noticed = Callable[[Migration], None]
+Noticed = Callable[[PodMigration], None]
 
 
 def await_migrations(
     live: LiveCluster, keys: Sequence[ObjectKey], noticed: Noticed, timeout: float | None
-) -> dict[ObjectKey, Migration | None]:
+) -> dict[ObjectKey, PodMigration | None]:
     """Wait until these are over, telling of each change; None is one that was deleted. TimeoutError when it is late."""
     vigil = _Vigil(keys, noticed)
 
@@ -178,7 +178,7 @@ class _Vigil:
         self._keys = frozenset(keys)
         self._noticed = noticed
         self._seen: set[ObjectKey] = set()
-        self.ended: dict[ObjectKey, Migration | None] = {}
+        self.ended: dict[ObjectKey, PodMigration | None] = {}
         self.enough = asyncio.Event()
 
     def tell(self, change: Change) -> None:
@@ -214,9 +214,9 @@ def _part(keys: Sequence[ObjectKey]) -> Part:
     return Part(KIND, namespaces.pop() if len(namespaces) == 1 else "")
 
 
-def _migration(body: Json) -> Migration:
+def _migration(body: Json) -> PodMigration:
     try:
-        return decoded(body)
+        return decode_migration(body)
     except InvalidMigrationError as error:
         raise InputError(str(error)) from error
 

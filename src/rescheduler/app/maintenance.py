@@ -18,7 +18,7 @@ from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.objects import NotFoundError, ObjectClient, path_of
 from rescheduler.kube.writer import CommandSender
 from rescheduler.migration.commands import Command, Verb
-from rescheduler.migration.observation import controller_of, has_ended, is_leaving, labels_of, notes_of
+from rescheduler.migration.observation import annotations_of, controller_of, has_finished, is_terminating, labels_of
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json, ObjectKey
 from rescheduler.model.policy import Policy
@@ -188,14 +188,14 @@ def _pods_on(node: str) -> Part:
 def _is_in_the_way(pod: Json) -> bool:
     """As `planning.emptying` has it of rows."""
     owner = controller_of(pod)
-    at_home = marks.MIRROR in notes_of(pod) or (owner is not None and owner["kind"] in ("DaemonSet", "Node"))
-    return not at_home and (is_leaving(pod) or not has_ended(pod))
+    at_home = marks.MIRROR in annotations_of(pod) or (owner is not None and owner["kind"] in ("DaemonSet", "Node"))
+    return not at_home and (is_terminating(pod) or not has_finished(pod))
 
 
 def _cordon(node: Json) -> Cordon:
     if not node["spec"].get("unschedulable"):
         return Cordon.NONE
-    return Cordon.OURS if marks.CORDONED in notes_of(node) else Cordon.OTHERS
+    return Cordon.OURS if marks.CORDONED in annotations_of(node) else Cordon.OTHERS
 
 
 def _is_marked(node: Json) -> bool:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from rescheduler.app.planning import InputError, LiveCluster
 from rescheduler.kube.client import ApiClient
-from rescheduler.kube.migrations import MigrationClient, new_object
+from rescheduler.kube.migrations import MigrationClient, encode_migration
 from rescheduler.kube.objects import ObjectClient
 from rescheduler.migration.naming import migration_name
-from rescheduler.migration.observation import condition, controller_of, has_ended, is_leaving, labels_of
+from rescheduler.migration.observation import controller_of, find_condition, has_finished, is_terminating, labels_of
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Order
+from rescheduler.model.migration import MigrationSpec, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -41,32 +41,32 @@ class Wish:
     reason: str = ""
 
 
-def checked(live: LiveCluster, wish: Wish) -> Migration:
+def checked(live: LiveCluster, wish: Wish) -> PodMigration:
     """The migration that the wish comes to, not stored yet; RefusedError says why it makes no sense."""
 
-    async def look() -> Migration:
+    async def look() -> PodMigration:
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
             return await check(client, wish)
 
     return asyncio.run(look())
 
 
-def order(live: LiveCluster, migration: Migration) -> Migration:
+def order(live: LiveCluster, migration: PodMigration) -> PodMigration:
     """Store it: from now on it is the controller's."""
 
-    async def add() -> Migration:
+    async def add() -> PodMigration:
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
             return await store(client, migration)
 
     return asyncio.run(add())
 
 
-async def store(client: ApiClient, migration: Migration) -> Migration:
+async def store(client: ApiClient, migration: PodMigration) -> PodMigration:
     """The same with a client that is there."""
     return await MigrationClient(client).add(migration)
 
 
-def landing(live: LiveCluster, migration: Migration) -> str:
+def landing(live: LiveCluster, migration: PodMigration) -> str:
     """The node that a completed migration's replacement is on; where that is gone again, where it was sent."""
 
     async def look() -> str:
@@ -78,18 +78,18 @@ def landing(live: LiveCluster, migration: Migration) -> str:
     return asyncio.run(look()) or migration.progress.target
 
 
-def ruling(snapshot: ClusterSnapshot, policy: Policy, migration: Migration) -> MoveVerdict:
+def ruling(snapshot: ClusterSnapshot, policy: Policy, migration: PodMigration) -> MoveVerdict:
     """What the controller would say to it now: method and node, or why not."""
     order, pod = migration.order, (migration.namespace, migration.order.pod)
     return Revalidator(snapshot, policy).check(MoveRequest(*pod, order.uid, order.target, order.method, by_hand=True))
 
 
-def draft(migration: Migration) -> Json:
+def draft(migration: PodMigration) -> Json:
     """The object that would be made."""
-    return new_object(migration)
+    return encode_migration(migration)
 
 
-def stored(live: LiveCluster, migration: Migration) -> Json:
+def stored(live: LiveCluster, migration: PodMigration) -> Json:
     """The object as it is now."""
 
     async def look() -> Json:
@@ -99,7 +99,7 @@ def stored(live: LiveCluster, migration: Migration) -> Json:
     return asyncio.run(look())
 
 
-async def check(client: ApiClient, wish: Wish) -> Migration:
+async def check(client: ApiClient, wish: Wish) -> PodMigration:
     """As `checked`, with a client that is there."""
     lookup = ObjectClient(client)
     pod = await lookup.get("Pod", wish.namespace, wish.pod)
@@ -112,14 +112,16 @@ async def check(client: ApiClient, wish: Wish) -> Migration:
     uid = str(pod["metadata"]["uid"])
     # By hand, the same move may well be ordered again: the moment tells one occasion from another.
     name = migration_name(wish.pod, uid, format_instant(time.time()))
-    return Migration(wish.namespace, name, Order(wish.pod, uid, wish.target, wish.method, reason=wish.reason))
+    return PodMigration(
+        wish.namespace, name, MigrationSpec(wish.pod, uid, wish.target, wish.method, reason=wish.reason)
+    )
 
 
 def _check_pod(pod: Json) -> None:
     title = f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']}"
-    if is_leaving(pod):
+    if is_terminating(pod):
         raise RefusedError(f"{title} is being deleted")
-    if has_ended(pod):
+    if has_finished(pod):
         raise RefusedError(f"{title} has ended ({pod['status']['phase']}), so there is nothing to move")
     if not pod["spec"].get("nodeName"):
         raise RefusedError(f"{title} is not on a node yet, so there is nothing to move it from")
@@ -129,7 +131,7 @@ def _check_target(node: Json, pod: Json) -> None:
     name = node["metadata"]["name"]
     if name == pod["spec"]["nodeName"]:
         raise RefusedError(f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']} is on {name} already")
-    if condition(node, "Ready").get("status", "True") != "True":
+    if find_condition(node, "Ready").get("status", "True") != "True":
         raise RefusedError(f"node {name} is not Ready")
     if labels_of(node).get(labels.MAINTENANCE) == "true":
         raise RefusedError(f"node {name} is under maintenance; `rescheduler maintenance stop {name}` ends it")

@@ -20,7 +20,7 @@ from rescheduler.decode.kinds import RESOURCES, ApiResource
 from rescheduler.decode.reader import SnapshotBuilder, without_gc
 from rescheduler.decode.record import SnapshotRecorder
 from rescheduler.decode.split import split
-from rescheduler.model.migration import Migration
+from rescheduler.model.migration import PodMigration
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy, Utilization
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -308,7 +308,7 @@ class _Remembering(SnapshotBuilder):
 
     def __init__(self) -> None:
         super().__init__()
-        self.migrations: list[Migration] = []
+        self.migrations: list[PodMigration] = []
 
     def remembered(self, taken_at: float | None) -> ClusterSnapshot:
         """Everything collected, with what is remembered of moves."""

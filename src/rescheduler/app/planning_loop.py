@@ -17,7 +17,7 @@ from rescheduler.app.planning import planned
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.live import LiveConfig
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -80,7 +80,7 @@ class Cycling:
         self.live_config.listen(planning.called.set)
         return [planning, Duty("review what awaits approval", every, self._review())]
 
-    async def _once(self, config: Configuration, policy: Policy) -> list[Migration] | None:
+    async def _once(self, config: Configuration, policy: Policy) -> list[PodMigration] | None:
         """Plan and order, all of it by this one configuration; None where nothing may be ordered now."""
         if stale := self.watching.stale():
             _log.warning("nothing is planned on what may be out of date", why=stale)
@@ -120,7 +120,7 @@ class Cycling:
     def _review(self) -> Callable[[], Awaitable[None]]:
         watching = self.watching
 
-        def held(migration: Migration) -> bool:
+        def held(migration: PodMigration) -> bool:
             return self.hours.held(migration) is not None
 
         reviewing = Reviewing(watching.copied, watching.board, self.logbook, self.live_config.policy, self.now, held)
@@ -144,7 +144,7 @@ def cycle_of(watching: Watching, policy: Policy, metrics: Metrics, streaks: HotS
     return Cycle(lambda: metrics.timed("snapshot", copied()), metrics.timed("plan", plan))
 
 
-async def _until_over(board: Board, ordered: Iterable[Migration]) -> Counter[Phase]:
+async def _until_over(board: Board, ordered: Iterable[PodMigration]) -> Counter[Phase]:
     """Wait until these migrations are over; how they ended. One that is deleted meanwhile has failed."""
     changed = asyncio.Event()
     board.listen(lambda key, ours: changed.set())

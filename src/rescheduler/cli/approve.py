@@ -20,7 +20,7 @@ from rescheduler.cli.options import AccessOptions, access_options, config_option
 from rescheduler.cli.output.documents import FORMATS, document_text
 from rescheduler.cli.output.migrations import RESOURCE, waiting_document, waiting_lines
 from rescheduler.cli.output.terminal import Terminal, plain
-from rescheduler.model.migration import Migration
+from rescheduler.model.migration import PodMigration
 
 if TYPE_CHECKING:
     from rescheduler.config.configuration import Configuration
@@ -151,7 +151,7 @@ def _nothing(known: app_approval.Known) -> str:
     return f"nothing waits for approval in namespace {known.home}{more}"
 
 
-def _tell_members(members: Sequence[Migration]) -> None:
+def _tell_members(members: Sequence[PodMigration]) -> None:
     for each in members:
         messages.note(f"{each.full_name} belongs to it, and is decided on, too")
 

@@ -23,7 +23,7 @@ from rescheduler.cli.options import (
 from rescheduler.cli.output.documents import FORMATS, document_text
 from rescheduler.cli.output.migrations import RESOURCE
 from rescheduler.cli.progress import MigrationProgress, show_progress
-from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
 
@@ -133,7 +133,7 @@ def move(pod: str, access: AccessOptions, ordering: MoveOptions, waiting: WaitOp
             _conclude(live, ended, quiet=bool(ordering.output))
 
 
-def _rehearse(live: app.LiveCluster, migration: Migration, policy: Policy, output: str | None) -> None:
+def _rehearse(live: app.LiveCluster, migration: PodMigration, policy: Policy, output: str | None) -> None:
     """Say what the controller would answer now."""
     with show_reading(live) as advance:
         snapshot = app.read(live, None, advance)
@@ -148,7 +148,7 @@ def _rehearse(live: app.LiveCluster, migration: Migration, policy: Policy, outpu
         messages.emit(f"{title} would be moved to {ruling.target} by {ruling.method} (dry run)\n")
 
 
-def _followed(live: app.LiveCluster, migration: Migration, timeout: float | None) -> Migration | None:
+def _followed(live: app.LiveCluster, migration: PodMigration, timeout: float | None) -> PodMigration | None:
     """The migration as it ended, told step by step; None if somebody deleted it."""
     key = (migration.namespace, migration.name)
     try:
@@ -161,7 +161,7 @@ def _followed(live: app.LiveCluster, migration: Migration, timeout: float | None
         raise
 
 
-def _goes_on(migration: Migration, why: str) -> str:
+def _goes_on(migration: PodMigration, why: str) -> str:
     name, namespace = migration.name, migration.namespace
     return (
         f"{why}; the move goes on. Watch it with `rescheduler migrations {name} -n {namespace} -w`, "
@@ -169,7 +169,7 @@ def _goes_on(migration: Migration, why: str) -> str:
     )
 
 
-def _conclude(live: app.LiveCluster, ended: Migration, *, quiet: bool) -> None:
+def _conclude(live: app.LiveCluster, ended: PodMigration, *, quiet: bool) -> None:
     made, title = ended.progress, f"pod {ended.namespace}/{ended.order.pod}"
     if made.phase is Phase.FAILED:
         raise messages.CommandError(
@@ -181,5 +181,5 @@ def _conclude(live: app.LiveCluster, ended: Migration, *, quiet: bool) -> None:
         messages.emit(f"{title} moved from {made.source} to {where}{replacement}\n")
 
 
-def _print(body: dict[str, object], migration: Migration, form: str) -> None:
+def _print(body: dict[str, object], migration: PodMigration, form: str) -> None:
     messages.emit(f"{RESOURCE}/{migration.name}\n" if form == "name" else document_text(body, form))

@@ -18,7 +18,7 @@ import click
 
 from rescheduler.cli import messages
 from rescheduler.cli.output.terminal import plain
-from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.migration import Phase, PodMigration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,10 +165,10 @@ class MigrationProgress:
     def __init__(self, line: ProgressLine, total: int) -> None:
         self._line = line
         self._total = total
-        self.known: dict[tuple[str, str], Migration] = {}
+        self.known: dict[tuple[str, str], PodMigration] = {}
         """As they were told last."""
 
-    def noticed(self, migration: Migration) -> None:
+    def noticed(self, migration: PodMigration) -> None:
         """One of them has changed."""
         self.known[migration.namespace, migration.name] = migration
         told = describe_migration(migration)
@@ -181,7 +181,7 @@ class MigrationProgress:
         return f"{done} of {self._total} moved" + (f", {failed} failed" if failed else "")
 
 
-def describe_migration(migration: Migration) -> str:
+def describe_migration(migration: PodMigration) -> str:
     """How one migration stands, in a line: `shop/web-0: AwaitReady: web-0-copy is not Ready on b yet`."""
     made = migration.progress
     title = f"{migration.namespace}/{migration.order.pod}"

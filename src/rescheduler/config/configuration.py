@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from rescheduler.config.document import dump_document
 from rescheduler.config.schema import NATIVE_KIND, NATIVE_VERSION, Fields, PoolFields
 from rescheduler.config.validate import thresholds_of
-from rescheduler.migration.lifecycle import Manner
+from rescheduler.migration.lifecycle import MigrationSettings
 from rescheduler.model.policy import POD_GROUP, Allowances, Concurrency, Limits, Policy, Pool, Thresholds
 from rescheduler.model.selector import EVERYTHING, parse_selector
 from rescheduler.model.usage import UsageSettings
@@ -74,10 +74,10 @@ class Configuration:
             timing=fields.when.timing(),
         )
 
-    def manner(self) -> Manner:
+    def manner(self) -> MigrationSettings:
         """How moves are carried out."""
         migration = self.fields.migration
-        return Manner(
+        return MigrationSettings(
             grace=int(migration.eviction_grace_period),
             budget=migration.temporary_budget.model_dump(by_alias=True, exclude_none=True),
             timeout=migration.timeout,

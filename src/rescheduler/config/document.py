@@ -17,7 +17,7 @@ from yaml.constructor import SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from rescheduler.config.errors import Finding, Loc, describe_type, quote
-from rescheduler.model.nesting import DEEPEST, NestingError, refuse_deep_nesting
+from rescheduler.model.nesting import MAX_DEPTH, NestingError, check_nesting
 
 _TAG = "tag:yaml.org,2002:"
 _MOST_VALUES = 10_000
@@ -94,7 +94,7 @@ def read_documents(text: str) -> list[Document]:
 
 def _composed(text: str) -> list[Node]:
     try:
-        refuse_deep_nesting(text)
+        check_nesting(text)
         documents = list(yaml.compose_all(text, Loader=_Loader))
     except yaml.MarkedYAMLError as error:
         raise DocumentError(Finding((), f"{_at(error.problem_mark)}broken YAML: {_problem(error, text)}")) from error
@@ -152,8 +152,8 @@ class _Converter:
         self.values += 1
         if self.values > _MOST_VALUES:
             raise DocumentError(Finding((), f"holds more than {_MOST_VALUES} values once its aliases are followed"))
-        if len(loc) > DEEPEST:  # an alias that contains itself ends here
-            raise DocumentError(Finding((), f"is nested deeper than {DEEPEST} levels once its aliases are followed"))
+        if len(loc) > MAX_DEPTH:  # an alias that contains itself ends here
+            raise DocumentError(Finding((), f"is nested deeper than {MAX_DEPTH} levels once its aliases are followed"))
         if node.tag.removeprefix(_TAG) not in _KINDS:
             self._blame(node, loc, f"the tag {quote(node.tag)} is not supported")
             return None

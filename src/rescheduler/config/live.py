@@ -14,7 +14,7 @@ from functools import cached_property
 
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.errors import ConfigError, Loc, format_path
-from rescheduler.migration.lifecycle import Lifecycle, Manner
+from rescheduler.migration.lifecycle import Lifecycle, MigrationSettings
 from rescheduler.model.policy import Concurrency, Policy
 from rescheduler.recovery.settings import RecoverySettings
 
@@ -40,7 +40,7 @@ class _Terms:
         return self.config.policy()
 
     @cached_property
-    def manner(self) -> Manner:
+    def manner(self) -> MigrationSettings:
         return self.config.manner()
 
     @cached_property
@@ -95,7 +95,7 @@ class LiveConfig:
         """What planning is told; the same object until it changes."""
         return self._terms.policy
 
-    def manner(self) -> Manner:
+    def manner(self) -> MigrationSettings:
         """How moves are carried out."""
         return self._terms.manner
 

@@ -15,7 +15,7 @@ from rescheduler.config.errors import FieldError, quote
 from rescheduler.config.fields import Duration, ObjectName, Period, PositiveCount, Section, WholePeriod
 from rescheduler.model.policy import Timing
 from rescheduler.model.time import format_duration
-from rescheduler.model.usage import PrometheusAccess, Queries, UsageSettings, UsageSource
+from rescheduler.model.usage import PrometheusAccess, PrometheusQueries, UsageSettings, UsageSource
 from rescheduler.model.windows import Schedule, parse_window, zone_of
 from rescheduler.recovery.settings import FAILED_REASONS, RecoverySettings
 
@@ -229,7 +229,7 @@ def check_listeners(web: WebFields, webhook: WebhookFields, extender: ExtenderFi
 
 _USAGE = UsageSettings()
 _ACCESS = PrometheusAccess()
-_QUERIES = Queries()
+_QUERIES = PrometheusQueries()
 _EXAMPLE = "http://prometheus.monitoring:9090"
 
 
@@ -351,7 +351,7 @@ class UsageFields(Section):
     def settings(self) -> UsageSettings:
         """As `usage` takes them."""
         access = dict(self.prometheus)
-        access["queries"] = Queries(**dict(self.prometheus.queries))
+        access["queries"] = PrometheusQueries(**dict(self.prometheus.queries))
         own = {name: value for name, value in dict(self).items() if name != "prometheus"}
         return UsageSettings(**own, prometheus=PrometheusAccess(**access))
 

@@ -23,7 +23,7 @@ from rescheduler.decode.reader import (
     remember_priority_class,
     table_of,
 )
-from rescheduler.model.snapshot import ClusterSnapshot, Rows
+from rescheduler.model.snapshot import ClusterSnapshot, SnapshotRows
 
 _log = logging.getLogger(__name__)
 _READS = 100_000
@@ -37,7 +37,7 @@ class ClusterCache:
 
     def __init__(self, source: str) -> None:
         self._source = source
-        self._rows = Rows()
+        self._rows = SnapshotRows()
         self._reader = ObjectReader()
         self._reads = 0
         self._kinds: set[str] = set()
@@ -80,7 +80,7 @@ class ClusterCache:
         The tables are copied at once, which is quick; putting them in order takes far longer in a large cluster.
         """
         rows = self._rows
-        copied = Rows(
+        copied = SnapshotRows(
             nodes=dict(rows.nodes),
             pods=dict(rows.pods),
             namespaces=dict(rows.namespaces),

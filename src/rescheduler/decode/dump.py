@@ -22,7 +22,7 @@ from rescheduler.decode import structs
 from rescheduler.decode.kinds import known_kind
 from rescheduler.decode.reader import SnapshotBuilder
 from rescheduler.decode.split import JsonError, ListHead, split
-from rescheduler.model.nesting import refuse_deep_nesting
+from rescheduler.model.nesting import check_nesting
 from rescheduler.model.time import InstantError, parse_instant
 
 TAKEN_AT = "rescheduler.io/taken-at"
@@ -230,7 +230,7 @@ def _yaml_parts(stream: BinaryIO) -> Iterator[bytes | ListHead]:
 
 
 def _yaml_documents(text: bytes) -> Iterator[Any]:
-    refuse_deep_nesting(text)
+    check_nesting(text)
     try:
         yield from yaml.load_all(text, Loader=_PlainLoader)
     except (ValueError, KeyError, TypeError, AttributeError) as error:

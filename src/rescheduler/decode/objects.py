@@ -9,10 +9,10 @@ from rescheduler.model import labels as marks
 from rescheduler.model.objects import (
     AttachLimits,
     Autoscaler,
-    Change,
     Claim,
     DisruptionBudget,
     Node,
+    RolloutProgress,
     StorageClass,
     Usage,
     Volume,
@@ -86,7 +86,7 @@ def _changing(kind: str, found: structs.ApiWorkload, meta: structs.ApiMeta, want
         return ""
     strategy = (found.spec and found.spec.update_strategy) or structs.ApiUpdateStrategy()
     rolling = strategy.rolling_update or structs.ApiRollingUpdate()
-    change = Change(
+    change = RolloutProgress(
         kind,
         observed=meta.generation is None or (status.observed_generation or 0) >= meta.generation,
         wanted=wanted,
@@ -138,7 +138,7 @@ def budget(found: structs.ApiPodDisruptionBudget, meta: structs.ApiMeta) -> Disr
 
 def _made_for(labels: Labels) -> str:
     """Of a temporary budget, its migration."""
-    return labels.get(marks.MIGRATION_ID, "") if labels.get(marks.MANAGED_BY) == marks.OURSELVES else ""
+    return labels.get(marks.MIGRATION_ID, "") if labels.get(marks.MANAGED_BY) == marks.MANAGER else ""
 
 
 def claim(found: structs.ApiPersistentVolumeClaim, meta: structs.ApiMeta) -> Claim:

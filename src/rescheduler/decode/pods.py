@@ -15,7 +15,7 @@ from msgspec import Raw
 from rescheduler.decode import sections, structs
 from rescheduler.decode.sections import SectionCache
 from rescheduler.model import labels as marks
-from rescheduler.model.objects import NO_TROUBLE, NOTHING, Ailment, ContainerState, Owner, Pod, PodCondition, Trouble
+from rescheduler.model.objects import HEALTHY, NOTHING, ContainerState, Owner, Pod, PodCondition, PodFailure, PodHealth
 from rescheduler.model.quantity import MAX
 from rescheduler.model.selector import Labels
 from rescheduler.model.shape import HostPort, Requests, Shape
@@ -31,9 +31,9 @@ class TroubleReader:
     """Reads what pods have been through, and remembers what they share."""
 
     def __init__(self) -> None:
-        self._known: dict[Trouble, Trouble] = {}
+        self._known: dict[PodHealth, PodHealth] = {}
 
-    def trouble(self, status: structs.ApiPodStatus) -> Trouble:
+    def trouble(self, status: structs.ApiPodStatus) -> PodHealth:
         """What a pod has been through."""
         restarts, states = _of(status.container_statuses, "")
         init_restarts, init_states = _of(status.init_container_statuses, "init")
@@ -44,8 +44,8 @@ class TroubleReader:
                 words = intern(each.type or ""), intern(each.status or ""), intern(each.reason or "")
                 told += (PodCondition(*words, _since(each.last_transition_time)),)
         if not (restarts or init_restarts or states or told or status.reason):
-            return NO_TROUBLE
-        found = Trouble(restarts, init_restarts, status.reason or "", states, told)
+            return HEALTHY
+        found = PodHealth(restarts, init_restarts, status.reason or "", states, told)
         return found if told else self._known.setdefault(found, found)  # times are each pod's own
 
     def forget_all_but(self, rows: Collection[Pod]) -> None:
@@ -67,18 +67,18 @@ def is_ready(conditions: Sequence[structs.ApiCondition] | None, *, default: bool
     return default
 
 
-def find_failure(status: structs.ApiPodStatus, phase: str) -> Ailment | None:
+def find_failure(status: structs.ApiPodStatus, phase: str) -> PodFailure | None:
     """What is wrong with it; the container that was restarted most often tells most."""
     if phase == "Failed":
-        return Ailment(status.reason or _CRASHED)
+        return PodFailure(status.reason or _CRASHED)
     if phase == "Succeeded":
         return None
-    found: Ailment | None = None
+    found: PodFailure | None = None
     for statuses in (status.init_container_statuses, status.container_statuses):
         for each in statuses or ():
             reason = _ails(each.state) if each.state is not None else ""
             if reason and (found is None or (each.restart_count or 0) > found.restarts):
-                found = Ailment(reason, each.restart_count or 0)
+                found = PodFailure(reason, each.restart_count or 0)
     return found
 
 
@@ -297,7 +297,7 @@ def select_annotations(raw: Raw) -> Labels:
     for mark in _MARKED if text else ():
         if mark in text:
             found = sections.string_map(raw, "metadata.annotations")
-            return {key: value for key, value in found.items() if marks.ours(key)} or NOTHING
+            return {key: value for key, value in found.items() if marks.is_relevant(key)} or NOTHING
     return NOTHING
 
 

@@ -21,7 +21,7 @@ from rescheduler.decode.sections import SectionError
 from rescheduler.model.objects import DisruptionBudget, Node, Pod, Workload
 from rescheduler.model.selector import EVERYTHING
 from rescheduler.model.shape import Shape
-from rescheduler.model.snapshot import ClusterSnapshot, Rows
+from rescheduler.model.snapshot import ClusterSnapshot, SnapshotRows
 from rescheduler.model.time import InstantError
 
 Bytes = bytes | memoryview | msgspec.Raw
@@ -54,7 +54,7 @@ class ParsedObject(NamedTuple):
     """Of a pod whose priority only its class tells; the class may be read later."""
 
 
-def table_of(rows: Rows, kind: str) -> dict[Any, Any]:
+def table_of(rows: SnapshotRows, kind: str) -> dict[Any, Any]:
     """Where rows of a kind are kept; priorities, the only ones that are no rows, aren't."""
     table: dict[Any, Any] = getattr(rows, _TABLES[kind])
     return table
@@ -179,7 +179,7 @@ class SnapshotBuilder:
     """Rows of the objects given so far."""
 
     def __init__(self) -> None:
-        self._rows = Rows()
+        self._rows = SnapshotRows()
         self._reader = ObjectReader()
         self._seen: set[str] = set()
         self._warnings: list[str] = []
@@ -239,14 +239,14 @@ def remember_priority_class(unranked: dict[tuple[str, str], str], reading: Parse
         unranked.pop(key, None)
 
 
-def apply_priorities(rows: Rows, unranked: dict[tuple[str, str], str], classes: dict[str, int]) -> None:
+def apply_priorities(rows: SnapshotRows, unranked: dict[tuple[str, str], str], classes: dict[str, int]) -> None:
     """Give pods the priority of their class, where only that tells it."""
     for key, name in unranked.items():
         if name in classes and key in rows.pods:
             rows.pods[key] = msgspec.structs.replace(rows.pods[key], priority=classes[name])
 
 
-def nodes_of_unreadable_pods(rows: Rows) -> dict[str, Node]:
+def nodes_of_unreadable_pods(rows: SnapshotRows) -> dict[str, Node]:
     """The nodes that hold a pod which cannot be read, marked as no targets."""
     found: dict[str, Node] = {}
     unreadable: list[Pod] = [pod for pod in rows.pods.values() if pod.problem]
@@ -257,7 +257,7 @@ def nodes_of_unreadable_pods(rows: Rows) -> dict[str, Node]:
     return found
 
 
-def describe_strays(rows: Rows) -> list[str]:
+def describe_strays(rows: SnapshotRows) -> list[str]:
     """A word about pods on nodes that nobody told us of."""
     found = sorted(pod.full_name for pod in rows.pods.values() if pod.node and pod.node not in rows.nodes)
     if not found or not rows.nodes:

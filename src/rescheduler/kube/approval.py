@@ -20,7 +20,7 @@ from rescheduler.kube.objects import path_of
 from rescheduler.kube.writer import FIELD_MANAGER
 from rescheduler.model import labels
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.migration import Phase, PodMigration
 
 _TRIES = 10  # the controller writes to it, too
 
@@ -68,7 +68,7 @@ async def reject(client: ApiClient, keys: Sequence[ObjectKey], who: str, *, dry:
     return [await pen.mark(key) for key in keys]
 
 
-def add_group_members(chosen: Iterable[Migration], known: Iterable[Migration]) -> list[Migration]:
+def add_group_members(chosen: Iterable[PodMigration], known: Iterable[PodMigration]) -> list[PodMigration]:
     """The chosen ones, and those that belong to them and still wait for approval: they stand or fall together."""
     found = {(each.namespace, each.name): each for each in chosen}
     proposals = {each.order.proposal for each in found.values() if each.order.members > 1}
@@ -105,7 +105,7 @@ class _Pen:
                 return ApprovalResult(*key, self.wanted, self.who)
         return ApprovalResult(*key, ApprovalOutcome.REFUSED, reason="others change it all the time; try again")
 
-    async def _written(self, found: Migration) -> bool:
+    async def _written(self, found: PodMigration) -> bool:
         """Whether it was still what was read."""
         note = labels.APPROVED if self.wanted is ApprovalOutcome.APPROVED else labels.REJECTED
         metadata = {"uid": found.uid, "resourceVersion": found.version, "annotations": {note: self.who}}
@@ -126,7 +126,7 @@ class _Pen:
         return True
 
 
-def _settled(found: Migration, wanted: ApprovalOutcome) -> ApprovalResult | None:
+def _settled(found: PodMigration, wanted: ApprovalOutcome) -> ApprovalResult | None:
     """The answer where nothing is to be written."""
     key = (found.namespace, found.name)
     if found.progress.over:

@@ -21,7 +21,7 @@ from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.objects import path_of
 from rescheduler.kube.writer import FIELD_MANAGER
-from rescheduler.migration.events import News, Subject
+from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.json import Json
 
 CONTROLLER = "rescheduler.io/rescheduler"
@@ -41,11 +41,11 @@ class EventRecorder:
         self._instance = _cut(identity, _LONGEST_INSTANCE)
         self._now = now
 
-    async def record(self, news: Iterable[News]) -> None:
+    async def record(self, news: Iterable[ObjectEvent]) -> None:
         """Tell all of it; what cannot be told is logged."""
         await asyncio.gather(*(self._tell(each) for each in news))
 
-    async def _tell(self, news: News) -> None:
+    async def _tell(self, news: ObjectEvent) -> None:
         event = self._event(news)
         request = ApiRequest(
             "POST",
@@ -62,7 +62,7 @@ class EventRecorder:
             about = news.regarding
             _log.warning("event %s of %s %s is not told: %s", news.reason, about.kind, about.name, error)
 
-    def _event(self, news: News) -> Json:
+    def _event(self, news: ObjectEvent) -> Json:
         moment = datetime.fromtimestamp(self._now(), UTC)
         return {
             "apiVersion": "events.k8s.io/v1",
@@ -80,7 +80,7 @@ class EventRecorder:
         }
 
 
-def _name(news: News) -> str:
+def _name(news: ObjectEvent) -> str:
     """`<object>.<hash>`, as events are called; the hash says which news they are."""
     about = news.regarding
     told = (news.occasion, news.reason, about.kind, about.namespace, about.name, about.uid)
@@ -111,7 +111,7 @@ _MOST = 10_000  # news that nobody could be told for so long; and those that are
 class Teller(Protocol):
     """Who tells people."""
 
-    async def record(self, news: Iterable[News]) -> None: ...
+    async def record(self, news: Iterable[ObjectEvent]) -> None: ...
 
 
 class EventQueue:
@@ -119,11 +119,11 @@ class EventQueue:
 
     def __init__(self, teller: Teller) -> None:
         self._teller = teller
-        self._untold: deque[list[News]] = deque(maxlen=_MOST)
+        self._untold: deque[list[ObjectEvent]] = deque(maxlen=_MOST)
         self._known: OrderedDict[tuple[Subject, str, str], None] = OrderedDict()
         self._some = asyncio.Event()
 
-    def add(self, news: Iterable[News]) -> list[News]:
+    def add(self, news: Iterable[ObjectEvent]) -> list[ObjectEvent]:
         """Take note of what is new, and say what that is."""
         fresh = [each for each in news if self._is_fresh(each)]
         if fresh:
@@ -144,7 +144,7 @@ class EventQueue:
             await self._teller.record(self._untold[0])
             self._untold.popleft()
 
-    def _is_fresh(self, news: News) -> bool:
+    def _is_fresh(self, news: ObjectEvent) -> bool:
         key = (news.regarding, news.reason, news.occasion)
         is_known = key in self._known
         self._known[key] = None

@@ -34,7 +34,7 @@ from rescheduler.kube.connection import (
 )
 from rescheduler.kube.errors import KubeconfigError
 from rescheduler.kube.proxy import check_proxy, proxy_from_environment
-from rescheduler.model.nesting import refuse_deep_nesting
+from rescheduler.model.nesting import check_nesting
 
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
@@ -203,7 +203,7 @@ def _read(path: Path, label: str) -> bytes:
 
 def _parse(content: bytes, label: str, loader: type[yaml.CSafeLoader]) -> Any:
     try:
-        refuse_deep_nesting(content)
+        check_nesting(content)
         return yaml.load(content, Loader=loader)  # noqa: S506 (both loaders are safe ones)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark

@@ -14,7 +14,7 @@ from rescheduler.kube.client import ApiClient, ListPage
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.migrations import MigrationClient
 from rescheduler.migration.crd import API_VERSION
-from rescheduler.model.migration import Migration
+from rescheduler.model.migration import PodMigration
 
 AT_ONCE = 4
 
@@ -88,7 +88,7 @@ async def list_cluster(
     return frozenset(listing.absent)
 
 
-async def list_past_migrations(client: ApiClient, note: Callable[[str], None]) -> list[Migration]:
+async def list_past_migrations(client: ApiClient, note: Callable[[str], None]) -> list[PodMigration]:
     """The migrations that are known, for what they came to; none where the cluster does not know the kind.
 
     Who plans may lack the right to see them: that is noted, and a plan is made without.

@@ -19,10 +19,18 @@ from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.objects import path_of
 from rescheduler.kube.writer import FIELD_MANAGER
 from rescheduler.migration.crd import API_VERSION, CURE, KIND
-from rescheduler.migration.lifecycle import ROLL_BACK, WAITS
+from rescheduler.migration.lifecycle import AWAITING_APPROVAL, ROLL_BACK
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Condition, Migration, Order, Outcome, Phase, Progress, Reference
+from rescheduler.model.migration import (
+    MigrationCondition,
+    MigrationSpec,
+    MigrationStatus,
+    MoveOutcome,
+    ObjectReference,
+    Phase,
+    PodMigration,
+)
 from rescheduler.model.plan import Method
 from rescheduler.model.time import (
     DurationError,
@@ -39,7 +47,7 @@ FAILED = "Failed"
 _LONGEST = 32_768  # characters of a message, as for all conditions in Kubernetes
 
 
-def conditions_of(migration: Migration, progress: Progress, now: float) -> list[Json]:
+def conditions_of(migration: PodMigration, progress: MigrationStatus, now: float) -> list[Json]:
     """The conditions that this progress gives a migration."""
     phase, reason = progress.phase, _reason(migration, progress)
     true_in = {PROGRESSING: Phase.IN_PROGRESS, COMPLETED: Phase.COMPLETED, FAILED: Phase.FAILED}
@@ -61,12 +69,12 @@ def conditions_of(migration: Migration, progress: Progress, now: float) -> list[
     return found
 
 
-def _reason(migration: Migration, progress: Progress) -> str:
+def _reason(migration: PodMigration, progress: MigrationStatus) -> str:
     """Where the migration is, in one word; the same for all its conditions."""
     match progress.phase:
         case Phase.PENDING if migration.order.paused:
             return "Paused"
-        case Phase.PENDING if migration.awaits_approval or progress.message.startswith(WAITS):
+        case Phase.PENDING if migration.awaits_approval or progress.message.startswith(AWAITING_APPROVAL):
             return "AwaitingApproval"
         case Phase.PENDING:
             return "WaitingToRetry" if progress.attempts else "Waiting"
@@ -84,12 +92,12 @@ class InvalidMigrationError(ValueError):
     """A PodMigration that makes no sense; the message names the object and the field."""
 
 
-def decoded(body: Json) -> Migration:
+def decode_migration(body: Json) -> PodMigration:
     """The migration that an object tells of."""
     try:
         found = msgspec.convert(body, wire.PodMigration)
         meta, status = found.metadata, found.status
-        return Migration(
+        return PodMigration(
             meta.namespace,
             meta.name,
             _order(found.spec),
@@ -99,7 +107,7 @@ def decoded(body: Json) -> Migration:
             _instant(meta.creation_timestamp, "metadata.creationTimestamp"),
             meta.generation,
             tuple(
-                Condition(each.type, each.status, _instant(each.last_transition_time, "status.conditions"))
+                MigrationCondition(each.type, each.status, _instant(each.last_transition_time, "status.conditions"))
                 for each in status.conditions
             ),
             _person(meta.annotations, labels.APPROVED),
@@ -112,7 +120,7 @@ def decoded(body: Json) -> Migration:
         raise _complaint(body, error.path, str(error)) from error
 
 
-def new_object(migration: Migration) -> Json:
+def encode_migration(migration: PodMigration) -> Json:
     """The object to create for a migration."""
     order = migration.order
     spec: Json = {
@@ -147,7 +155,7 @@ def new_object(migration: Migration) -> Json:
     }
 
 
-def status_of(migration: Migration, progress: Progress, now: float) -> Json:
+def encode_status(migration: PodMigration, progress: MigrationStatus, now: float) -> Json:
     """The status that tells of a migration's new progress, as a merge patch: what has no value is null, so it goes."""
     status: Json = {
         "phase": progress.phase.value,
@@ -175,11 +183,11 @@ def status_of(migration: Migration, progress: Progress, now: float) -> Json:
     return _without_empty(status)
 
 
-def _order(spec: wire.Spec) -> Order:
+def _order(spec: wire.Spec) -> MigrationSpec:
     proposal = spec.proposal or wire.Proposal("")
     if not spec.pod.name:
         raise _FieldError("spec.pod.name", "is empty")
-    return Order(
+    return MigrationSpec(
         spec.pod.name,
         spec.pod.uid,
         spec.target,
@@ -197,8 +205,8 @@ def _order(spec: wire.Spec) -> Order:
     )
 
 
-def _progress(status: wire.Status) -> Progress:
-    return Progress(
+def _progress(status: wire.Status) -> MigrationStatus:
+    return MigrationStatus(
         status.phase,
         status.step,
         _method(status.method, "status.method"),
@@ -264,24 +272,24 @@ def _person(annotations: dict[str, str], mark: str) -> str:
     return "" if said.lower() in ("false", "no") else said
 
 
-def _outcome(found: wire.Outcome | None) -> Outcome | None:
+def _outcome(found: wire.Outcome | None) -> MoveOutcome | None:
     if found is None:
         return None
-    return Outcome(found.verdict, found.gain, _instant(found.assessed_time, "status.outcome.assessedTime"))
+    return MoveOutcome(found.verdict, found.gain, _instant(found.assessed_time, "status.outcome.assessedTime"))
 
 
-def _outcome_object(outcome: Outcome | None) -> Json | None:
+def _outcome_object(outcome: MoveOutcome | None) -> Json | None:
     if outcome is None:
         return None
     assessed = _stamp(outcome.assessed)
     return {"verdict": outcome.verdict.value, "gain": outcome.gain, "assessedTime": assessed}
 
 
-def _reference(found: wire.Reference | None) -> Reference | None:
-    return Reference(found.kind, found.name, found.uid) if found else None
+def _reference(found: wire.Reference | None) -> ObjectReference | None:
+    return ObjectReference(found.kind, found.name, found.uid) if found else None
 
 
-def _reference_object(reference: Reference | None) -> Json | None:
+def _reference_object(reference: ObjectReference | None) -> Json | None:
     if reference is None:
         return None
     # A merge patch would leave the UID of the object that was referred to before, if it were not taken away.
@@ -315,9 +323,9 @@ class MigrationClient:
         self._client = client
         self._now = now
 
-    async def add(self, migration: Migration) -> Migration:
+    async def add(self, migration: PodMigration) -> PodMigration:
         """Store a new migration; one that is there under the same name already is given back as it is."""
-        body = msgspec.json.encode(new_object(migration))
+        body = msgspec.json.encode(encode_migration(migration))
         path, params = path_of(KIND, migration.namespace), {"fieldManager": FIELD_MANAGER}
         if migration.order.needs_approval or migration.order.windowed:
             # An older definition, which we may not update, would drop the field: then nobody would be asked, or waited.
@@ -335,16 +343,16 @@ class MigrationClient:
             if found is None:
                 raise StaleError(f"{migration.full_name} was there, and went") from error
             return found
-        return decoded(msgspec.json.decode(answer))
+        return decode_migration(msgspec.json.decode(answer))
 
-    async def read(self, namespace: str, name: str) -> Migration | None:
+    async def read(self, namespace: str, name: str) -> PodMigration | None:
         """A migration as it is now; None if it is gone."""
         answer = await self._client.find(path_of(KIND, namespace, name))
-        return decoded(msgspec.json.decode(answer)) if answer is not None else None
+        return decode_migration(msgspec.json.decode(answer)) if answer is not None else None
 
-    async def all(self, namespace: str = "") -> tuple[list[Migration], list[str]]:
+    async def all(self, namespace: str = "") -> tuple[list[PodMigration], list[str]]:
         """All migrations, and what is to be said of those that make no sense."""
-        migrations: list[Migration] = []
+        migrations: list[PodMigration] = []
         complaints: list[str] = []
         async for page in self._client.list_pages(path_of(KIND, namespace)):
             if page.first:
@@ -352,12 +360,12 @@ class MigrationClient:
             items: list[dict[str, Any]] = msgspec.json.decode(page.body)["items"]
             for item in items:
                 try:
-                    migrations.append(decoded(item))
+                    migrations.append(decode_migration(item))
                 except InvalidMigrationError as error:
                     complaints.append(str(error))
         return migrations, complaints
 
-    async def store(self, migration: Migration, progress: Progress) -> Migration:
+    async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
         """Record progress over the version that was read."""
         # The version alone says which object is meant: no other object ever has it, not even one of the same name.
         metadata = {"resourceVersion": migration.version}
@@ -365,7 +373,7 @@ class MigrationClient:
             "PATCH",
             path_of(KIND, migration.namespace, migration.name, "status"),
             {"fieldManager": FIELD_MANAGER},
-            msgspec.json.encode({"metadata": metadata, "status": status_of(migration, progress, self._now())}),
+            msgspec.json.encode({"metadata": metadata, "status": encode_status(migration, progress, self._now())}),
             "application/merge-patch+json",
             answers=frozenset({404, 409}),
         )
@@ -375,9 +383,9 @@ class MigrationClient:
             if error.status in (404, 409):
                 raise StaleError(f"{migration.full_name}: {error.message}") from error
             raise
-        return decoded(msgspec.json.decode(answer))
+        return decode_migration(msgspec.json.decode(answer))
 
-    async def remove(self, migration: Migration) -> None:
+    async def remove(self, migration: PodMigration) -> None:
         """Forget a migration that is over."""
         body = msgspec.json.encode({"preconditions": {"uid": migration.uid}})
         path = path_of(KIND, migration.namespace, migration.name)

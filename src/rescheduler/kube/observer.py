@@ -20,12 +20,19 @@ from rescheduler.decode.sections import SectionError
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.objects import path_of
-from rescheduler.migration.observation import EVERYTHING, Observation, Part, controller_of, labels_of, notes_of
+from rescheduler.migration.observation import (
+    EVERYTHING,
+    Observation,
+    ObservedPart,
+    annotations_of,
+    controller_of,
+    labels_of,
+)
 from rescheduler.migration.steps.placeholder import placeholder_name
 from rescheduler.migration.steps.protection import temporary_budget_name
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Reference
+from rescheduler.model.migration import ObjectReference, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.selector import Requirement, Selector, SelectorError, requirement, selector_of
 
@@ -39,7 +46,7 @@ class MigrationObserver:
     def __init__(self, client: ApiClient) -> None:
         self._client = client
 
-    async def look(self, migration: Migration, parts: frozenset[Part] = EVERYTHING) -> Observation:
+    async def look(self, migration: PodMigration, parts: frozenset[ObservedPart] = EVERYTHING) -> Observation:
         """What is there now, as far as it is asked for; what the caller knows himself is left open."""
         namespace, progress, order = migration.namespace, migration.progress, migration.order
         async with _together() as reads:
@@ -49,8 +56,8 @@ class MigrationObserver:
             known = reads.create_task(self._referred(namespace, progress.controller))
             room = reads.create_task(self._placeholder(migration))
             noted = reads.create_task(self._referred(namespace, progress.workload))
-            budgets = reads.create_task(self._list_if(Part.BUDGETS in parts, "PodDisruptionBudget", namespace))
-            services = reads.create_task(self._list_if(Part.SERVICES in parts, "Service", namespace))
+            budgets = reads.create_task(self._list_if(ObservedPart.BUDGETS in parts, "PodDisruptionBudget", namespace))
+            services = reads.create_task(self._list_if(ObservedPart.SERVICES in parts, "Service", namespace))
         pod, controller, workload = found.result(), known.result(), noted.result()
         is_original = pod is not None and progress.uid in ("", pod["metadata"]["uid"])
         if progress.controller is None and pod is not None and is_original:
@@ -62,11 +69,11 @@ class MigrationObserver:
         replacement = successor.result()
         newest = _newest(each for each in (pod, replacement) if each is not None)
         async with _together() as reads:
-            whose = controller if Part.SIBLINGS in parts else None
+            whose = controller if ObservedPart.SIBLINGS in parts else None
             siblings = reads.create_task(self.owned("Pod", namespace, whose, newest))
-            above = deployment if Part.REPLICA_SETS in parts else None
+            above = deployment if ObservedPart.REPLICA_SETS in parts else None
             sets = reads.create_task(self.owned("ReplicaSet", namespace, above))
-            protected = (deployment or controller) if Part.BUDGETS in parts else None
+            protected = (deployment or controller) if ObservedPart.BUDGETS in parts else None
             own = reads.create_task(self._temporary_budget(namespace, protected))
             tags = labels_of(pod) if pod is not None else {}
             selecting = [each for each in budgets.result() if not _is_ours(each) and _selects(each, tags)]
@@ -105,7 +112,7 @@ class MigrationObserver:
         budget = await self.find("PodDisruptionBudget", namespace, temporary_budget_name(workload))
         return budget if budget is not None and _is_ours(budget) else None
 
-    async def _copies_of_others(self, migration: Migration, budgets: list[Json]) -> list[Json]:
+    async def _copies_of_others(self, migration: PodMigration, budgets: list[Json]) -> list[Json]:
         """Pods that are to be handed over to and are nobody's yet, where a budget could take them for its own."""
         if not budgets:
             return []
@@ -113,19 +120,19 @@ class MigrationObserver:
         return [
             pod
             for pod in listed
-            if labels.WITHHELD in notes_of(pod)
+            if labels.WITHHELD in annotations_of(pod)
             and controller_of(pod) is None
             and labels_of(pod).get(labels.MIGRATION_ID) != migration.name
         ]
 
-    async def _replacement(self, migration: Migration) -> Json | None:
+    async def _replacement(self, migration: PodMigration) -> Json | None:
         """Whoever has the name that is recorded for the replacement; it is recorded before it is made."""
         wanted = migration.progress.replacement
         if wanted is None or wanted.name == migration.order.pod:
             return None
         return await self.find("Pod", migration.namespace, wanted.name)
 
-    async def _placeholder(self, migration: Migration) -> Json | None:
+    async def _placeholder(self, migration: PodMigration) -> Json | None:
         """Whoever has the name of its placeholder, also if none is made any more: one may be left from before."""
         if migration.progress.method is not Method.EVICT:
             return None
@@ -134,7 +141,7 @@ class MigrationObserver:
     async def _node(self, name: str) -> Json | None:
         return await self.find("Node", "", name) if name else None
 
-    async def _referred(self, namespace: str, reference: Reference | None) -> Json | None:
+    async def _referred(self, namespace: str, reference: ObjectReference | None) -> Json | None:
         """The object that is meant, and no other of its name."""
         if reference is None or reference.kind not in (*_CONTROLLERS, "Deployment"):
             return None
@@ -178,13 +185,13 @@ def _first(failures: BaseExceptionGroup[ApiError]) -> ApiError:
     return _first(found) if isinstance(found, BaseExceptionGroup) else found
 
 
-def _reference(body: Json) -> Reference | None:
+def _reference(body: Json) -> ObjectReference | None:
     owner = controller_of(body)
-    return Reference(owner["kind"], owner["name"], owner["uid"]) if owner is not None else None
+    return ObjectReference(owner["kind"], owner["name"], owner["uid"]) if owner is not None else None
 
 
 def _told_apart(
-    migration: Migration, pod: Json | None, replacement: Json | None
+    migration: PodMigration, pod: Json | None, replacement: Json | None
 ) -> tuple[tuple[Json, ...], Json | None]:
     """Pods that carry the migration's id, and a stranger who has the name that the copy was to have."""
     mine = [
@@ -203,7 +210,7 @@ def _newest(pods: Iterable[Json]) -> str:
 
 
 def _is_ours(budget: Json) -> bool:
-    return labels_of(budget).get(labels.MANAGED_BY) == labels.OURSELVES and labels.MIGRATION_ID in labels_of(budget)
+    return labels_of(budget).get(labels.MANAGED_BY) == labels.MANAGER and labels.MIGRATION_ID in labels_of(budget)
 
 
 def _selects(budget: Json, tags: dict[str, str]) -> bool:

@@ -17,7 +17,7 @@ from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.failures import NOT_KUBERNETES
 from rescheduler.kube.writer import FIELD_MANAGER
 from rescheduler.model.json import Json
-from rescheduler.model.labels import MANAGED_BY, OURSELVES
+from rescheduler.model.labels import MANAGED_BY, MANAGER
 from rescheduler.model.time import InstantError, format_instant, parse_instant
 
 _TRIES = 10  # others may write at the same time
@@ -113,8 +113,8 @@ class PauseStore:
         if answer is None:
             return False
         metadata = self._decoded(answer)["metadata"]
-        if (metadata.get("labels") or {}).get(MANAGED_BY) != OURSELVES:
-            raise ClusterError(f"{self} is not ours, and is left alone; it has no label {MANAGED_BY}={OURSELVES}")
+        if (metadata.get("labels") or {}).get(MANAGED_BY) != MANAGER:
+            raise ClusterError(f"{self} is not ours, and is left alone; it has no label {MANAGED_BY}={MANAGER}")
         return await self._send("DELETE", {"preconditions": {"uid": metadata["uid"]}})
 
     async def _write(self, found: PauseState, pause: PauseDetails | None, by: str) -> bool:
@@ -126,7 +126,7 @@ class PauseStore:
             "since": format_instant(since),
             "reason": (pause.reason if pause is not None else "") or None,
         }
-        metadata: Json = {"labels": {MANAGED_BY: OURSELVES}}
+        metadata: Json = {"labels": {MANAGED_BY: MANAGER}}
         if found.version:
             metadata["resourceVersion"] = found.version
             return await self._send("PATCH", {"metadata": metadata, "data": data})

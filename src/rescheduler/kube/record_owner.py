@@ -18,7 +18,7 @@ from rescheduler.decode.kinds import WORKLOADS
 from rescheduler.decode.reader import ObjectReader
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.objects import path_of
-from rescheduler.migration.observation import controller_of, notes_of
+from rescheduler.migration.observation import annotations_of, controller_of
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.objects import Owner, Workload
@@ -112,7 +112,7 @@ class RecordOwners:
         found = await self.find(above["kind"], namespace, above["name"])
         if found is None or found["metadata"]["uid"] != above["uid"]:
             return None
-        is_holder = is_record_kept_above(kind, above["kind"], notes_of(found))
+        is_holder = is_record_kept_above(kind, above["kind"], annotations_of(found))
         return (above["kind"], namespace, above["name"]) if is_holder else None
 
     async def _owned(self, kind: str, owners: list[Json], selector: str) -> list[Json]:

@@ -19,7 +19,7 @@ from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.failures import NOT_KUBERNETES
 from rescheduler.kube.writer import FIELD_MANAGER
 from rescheduler.model.json import Json
-from rescheduler.model.labels import MANAGED_BY, OURSELVES
+from rescheduler.model.labels import MANAGED_BY, MANAGER
 
 _WRITTEN = {"fieldManager": FIELD_MANAGER}
 
@@ -58,14 +58,14 @@ class SecretStore:
             version = str(metadata["resourceVersion"])
         except (msgspec.MsgspecError, binascii.Error, KeyError, TypeError, ValueError) as error:
             raise ApiError(None, NOT_KUBERNETES, f"{self} does not decode: {error}", self._path) from error
-        if (metadata.get("labels") or {}).get(MANAGED_BY) != OURSELVES:
-            cure = f"delete it, or label it {MANAGED_BY}={OURSELVES} if it may be overwritten"
+        if (metadata.get("labels") or {}).get(MANAGED_BY) != MANAGER:
+            cure = f"delete it, or label it {MANAGED_BY}={MANAGER} if it may be overwritten"
             raise ClusterError(f"{self} is not ours, and is left alone; {cure}")
         return StoredSecret(data, version, whole)
 
     async def create(self, data: Mapping[str, bytes]) -> bool:
         """Make it; no if somebody has been faster."""
-        metadata = {"name": self._name, "namespace": self._namespace, "labels": {MANAGED_BY: OURSELVES}}
+        metadata = {"name": self._name, "namespace": self._namespace, "labels": {MANAGED_BY: MANAGER}}
         body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": _encoded(data)}
         return await self._write("POST", self._all, body)
 

@@ -29,7 +29,7 @@ from rescheduler.kube.objects import path_of
 from rescheduler.kube.tls import verify_like_go
 from rescheduler.kube.writer import FIELD_MANAGER
 from rescheduler.model.json import Json
-from rescheduler.model.labels import ANSWER, MANAGED_BY, OURSELVES, PROBE, REGISTERED_BY
+from rescheduler.model.labels import ANSWER, MANAGED_BY, MANAGER, PROBE, REGISTERED_BY
 
 MUTATE = "/mutate"
 PODS_WEBHOOK = "pods.rescheduler.io"
@@ -112,7 +112,7 @@ class WebhookConfiguration:
         except (msgspec.MsgspecError, KeyError, AttributeError) as error:
             raise ApiError(None, NOT_KUBERNETES, f"{self} does not decode: {error}", self._path) from error
         if not marked:
-            cure = f"delete it, configure another name, or label it {MANAGED_BY}={OURSELVES}"
+            cure = f"delete it, configure another name, or label it {MANAGED_BY}={MANAGER}"
             raise ClusterError(f"{self} is not ours, and is left alone; {cure}")
         return found
 
@@ -210,7 +210,7 @@ class WebhookConfiguration:
             "kind": "MutatingWebhookConfiguration",
             "metadata": {
                 "name": settings.name,
-                "labels": {MANAGED_BY: OURSELVES},
+                "labels": {MANAGED_BY: MANAGER},
                 "annotations": {REGISTERED_BY: settings.namespace},
             },
             "webhooks": [{"name": PODS_WEBHOOK} | common | pods, {"name": PROBE_WEBHOOK} | common | probe],
@@ -242,7 +242,7 @@ def bundle_in(found: Json | None) -> bytes:
 
 
 def _is_made_by_us(found: Json) -> bool:
-    return bool((found["metadata"].get("labels") or {}).get(MANAGED_BY) == OURSELVES)
+    return bool((found["metadata"].get("labels") or {}).get(MANAGED_BY) == MANAGER)
 
 
 def _notes(found: Json) -> Json:
@@ -357,7 +357,7 @@ def probe_pod(namespace: str, nonce: str) -> Json:
         "metadata": {
             "name": "rescheduler-probe",  # always the same, so that a refusal reads the same and is told once
             "namespace": namespace,
-            "labels": {PROBE: nonce, MANAGED_BY: OURSELVES},
+            "labels": {PROBE: nonce, MANAGED_BY: MANAGER},
         },
         "spec": {
             "automountServiceAccountToken": False,

@@ -15,7 +15,7 @@ from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.objects import path_of
 from rescheduler.migration.commands import Command, Verb
-from rescheduler.migration.observation import Refused
+from rescheduler.migration.observation import FailedCommand
 from rescheduler.model.json import Json
 
 FIELD_MANAGER = "rescheduler"
@@ -36,9 +36,9 @@ class CommandSender:
         self._client = client
         self._dry = dry
         self._params = {"fieldManager": FIELD_MANAGER} | ({"dryRun": "All"} if dry else {})
-        self.refused: Callable[[Command, Refused], None] = lambda command, refused: None
+        self.refused: Callable[[Command, FailedCommand], None] = lambda command, refused: None
 
-    async def carry_out(self, command: Command) -> Refused | None:
+    async def carry_out(self, command: Command) -> FailedCommand | None:
         """Do it; the answer is how it was refused, if it was."""
         name = "" if command.verb is Verb.CREATE else command.name
         path = path_of(command.kind, command.namespace, name, command.subresource)
@@ -58,7 +58,7 @@ class CommandSender:
                 raise
             if _FINE.get(command.verb, {}).get(error.status or 0) == error.reason:
                 return None
-            refused = Refused(error.status, error.reason, error.message, str(command))
+            refused = FailedCommand(error.status, error.reason, error.message, str(command))
             self.refused(command, refused)
             return refused
         return None

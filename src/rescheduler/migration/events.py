@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rescheduler.model.migration import Migration, OutcomeVerdict, Phase, Progress, Reference
-from rescheduler.model.outcome import by_choice, figures, is_bad
+from rescheduler.model.migration import MigrationStatus, ObjectReference, OutcomeVerdict, Phase, PodMigration
+from rescheduler.model.move_history import format_gains, is_bad, is_by_choice
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
 
@@ -45,7 +45,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class ObjectEvent:
     """One thing to tell of one object. The same reason on the same occasion is told once, however often it is said."""
 
     regarding: Subject
@@ -57,7 +57,7 @@ class News:
     warning: bool = False
 
 
-def news(before: Migration, after: Migration) -> tuple[News, ...]:
+def events_for(before: PodMigration, after: PodMigration) -> tuple[ObjectEvent, ...]:
     """What is new in a migration; nothing if it only went on."""
     if before.progress.outcome != after.progress.outcome:
         return _not_worth_it(before.progress, after)
@@ -67,28 +67,30 @@ def news(before: Migration, after: Migration) -> tuple[News, ...]:
     reason, action, note, warning = told
     pod, migration = _pod(after), Subject("PodMigration", after.namespace, after.name, after.uid)
     occasion = f"{after.uid}/{after.progress.attempts}"
-    found = [News(pod, migration, reason, action, note, occasion, warning)]
-    found += [News(each, pod, reason, action, note, occasion, warning) for each in (migration, *_others(reason, after))]
+    found = [ObjectEvent(pod, migration, reason, action, note, occasion, warning)]
+    found += [
+        ObjectEvent(each, pod, reason, action, note, occasion, warning) for each in (migration, *_others(reason, after))
+    ]
     return tuple(found)
 
 
-def _not_worth_it(before: Progress, after: Migration) -> tuple[News, ...]:
+def _not_worth_it(before: MigrationStatus, after: PodMigration) -> tuple[ObjectEvent, ...]:
     """That a move made by choice was bad: told of the migration and the workload, because the pod itself is gone."""
     was, now = before.outcome, after.progress.outcome
-    if now is None or not is_bad(now.verdict) or not by_choice(after):
+    if now is None or not is_bad(now.verdict) or not is_by_choice(after):
         return ()
     if was is not None and was.verdict is now.verdict:
         return ()
     back = now.verdict is OutcomeVerdict.CAME_BACK
     reason, did = ("MigrationCameBack", "came back") if back else ("MigrationNotPaid", "did not pay")
     way = f"Moving pod {after.namespace}/{after.order.pod}{_way(after.progress)}"
-    note = f"{way} {did}{figures(after.order.expected_gain, now.gain)}; its workload rests longer for it"
+    note = f"{way} {did}{format_gains(after.order.expected_gain, now.gain)}; its workload rests longer for it"
     migration = Subject("PodMigration", after.namespace, after.name, after.uid)
     told = [each for each in (migration, _object(after, after.progress.workload)) if each is not None]
-    return tuple(News(each, _pod(after), reason, "Assess", note, after.uid, warning=True) for each in told)
+    return tuple(ObjectEvent(each, _pod(after), reason, "Assess", note, after.uid, warning=True) for each in told)
 
 
-def _told(before: Progress, after: Migration) -> tuple[str, str, str, bool] | None:
+def _told(before: MigrationStatus, after: PodMigration) -> tuple[str, str, str, bool] | None:
     """Reason, action, note, and whether it is a warning."""
     was, progress = before.phase, after.progress
     way = f"Pod {after.namespace}/{after.order.pod}{_way(progress)}"
@@ -112,30 +114,30 @@ def _told(before: Progress, after: Migration) -> tuple[str, str, str, bool] | No
             return "MigrationRolledBack", "RollBack", f"{way}: rolled back: {progress.message}{_again(progress)}", True
 
 
-def _way(progress: Progress) -> str:
+def _way(progress: MigrationStatus) -> str:
     source = f" from {progress.source}" if progress.source else ""
     target = f" to {progress.target}" if progress.target else ""
     method = f" by {progress.method}" if progress.method else ""
     return f"{source}{target}{method}"
 
 
-def _why(migration: Migration) -> str:
+def _why(migration: PodMigration) -> str:
     order = migration.order
     return f" ({order.strategy}{f': {order.reason}' if order.reason else ''})"
 
 
-def _again(progress: Progress) -> str:
+def _again(progress: MigrationStatus) -> str:
     if progress.method in progress.tried:
         return "; another method is tried"
     return f"; tried again at {format_instant(progress.retry_at)}" if progress.retry_at is not None else ""
 
 
-def _pod(migration: Migration) -> Subject:
+def _pod(migration: PodMigration) -> Subject:
     uid = migration.progress.uid or migration.order.uid
     return Subject("Pod", migration.namespace, migration.order.pod, uid)
 
 
-def _others(reason: str, migration: Migration) -> list[Subject]:
+def _others(reason: str, migration: PodMigration) -> list[Subject]:
     """Who else is told; nodes only of how it ended."""
     progress = migration.progress
     found = [_object(migration, progress.workload)]
@@ -147,7 +149,7 @@ def _others(reason: str, migration: Migration) -> list[Subject]:
     return list(dict.fromkeys(each for each in found if each is not None))
 
 
-def _object(migration: Migration, reference: Reference | None) -> Subject | None:
+def _object(migration: PodMigration, reference: ObjectReference | None) -> Subject | None:
     if reference is None:
         return None
     return Subject(reference.kind, migration.namespace, reference.name, reference.uid)

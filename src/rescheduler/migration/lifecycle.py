@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from rescheduler.migration.commands import Command
-from rescheduler.migration.observation import EVERYTHING, Part, Scene, is_leaving
-from rescheduler.migration.replacement import disowning
-from rescheduler.migration.rollback import Finish, Mark, leftovers, unmarking
+from rescheduler.migration.observation import EVERYTHING, ObservedPart, StepContext, is_terminating
+from rescheduler.migration.replacement import disown_extra_pods
+from rescheduler.migration.rollback import Finish, Mark, roll_back, unmark_workload
 from rescheduler.migration.steps.common import (
-    ALL_STORED,
+    STORE_TIMEOUT,
     AwaitMembers,
     AwaitReady,
     CheckBudgets,
@@ -32,7 +32,7 @@ from rescheduler.migration.steps.evict import (
     Evict,
     HoldRoom,
     NominateRebuilt,
-    Pause,
+    PauseDeployment,
     Prefer,
     ReleaseRoom,
     TakeTurn,
@@ -43,27 +43,27 @@ from rescheduler.migration.steps.protection import Protect, Unprotect
 from rescheduler.migration.steps.rebuild import AwaitRebuilt, AwaitRebuiltReady, MarkRebuilt, Restore
 from rescheduler.migration.steps.remove import AwaitRemoved, Remove
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Phase, Progress, Reference
+from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_duration
 
-WAITS = "waits for approval"
+AWAITING_APPROVAL = "waits for approval"
 """How the message of one that waits for it begins."""
 
 
-def wanting(migration: Migration, members: Sequence[Migration]) -> str:
+def missing_approval(migration: PodMigration, members: Sequence[PodMigration]) -> str:
     """What people are told of a pending migration that may not begin without approval; empty when it may."""
     if migration.progress.phase is not Phase.PENDING or not migration.order.needs_approval:
         return ""
     if migration.awaits_approval:
-        return f"{WAITS}: rescheduler approve {_address(migration)}"
+        return f"{AWAITING_APPROVAL}: rescheduler approve {_address(migration)}"
     other = next((each for each in members if each.awaits_approval), None)
     if other is None:
         return ""
-    return f"{WAITS} of {other.full_name}, which belongs to it: rescheduler approve {_address(other)}"
+    return f"{AWAITING_APPROVAL} of {other.full_name}, which belongs to it: rescheduler approve {_address(other)}"
 
 
-def hopeless(migration: Migration, members: Sequence[Migration], now: float, timeout: float) -> str:
+def abandon_reason(migration: PodMigration, members: Sequence[PodMigration], now: float, timeout: float) -> str:
     """Why a pending migration that needs approval is given up; empty while it is not."""
     order, created = migration.order, migration.created
     if not order.needs_approval or migration.progress.phase is not Phase.PENDING:
@@ -73,14 +73,14 @@ def hopeless(migration: Migration, members: Sequence[Migration], now: float, tim
     if lost := next((each for each in members if each.progress.phase is Phase.FAILED), None):
         return f"{lost.full_name}, which belongs to it, was given up: {lost.progress.message}"
     waited = now - max(created if created is not None else now, migration.progress.retry_at or 0.0)
-    if len(members) < order.members - 1 and waited > ALL_STORED:
+    if len(members) < order.members - 1 and waited > STORE_TIMEOUT:
         return "a move that belongs to it was never stored, or has been deleted"
-    if wanting(migration, members) and waited > timeout:
+    if missing_approval(migration, members) and waited > timeout:
         return f"nobody approved of it within {format_duration(timeout)} (approvalTimeout)"
     return ""
 
 
-def _address(migration: Migration) -> str:
+def _address(migration: PodMigration) -> str:
     """By what `rescheduler approve` finds it."""
     return migration.order.plan or migration.full_name
 
@@ -93,7 +93,7 @@ _CLOSING = frozenset({Restore.name, MarkRebuilt.name, Unprotect.name, Finish.nam
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class MigrationSettings:
     """How the operator wants moves to be carried out."""
 
     grace: int = 30
@@ -107,10 +107,10 @@ class Manner:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Transition:
     """What comes next: the progress to store, then the commands to carry out, then when to look again."""
 
-    progress: Progress
+    progress: MigrationStatus
     commands: tuple[Command, ...] = ()
     wait: float | None = None
 
@@ -118,8 +118,8 @@ class Decision:
 class Lifecycle:
     """Decides for every migration; it holds no state of its own."""
 
-    def __init__(self, manner: Manner | None = None) -> None:
-        self._manner = manner or Manner()
+    def __init__(self, manner: MigrationSettings | None = None) -> None:
+        self._manner = manner or MigrationSettings()
         manner = self._manner
         copied: tuple[Step, ...] = (Nominate(),)
         rest: tuple[Step, ...] = (Ungate(), Land(), AwaitReady())
@@ -127,7 +127,7 @@ class Lifecycle:
             Method.HANDOFF: (*rest, Cheapen(), HandOver(), AwaitGone(), Finish()),
             Method.COPY: (*rest, EvictOriginal(manner.grace), Finish()),
             Method.EVICT: (
-                Protect(manner.budget), TakeTurn(), Pause(), Prefer(), Evict(manner.grace),
+                Protect(manner.budget), TakeTurn(), PauseDeployment(), Prefer(), Evict(manner.grace),
                 AwaitRebuilt(manner.restore_after), Restore(), *_GUIDING, MarkRebuilt(), AwaitRebuiltReady(),
                 Unprotect(), Finish(),
             ),
@@ -145,7 +145,7 @@ class Lifecycle:
         """The names of a method's steps, in order."""
         return [step.name for step in self._steps[method]]
 
-    def held(self, scene: Scene) -> Wait | None:
+    def held(self, scene: StepContext) -> Wait | None:
         """Why a pending migration is not to begin yet, whatever the cluster looks like."""
         migration = scene.migration
         if migration.order.paused:
@@ -155,19 +155,19 @@ class Lifecycle:
             return Wait(migration.progress.message, due - scene.now)
         return None
 
-    def unapproved(self, scene: Scene) -> Wait | None:
+    def unapproved(self, scene: StepContext) -> Wait | None:
         """Why a pending migration that otherwise could begin may not: nobody has approved of it."""
-        missing = wanting(scene.migration, scene.seen.members)
+        missing = missing_approval(scene.migration, scene.seen.members)
         return Wait(missing, _UNAPPROVED) if missing else None
 
-    def aftermath(self, scene: Scene) -> tuple[Command, ...]:
+    def aftermath(self, scene: StepContext) -> tuple[Command, ...]:
         """What is to be cleaned after a migration that is over.
 
         Notes that the Deployment's controller copied late, and marks that a webhook put on pods before it heard.
         """
-        return (*unmarking(scene), *disowning(scene)) if scene.migration.progress.over else ()
+        return (*unmark_workload(scene), *disown_extra_pods(scene)) if scene.migration.progress.over else ()
 
-    def begin(self, scene: Scene, progress: Progress) -> Progress:
+    def begin(self, scene: StepContext, progress: MigrationStatus) -> MigrationStatus:
         """A migration that may start now, with the method and target that were chosen for it."""
         attempts = progress.attempts + 1
         return replace(
@@ -175,7 +175,7 @@ class Lifecycle:
             replacement=None, bystanders=(), retry_at=None, message="", remark="",
         )  # fmt: skip
 
-    def needs(self, migration: Migration) -> frozenset[Part]:
+    def needs(self, migration: PodMigration) -> frozenset[ObservedPart]:
         """What a look must include for the next decision: all that its step and the one after it go by."""
         progress = migration.progress
         if progress.phase is not Phase.IN_PROGRESS or progress.method in (None, Method.EVICT):
@@ -186,33 +186,33 @@ class Lifecycle:
             return EVERYTHING
         return frozenset(part for step in steps[at : at + 2] for part in step.needs)
 
-    def advance(self, scene: Scene) -> Decision:
+    def advance(self, scene: StepContext) -> Transition:
         """The next decision about a migration in progress."""
         progress = scene.migration.progress
         if progress.phase is not Phase.IN_PROGRESS or progress.method is None:
-            return Decision(progress)
+            return Transition(progress)
         if progress.step == ROLL_BACK:
             return self._rolled_back(scene)
         timeout = scene.migration.order.timeout or self._manner.timeout
         overdue = progress.started is not None and scene.now - progress.started > timeout
         return self._walk(scene, self._steps[progress.method], overdue=overdue)
 
-    def cancel(self, scene: Scene, reason: str) -> Decision:
+    def cancel(self, scene: StepContext, reason: str) -> Transition:
         """Give a migration up now: what was begun is rolled back, and nothing is tried again.
 
         One that only has to clean up after its move goes on, because that is all that rolling back would do.
         """
         progress = scene.migration.progress
         if progress.over or progress.step in _CLOSING:
-            return Decision(progress)
+            return Transition(progress)
         if progress.phase is Phase.PENDING:
             failed = replace(progress, phase=Phase.FAILED, message=reason, finished=scene.now, retry_at=None)
-            return Decision(failed)
+            return Transition(failed)
         if progress.step == ROLL_BACK:
-            return Decision(replace(progress, message=reason, retry_at=None))
+            return Transition(replace(progress, message=reason, retry_at=None))
         return self._give_up(scene, GiveUp(reason, retry=False))
 
-    def _walk(self, scene: Scene, steps: tuple[Step, ...], *, overdue: bool) -> Decision:
+    def _walk(self, scene: StepContext, steps: tuple[Step, ...], *, overdue: bool) -> Transition:
         """On through all steps that are done, to the first that is not."""
         names = [step.name for step in steps]
         progress = scene.migration.progress
@@ -225,30 +225,30 @@ class Lifecycle:
                 case Done(said):
                     scene = _remarked(scene, said) if said else scene
                     if at + 1 == len(steps):
-                        return Decision(self._completed(scene))
+                        return Transition(self._completed(scene))
                     at += 1
                     if not steps[at].needs <= scene.seen.parts:
-                        return Decision(progress, wait=0.0)  # looked at again, with what the next step goes by
+                        return Transition(progress, wait=0.0)  # looked at again, with what the next step goes by
                     scene = _entered(scene, steps[at])
                 case Do(commands):
                     refused, late = scene.seen.refused, overdue and step.name not in _CLOSING
                     message = f"{commands[0].why}: {refused.message}" if refused else commands[0].why
                     if late:
                         return self._give_up(scene, GiveUp(f"timed out in step {step.name}: {message}"))
-                    return Decision(replace(progress, message=message), commands)
+                    return Transition(replace(progress, message=message), commands)
                 case Wait(reason, seconds, patient):
                     if overdue and not patient and step.name not in _CLOSING:
                         return self._give_up(scene, GiveUp(f"timed out in step {step.name}: {reason}"))
-                    return Decision(replace(progress, message=reason), wait=seconds)
+                    return Transition(replace(progress, message=reason), wait=seconds)
                 case GiveUp() as why:
                     return self._give_up(scene, why)
 
-    def _completed(self, scene: Scene) -> Progress:
+    def _completed(self, scene: StepContext) -> MigrationStatus:
         progress = scene.migration.progress
         found = next((pod for pod in scene.seen.marked if _is_replacement(pod, progress)), None)
         if found is not None:  # by its UID people find what happened to it
             progress = replace(
-                progress, replacement=Reference("Pod", found["metadata"]["name"], found["metadata"]["uid"])
+                progress, replacement=ObjectReference("Pod", found["metadata"]["name"], found["metadata"]["uid"])
             )
         landed = found["spec"].get("nodeName", "") if found is not None else ""
         elsewhere = landed and progress.target and landed != progress.target
@@ -256,11 +256,11 @@ class Lifecycle:
         told = "; ".join(filter(None, said))
         return replace(progress, phase=Phase.COMPLETED, step="", finished=scene.now, message=told)
 
-    def _give_up(self, scene: Scene, why: GiveUp) -> Decision:
+    def _give_up(self, scene: StepContext, why: GiveUp) -> Transition:
         """Record that it is rolled back, and what is to happen after that."""
         progress, original = scene.migration.progress, scene.original
         tried = progress.tried
-        gone = original is None or is_leaving(original)
+        gone = original is None or is_terminating(original)
         if why.other_method and progress.method is not None:
             tried = (*tried, progress.method)
         again = not gone and ((why.retry and progress.attempts < self._manner.attempts) or why.other_method)
@@ -269,32 +269,32 @@ class Lifecycle:
             progress, step=ROLL_BACK, step_started=scene.now, message=why.reason, tried=tried,
             retry_at=(scene.now if why.other_method else scene.now + pause) if again else None,
         )  # fmt: skip
-        return Decision(rolled)
+        return Transition(rolled)
 
-    def _rolled_back(self, scene: Scene) -> Decision:
+    def _rolled_back(self, scene: StepContext) -> Transition:
         progress = scene.migration.progress
-        match leftovers(scene):
+        match roll_back(scene):
             case Do(commands):
-                return Decision(progress, commands)
+                return Transition(progress, commands)
             case Wait(_, seconds):
-                return Decision(progress, wait=seconds)
+                return Transition(progress, wait=seconds)
         if progress.retry_at is not None:
-            return Decision(replace(progress, phase=Phase.PENDING, step="", step_started=None))
-        return Decision(replace(progress, phase=Phase.FAILED, step="", finished=scene.now))
+            return Transition(replace(progress, phase=Phase.PENDING, step="", step_started=None))
+        return Transition(replace(progress, phase=Phase.FAILED, step="", finished=scene.now))
 
 
-def _entered(scene: Scene, step: Step) -> Scene:
+def _entered(scene: StepContext, step: Step) -> StepContext:
     progress = replace(step.enter(scene), step=step.name, step_started=scene.now, message="")
     return _with(scene, progress)
 
 
-def _remarked(scene: Scene, said: str) -> Scene:
+def _remarked(scene: StepContext, said: str) -> StepContext:
     """The scene with something for people added to what they are told in the end."""
     progress = scene.migration.progress
     return _with(scene, replace(progress, remark="; ".join(filter(None, (progress.remark, said)))))
 
 
-def _with(scene: Scene, progress: Progress) -> Scene:
+def _with(scene: StepContext, progress: MigrationStatus) -> StepContext:
     """The scene with other progress; what was refused to the last step says nothing about this one."""
     seen = scene.seen
     if progress.step != scene.migration.progress.step and seen.refused is not None:
@@ -302,6 +302,6 @@ def _with(scene: Scene, progress: Progress) -> Scene:
     return replace(scene, migration=replace(scene.migration, progress=progress), seen=seen)
 
 
-def _is_replacement(pod: Json, progress: Progress) -> bool:
+def _is_replacement(pod: Json, progress: MigrationStatus) -> bool:
     known = progress.replacement
     return known is not None and known.name == pod["metadata"]["name"]

@@ -13,10 +13,10 @@ from enum import Enum, StrEnum, auto
 
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration
+from rescheduler.model.migration import PodMigration
 
 
-class Part(Enum):
+class ObservedPart(Enum):
     """What not every look includes, because only some steps go by it."""
 
     SERVICES = auto()
@@ -26,11 +26,11 @@ class Part(Enum):
     SIBLINGS = auto()
 
 
-EVERYTHING = frozenset(Part)
-NOTHING_MORE: frozenset[Part] = frozenset()
+EVERYTHING = frozenset(ObservedPart)
+NOTHING_MORE: frozenset[ObservedPart] = frozenset()
 
 
-class Steered(StrEnum):
+class SteeringMethod(StrEnum):
     """How a pod that its controller makes anew is led to its target."""
 
     TEMPLATE = "template"
@@ -42,7 +42,7 @@ class Steered(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class FailedCommand:
     """How the API server answered a command that it did not carry out."""
 
     code: int | None
@@ -80,22 +80,22 @@ class Observation:
     target: Json | None = None
     misfit: str = ""
     """Why the pod would not fit on its target as things are now."""
-    members: tuple[Migration, ...] = ()
+    members: tuple[PodMigration, ...] = ()
     """The other migrations of the proposal."""
-    rivals: tuple[Migration, ...] = ()
+    rivals: tuple[PodMigration, ...] = ()
     """The other migrations under way of the same controller's pods."""
-    steered: Steered = Steered.TEMPLATE
+    steered: SteeringMethod = SteeringMethod.TEMPLATE
     placeholder: Json | None = None
     """Whoever has the name that this migration's placeholder has."""
-    refused: Refused | None = None
-    parts: frozenset[Part] = EVERYTHING
+    refused: FailedCommand | None = None
+    parts: frozenset[ObservedPart] = EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class StepContext:
     """All that a step may look at."""
 
-    migration: Migration
+    migration: PodMigration
     seen: Observation
     now: float
 
@@ -110,7 +110,7 @@ class Scene:
     def copy(self) -> Json | None:
         """The replacement that we made, if it is there."""
         for pod in self.seen.marked:
-            if labels.ORIGINAL_POD in notes_of(pod) and pod["metadata"]["uid"] != self.migration.progress.uid:
+            if labels.ORIGINAL_POD in annotations_of(pod) and pod["metadata"]["uid"] != self.migration.progress.uid:
                 return pod
         return None
 
@@ -126,46 +126,46 @@ def labels_of(body: Json) -> dict[str, str]:
     return body["metadata"].get("labels") or {}
 
 
-def notes_of(body: Json) -> dict[str, str]:
+def annotations_of(body: Json) -> dict[str, str]:
     """An object's annotations."""
     return body["metadata"].get("annotations") or {}
 
 
-def is_leaving(body: Json) -> bool:
+def is_terminating(body: Json) -> bool:
     """Whether it is being deleted."""
     return "deletionTimestamp" in body["metadata"]
 
 
-def has_ended(pod: Json) -> bool:
+def has_finished(pod: Json) -> bool:
     """Whether it will not run any more."""
     return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
 
 
-def condition(body: Json, kind: str) -> Json:
+def find_condition(body: Json, kind: str) -> Json:
     """One condition of an object; empty if it has none."""
     found: list[Json] = body.get("status", {}).get("conditions") or []
     return next((each for each in found if each.get("type") == kind), {})
 
 
-def ready_for(pod: Json, now: float) -> float | None:
+def ready_seconds(pod: Json, now: float) -> float | None:
     """For how many seconds a pod has been Ready; None if it is not."""
-    found = condition(pod, "Ready")
-    if found.get("status") != "True" or is_leaving(pod):
+    found = find_condition(pod, "Ready")
+    if found.get("status") != "True" or is_terminating(pod):
         return None
     since = found.get("lastTransitionTime")
     return now - datetime.fromisoformat(since).timestamp() if since else 0.0
 
 
-def unready(pod: Json) -> str:
+def describe_unready(pod: Json) -> str:
     """That a pod is not Ready yet: which, where, and what it says of that."""
     name, node = pod["metadata"]["name"], pod["spec"].get("nodeName", "")
     if not node:
-        return _joined(f"{name} has no node yet", condition(pod, "PodScheduled").get("message", ""))
+        return _joined(f"{name} has no node yet", find_condition(pod, "PodScheduled").get("message", ""))
     status = pod.get("status", {})
     containers = (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ()))
     waiting = next((each for each in containers if "waiting" in (each.get("state") or {})), None)
     if waiting is None:
-        return _joined(f"{name} is not Ready on {node} yet", condition(pod, "Ready").get("message", ""))
+        return _joined(f"{name} is not Ready on {node} yet", find_condition(pod, "Ready").get("message", ""))
     why = waiting["state"]["waiting"]
     return _joined(f"{name} is not Ready on {node} yet", waiting["name"], why.get("reason", ""), why.get("message", ""))
 
@@ -183,28 +183,28 @@ def controller_of(body: Json) -> Json | None:
 _STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
 
 
-def unfit_target(scene: Scene) -> str:
+def target_problem(scene: StepContext) -> str:
     """Why the target cannot take a pod now; where it fits otherwise is the scheduler's to say."""
     name, node = scene.migration.progress.target, scene.seen.target
     if not name:
         return ""
     if node is None:
         return f"node {name} is gone"
-    if is_leaving(node):
+    if is_terminating(node):
         return f"node {name} is being deleted"
     if labels_of(node).get(labels.MAINTENANCE) == "true":
         return f"node {name} is under maintenance"
     if node["spec"].get("unschedulable"):
         return f"node {name} is cordoned"
-    if condition(node, "Ready").get("status", "True") != "True":
+    if find_condition(node, "Ready").get("status", "True") != "True":
         return f"node {name} is not Ready"
     return ""
 
 
-def _ails(scene: Scene) -> bool:
+def _ails(scene: StepContext) -> bool:
     """Whether the original is not Ready because a container of it crashes or cannot start."""
     original = scene.original
-    if original is None or ready_for(original, scene.now) is not None:
+    if original is None or ready_seconds(original, scene.now) is not None:
         return False
     status = original.get("status", {})
     found = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
@@ -213,7 +213,7 @@ def _ails(scene: Scene) -> bool:
     return bool(waits) or any((state.get("terminated") or {}).get("exitCode") for state in states)
 
 
-def unready_fellow(scene: Scene) -> str:
+def unready_sibling(scene: StepContext) -> str:
     """Which other pod of the StatefulSet keeps this one from going: they go one at a time.
 
     One that crashes may always go: it serves nobody, and the others may wait for it.
@@ -226,11 +226,11 @@ def unready_fellow(scene: Scene) -> str:
         return f"{title} has {len(scene.seen.siblings)} pods and wants {wanted}"
     original = scene.migration.progress.uid
     others = (pod for pod in scene.seen.siblings if pod["metadata"]["uid"] != original)
-    waiting = sorted(pod["metadata"]["name"] for pod in others if ready_for(pod, scene.now) is None)
+    waiting = sorted(pod["metadata"]["name"] for pod in others if ready_seconds(pod, scene.now) is None)
     return f"{title}: {waiting[0]} is not Ready, and its pods go one at a time" if waiting else ""
 
 
-def contradicting(scene: Scene) -> str:
+def overlapping_budgets(scene: StepContext) -> str:
     """That several budgets select the pod: Kubernetes then evicts it never, whatever they allow."""
     if len(scene.seen.budgets) <= 1:
         return ""
@@ -238,12 +238,12 @@ def contradicting(scene: Scene) -> str:
     return f"budgets {names} all select it, so Kubernetes evicts it never"
 
 
-def forbidding(scene: Scene, budgets: Iterable[Json], spare: int = 0) -> str:
+def blocking_budget(scene: StepContext, budgets: Iterable[Json], spare: int = 0) -> str:
     """Which budget does not let the original go now; empty when none does."""
     original = scene.original
-    if original is None or has_ended(original):
+    if original is None or has_finished(original):
         return ""
-    healthy = ready_for(original, scene.now) is not None
+    healthy = ready_seconds(original, scene.now) is not None
     for budget in budgets:
         others = scene.seen.unadopted.get(budget["metadata"]["uid"], 0)
         if not (_allows(budget, spare, others) or (not healthy and _allows_unhealthy(budget))):
@@ -251,7 +251,7 @@ def forbidding(scene: Scene, budgets: Iterable[Json], spare: int = 0) -> str:
     return ""
 
 
-def falling_short(scene: Scene) -> str:
+def budget_shortfall(scene: StepContext) -> str:
     """Which budget would have too few healthy pods without the original; empty when none would.
 
     The copy has its share in it: where nobody else is disturbed, it makes up for the original. A budget that its
@@ -259,7 +259,7 @@ def falling_short(scene: Scene) -> str:
     """
     for budget in scene.seen.budgets:
         status = budget.get("status", {})
-        reckoned = condition(budget, "DisruptionAllowed").get("reason") != "SyncFailed"
+        reckoned = find_condition(budget, "DisruptionAllowed").get("reason") != "SyncFailed"
         spare = status.get("currentHealthy", 0) - status.get("desiredHealthy", 0)
         # An eviction takes from what is allowed at once; the healthy are counted anew a moment later.
         if reckoned and min(spare, status.get("disruptionsAllowed", spare)) < 1:

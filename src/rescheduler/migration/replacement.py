@@ -15,11 +15,11 @@ from collections.abc import Iterable
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command
 from rescheduler.migration.crd import API_VERSION, KIND
-from rescheduler.migration.observation import Scene, is_leaving, labels_of, notes_of
-from rescheduler.migration.steps.common import letting_through
+from rescheduler.migration.observation import StepContext, annotations_of, is_terminating, labels_of
+from rescheduler.migration.steps.common import remove_nominate_gate
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration
+from rescheduler.model.migration import PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
 
@@ -46,13 +46,13 @@ def replacement_name(pod: str, now: float) -> str:
     return start + ending
 
 
-def name_for(scene: Scene) -> str:
+def choose_name(scene: StepContext) -> str:
     """What this attempt's copy is called; attempts that follow each other within a second take another name each."""
     attempt = scene.migration.progress.attempts
     return replacement_name(scene.migration.order.pod, scene.now + max(0, attempt - 1))
 
 
-def withheld_labels(scene: Scene) -> dict[str, str] | None:
+def choose_withheld_labels(scene: StepContext) -> dict[str, str] | None:
     """Which labels keep a copy from being adopted, and from nothing else; None if there are none such.
 
     The ReplicaSet adopts whatever matches its selector. A label of the selector by which no Service and no budget
@@ -73,7 +73,7 @@ def withheld_labels(scene: Scene) -> dict[str, str] | None:
     return {key: template[key] for key in sorted(free)[:1]} or None
 
 
-def from_template(scene: Scene, withheld: dict[str, str]) -> Json:
+def copy_from_template(scene: StepContext, withheld: dict[str, str]) -> Json:
     """The copy that a ReplicaSet will adopt: made from its template, so that admission treats it as any other pod."""
     if scene.seen.controller is None:
         raise ValueError("there is no template to make a copy from")
@@ -83,17 +83,17 @@ def from_template(scene: Scene, withheld: dict[str, str]) -> Json:
     return _copy(scene, kept, notes, copy.deepcopy(template["spec"]))
 
 
-def from_pod(scene: Scene) -> Json:
+def copy_from_pod(scene: StepContext) -> Json:
     """The copy of a pod that nobody manages."""
     if scene.original is None:
         raise ValueError("there is no pod to copy")
-    labels, notes, spec = own_parts(scene.original)
+    labels, notes, spec = strip_pod(scene.original)
     # Where it failed before goes with it: a move is no new beginning.
-    record = {key: text for key, text in notes_of(scene.original).items() if key == marks.FAILURES}
+    record = {key: text for key, text in annotations_of(scene.original).items() if key == marks.FAILURES}
     return _copy(scene, labels, notes | record, spec)
 
 
-def own_parts(original: Json) -> tuple[dict[str, str], dict[str, str], Json]:
+def strip_pod(original: Json) -> tuple[dict[str, str], dict[str, str], Json]:
     """Labels, annotations and spec that make a pod what it is: less our marks, and what admission and binding added."""
     spec = copy.deepcopy(original["spec"])
     for key in ("nodeName", "ephemeralContainers", "priority", "preemptionPolicy"):
@@ -106,16 +106,16 @@ def own_parts(original: Json) -> tuple[dict[str, str], dict[str, str], Json]:
     topology = {"topology.kubernetes.io/zone", "topology.kubernetes.io/region"}  # binding puts the node's on the pod
     kept = {key: value for key, value in labels_of(original).items() if key not in ours | topology}
     told = {marks.MIGRATION_TIME, marks.ORIGINAL_POD, marks.ORIGINAL_POD_NAME}
-    notes = {k: v for k, v in notes_of(original).items() if k not in told and not k.startswith(_OUR_NOTES)}
+    notes = {k: v for k, v in annotations_of(original).items() if k not in told and not k.startswith(_OUR_NOTES)}
     return kept, notes, spec
 
 
-def owner_reference(migration: Migration) -> Json:
+def owner_reference(migration: PodMigration) -> Json:
     """That a copy is the migration's own."""
     return {"apiVersion": API_VERSION, "kind": KIND, "name": migration.name, "uid": migration.uid}
 
 
-def _copy(scene: Scene, kept: dict[str, str], notes: dict[str, str], spec: Json) -> Json:
+def _copy(scene: StepContext, kept: dict[str, str], notes: dict[str, str], spec: Json) -> Json:
     migration, progress = scene.migration, scene.migration.progress
     if progress.replacement is None:
         raise ValueError("the replacement's name is recorded before it is made")
@@ -158,7 +158,7 @@ _TRACE_LABELS = (marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATED_FROM
 _TRACE_NOTES = (marks.MIGRATION_TIME, marks.ORIGINAL_POD, marks.ORIGINAL_POD_NAME)
 
 
-def disowning(scene: Scene) -> list[Command]:
+def disown_extra_pods(scene: StepContext) -> list[Command]:
     """What takes our marks off pods that were made beside the replacement, as by a scaling up at the same moment.
 
     The webhook marks and holds back whatever its controller makes until it has heard that the new pod is there.
@@ -168,22 +168,22 @@ def disowning(scene: Scene) -> list[Command]:
         return []
     known = {progress.uid, progress.replacement.uid if progress.replacement is not None else ""}
     known |= {scene.copy["metadata"]["uid"]} if scene.copy is not None else set()
-    others = (pod for pod in scene.seen.siblings if pod["metadata"]["uid"] not in known and not is_leaving(pod))
-    return [command for pod in others if _is_marked(pod, name) for command in disowned(pod)]
+    others = (pod for pod in scene.seen.siblings if pod["metadata"]["uid"] not in known and not is_terminating(pod))
+    return [command for pod in others if _is_marked(pod, name) for command in disown_pod(pod)]
 
 
 def _is_marked(pod: Json, name: str) -> bool:
     """Whether a pod carries the marks of this migration, and of its running: what has ended is a trace."""
     labels = labels_of(pod)
     is_running = labels.get(marks.MIGRATION_STATUS) in marks.RUNNING_MIGRATIONS
-    return (is_running and labels.get(marks.MIGRATION_ID) == name) or notes_of(pod).get(marks.GATED) == name
+    return (is_running and labels.get(marks.MIGRATION_ID) == name) or annotations_of(pod).get(marks.GATED) == name
 
 
-def disowned(pod: Json) -> list[Command]:
+def disown_pod(pod: Json) -> list[Command]:
     """What makes a pod one that we have nothing to do with; nothing of ours was on it before."""
     labels = dict.fromkeys(key for key in _TRACE_LABELS if key in labels_of(pod))
-    notes = dict.fromkeys(key for key in _TRACE_NOTES if key in notes_of(pod))
-    todo = letting_through(pod)
+    notes = dict.fromkeys(key for key in _TRACE_NOTES if key in annotations_of(pod))
+    todo = remove_nominate_gate(pod)
     if labels or notes:
         changes = {"metadata": {"labels": labels, "annotations": notes}}
         todo.append(commands.patch(pod, changes, "it is not the pod that was expected"))

@@ -13,7 +13,7 @@ from rescheduler.model.selector import Labels
 
 
 @dataclass(frozen=True, slots=True)
-class Newcomer:
+class NewPod:
     """A pod as far as it can be told whose it is; one that is being made may have no name yet."""
 
     namespace: str
@@ -27,7 +27,7 @@ class Newcomer:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedMove:
     """The migration that waits for a pod like this one."""
 
     migration: str
@@ -44,9 +44,9 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class PlacementAdvice:
     """What to do about a newcomer; nothing, if it is empty."""
 
-    expected: Expected | None = None
+    expected: ExpectedMove | None = None
     avoid: Mapping[str, str] = field(default_factory=lambda: NOTHING)
     """Nodes where its like have failed, and why, as people read it in the pod's events."""

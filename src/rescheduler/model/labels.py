@@ -42,7 +42,7 @@ APPROVED = "rescheduler.io/approved"  # annotation of a PodMigration that needs 
 REJECTED = "rescheduler.io/rejected"  # the same of one that somebody rejects: it is given up
 PLAN = "rescheduler.io/plan"  # label of a PodMigration: the plan that it is a part of
 MANAGED_BY = "app.kubernetes.io/managed-by"  # label of what we make, with the value below
-OURSELVES = "rescheduler"
+MANAGER = "rescheduler"
 
 EVICTION_COST = "rescheduler.io/eviction-cost"  # pod annotation: among pods of one priority the lower goes first
 KOORDINATOR_COST = "scheduling.koordinator.sh/eviction-cost"  # the same, as koordinator's users write it
@@ -87,7 +87,7 @@ _OTHERS = (
 )
 
 
-def ours(key: str) -> bool:
+def is_relevant(key: str) -> bool:
     """Whether planning or the janitor reads this annotation; all others are left out of recordings and of memory."""
     return key.startswith((PREFIX, OWN_PREFIX)) or key in _OTHERS
 
@@ -124,12 +124,12 @@ def eviction_cost(annotations: Mapping[str, str]) -> EvictionCost:
     return next((EvictionCost(number, mark) for mark, number in found if number is not None), _NONE)
 
 
-def unclear_costs(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def invalid_costs(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The marks that should be a number and are not, each with what it says instead."""
     return ((mark, text) for mark, text in _said(annotations) if _number(text) is None)
 
 
-def rank(priority: int, annotations: Mapping[str, str]) -> int:
+def eviction_rank(priority: int, annotations: Mapping[str, str]) -> int:
     """Priority and cost as one number of 64 bits: who has the lower one goes first."""
     first = priority * _STEP
     return max(first + eviction_cost(annotations).number, _LOWEST) if annotations else first

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from rescheduler.model.plan import Method
 
-PLANNED_ANEW = "it is given up, and planned anew then"
+REPLANNED = "it is given up, and planned anew then"
 """How the message of one ends that only waited for its hour, which comes too late for it."""
 
 
@@ -34,7 +34,7 @@ class OutcomeVerdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class MoveOutcome:
     """What a move that is over came to, some time later."""
 
     verdict: OutcomeVerdict
@@ -44,7 +44,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class MigrationSpec:
     """What is to be done (`spec`)."""
 
     pod: str
@@ -71,7 +71,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ObjectReference:
     """An object in the migration's namespace."""
 
     kind: str
@@ -83,7 +83,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class MigrationStatus:
     """How far it has come (`status`)."""
 
     phase: Phase = Phase.PENDING
@@ -93,10 +93,10 @@ class Progress:
     """The original's."""
     source: str = ""
     target: str = ""
-    controller: Reference | None = None
-    workload: Reference | None = None
+    controller: ObjectReference | None = None
+    workload: ObjectReference | None = None
     """What carries our note: the Deployment, else the controller."""
-    replacement: Reference | None = None
+    replacement: ObjectReference | None = None
     bystanders: tuple[str, ...] = ()
     """The UIDs of the pods beside the original, where a new one could not be told from them otherwise."""
     attempts: int = 0
@@ -109,7 +109,7 @@ class Progress:
     retry_at: float | None = None
     remark: str = ""
     """What it had to do without; its message says so, too, when it is over."""
-    outcome: Outcome | None = None
+    outcome: MoveOutcome | None = None
 
     @property
     def over(self) -> bool:
@@ -118,7 +118,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class MigrationCondition:
     """What `status.conditions` said when it was read: a new state must know since when the old one held."""
 
     type: str
@@ -127,19 +127,19 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
-class Migration:
+class PodMigration:
     """One move being carried out. Its name is the migration-id that everything of it is marked with."""
 
     namespace: str
     name: str
-    order: Order
-    progress: Progress = field(default_factory=Progress)
+    order: MigrationSpec
+    progress: MigrationStatus = field(default_factory=MigrationStatus)
     uid: str = ""
     version: str = ""
     created: float | None = None
     generation: int = 0
     """Counts the changes of its order."""
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[MigrationCondition, ...] = ()
     approved_by: str = ""
     """Who approved of it, if somebody had to."""
     rejected_by: str = ""

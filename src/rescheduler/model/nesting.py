@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import yaml
 
-DEEPEST = 100
+MAX_DEPTH = 100
 
 
 class NestingError(yaml.YAMLError):
     """YAML that is nested too deeply to be anything of ours."""
 
 
-def refuse_deep_nesting(text: str | bytes) -> None:
+def check_nesting(text: str | bytes) -> None:
     """Raise NestingError, with line and column, where the text goes deeper than any document of ours does."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.CSafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
+        if depth > MAX_DEPTH:
             at = f"line {event.start_mark.line + 1}, column {event.start_mark.column + 1}"
-            raise NestingError(f"{at}: is nested deeper than {DEEPEST} levels")
+            raise NestingError(f"{at}: is nested deeper than {MAX_DEPTH} levels")

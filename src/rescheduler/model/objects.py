@@ -65,7 +65,7 @@ class Owner(NamedTuple):
     uid: str = ""
 
 
-class Ailment(NamedTuple):
+class PodFailure(NamedTuple):
     """What is wrong with a pod, as its status says it; whether that counts as a failure is for `recovery` to say."""
 
     reason: str
@@ -93,7 +93,7 @@ class PodCondition(NamedTuple):
     since: float | None = None
 
 
-class Trouble(NamedTuple):
+class PodHealth(NamedTuple):
     """What a pod has been through, as its status says it: what the strategies about troubled pods go by."""
 
     restarts: int = 0
@@ -106,7 +106,7 @@ class Trouble(NamedTuple):
     """Those that are not True, and those that tell of trouble when they are."""
 
 
-NO_TROUBLE = Trouble()
+HEALTHY = PodHealth()
 """Nearly all pods have this one."""
 
 
@@ -131,8 +131,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, eq=False):
     nominated: str = ""
     annotations: Mapping[str, str] = NOTHING
     problem: str = ""
-    ailment: Ailment | None = None
-    trouble: Trouble = NO_TROUBLE
+    ailment: PodFailure | None = None
+    trouble: PodHealth = HEALTHY
 
     @property
     def full_name(self) -> str:
@@ -142,7 +142,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, eq=False):
     @property
     def rank(self) -> int:
         """Its priority, then its eviction cost, as one number: who has the lower one is moved first."""
-        return labels.rank(self.priority, self.annotations)
+        return labels.eviction_rank(self.priority, self.annotations)
 
     @property
     def finished(self) -> bool:
@@ -268,7 +268,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RolloutProgress:
     """What a workload's spec wants, and how far its controller has come."""
 
     kind: str

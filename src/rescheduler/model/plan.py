@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 import yaml
 
-from rescheduler.model.nesting import refuse_deep_nesting
+from rescheduler.model.nesting import check_nesting
 from rescheduler.model.policy import Utilization
 
 
@@ -57,7 +57,7 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
-class Spreading:
+class LoadDistribution:
     """The distribution of one resource's utilisation over nodes, in per cent of allocatable."""
 
     max: float
@@ -83,14 +83,14 @@ class NodeLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class ClusterLoad:
     """How the worker nodes stand."""
 
-    cpu: Spreading
-    memory: Spreading
+    cpu: LoadDistribution
+    memory: LoadDistribution
     hot_nodes: int
     loads: tuple[NodeLoad, ...]
-    others: tuple[tuple[str, Spreading], ...] = ()
+    others: tuple[tuple[str, LoadDistribution], ...] = ()
     """Other resources with a threshold, over the nodes that have any of it."""
     pools: tuple[tuple[str, int], ...] = ()
     """Hot nodes of each node pool of the configuration."""
@@ -102,8 +102,8 @@ class Plan:
 
     moves: tuple[Move, ...]
     rejections: tuple[Rejection, ...]
-    before: Picture
-    after: Picture
+    before: ClusterLoad
+    after: ClusterLoad
     warnings: tuple[str, ...] = ()
     utilization: Utilization = Utilization.REQUESTS
     """What use is reckoned by."""
@@ -222,7 +222,7 @@ def _plain(text: bytes) -> Any:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise PlanFormatError(f"is not JSON: {error}") from None
     try:
-        refuse_deep_nesting(text)
+        check_nesting(text)
         return yaml.load(text, Loader=yaml.CSafeLoader)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise PlanFormatError(f"is neither JSON nor YAML: {' '.join(str(error).split())}") from None
@@ -268,7 +268,7 @@ def _copied(row: object, into: type[Row]) -> Row:
     return into(**{name: getattr(row, name) for name in fields})
 
 
-def _outlined(picture: Picture) -> _Picture:
+def _outlined(picture: ClusterLoad) -> _Picture:
     return _Picture(
         _copied(picture.cpu, _Spreading),
         _copied(picture.memory, _Spreading),
@@ -278,12 +278,12 @@ def _outlined(picture: Picture) -> _Picture:
     )
 
 
-def _picture(outline: _Picture) -> Picture:
-    return Picture(
-        _copied(outline.cpu, Spreading),
-        _copied(outline.memory, Spreading),
+def _picture(outline: _Picture) -> ClusterLoad:
+    return ClusterLoad(
+        _copied(outline.cpu, LoadDistribution),
+        _copied(outline.memory, LoadDistribution),
         outline.hot_nodes,
         loads=(),
-        others=tuple((name, _copied(each, Spreading)) for name, each in outline.others.items()),
+        others=tuple((name, _copied(each, LoadDistribution)) for name, each in outline.others.items()),
         pools=tuple(outline.hot_nodes_by_pool.items()),
     )

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 
+from rescheduler.model.move_history import MoveHistory
 from rescheduler.model.objects import (
     AttachLimits,
     Autoscaler,
@@ -22,9 +23,8 @@ from rescheduler.model.objects import (
     Volume,
     Workload,
 )
-from rescheduler.model.outcome import Memory
 from rescheduler.model.selector import Labels
-from rescheduler.model.usage import Measured
+from rescheduler.model.usage import MeasuredUsage
 
 WorkloadKey = tuple[str, str, str]
 """Kind, namespace, name."""
@@ -51,18 +51,18 @@ class ClusterSnapshot:
     warnings: tuple[str, ...] = ()
     spoken_for: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Pods that no new move is planned for, and why: a migration of theirs is under way, or has just failed."""
-    memories: Mapping[WorkloadKey, Memory] = field(default_factory=dict)
+    memories: Mapping[WorkloadKey, MoveHistory] = field(default_factory=dict)
     """What is remembered of moves of workloads; of files, nothing."""
     hourly: Mapping[str, int] = field(default_factory=dict)
     """How many moves by choice count for the hour, by their namespace; of files, none."""
-    measured: Measured | None = None
+    measured: MeasuredUsage | None = None
     """What is used, as far as anybody measures it."""
     hot_for: Mapping[str, int] | None = None
     """For how many cycles in a row nodes have been hot before this one; None where nobody has counted."""
 
 
 @dataclass(slots=True)
-class Rows:
+class SnapshotRows:
     """What a reader has collected, in no order; keys hold one row each."""
 
     nodes: dict[str, Node] = field(default_factory=dict)

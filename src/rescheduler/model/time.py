@@ -118,7 +118,7 @@ def parse_instant(text: str) -> float:
     return moment.timestamp()
 
 
-LAST = 253_402_300_799.0
+MAX_INSTANT = 253_402_300_799.0
 """The last second that has such a text: that of the year 9999."""
 
 

@@ -17,7 +17,7 @@ RESOURCES = ("cpu", "memory")
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredUsage:
     """What is used, smoothed. Whoever is missing here, or a resource of his, is counted by his requests."""
 
     nodes: Mapping[str, Requests] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class UsageSource(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Queries:
+class PrometheusQueries:
     """What a Prometheus is asked: CPU in cores, memory in bytes.
 
     The ready ones go by what every kubelet tells of its containers (cAdvisor); `id="/"` is the whole node. `irate`
@@ -72,7 +72,7 @@ class PrometheusAccess:
     key_file: str = ""
     insecure_skip_verify: bool = False
     timeout: float = 10.0
-    queries: Queries = Queries()
+    queries: PrometheusQueries = PrometheusQueries()
 
 
 @dataclass(frozen=True, slots=True)

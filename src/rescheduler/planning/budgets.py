@@ -8,9 +8,9 @@ from math import ceil
 
 import numpy as np
 
-from rescheduler.model.migration import Migration
+from rescheduler.model.migration import PodMigration
+from rescheduler.model.move_history import is_by_choice
 from rescheduler.model.objects import DisruptionBudget, Pod
-from rescheduler.model.outcome import by_choice
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Limits
 from rescheduler.model.selector import Labels
@@ -80,17 +80,17 @@ HOUR = 3600.0
 COUNTS = HOUR + 1.0  # start times are written in whole seconds
 
 
-def counts_for_hour(migration: Migration) -> bool:
+def counts_for_hour(migration: PodMigration) -> bool:
     """Whether it waits for its hour, and counts: also what had to be approved of before there were such hours."""
-    return migration.order.windowed or (migration.order.needs_approval and by_choice(migration))
+    return migration.order.windowed or (migration.order.needs_approval and is_by_choice(migration))
 
 
-def is_ordered(migration: Migration) -> bool:
+def is_ordered(migration: PodMigration) -> bool:
     """Whether it has yet to begin for the first time."""
     return not migration.progress.over and not migration.progress.attempts
 
 
-def count_by_namespace(migrations: Iterable[Migration], now: float | None) -> Counter[str]:
+def count_by_namespace(migrations: Iterable[PodMigration], now: float | None) -> Counter[str]:
     """How many moves of each namespace count for the hour."""
     found: Counter[str] = Counter()
     for each in migrations:

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from rescheduler.model import labels
-from rescheduler.model.migration import PLANNED_ANEW, Migration, Phase
+from rescheduler.model.migration import REPLANNED, Phase, PodMigration
 from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Method, Plan
 from rescheduler.model.policy import Policy
@@ -28,12 +28,12 @@ from rescheduler.planning.settings import StrategySettings
 _Key = tuple[str, str]
 
 
-def with_inflight_moves(snapshot: ClusterSnapshot, migrations: Iterable[Migration], rest: float) -> ClusterSnapshot:
+def with_inflight_moves(snapshot: ClusterSnapshot, migrations: Iterable[PodMigration], rest: float) -> ClusterSnapshot:
     """The snapshot with migrations under way carried out; failed ones are left in peace for `rest` seconds."""
     known = list(migrations)
     snapshot = with_move_histories(snapshot, known)
     spoken_for: dict[_Key, str] = {}
-    going: dict[_Key, Migration] = {}
+    going: dict[_Key, PodMigration] = {}
     for each in known:
         key = (each.namespace, each.order.pod)
         if not each.progress.over:
@@ -58,7 +58,7 @@ def with_inflight_moves(snapshot: ClusterSnapshot, migrations: Iterable[Migratio
     return replace(snapshot, pods=pods, spoken_for=spoken_for)
 
 
-def _moved(pod: Pod, going: dict[_Key, Migration], there: dict[_Key, Pod], nodes: frozenset[str]) -> Pod | None:
+def _moved(pod: Pod, going: dict[_Key, PodMigration], there: dict[_Key, Pod], nodes: frozenset[str]) -> Pod | None:
     """The pod as it will be: on its target, going, or gone because its replacement is there already."""
     migration = going.get((pod.namespace, pod.name))
     if migration is None:
@@ -75,7 +75,9 @@ def _moved(pod: Pod, going: dict[_Key, Migration], there: dict[_Key, Pod], nodes
     return msgspec.structs.replace(pod, node=target) if target in nodes and pod.node else pod
 
 
-def _spare_placeholders(pods: Iterable[Pod], going: dict[_Key, Migration], there: dict[_Key, Pod]) -> frozenset[_Key]:
+def _spare_placeholders(
+    pods: Iterable[Pod], going: dict[_Key, PodMigration], there: dict[_Key, Pod]
+) -> frozenset[_Key]:
     """Pods that only hold room for another, which counts at the target itself."""
     held = [pod for pod in pods if labels.PLACEHOLDER in pod.labels]
     if not held:
@@ -87,7 +89,7 @@ def _spare_placeholders(pods: Iterable[Pod], going: dict[_Key, Migration], there
     )
 
 
-def _stands(migration: Migration, original: Pod | None, there: dict[_Key, Pod]) -> bool:
+def _stands(migration: PodMigration, original: Pod | None, there: dict[_Key, Pod]) -> bool:
     """Whether the original is still there, or its replacement is already."""
     known = migration.progress.replacement
     if known is not None and (migration.namespace, known.name) in there:
@@ -95,7 +97,7 @@ def _stands(migration: Migration, original: Pod | None, there: dict[_Key, Pod]) 
     return original is not None and (migration.progress.uid or original.uid) == original.uid and bool(original.node)
 
 
-def _replacements(migrations: Iterable[Migration]) -> frozenset[_Key]:
+def _replacements(migrations: Iterable[PodMigration]) -> frozenset[_Key]:
     """Namespaces and names of the pods that take over."""
     found = ((each.namespace, each.progress.replacement) for each in migrations)
     return frozenset((namespace, copy.name) for namespace, copy in found if copy is not None)
@@ -106,9 +108,9 @@ def _weighs(copy: Pod, nodes: frozenset[str]) -> bool:
     return (copy.node or copy.nominated) in nodes and not copy.finished and not copy.deleting
 
 
-def _lately(migration: Migration, now: float | None, rest: float) -> bool:
+def _lately(migration: PodMigration, now: float | None, rest: float) -> bool:
     finished, order = migration.progress.finished, migration.order
-    waited = order.needs_approval or migration.progress.message.endswith(PLANNED_ANEW)
+    waited = order.needs_approval or migration.progress.message.endswith(REPLANNED)
     if waited and not migration.progress.attempts and not migration.rejected_by:
         return False  # it only waited, for people or for its turn: nothing speaks against the pod
     return now is not None and finished is not None and now - finished < rest

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rescheduler.model.labels import EvictionCost, eviction_cost
+from rescheduler.model.move_history import MUST_BE, MoveBackoff, MoveHistory
 from rescheduler.model.objects import Pod
-from rescheduler.model.outcome import MUST_BE, Memory, Rest
 from rescheduler.model.plan import API_VERSION, Method, Move, NodeLoad, Plan, Rejection, plan_document
 from rescheduler.model.policy import Utilization
 from rescheduler.model.shape import Requests
@@ -84,9 +84,9 @@ class Explanation:
     """Why it would not be handed off; empty when it would be."""
     strategies: tuple[str, ...]
     node_fits: tuple[NodeFit, ...]
-    memory: Memory | None = None
+    memory: MoveHistory | None = None
     """What is remembered of moves of its workload; None where nothing is."""
-    rest: Rest | None = None
+    rest: MoveBackoff | None = None
     """How long its workload rests because of them; None when it does not, or no more."""
     pool: str = ""
     """The node pool of its node; empty for none."""
@@ -158,7 +158,7 @@ def _pool(planner: Planner, pod: Pod) -> str:
     return planner.levels.pools[number] if number >= 0 else ""
 
 
-def _rest(planner: Planner, memory: Memory | None) -> Rest | None:
+def _rest(planner: Planner, memory: MoveHistory | None) -> MoveBackoff | None:
     now = planner.snapshot.taken_at
     rest = memory.rest(planner.policy) if memory is not None else None
     return rest if rest is not None and now is not None and now < rest.until else None
@@ -351,7 +351,7 @@ def explanation_document(explained: Explanation, plan: Plan) -> dict[str, object
     }
 
 
-def _past_moves(memory: Memory | None) -> list[dict[str, object]]:
+def _past_moves(memory: MoveHistory | None) -> list[dict[str, object]]:
     return [
         {
             "migration": move.migration,
@@ -369,7 +369,7 @@ def _past_moves(memory: Memory | None) -> list[dict[str, object]]:
     ]
 
 
-def _rest_document(rest: Rest | None) -> dict[str, object] | None:
+def _rest_document(rest: MoveBackoff | None) -> dict[str, object] | None:
     if rest is None:
         return None
     return {"bad": rest.bad, "until": format_instant(rest.until), "why": rest.why}

@@ -15,7 +15,7 @@ from rescheduler.model.objects import Pod
 from rescheduler.model.policy import Utilization
 from rescheduler.model.shape import Requests
 from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
-from rescheduler.model.usage import Measured
+from rescheduler.model.usage import MeasuredUsage
 from rescheduler.planning.columns import CAP, PODS, Columns, Ints
 from rescheduler.planning.whatif import WhatIf
 from rescheduler.planning.workloads import Workloads
@@ -31,7 +31,7 @@ class PodMeasure:
 
     def __init__(
         self,
-        measured: Measured | None,
+        measured: MeasuredUsage | None,
         utilization: Utilization,
         resources: Sequence[str],
         workload: Callable[[Pod], WorkloadKey],

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import Migration, Outcome, OutcomeVerdict, Phase
+from rescheduler.model.migration import MoveOutcome, OutcomeVerdict, Phase, PodMigration
+from rescheduler.model.move_history import MoveBackoff, MoveHistory, PastMove, is_bad, is_by_choice, longest_streak
 from rescheduler.model.objects import Pod, Workload
-from rescheduler.model.outcome import Memory, PastMove, Rest, by_choice, enough, is_bad
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
@@ -28,7 +28,9 @@ _LISTED = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"})
 _HOW_LATE = 60.0  # seconds that looking at a move may come late, before nobody waits for it
 
 
-def find_undone(migrations: Iterable[Migration], policy: Policy, workloads: Workloads | None = None) -> set[ObjectKey]:
+def find_undone(
+    migrations: Iterable[PodMigration], policy: Policy, workloads: Workloads | None = None
+) -> set[ObjectKey]:
     """The completed migrations that a later one of the same workload has undone: a pod went the same way back.
 
     A later move undoes one earlier one, the newest. An operator who empties the target undoes nothing, nor does a pod's
@@ -36,7 +38,7 @@ def find_undone(migrations: Iterable[Migration], policy: Policy, workloads: Work
     """
     found: set[ObjectKey] = set()
     for moves in _by_workload(migrations, workloads).values():
-        ways: defaultdict[tuple[str, str], list[Migration]] = defaultdict(list)
+        ways: defaultdict[tuple[str, str], list[PodMigration]] = defaultdict(list)
         for later in moves:
             undoes = later.order.strategy not in _UNDO_NOTHING
             gone = ways[later.progress.target, later.progress.source] if undoes else []
@@ -48,12 +50,14 @@ def find_undone(migrations: Iterable[Migration], policy: Policy, workloads: Work
     return found
 
 
-def move_histories(migrations: Iterable[Migration], workloads: Workloads | None = None) -> dict[WorkloadKey, Memory]:
+def move_histories(
+    migrations: Iterable[PodMigration], workloads: Workloads | None = None
+) -> dict[WorkloadKey, MoveHistory]:
     """What is remembered of each workload's moves; with `workloads` only of those that are still there."""
     return {key: _memory(moves) for key, moves in _by_workload(migrations, workloads).items()}
 
 
-def with_move_histories(snapshot: ClusterSnapshot, migrations: Iterable[Migration]) -> ClusterSnapshot:
+def with_move_histories(snapshot: ClusterSnapshot, migrations: Iterable[PodMigration]) -> ClusterSnapshot:
     """The snapshot with what is remembered of its workloads' moves, and what counts for the hour."""
     known = list(migrations)
     found, hourly = move_histories(known, snapshot.workloads), count_by_namespace(known, snapshot.taken_at)
@@ -61,14 +65,14 @@ def with_move_histories(snapshot: ClusterSnapshot, migrations: Iterable[Migratio
 
 
 def find_backoffs(
-    migrations: Iterable[Migration], policy: Policy, workloads: Workloads | None = None
-) -> dict[WorkloadKey, Rest]:
+    migrations: Iterable[PodMigration], policy: Policy, workloads: Workloads | None = None
+) -> dict[WorkloadKey, MoveBackoff]:
     """The rests of all workloads whose last moves were bad, also those that are over: `until` tells."""
     found = ((key, memory.rest(policy)) for key, memory in move_histories(migrations, workloads).items())
     return {key: rest for key, rest in found if rest is not None}
 
 
-def find_needed(migrations: Iterable[Migration], policy: Policy, assess_after: float, now: float) -> set[ObjectKey]:
+def find_needed(migrations: Iterable[PodMigration], policy: Policy, assess_after: float, now: float) -> set[ObjectKey]:
     """The finished migrations that must not be forgotten yet: nobody has looked at them, or a rest depends on them.
 
     Of each workload only as many bad ones as make the longest rest, and none for longer than twice that rest. Those
@@ -81,58 +85,60 @@ def find_needed(migrations: Iterable[Migration], policy: Policy, assess_after: f
     for key, memory in move_histories(known).items():
         rest = memory.rest(policy)
         if rest is not None and now < rest.forgotten:
-            found.update((key[1], move.migration) for move in _kept(memory, enough(policy)))
+            found.update((key[1], move.migration) for move in _kept(memory, longest_streak(policy)))
     return found
 
 
-def is_due(migration: Migration, assess_after: float, now: float) -> bool:
+def is_due(migration: PodMigration, assess_after: float, now: float) -> bool:
     """Whether it is time to look at what a migration came to."""
     return _is_unseen(migration) and _age(migration, now) >= assess_after
 
 
-def _is_unseen(migration: Migration) -> bool:
+def _is_unseen(migration: PodMigration) -> bool:
     is_open = migration.progress.phase is Phase.COMPLETED and migration.progress.outcome is None
     return is_open and not _is_removal(migration)
 
 
-def _is_removal(migration: Migration) -> bool:
+def _is_removal(migration: PodMigration) -> bool:
     """Whether it moved nothing, so that there is nothing to judge and nobody rests for it."""
     return migration.progress.method is Method.REMOVE
 
 
-def _has_moved(migration: Migration) -> bool:
+def _has_moved(migration: PodMigration) -> bool:
     """Whether its workload has been moved, and rests."""
     return migration.progress.phase is Phase.COMPLETED and not _is_removal(migration)
 
 
-def _has_paid(migration: Migration) -> bool:
+def _has_paid(migration: PodMigration) -> bool:
     """Whether a move that was made by choice has paid so far."""
     outcome = migration.progress.outcome
-    return outcome is not None and outcome.verdict is OutcomeVerdict.PAID and by_choice(migration)
+    return outcome is not None and outcome.verdict is OutcomeVerdict.PAID and is_by_choice(migration)
 
 
-def _age(migration: Migration, now: float) -> float:
+def _age(migration: PodMigration, now: float) -> float:
     return now - (migration.progress.finished or 0.0)
 
 
-def _key(migration: Migration) -> ObjectKey:
+def _key(migration: PodMigration) -> ObjectKey:
     return migration.namespace, migration.name
 
 
-def _undoes(later: Migration, earlier: Migration, longest: float) -> bool:
+def _undoes(later: PodMigration, earlier: PodMigration, longest: float) -> bool:
     """Whether it began after the other had ended, and soon enough to have to do with it."""
     one, other = earlier.progress, later.progress
     began, ended = other.started or other.finished or 0.0, one.finished or 0.0
     return 0 <= began - ended <= longest
 
 
-def _by_workload(migrations: Iterable[Migration], workloads: Workloads | None) -> dict[WorkloadKey, list[Migration]]:
+def _by_workload(
+    migrations: Iterable[PodMigration], workloads: Workloads | None
+) -> dict[WorkloadKey, list[PodMigration]]:
     """The completed migrations of each workload, the oldest first."""
     over = (each for each in migrations if each.progress.phase is Phase.COMPLETED and not _is_removal(each))
     done = [each for each in over if each.progress.finished is not None]
     done.sort(key=lambda each: (each.progress.finished or 0.0, each.namespace, each.name), reverse=True)
     heirs: dict[tuple[str, str], str] = {}
-    found: defaultdict[WorkloadKey, list[Migration]] = defaultdict(list)
+    found: defaultdict[WorkloadKey, list[PodMigration]] = defaultdict(list)
     for each in done:
         key = _workload_of(each, workloads, heirs)
         if key is not None:
@@ -141,7 +147,7 @@ def _by_workload(migrations: Iterable[Migration], workloads: Workloads | None) -
 
 
 def _workload_of(
-    migration: Migration, workloads: Workloads | None, heirs: dict[tuple[str, str], str]
+    migration: PodMigration, workloads: Workloads | None, heirs: dict[tuple[str, str], str]
 ) -> WorkloadKey | None:
     """Which workload was moved; None if it is gone. `heirs` has what pods that nobody manages are called now."""
     progress, namespace = migration.progress, migration.namespace
@@ -163,12 +169,12 @@ def _workload_of(
     return above if above in workloads else key
 
 
-def _memory(migrations: Sequence[Migration]) -> Memory:
+def _memory(migrations: Sequence[PodMigration]) -> MoveHistory:
     moves = tuple(_past(each) for each in reversed(migrations))
-    return Memory(moves, tuple(_streak(moves)))
+    return MoveHistory(moves, tuple(_streak(moves)))
 
 
-def _past(migration: Migration) -> PastMove:
+def _past(migration: PodMigration) -> PastMove:
     order, progress = migration.order, migration.progress
     outcome = progress.outcome
     return PastMove(
@@ -181,7 +187,7 @@ def _past(migration: Migration) -> PastMove:
         order.expected_gain,
         outcome.gain if outcome is not None else None,
         outcome.verdict if outcome is not None else None,
-        by_choice(migration),
+        is_by_choice(migration),
     )
 
 
@@ -203,7 +209,7 @@ def _undone(move: PastMove, older: Iterable[PastMove]) -> PastMove | None:
     )
 
 
-def _kept(memory: Memory, most: int) -> Iterator[PastMove]:
+def _kept(memory: MoveHistory, most: int) -> Iterator[PastMove]:
     """What a rest is reckoned from: the last move, so many bad ones, and those that others have only taken back."""
     counted = [move for move in memory.moves if move.counts]
     yield from counted[:1]
@@ -239,11 +245,11 @@ def verdict_of(predicted: float | None, realised: float) -> OutcomeVerdict:
 def assess_outcomes(
     snapshot: ClusterSnapshot,
     policy: Policy,
-    due: Sequence[Migration],
-    known: Sequence[Migration],
+    due: Sequence[PodMigration],
+    known: Sequence[PodMigration],
     returned: Set[ObjectKey],
     now: float,
-) -> list[Outcome]:
+) -> list[MoveOutcome]:
     """What the completed migrations that are due came to, in the cluster as it is now and of all that are known."""
     looked_at = _Look(snapshot, policy, [*known, *due])
     return [replace(looked_at.outcome(each, back=_key(each) in returned), assessed=now) for each in due]
@@ -262,7 +268,7 @@ class _Trip:
 class _Look:
     """The cluster as it is now, and where the pods are that were moved."""
 
-    def __init__(self, snapshot: ClusterSnapshot, policy: Policy, known: Iterable[Migration]) -> None:
+    def __init__(self, snapshot: ClusterSnapshot, policy: Policy, known: Iterable[PodMigration]) -> None:
         done = {_key(each): each for each in known if each.progress.phase is Phase.COMPLETED}
         names = {
             (each.namespace, each.progress.replacement.name) for each in done.values() if each.progress.replacement
@@ -279,17 +285,17 @@ class _Look:
                 self._touching[each.progress.source].add(_name(pod))
         self._realised = RealisedGains(snapshot, policy, self._touching)
 
-    def outcome(self, migration: Migration, *, back: bool) -> Outcome:
+    def outcome(self, migration: PodMigration, *, back: bool) -> MoveOutcome:
         """What one of them came to."""
         trip = self._trips.get(_key(migration))
         if back or (trip is not None and trip.pod.node == trip.home):
-            return Outcome(OutcomeVerdict.CAME_BACK, 0.0)
+            return MoveOutcome(OutcomeVerdict.CAME_BACK, 0.0)
         gained = self._realised.gain(trip.pod, trip.home, self._since(trip)) if trip is not None else None
         if gained is None:
-            return Outcome(OutcomeVerdict.UNKNOWN)
-        if not by_choice(migration):
-            return Outcome(OutcomeVerdict.PAID, gained)  # the pod was to leave its node, and it has
-        return Outcome(verdict_of(migration.order.expected_gain, gained), gained)
+            return MoveOutcome(OutcomeVerdict.UNKNOWN)
+        if not is_by_choice(migration):
+            return MoveOutcome(OutcomeVerdict.PAID, gained)  # the pod was to leave its node, and it has
+        return MoveOutcome(verdict_of(migration.order.expected_gain, gained), gained)
 
     def _since(self, trip: _Trip) -> Iterator[tuple[Pod, str]]:
         """The pods that were moved after it to or from one of its nodes, each once, and where they came from then."""
@@ -301,13 +307,13 @@ class _Look:
                 yield first.pod, first.home
 
 
-def _turn(migration: Migration) -> tuple[float, float, float, ObjectKey]:
+def _turn(migration: PodMigration) -> tuple[float, float, float, ObjectKey]:
     """The order in which moves were planned, as far as it can be told: what is ordered together begins in order."""
     progress, created = migration.progress, migration.created or 0.0
     return created, progress.started or progress.finished or 0.0, progress.finished or 0.0, _key(migration)
 
 
-def _replacement(migration: Migration, pods: Mapping[tuple[str, str], Pod]) -> Pod | None:
+def _replacement(migration: PodMigration, pods: Mapping[tuple[str, str], Pod]) -> Pod | None:
     """The pod that took over, if it is still there and on a node."""
     known = migration.progress.replacement
     pod = pods.get((migration.namespace, known.name)) if known is not None else None

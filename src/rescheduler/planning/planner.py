@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rescheduler.model.labels import LEAST, MOST, unclear_costs
+from rescheduler.model.labels import LEAST, MOST, invalid_costs
+from rescheduler.model.move_history import MUST_BE
 from rescheduler.model.objects import Pod
-from rescheduler.model.outcome import MUST_BE
 from rescheduler.model.plan import Method, Move, Plan, Rejection
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -86,7 +86,7 @@ def _unclear_costs(snapshot: ClusterSnapshot) -> list[str]:
     wrong: dict[str, list[str]] = {}
     for pod in snapshot.pods:
         if pod.annotations:
-            for mark, text in unclear_costs(pod.annotations):
+            for mark, text in invalid_costs(pod.annotations):
                 wrong.setdefault(mark, []).append(f"{pod.full_name} ({text[:40]!r})")
     return [
         f"annotation {mark} is ignored, because it is not a whole number from {LEAST} to {MOST}: "

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from rescheduler.model.plan import NodeLoad, Picture, Spreading
+from rescheduler.model.plan import ClusterLoad, LoadDistribution, NodeLoad
 from rescheduler.model.policy import Policy, Pool, ThresholdMode, Thresholds
 from rescheduler.model.selector import Labels
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -187,7 +187,7 @@ class HotStreaks:
 _FIRST = 2  # CPU and memory: every node has them, and every picture
 
 
-def make_picture(columns: Columns, levels: NodeThresholds, used: Ints, held: Ints) -> Picture:
+def make_picture(columns: Columns, levels: NodeThresholds, used: Ints, held: Ints) -> ClusterLoad:
     """The utilisation of the worker nodes under these amounts: of what counts, and of all that pods hold."""
     workers = [i for i, node in enumerate(columns.nodes) if not node.control_plane]
     capacity = levels.capacity[:, workers]
@@ -197,7 +197,7 @@ def make_picture(columns: Columns, levels: NodeThresholds, used: Ints, held: Int
     pool, names, pools = levels.pool[workers], levels.names, levels.pools
     cpu, memory = ([round(share, 2) for share in row.tolist()] for row in percent[:_FIRST])
     pods = held[columns.resource_index[PODS], workers].tolist()
-    return Picture(
+    return ClusterLoad(
         cpu=describe_spread(percent[0]),
         memory=describe_spread(percent[1]),
         hot_nodes=int(hot.sum()),
@@ -218,15 +218,17 @@ def make_picture(columns: Columns, levels: NodeThresholds, used: Ints, held: Int
     )
 
 
-def describe_spread(percent: Floats) -> Spreading:
+def describe_spread(percent: Floats) -> LoadDistribution:
     """The distribution of these nodes' utilisation."""
     if not len(percent):
-        return Spreading(0.0, 0.0, 0.0, 0.0)
+        return LoadDistribution(0.0, 0.0, 0.0, 0.0)
     found = (percent.max(), percent.min(), percent.mean(), percent.std())
-    return Spreading(*(round(float(number), 2) for number in found))
+    return LoadDistribution(*(round(float(number), 2) for number in found))
 
 
-def describe_other_spreads(names: Sequence[str], percent: Floats, capacity: Ints) -> tuple[tuple[str, Spreading], ...]:
+def describe_other_spreads(
+    names: Sequence[str], percent: Floats, capacity: Ints
+) -> tuple[tuple[str, LoadDistribution], ...]:
     """The same of each resource but CPU and memory, over the nodes that have any of it."""
     return tuple(
         (name, describe_spread(percent[row, capacity[row] > 0])) for row, name in enumerate(names) if row >= _FIRST

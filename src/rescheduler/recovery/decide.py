@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rescheduler.migration.observation import has_ended, is_leaving, notes_of, ready_for
-from rescheduler.migration.replacement import own_parts, replacement_name
+from rescheduler.migration.observation import annotations_of, has_finished, is_terminating, ready_seconds
+from rescheduler.migration.replacement import replacement_name, strip_pod
 from rescheduler.model import labels
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
@@ -52,23 +52,23 @@ def continue_replacement(builder: DecisionBuilder, *, is_ill: bool) -> None:
             builder.requeue(0.0)
         else:
             builder.requeue(SOON)
-    elif notes_of(copy).get(marks.ORIGINAL_POD) != state.workload["metadata"]["uid"]:
+    elif annotations_of(copy).get(marks.ORIGINAL_POD) != state.workload["metadata"]["uid"]:
         # Somebody else has that name.
         builder.entries[WHOLE] = replace(entry, replacement=replacement_name(entry.replacement, state.now))
         builder.requeue(0.0)
-    elif not is_leaving(state.workload):
+    elif not is_terminating(state.workload):
         _take_over(builder, copy)
 
 
 def _take_over(builder: DecisionBuilder, copy: Json) -> None:
     """Two pods for one: the failed one goes, unless it is well after all and the new one is not yet."""
     state = builder.state
-    old, new = ready_for(state.workload, state.now), ready_for(copy, state.now)
+    old, new = ready_seconds(state.workload, state.now), ready_seconds(copy, state.now)
     if state.workload["status"].get("phase") == "Succeeded" or (old or 0.0) >= state.settings.clear_after:
         builder.entries[WHOLE] = reset_entry(builder.entry(WHOLE))
-        if new is None and not is_leaving(copy) and not has_ended(copy):
+        if new is None and not is_terminating(copy) and not has_finished(copy):
             builder.deletions.append(copy)
-    elif is_leaving(copy):
+    elif is_terminating(copy):
         builder.requeue(SOON)  # somebody deletes it: it is made once more, and till then this one is all there is
     elif old is None or new is not None:
         builder.deletions.append(state.workload)
@@ -79,7 +79,7 @@ def _take_over(builder: DecisionBuilder, copy: Json) -> None:
 def build_replacement(state: WorkloadState, entry: RecordEntry) -> Json:
     """The pod that takes the workload's place: the same, on none of the nodes where it failed."""
     original, metadata = state.workload, state.workload["metadata"]
-    labels, notes, spec = own_parts(original)
+    labels, notes, spec = strip_pod(original)
     wish = allow_nodes(spec.get("affinity"), entry.avoids)
     nodes = entry.recent_failures(state.now, state.settings.forget_after)
     affinity = avoid_nodes(wish, nodes)
@@ -117,7 +117,7 @@ _NEXT_LOT = 1.0  # seconds; when more pods fail at once than are decided about a
 
 def decide(state: WorkloadState) -> RecoveryDecision:
     """What to do now; the same state gives the same decision."""
-    if not state.settings.enabled or is_leaving(state.workload) or _is_static(state.workload):
+    if not state.settings.enabled or is_terminating(state.workload) or _is_static(state.workload):
         return RecoveryDecision()
     if _asks_no_more(state):
         return DecisionBuilder(state).build()
@@ -151,7 +151,7 @@ def decide(state: WorkloadState) -> RecoveryDecision:
 
 def _is_static(workload: Json) -> bool:
     """Whether a kubelet runs the pod from a file: what the API server shows of it is a mirror."""
-    notes = notes_of(workload)
+    notes = annotations_of(workload)
     return workload["kind"] == "Pod" and (labels.MIRROR in notes or notes.get(labels.STATIC_SOURCE, "api") != "api")
 
 
@@ -309,7 +309,7 @@ def _delete(builder: DecisionBuilder, failed: FailedPod) -> None:
 def _may_go(builder: DecisionBuilder, failed: FailedPod) -> bool:
     """Whether the pod's Job, if it has one, goes on after its deletion; if not, that is told."""
     job = failed.controller
-    if job is None or job["kind"] != "Job" or has_ended(failed.pod):
+    if job is None or job["kind"] != "Job" or has_finished(failed.pod):
         return True
     why = why_keep(job, failed.pod, builder.failures_of(job))
     if why:

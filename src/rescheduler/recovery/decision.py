@@ -10,8 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from rescheduler.migration.events import News
-from rescheduler.migration.observation import condition, controller_of, has_ended, is_leaving, notes_of, ready_for
+from rescheduler.migration.events import ObjectEvent
+from rescheduler.migration.observation import (
+    annotations_of,
+    controller_of,
+    find_condition,
+    has_finished,
+    is_terminating,
+    ready_seconds,
+)
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.time import parse_instant
@@ -37,7 +44,7 @@ _PROOF = 60.0  # seconds
 
 def is_well(pod: Json, settings: RecoverySettings, now: float) -> bool:
     """Whether a pod is Ready and not just between two crashes: without a readiness probe it is Ready there, too."""
-    lasting = ready_for(pod, now)
+    lasting = ready_seconds(pod, now)
     if lasting is None:
         return False
     restarts = max((each.get("restartCount") or 0 for each in statuses(pod)), default=0)
@@ -64,12 +71,12 @@ def seconds_until_proof(state: WorkloadState) -> float | None:
 
 def _runs_for(pod: Json, state: WorkloadState) -> float:
     """For how many seconds it has been well."""
-    return max(ready_for(pod, state.now) or 0.0, 0.001) if is_well(pod, state.settings, state.now) else 0.0
+    return max(ready_seconds(pod, state.now) or 0.0, 0.001) if is_well(pod, state.settings, state.now) else 0.0
 
 
 def is_live(pod: Json) -> bool:
     """Whether a pod stands for its workload; ended ones of a controller have been replaced."""
-    return not is_leaving(pod) and (not has_ended(pod) or controller_of(pod) is None)
+    return not is_terminating(pod) and (not has_finished(pod) or controller_of(pod) is None)
 
 
 def group_by_entry(state: WorkloadState) -> dict[str, list[Json]]:
@@ -84,7 +91,7 @@ def group_by_entry(state: WorkloadState) -> dict[str, list[Json]]:
 def describe_success(state: WorkloadState, entry: RecordEntry) -> str:
     """What was reached in spite of the failures, so that nothing is left to be well; empty where pods just go on."""
     workload = state.workload
-    if workload["kind"] == "Job" and condition(workload, "Complete").get("status") == "True":
+    if workload["kind"] == "Job" and find_condition(workload, "Complete").get("status") == "True":
         return "the Job has completed"
     if workload["kind"] == "CronJob" and _succeeded_since(state, entry):
         return "the last Job has completed"
@@ -97,7 +104,7 @@ def seconds_until_recovery(state: WorkloadState, pods: list[Json], entry: Record
     if describe_success(state, entry):
         return 0.0
     least = 1 if workload["kind"] in ("StatefulSet", "DaemonSet") else count_desired(workload)
-    ready = [ready_for(pod, state.now) for pod in pods]
+    ready = [ready_seconds(pod, state.now) for pod in pods]
     if not pods or len(pods) < least or None in ready:
         return None
     # What failed meanwhile may have been replaced by no pod of these: a pod too many, or one that somebody moved.
@@ -108,7 +115,7 @@ def seconds_until_recovery(state: WorkloadState, pods: list[Json], entry: Record
 def _succeeded_since(state: WorkloadState, entry: RecordEntry) -> bool:
     """Whether the CronJob's last Job has completed after everything that failed."""
     last = max(state.controllers, key=lambda job: job["metadata"].get("creationTimestamp") or "", default=None)
-    if last is None or condition(last, "Complete").get("status") != "True":
+    if last is None or find_condition(last, "Complete").get("status") != "True":
         return False
     at = parse_instant(last["status"]["completionTime"]) if (last["status"]).get("completionTime") else state.now
     return all(failure.at < at for failure in entry.nodes.values())
@@ -132,7 +139,7 @@ class DecisionBuilder:
     entries: dict[str, RecordEntry] = field(default_factory=dict)
     adopted_annotation: str = ""
     """The annotation of kse-rescheduler that is in these entries."""
-    events: list[News] = field(default_factory=list)
+    events: list[ObjectEvent] = field(default_factory=list)
     outcomes: list[str] = field(default_factory=list)
     deletions: list[Json] = field(default_factory=list)
     creation: Json | None = None
@@ -178,14 +185,14 @@ class DecisionBuilder:
         """All of it; the record only if it changes."""
         workload = self.state.workload
         text = format_record(self.entries)
-        before = notes_of(workload).get(labels.FAILURES)
+        before = annotations_of(workload).get(labels.FAILURES)
         strays = self.state.controllers if workload["kind"] == "Deployment" and not text else ()
         return RecoveryDecision(
             record=None if _same(before, text) else text,
             adopted_annotation=self.adopted_annotation,
             events=tuple(self.events),
             outcomes=tuple(self.outcomes),
-            stale_copies=tuple(each for each in strays if labels.FAILURES in notes_of(each)),
+            stale_copies=tuple(each for each in strays if labels.FAILURES in annotations_of(each)),
             creation=self.creation,
             deletions=tuple(self.deletions),
             deferred=frozenset(self.deferred),
@@ -196,7 +203,7 @@ class DecisionBuilder:
 def start_decision(state: WorkloadState) -> DecisionBuilder:
     """The builder that changes nothing but what is out of date."""
     builder = DecisionBuilder(state, group_by_entry(state))
-    text = notes_of(state.workload).get(labels.FAILURES, "")
+    text = annotations_of(state.workload).get(labels.FAILURES, "")
     try:
         record = parse_record(text)
     except RecordError as error:
@@ -226,7 +233,7 @@ def _with_foreign(builder: DecisionBuilder, record: dict[str, RecordEntry]) -> d
     """The record with what kse-rescheduler left on the workload, which is then taken off."""
     state, kind = builder.state, builder.state.workload["kind"]
     key = taking_over.kse_annotation(kind)
-    text = notes_of(state.workload).get(key) if key else None
+    text = annotations_of(state.workload).get(key) if key else None
     if text is None:
         return record
     occasion = f"{state.workload['metadata'].get('uid', '')}/{key}/{text[:200]}"

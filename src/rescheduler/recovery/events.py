@@ -6,7 +6,7 @@ Whoever looks at the workload or at the pod finds it there. The occasion makes t
 
 from __future__ import annotations
 
-from rescheduler.migration.events import News, Subject
+from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.json import Json
 
 RESCHEDULED = "PodRescheduled"
@@ -24,13 +24,13 @@ DOUBTED = "NodesUnreachable"
 _GOOD = (RESCHEDULED, RESTARTED, RECOVERED, TAKEN_OVER)
 
 
-def make_events(workload: Json, pod: Json | None, reason: str, note: str, occasion: str) -> list[News]:
+def make_events(workload: Json, pod: Json | None, reason: str, note: str, occasion: str) -> list[ObjectEvent]:
     """The news for the workload, and for the pod if it is about one."""
     owner = subject(workload, "")
     one = subject(pod, "Pod") if pod is not None else owner
     pairs = dict.fromkeys([(owner, one), (one, owner)])
     warning = reason not in _GOOD
-    return [News(about, other, reason, "Recover", note, occasion, warning) for about, other in pairs]
+    return [ObjectEvent(about, other, reason, "Recover", note, occasion, warning) for about, other in pairs]
 
 
 def subject(body: Json, kind: str) -> Subject:

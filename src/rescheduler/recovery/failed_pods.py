@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from rescheduler.migration.observation import condition, controller_of, has_ended, is_leaving, labels_of
+from rescheduler.migration.observation import controller_of, find_condition, has_finished, is_terminating, labels_of
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.time import InstantError, parse_instant
@@ -67,7 +67,7 @@ def detect_failure(pod: Json, node: Json | None, settings: RecoverySettings, now
     """What is wrong with a pod and counts, now or soon; `node` is the one it is on, None if that does not exist."""
     status = pod.get("status") or {}
     phase = status.get("phase")
-    if is_leaving(pod) or phase == "Succeeded" or condition(pod, "Ready").get("status") == "True":
+    if is_terminating(pod) or phase == "Succeeded" or find_condition(pod, "Ready").get("status") == "True":
         return None
     if phase == "Failed":
         return _failed(pod, settings, now)
@@ -79,7 +79,7 @@ def detect_failure(pod: Json, node: Json | None, settings: RecoverySettings, now
 
 def is_ready(node: Json) -> bool:
     """Whether a node's kubelet says that it is well."""
-    return bool(condition(node, "Ready").get("status") == "True")
+    return bool(find_condition(node, "Ready").get("status") == "True")
 
 
 def ended_at(pod: Json) -> float:
@@ -89,7 +89,7 @@ def ended_at(pod: Json) -> float:
     if known:
         return max(known)
     for kind in ("Ready", "DisruptionTarget"):
-        if (at := _time(condition(pod, kind).get("lastTransitionTime"))) is not None:
+        if (at := _time(find_condition(pod, kind).get("lastTransitionTime"))) is not None:
             return at
     # A kubelet that turns a pod away says nothing but when it took it.
     return _time((pod.get("status") or {}).get("startTime")) or _created(pod)
@@ -116,12 +116,12 @@ def _counts(reason: str, settings: RecoverySettings) -> bool:
 def _of_node(pod: Json, node: Json | None, settings: RecoverySettings, now: float) -> Iterator[DetectedFailure]:
     name = pod["spec"]["nodeName"]
     if node is None:
-        since = _time(condition(pod, "Ready").get("lastTransitionTime")) or _bound(pod)
+        since = _time(find_condition(pod, "Ready").get("lastTransitionTime")) or _bound(pod)
         yield DetectedFailure(
             NODE_LOST, f"was on node {name}, which is gone", _left(since, settings.node_not_ready, now)
         )
     elif not is_ready(node):
-        since = _time(condition(node, "Ready").get("lastTransitionTime")) or _created(node)
+        since = _time(find_condition(node, "Ready").get("lastTransitionTime")) or _created(node)
         said = f"is on node {name}, which has not been ready for {max(0, now - since):.0f} s"
         yield DetectedFailure(NODE_NOT_READY, said, _left(since, settings.node_not_ready, now))
 
@@ -233,7 +233,7 @@ def _last_step(pod: Json) -> float:
 
 
 def _bound(pod: Json) -> float:
-    scheduled = condition(pod, "PodScheduled")
+    scheduled = find_condition(pod, "PodScheduled")
     at = _time(scheduled.get("lastTransitionTime")) if scheduled.get("status") == "True" else None
     return at or _time((pod.get("status") or {}).get("startTime")) or _created(pod)
 
@@ -295,7 +295,7 @@ class FailedPod:
 def find_failed_pods(builder: DecisionBuilder) -> list[FailedPod]:
     """Those whose time has come, by name."""
     controllers = {str(each["metadata"]["uid"]): each for each in builder.state.controllers}
-    there = {pod["metadata"]["uid"] for pod in builder.state.pods if not is_leaving(pod)}
+    there = {pod["metadata"]["uid"] for pod in builder.state.pods if not is_terminating(pod)}
     pods = [*builder.state.pods, *(pod for pod in builder.state.vanished if pod["metadata"]["uid"] not in there)]
     pods.sort(key=lambda pod: str(pod["metadata"]["name"]))
     found = [each for pod in pods if (each := _failed_pod(builder, pod, controllers)) is not None]
@@ -306,7 +306,7 @@ def _failed_pod(builder: DecisionBuilder, pod: Json, controllers: Mapping[str, J
     state, metadata = builder.state, pod["metadata"]
     workload, owner = state.workload, controller_of(pod)
     controller = controllers.get(owner["uid"]) if owner is not None else None
-    if (controller is None) is (workload["kind"] != "Pod") or is_leaving(pod) or is_outdated(pod, state):
+    if (controller is None) is (workload["kind"] != "Pod") or is_terminating(pod) or is_outdated(pod, state):
         return None
     name = entry_name(workload["kind"], metadata["name"], pod["spec"].get("nodeName") or "")
     trouble = _trouble(state, pod, controller, builder.entry(name))
@@ -334,7 +334,7 @@ def _trouble(state: WorkloadState, pod: Json, controller: Json | None, entry: Re
     if controller is None:
         return found
     # Failed pods that were replaced stay for a while. Those that fell before the record was last cleared are old news.
-    old = has_ended(pod) and state.now - ended_at(pod) >= state.settings.clear_after
+    old = has_finished(pod) and state.now - ended_at(pod) >= state.settings.clear_after
     return None if old or (controller["kind"] == "Job" and why_stopped(controller)) else found
 
 
@@ -342,7 +342,7 @@ def _without_place(
     state: WorkloadState, pod: Json, controller: Json | None, entry: RecordEntry
 ) -> DetectedFailure | None:
     """Whether a pod would have found a place if it had not to avoid nodes for our sake."""
-    said = condition(pod, "PodScheduled")
+    said = find_condition(pod, "PodScheduled")
     if pod["spec"].get("nodeName") or said.get("status") != "False" or said.get("reason") != "Unschedulable":
         return None
     refused = avoided_nodes(pod["spec"].get("affinity"))
@@ -375,8 +375,8 @@ def _is_free(builder: DecisionBuilder, failed: FailedPod) -> bool:
         builder.requeue(SOON)
         return False
     node = state.nodes.get(failed.node)
-    if state.unready_share > _TOO_MANY and node is not None and not is_ready(node) and not has_ended(pod):
-        since = condition(node, "Ready").get("lastTransitionTime", "")
+    if state.unready_share > _TOO_MANY and node is not None and not is_ready(node) and not has_finished(pod):
+        since = find_condition(node, "Ready").get("lastTransitionTime", "")
         note = (
             f"{state.unready_share:.0%} of all nodes are not ready: that is the network or the control plane, so "
             f"{full_name} on node {failed.node} is not taken for failed"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rescheduler.migration.observation import condition, has_ended, is_leaving, notes_of
+from rescheduler.migration.observation import annotations_of, find_condition, has_finished, is_terminating
 from rescheduler.model.json import Json
 from rescheduler.recovery.model import statuses
 
@@ -27,9 +27,9 @@ _CHANGING = ("Ready", "ContainersReady", "PodReadyToStartContainers")
 def why_stopped(job: Json) -> str:
     """Why a Job makes no new pods; empty if it does."""
     spec, status = job["spec"], job.get("status") or {}
-    if is_leaving(job):
+    if is_terminating(job):
         return "its Job is being deleted"
-    if any(condition(job, kind).get("status") == "True" for kind in _ENDS):
+    if any(find_condition(job, kind).get("status") == "True" for kind in _ENDS):
         return "its Job is over"
     if spec.get("suspend"):
         return "its Job is suspended"
@@ -59,7 +59,7 @@ def why_keep(job: Json, pod: Json, failed: int) -> str:
         return f"the failure policy of its Job has a rule {rule['action']} that its deletion may meet"
     if rule is not None and rule["action"] == "Ignore":
         return ""
-    per_index, index_failures = spec.get("backoffLimitPerIndex"), _number(notes_of(pod).get(INDEX_FAILURES))
+    per_index, index_failures = spec.get("backoffLimitPerIndex"), _number(annotations_of(pod).get(INDEX_FAILURES))
     if per_index is not None and index_failures + 1 > per_index:
         return f"its index of the Job has failed {index_failures} times, and may fail {per_index} times"
     limit = spec.get("backoffLimit")
@@ -78,7 +78,7 @@ def _is_new_failure(pod: Json, uncounted: set[str]) -> bool:
     if TRACKING not in (metadata.get("finalizers") or ()) or metadata["uid"] in uncounted:
         return False
     phase = (pod.get("status") or {}).get("phase")
-    return phase == "Failed" or (is_leaving(pod) and phase != "Succeeded")
+    return phase == "Failed" or (is_terminating(pod) and phase != "Succeeded")
 
 
 def _rule(spec: Json, pod: Json) -> Json | None:
@@ -144,4 +144,4 @@ def _number(text: str | None) -> int:
 
 def is_replaced_by_job(controller: Json | None, pod: Json) -> bool:
     """Whether a Job makes another pod in place of this one without our doing: then it stays, for its log."""
-    return controller is not None and controller["kind"] == "Job" and has_ended(pod)
+    return controller is not None and controller["kind"] == "Job" and has_finished(pod)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from rescheduler.migration.events import News
+from rescheduler.migration.events import ObjectEvent
 from rescheduler.model.json import Json
 from rescheduler.recovery.settings import RecoverySettings
 
@@ -80,7 +80,7 @@ class RecoveryDecision:
 
     It is written under the condition that the workload has not changed (its resourceVersion).
     """
-    events: tuple[News, ...] = ()
+    events: tuple[ObjectEvent, ...] = ()
     outcomes: tuple[str, ...] = ()
     """For the metrics: one of OUTCOMES for each thing that happened."""
     stale_copies: tuple[Json, ...] = ()

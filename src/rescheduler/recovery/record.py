@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from rescheduler.migration.observation import controller_of, labels_of, notes_of
+from rescheduler.migration.observation import annotations_of, controller_of, labels_of
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.time import InstantError, format_instant, parse_instant
@@ -330,7 +330,7 @@ def _newest(state: WorkloadState) -> Json | None:
 
 
 def _age(replica_set: Json) -> tuple[int, str]:
-    number = notes_of(replica_set).get(_NUMBER, "")
+    number = annotations_of(replica_set).get(_NUMBER, "")
     return (int(number) if number.isdecimal() else 0, replica_set["metadata"].get("creationTimestamp") or "")
 
 

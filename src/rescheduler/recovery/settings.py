@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rescheduler.migration.observation import notes_of
+from rescheduler.migration.observation import annotations_of
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 
@@ -75,7 +75,7 @@ def find_retries(pod: Json, controller: Json | None, workload: Json) -> RetryBud
 
 def read_retries(body: Json) -> RetryBudget | None:
     """What an object's own annotation says; None if it has none."""
-    notes = notes_of(body)
+    notes = annotations_of(body)
     if labels.SCHEDULING_RETRIES in notes:
         return RetryBudget(_number(body, labels.SCHEDULING_RETRIES))
     if labels.MISSPELT_RETRIES in notes:
@@ -126,7 +126,7 @@ def _or_one(number: int | None) -> int:
 
 
 def _number(body: Json, key: str) -> int:
-    text = str(notes_of(body)[key])
+    text = str(annotations_of(body)[key])
     if _NUMBER.fullmatch(text.strip()) and (number := int(text)) <= MOST:
         return number
     raise RetriesError(

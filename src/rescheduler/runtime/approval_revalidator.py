@@ -17,7 +17,7 @@ import structlog
 
 from rescheduler.kube.migrations import StaleError
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import with_inflight_moves
@@ -43,7 +43,7 @@ class Reviewing:
     logbook: Logbook
     policy: Callable[[], Policy]
     now: Callable[[], float]
-    held: Callable[[Migration], bool] = lambda migration: False
+    held: Callable[[PodMigration], bool] = lambda migration: False
     """Whether one that is approved of has to wait until its hour comes."""
     _doubts: set[ObjectKey] = field(default_factory=set)
     """Those that were refused the last time."""
@@ -81,21 +81,21 @@ class Reviewing:
         _log.info(f"a move that waited {waited} is given up", migration=migration.full_name, why=reason)
         return True
 
-    def _is_waiting(self, migration: Migration) -> bool:
+    def _is_waiting(self, migration: PodMigration) -> bool:
         """A planner's move that waits for people; what a person has ordered by hand waits for as long as he likes."""
         if migration.order.strategy == MANUAL:
             return False
         return migration.awaits_approval or (migration.order.needs_approval and self.held(migration))
 
 
-def refusals(snapshot: ClusterSnapshot, policy: Policy, waiting: Sequence[Migration]) -> dict[ObjectKey, str]:
+def refusals(snapshot: ClusterSnapshot, policy: Policy, waiting: Sequence[PodMigration]) -> dict[ObjectKey, str]:
     """Which of the moves the rules refuse, or have no use any more, and why.
 
     The order in which they were planned matters, and a new leader does not know it. So who is refused has two more
     chances: once all others are laid in that may be, and as the very last.
     """
     rulings = Revalidator(snapshot, policy)
-    left, suspects = list(waiting), list[Migration]()
+    left, suspects = list(waiting), list[PodMigration]()
     for _ in range(_ROUNDS):
         answers = [(each, rulings.check(_wanted(each))) for each in left]
         suspects += [each for each, ruling in answers if ruling.method is not None and _has_no_gain(each, ruling)]
@@ -114,18 +114,18 @@ def refusals(snapshot: ClusterSnapshot, policy: Policy, waiting: Sequence[Migrat
     return found
 
 
-def _wanted(migration: Migration) -> MoveRequest:
+def _wanted(migration: PodMigration) -> MoveRequest:
     order = migration.order
     return MoveRequest(migration.namespace, order.pod, order.uid, order.target, order.method)
 
 
-def _has_no_gain(migration: Migration, ruling: MoveVerdict) -> bool:
+def _has_no_gain(migration: PodMigration, ruling: MoveVerdict) -> bool:
     """Whether a move that was planned for its gain has none."""
     promised = migration.order.expected_gain
     return promised is not None and promised > 0.0 and ruling.gain is not None and ruling.gain <= 0.0
 
 
-def _useless(snapshot: ClusterSnapshot, policy: Policy, migration: Migration) -> str:
+def _useless(snapshot: ClusterSnapshot, policy: Policy, migration: PodMigration) -> str:
     """Why it has no gain on its own, either: its nodes have become less busy by themselves. Empty if it has."""
     order = migration.order
     pod = next(pod for pod in snapshot.pods if (pod.namespace, pod.name) == (migration.namespace, order.pod))
@@ -136,7 +136,7 @@ def _useless(snapshot: ClusterSnapshot, policy: Policy, migration: Migration) ->
     return f"{_NO_USE} ({-loss + 0.0:+.1f} points, not {order.expected_gain or 0.0:+.1f})"
 
 
-def _on_nodes_to_be_emptied(snapshot: ClusterSnapshot, waiting: Sequence[Migration]) -> dict[ObjectKey, str]:
+def _on_nodes_to_be_emptied(snapshot: ClusterSnapshot, waiting: Sequence[PodMigration]) -> dict[ObjectKey, str]:
     """Those whose pods go anyway; while they wait, nobody else would move them."""
     emptied = {node.name for node in snapshot.nodes if node.maintenance}
     return {

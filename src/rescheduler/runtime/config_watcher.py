@@ -20,7 +20,7 @@ from rescheduler.config.configuration import Configuration
 from rescheduler.config.errors import ConfigError, ConfigErrors
 from rescheduler.config.live import LiveConfig, keep_restart_only, list_changes
 from rescheduler.config.loader import ConfigFile
-from rescheduler.migration.events import News, Subject
+from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.time import format_instant
 
 EVERY = 2.0
@@ -39,7 +39,7 @@ class Reread(StrEnum):
 class Teller(Protocol):
     """Who writes Events."""
 
-    def record(self, news: Iterable[News]) -> Awaitable[None]: ...
+    def record(self, news: Iterable[ObjectEvent]) -> Awaitable[None]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Rereading:
             return
         about, occasion = await audience.about(), format_instant(self._now())
         await audience.teller.record(
-            [News(about, about, each.reason, "Reread", each.note, occasion, each.warning) for each in words]
+            [ObjectEvent(about, about, each.reason, "Reread", each.note, occasion, each.warning) for each in words]
         )
 
 

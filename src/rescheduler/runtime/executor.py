@@ -15,10 +15,10 @@ import structlog
 
 from rescheduler.kube.migrations import StaleError
 from rescheduler.migration.commands import Command, Verb
-from rescheduler.migration.lifecycle import Decision, Lifecycle
-from rescheduler.migration.observation import Observation, Part, Refused, Scene
+from rescheduler.migration.lifecycle import Lifecycle, Transition
+from rescheduler.migration.observation import FailedCommand, Observation, ObservedPart, StepContext
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import Migration, Phase, Progress
+from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 from rescheduler.runtime.reconciler import Turns
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -28,41 +28,41 @@ _REFUSED_PAUSE = 5.0  # after a refusal that looking again did not cure
 _LATE = 5.0  # how long after its end a migration is looked at once more, for what controllers wrote late
 _PASSING = frozenset({409, 429})
 
-Members = Callable[[Migration], tuple[Migration, ...]]
+Members = Callable[[PodMigration], tuple[PodMigration, ...]]
 
 
 class Journal(Protocol):
     """Where migrations are kept."""
 
-    async def read(self, namespace: str, name: str) -> Migration | None: ...
-    async def store(self, migration: Migration, progress: Progress) -> Migration: ...
+    async def read(self, namespace: str, name: str) -> PodMigration | None: ...
+    async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration: ...
 
 
 class Observer(Protocol):
     """Who looks at the cluster."""
 
-    async def look(self, migration: Migration, parts: frozenset[Part]) -> Observation: ...
+    async def look(self, migration: PodMigration, parts: frozenset[ObservedPart]) -> Observation: ...
 
 
 class Writer(Protocol):
     """Who acts."""
 
-    async def carry_out(self, command: Command) -> Refused | None: ...
+    async def carry_out(self, command: Command) -> FailedCommand | None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
     """May a pending migration begin? With this progress; or, for this reason, not yet or never."""
 
-    progress: Progress | None
+    progress: MigrationStatus | None
     reason: str = ""
     wait: float = 5.0
     never: bool = False
-    known: Progress | None = None
+    known: MigrationStatus | None = None
     """What is known of one that may not begin yet, so that it can be told and counted while it waits."""
 
 
-Admit = Callable[[Scene], Awaitable[Admitted]]
+Admit = Callable[[StepContext], Awaitable[Admitted]]
 
 
 class Migrator:
@@ -88,13 +88,13 @@ class Migrator:
 
     async def _work_on(self, key: ObjectKey, now: Callable[[], float], members: Members) -> float | None:
         migration, life = await self._journal.read(*key), self._lifecycle()
-        refused: Refused | None = None
+        refused: FailedCommand | None = None
         done: list[str] = []
         for _ in range(_LOOKS):
             if migration is None:
                 return None
             seen = await self._observer.look(migration, life.needs(migration))
-            scene = Scene(migration, replace(seen, members=members(migration), refused=refused), now())
+            scene = StepContext(migration, replace(seen, members=members(migration), refused=refused), now())
             if migration.progress.over:
                 return await self._afterwards(scene, life)
             if migration.progress.phase is Phase.PENDING:
@@ -124,22 +124,22 @@ class Migrator:
         _log.warning("still not at rest; looked at later", migration="/".join(key), decisions=_LOOKS)
         return _REFUSED_PAUSE
 
-    async def _admitted(self, scene: Scene, life: Lifecycle) -> Decision:
+    async def _admitted(self, scene: StepContext, life: Lifecycle) -> Transition:
         """Whether a pending migration may begin, as a decision."""
         progress = scene.migration.progress
         if held := life.held(scene):
-            return Decision(replace(progress, message=held.reason), wait=held.seconds)
+            return Transition(replace(progress, message=held.reason), wait=held.seconds)
         admitted = await self._admit(scene)
         if admitted.progress is not None:
             if unapproved := life.unapproved(scene):  # whatever the gatekeeper goes by
-                return Decision(replace(progress, message=unapproved.reason), wait=unapproved.seconds)
-            return Decision(life.begin(scene, admitted.progress))
+                return Transition(replace(progress, message=unapproved.reason), wait=unapproved.seconds)
+            return Transition(life.begin(scene, admitted.progress))
         told = replace(admitted.known or progress, message=admitted.reason)
         if admitted.never:
-            return Decision(replace(told, phase=Phase.FAILED, finished=scene.now))
-        return Decision(told, wait=admitted.wait)
+            return Transition(replace(told, phase=Phase.FAILED, finished=scene.now))
+        return Transition(told, wait=admitted.wait)
 
-    async def _afterwards(self, scene: Scene, life: Lifecycle) -> float | None:
+    async def _afterwards(self, scene: StepContext, life: Lifecycle) -> float | None:
         """One more look at what a migration that is over touched."""
         todo = life.aftermath(scene)
         if todo:
@@ -148,7 +148,7 @@ class Migrator:
         left = (scene.migration.progress.finished or 0.0) + _LATE - scene.now
         return left if left > 0 else None
 
-    async def _store(self, migration: Migration, progress: Progress) -> Migration:
+    async def _store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
         before = migration.progress
         stored = await self._journal.store(migration, progress)
         if (progress.phase, progress.step) != (before.phase, before.step):
@@ -163,7 +163,7 @@ class Migrator:
             )
         return stored
 
-    async def _act(self, scene: Scene, commands: tuple[Command, ...]) -> Refused | None:
+    async def _act(self, scene: StepContext, commands: tuple[Command, ...]) -> FailedCommand | None:
         for command in commands:
             async with self._turn(scene, command):
                 refused = await self._writer.carry_out(command)
@@ -174,7 +174,7 @@ class Migrator:
             _log.debug("done", **told)
         return None
 
-    def _turn(self, scene: Scene, command: Command) -> AbstractAsyncContextManager[None]:
+    def _turn(self, scene: StepContext, command: Command) -> AbstractAsyncContextManager[None]:
         """Evictions against one disruption budget go one after the other, against different ones together."""
         if command.verb is not Verb.EVICT:
             return nullcontext()

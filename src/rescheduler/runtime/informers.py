@@ -17,7 +17,7 @@ from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.kinds import RESOURCES, WORKLOADS, ApiResource
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.reflector import Reflector, Sink, wait_for_first_sync
-from rescheduler.model.migration import Reference
+from rescheduler.model.migration import ObjectReference
 from rescheduler.model.objects import Workload
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.runtime.migration_cache import Board, BoardSink
@@ -120,7 +120,7 @@ class Watching:
 
         return whole
 
-    def replicas(self, namespace: str, owner: Reference) -> int | None:
+    def replicas(self, namespace: str, owner: ObjectReference) -> int | None:
         """How many pods a workload should have; None where that is not known."""
         if owner.kind not in WORKLOADS:
             return None

@@ -15,7 +15,7 @@ from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.errors import ClusterError
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command
-from rescheduler.migration.observation import Refused, is_leaving, labels_of, notes_of
+from rescheduler.migration.observation import FailedCommand, annotations_of, is_terminating, labels_of
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.objects import Node
@@ -34,7 +34,7 @@ def kept(node: Json, now: float, *, cordons: bool) -> Command | None:
     """What keeps the node as its label wants it; without `cordons` nothing is put up, but ours are still taken down."""
     if labels_of(node).get(labels.MAINTENANCE) != "true":
         return released(node)
-    if not cordons or _is_closed(node) or is_leaving(node):
+    if not cordons or _is_closed(node) or is_terminating(node):
         return None
     note = {labels.CORDONED: format_instant(now)}
     return _changed(node, note, {"unschedulable": True}, "cordon it: it is under maintenance")
@@ -42,7 +42,7 @@ def kept(node: Json, now: float, *, cordons: bool) -> Command | None:
 
 def released(node: Json) -> Command | None:
     """What takes our cordon down; where somebody has done so already, only the note goes."""
-    if labels.CORDONED not in notes_of(node):
+    if labels.CORDONED not in annotations_of(node):
         return None
     spec = {"unschedulable": None} if _is_closed(node) else {}
     return _changed(node, {labels.CORDONED: None}, spec, "take our cordon down")
@@ -73,7 +73,7 @@ class Finder(Protocol):
 class Writer(Protocol):
     """Who acts."""
 
-    async def carry_out(self, command: Command) -> Refused | None: ...
+    async def carry_out(self, command: Command) -> FailedCommand | None: ...
 
 
 class Cordons:

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from rescheduler.kube.migrations import InvalidMigrationError, MigrationClient, decoded
+from rescheduler.kube.migrations import InvalidMigrationError, MigrationClient, decode_migration
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import Migration, Phase, Progress
+from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class Board:
     """The migrations by key, by phase, by proposal, and by the pods that they are about."""
 
     def __init__(self) -> None:
-        self._migrations: dict[ObjectKey, Migration] = {}
+        self._migrations: dict[ObjectKey, PodMigration] = {}
         self._about: defaultdict[ObjectKey, set[ObjectKey]] = defaultdict(set)
         self._proposals: defaultdict[str, set[ObjectKey]] = defaultdict(set)
         self._owners: defaultdict[str, set[ObjectKey]] = defaultdict(set)
@@ -39,7 +39,7 @@ class Board:
         """Be told of migrations that change or go."""
         self._listeners.append(listener)
 
-    def get(self, key: ObjectKey) -> Migration | None:
+    def get(self, key: ObjectKey) -> PodMigration | None:
         """One migration."""
         return self._migrations.get(key)
 
@@ -47,15 +47,15 @@ class Board:
         """How many migrations there are, in this phase or in any."""
         return len(self._migrations) if phase is None else len(self._phases.get(phase, ()))
 
-    def all(self) -> Iterator[Migration]:
+    def all(self) -> Iterator[PodMigration]:
         """Every migration, in no order; the board may change meanwhile."""
         yield from list(self._migrations.values())
 
-    def active(self) -> Iterator[Migration]:
+    def active(self) -> Iterator[PodMigration]:
         """Those that are not over; what is kept of those that are, however much, costs nothing here."""
         yield from [*self._in(Phase.PENDING), *self._in(Phase.IN_PROGRESS)]
 
-    def under_way(self) -> Iterator[Migration]:
+    def under_way(self) -> Iterator[PodMigration]:
         """Those that have begun and are not over."""
         yield from self._in(Phase.IN_PROGRESS)
 
@@ -67,7 +67,7 @@ class Board:
         """The migrations that are not over of pods that this controller or workload owns."""
         return frozenset(self._owners.get(uid, ()))
 
-    def members(self, migration: Migration) -> tuple[Migration, ...]:
+    def members(self, migration: PodMigration) -> tuple[PodMigration, ...]:
         """The other migrations of its proposal."""
         if migration.order.members <= 1:
             return ()
@@ -75,7 +75,7 @@ class Board:
         keys = self._proposals.get(migration.order.proposal, set())
         return tuple(self._migrations[key] for key in sorted(keys) if key != mine)
 
-    def put(self, migration: Migration, *, ours: bool = False) -> None:
+    def put(self, migration: PodMigration, *, ours: bool = False) -> None:
         """Take a migration, unless a newer state of it is known; `ours` if we have just written it."""
         key = (migration.namespace, migration.name)
         known = self._migrations.get(key)
@@ -94,7 +94,7 @@ class Board:
         if self._migrations.pop(key, None) is not None:
             self._tell(key, ours=False)
 
-    def _in(self, phase: Phase) -> list[Migration]:
+    def _in(self, phase: Phase) -> list[PodMigration]:
         return [self._migrations[key] for key in self._phases.get(phase, ())]
 
     def _unlink(self, key: ObjectKey) -> None:
@@ -106,7 +106,7 @@ class Board:
             if not index[entry]:
                 del index[entry]
 
-    def _entries(self, migration: Migration) -> Iterator[tuple[defaultdict[Any, set[ObjectKey]], Hashable]]:
+    def _entries(self, migration: PodMigration) -> Iterator[tuple[defaultdict[Any, set[ObjectKey]], Hashable]]:
         """Where a migration can be found."""
         progress, order = migration.progress, migration.order
         yield self._phases, progress.phase
@@ -143,7 +143,7 @@ class BoardSink:
         if self._listed is not None:
             self._listed.add(key)
         try:
-            self._board.put(decoded(body))
+            self._board.put(decode_migration(body))
         except InvalidMigrationError as error:
             _log.warning("%s; it is left alone", error)
             self._board.drop(key)
@@ -169,7 +169,7 @@ def _order(version: str) -> int:
     return int(version) if version.isdecimal() else 0
 
 
-Tell = Callable[[Migration, Migration], None]
+Tell = Callable[[PodMigration, PodMigration], None]
 """Told a migration as it was and as it is."""
 
 
@@ -181,20 +181,20 @@ class Logbook:
         self._board = board
         self._tell = tell
 
-    async def add(self, migration: Migration) -> Migration:
+    async def add(self, migration: PodMigration) -> PodMigration:
         """Store a new migration."""
         added = await self._journal.add(migration)
         self._board.put(added)  # whoever carries migrations out hears of it here
         return added
 
-    async def read(self, namespace: str, name: str) -> Migration | None:
+    async def read(self, namespace: str, name: str) -> PodMigration | None:
         """A migration as it is now."""
         found = await self._journal.read(namespace, name)
         if found is None:
             self._board.drop((namespace, name))
         return found
 
-    async def store(self, migration: Migration, progress: Progress) -> Migration:
+    async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
         """Record progress, then tell of it."""
         stored = await self._journal.store(migration, progress)
         self._board.put(stored, ours=True)

@@ -21,7 +21,7 @@ from rescheduler.migration.steps.copy import EvictOriginal
 from rescheduler.migration.steps.evict import (
     Evict,
     NominateRebuilt,
-    Pause,
+    PauseDeployment,
     Prefer,
     ReleaseRoom,
     TakeTurn,
@@ -30,7 +30,7 @@ from rescheduler.migration.steps.evict import (
 from rescheduler.migration.steps.handoff import AwaitGone, Cheapen, HandOver
 from rescheduler.migration.steps.rebuild import AwaitRebuilt, Restore
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.objects import Pod, Workload
 from rescheduler.runtime.executor import Migrator
 from rescheduler.runtime.migration_cache import Board
@@ -46,7 +46,7 @@ _IN_LINE = 5.0  # seconds between looks at what waits its turn; whoever ends cal
 _LAST_REQUESTS = 5.0  # seconds that workers have to come to an end when everything does
 _STUBBORN = 60.0  # seconds between tries when all tries with back-off have failed
 _LATELY = 60.0  # seconds; what ended before has been looked at after its end, or is the janitor's
-_EVICTING = (Pause, Prefer, Evict, AwaitRebuilt, Restore, NominateRebuilt, ReleaseRoom, UngateRebuilt)
+_EVICTING = (PauseDeployment, Prefer, Evict, AwaitRebuilt, Restore, NominateRebuilt, ReleaseRoom, UngateRebuilt)
 DELICATE = frozenset(step.name for step in (Cheapen, HandOver, EvictOriginal, *_EVICTING))
 """Steps in which a move is better not left for long: something is paused, steered, held back, or to be replaced."""
 
@@ -142,11 +142,11 @@ class Carrier:
             async with self._turns.take(self._shared(migration)):
                 return await self._migrator.work_on(key, self._now, self._board.members)
 
-    def _has_pod(self, migration: Migration) -> bool:
+    def _has_pod(self, migration: PodMigration) -> bool:
         """Whether the pod is there, as far as we know: without it, there is nothing to wait for."""
         return self._changes.row("Pod", (migration.namespace, migration.order.pod)) is not None
 
-    def _shared(self, migration: Migration) -> tuple[str, ...]:
+    def _shared(self, migration: PodMigration) -> tuple[str, ...]:
         """What only one migration at a time may work on."""
         if migration.progress.controller is None:
             return ()
@@ -173,7 +173,7 @@ class Carrier:
         if migration is None or migration.progress.over:
             self._call_next()
 
-    def _waiting_for(self, migration: Migration) -> Iterator[ObjectKey]:
+    def _waiting_for(self, migration: PodMigration) -> Iterator[ObjectKey]:
         """The migrations that wait for their turn, because one evicts a pod of the same controller."""
         controller = migration.progress.controller
         for key in self._board.of_owner(controller.uid) if controller is not None else ():

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from rescheduler.decode.cache import Changed, ClusterCache
-from rescheduler.migration.observation import Observation, Part, Steered
+from rescheduler.migration.observation import Observation, ObservedPart, SteeringMethod
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.runtime.migration_cache import Board
 
 _MOST = 10_000  # pods; of one that is forgotten too early an event is looked at in vain
@@ -23,7 +23,7 @@ _MOST = 10_000  # pods; of one that is forgotten too early an event is looked at
 class Observer(Protocol):
     """Who looks at the cluster."""
 
-    async def look(self, migration: Migration, parts: frozenset[Part]) -> Observation: ...
+    async def look(self, migration: PodMigration, parts: frozenset[ObservedPart]) -> Observation: ...
 
 
 class Sightings:
@@ -34,7 +34,7 @@ class Sightings:
         self._cache = cache
         self._seen: OrderedDict[ObjectKey, int] = OrderedDict()
 
-    async def look(self, migration: Migration, parts: frozenset[Part]) -> Observation:
+    async def look(self, migration: PodMigration, parts: frozenset[ObservedPart]) -> Observation:
         """Look, and remember which versions were there."""
         seen = await self._observer.look(migration, parts)
         for pod in (seen.pod, *seen.marked):
@@ -68,15 +68,15 @@ class Circumstances:
 
     observer: Observer
     board: Board
-    steered: Callable[[str], Steered]
+    steered: Callable[[str], SteeringMethod]
     """How it is done in a namespace: the API server does not ask about all of them."""
 
-    async def look(self, migration: Migration, parts: frozenset[Part]) -> Observation:
+    async def look(self, migration: PodMigration, parts: frozenset[ObservedPart]) -> Observation:
         """Look, and add what is known as of after it."""
         seen = await self.observer.look(migration, parts)
         return replace(seen, steered=self.steered(migration.namespace), rivals=self._rivals(migration))
 
-    def _rivals(self, migration: Migration) -> tuple[Migration, ...]:
+    def _rivals(self, migration: PodMigration) -> tuple[PodMigration, ...]:
         controller = migration.progress.controller
         if controller is None:
             return ()

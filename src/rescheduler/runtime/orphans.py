@@ -20,11 +20,11 @@ from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.migrations import InvalidMigrationError
 from rescheduler.migration import rollback
 from rescheduler.migration.commands import Command
-from rescheduler.migration.observation import Refused, notes_of
+from rescheduler.migration.observation import FailedCommand, annotations_of
 from rescheduler.migration.steps.common import Do, Done, Wait
 from rescheduler.model import labels
 from rescheduler.model.json import Json, ObjectKey
-from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.runtime.migration_cache import Board
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -58,7 +58,7 @@ class Observer(Protocol):
 class Writer(Protocol):
     """Who acts."""
 
-    async def carry_out(self, command: Command) -> Refused | None: ...
+    async def carry_out(self, command: Command) -> FailedCommand | None: ...
 
 
 class Sweeper:
@@ -132,16 +132,16 @@ class Sweeper:
             return Done()
         if marked.kind == "Pod":
             status = "completed" if Phase.COMPLETED in dead.values() else "failed"
-            todo = rollback.of_pod(body, await self._original(body), status)
+            todo = rollback.clean_pod(body, await self._original(body), status)
         elif marked.kind == "PodDisruptionBudget":
-            todo = rollback.of_budget(body)
+            todo = rollback.clean_budget(body)
         else:
-            return rollback.of_workload(body, await self._sets(body), dead.keys())
+            return rollback.clean_workload(body, await self._sets(body), dead.keys())
         return Do(tuple(todo)) if todo else Done()
 
     async def _original(self, pod: Json) -> Json | None:
         """The very pod that a copy was made from, if it is still there."""
-        notes = notes_of(pod)
+        notes = annotations_of(pod)
         name = notes.get(labels.ORIGINAL_POD_NAME, "")
         original = await self._observer.find("Pod", pod["metadata"]["namespace"], name) if name else None
         is_it = original is not None and original["metadata"]["uid"] == notes.get(labels.ORIGINAL_POD)
@@ -196,8 +196,8 @@ def nothing(_: float) -> Set[ObjectKey]:
 class Journal(Protocol):
     """Where migrations are kept."""
 
-    async def read(self, namespace: str, name: str) -> Migration | None: ...
-    async def remove(self, migration: Migration) -> None: ...
+    async def read(self, namespace: str, name: str) -> PodMigration | None: ...
+    async def remove(self, migration: PodMigration) -> None: ...
 
 
 @dataclass

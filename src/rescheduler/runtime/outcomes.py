@@ -17,7 +17,7 @@ import structlog
 from rescheduler.kube.migrations import StaleError
 from rescheduler.migration.crd import CURE
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import Migration, Outcome, OutcomeVerdict, Phase, Progress
+from rescheduler.model.migration import MigrationStatus, MoveOutcome, OutcomeVerdict, Phase, PodMigration
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning import outcomes
@@ -34,7 +34,7 @@ Tell = Callable[[str, float | None, float | None, str], None]
 class Logbook(Protocol):
     """Where progress is stored."""
 
-    async def store(self, migration: Migration, progress: Progress) -> Migration: ...
+    async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Assessor:
             return 0
         if self._stale:  # plans go by requests meanwhile: whoever is sent back by that has to rest all the same
             due = [each for each in due if (each.namespace, each.name) in returned]
-        found: list[tuple[Migration, Outcome]] = []
+        found: list[tuple[PodMigration, MoveOutcome]] = []
         if due:
             snapshot = by.copied()
             came_to = await asyncio.to_thread(
@@ -98,7 +98,7 @@ class Assessor:
             found += zip(due, came_to, strict=True)
         for migration in undone:
             gain = migration.progress.outcome.gain if migration.progress.outcome is not None else None
-            found.append((migration, Outcome(OutcomeVerdict.CAME_BACK, gain, now)))
+            found.append((migration, MoveOutcome(OutcomeVerdict.CAME_BACK, gain, now)))
         stored = 0
         for migration, outcome in found:
             stored += await self._store(migration, outcome)
@@ -106,7 +106,7 @@ class Assessor:
                 break  # the others would be, too: one try at a time, until the kind is brought up to date
         return stored
 
-    async def _store(self, migration: Migration, outcome: Outcome) -> bool:
+    async def _store(self, migration: PodMigration, outcome: MoveOutcome) -> bool:
         first = migration.progress.outcome is None
         try:
             kept = await self._logbook.store(migration, replace(migration.progress, outcome=outcome))
@@ -133,7 +133,7 @@ class Assessor:
         return True
 
 
-def _stands(migration: Migration) -> bool:
+def _stands(migration: PodMigration) -> bool:
     """Whether it was judged before it came back."""
     outcome = migration.progress.outcome
     return outcome is not None and outcome.verdict is not OutcomeVerdict.CAME_BACK

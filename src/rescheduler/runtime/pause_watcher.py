@@ -17,7 +17,7 @@ import structlog
 
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.pause_state import PauseDetails, PauseState, PauseStore
-from rescheduler.migration.events import News, Subject
+from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.time import format_instant
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -30,7 +30,7 @@ Hook = Callable[[PauseDetails | None], None]
 class Teller(Protocol):
     """Who writes Events."""
 
-    def record(self, news: Iterable[News]) -> Awaitable[None]: ...
+    def record(self, news: Iterable[ObjectEvent]) -> Awaitable[None]: ...
 
 
 class Pauses:
@@ -109,14 +109,14 @@ class Pauses:
         if before is not None and self._teller is not None and (found.uid or before.uid):
             await self._teller.record([self._news(before, found)])
 
-    def _news(self, before: PauseState, found: PauseState) -> News:
+    def _news(self, before: PauseState, found: PauseState) -> ObjectEvent:
         about = Subject("ConfigMap", self._pausing.namespace, self._pausing.name, found.uid or before.uid)
         occasion = f"{found.since if _is_dated(before, found) else found.version}"
         if found.pause is not None:
             note = f"{found.pause}; nothing new is begun until `rescheduler resume`"
-            return News(about, about, "ReschedulingPaused", "Pause", note, occasion)
+            return ObjectEvent(about, about, "ReschedulingPaused", "Pause", note, occasion)
         by = f" by {found.by}" if found.by else ""
-        return News(about, about, "ReschedulingResumed", "Resume", f"rescheduling was resumed{by}", occasion)
+        return ObjectEvent(about, about, "ReschedulingResumed", "Resume", f"rescheduling was resumed{by}", occasion)
 
 
 def _is_dated(before: PauseState, found: PauseState) -> bool:

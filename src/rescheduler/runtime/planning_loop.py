@@ -17,7 +17,7 @@ import structlog
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.migrations import StaleError
 from rescheduler.migration.naming import migration_name, plan_name
-from rescheduler.model.migration import Migration, Order
+from rescheduler.model.migration import MigrationSpec, PodMigration
 from rescheduler.model.plan import Method, Move, Plan
 from rescheduler.model.policy import Approval
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -120,12 +120,12 @@ class Terms:
 AUTOMATIC = Terms()
 
 
-async def order(plan: Plan, logbook: Logbook, now: float, terms: Terms = AUTOMATIC) -> list[Migration]:
+async def order(plan: Plan, logbook: Logbook, now: float, terms: Terms = AUTOMATIC) -> list[PodMigration]:
     """Have a plan's moves carried out: each becomes a migration, stored before anything is done."""
     moves, occasion = _within(plan.moves, terms), format_instant(now)
     name = plan_name(occasion, *(f"{m.namespace}/{m.pod}/{m.uid}/{m.target}" for m in moves if terms.need(m)))
     sizes = Counter(move.proposal for move in moves)
-    ordered: list[Migration] = []
+    ordered: list[PodMigration] = []
     torn: set[int] = set()
     for move in moves:
         if move.proposal in torn:
@@ -181,10 +181,10 @@ def _within(moves: Sequence[Move], terms: Terms) -> list[Move]:
     return kept
 
 
-def migration_of(move: Move, members: int, occasion: str) -> Migration:
+def migration_of(move: Move, members: int, occasion: str) -> PodMigration:
     """The migration that carries a planned move out; the same move on the same occasion has the same name."""
     proposal = migration_name("proposal", str(move.proposal), occasion) if members > 1 else ""
-    wanted = Order(
+    wanted = MigrationSpec(
         move.pod,
         move.uid,
         move.target,
@@ -196,4 +196,4 @@ def migration_of(move: Move, members: int, occasion: str) -> Migration:
         members,
         expected_gain=move.gain,
     )
-    return Migration(move.namespace, migration_name(move.pod, move.uid, occasion), wanted)
+    return PodMigration(move.namespace, migration_name(move.pod, move.uid, occasion), wanted)

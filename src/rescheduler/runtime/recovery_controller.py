@@ -24,7 +24,7 @@ from rescheduler.kube.events import EventQueue, Teller
 from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey, asks_for_retries
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command
-from rescheduler.migration.observation import Refused, condition, is_leaving, notes_of
+from rescheduler.migration.observation import FailedCommand, annotations_of, find_condition, is_terminating
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.migration import Phase
@@ -88,13 +88,13 @@ class Cases:
         entry = _entry(found.holder) if key[0] == "Pod" else EMPTY
         reader = ObjectReader()  # it remembers all that it has read, so each case has its own
         # A pod that is Ready has not failed, so nobody asks what guards it and where else it could be.
-        doubtful = [pod for pod in found.pods if condition(pod, "Ready").get("status") != "True"]
+        doubtful = [pod for pod in found.pods if find_condition(pod, "Ready").get("status") != "True"]
         rows: dict[str, Pod] = {}
         for index, pod in enumerate(doubtful, start=1):
             rows[pod["metadata"]["uid"]] = _row(reader, pod, entry)
             if index % _SLICE == 0:
                 await asyncio.sleep(0)
-        there = {pod["metadata"]["uid"] for pod in found.pods if not is_leaving(pod)}
+        there = {pod["metadata"]["uid"] for pod in found.pods if not is_terminating(pod)}
         owners = {each["metadata"]["uid"] for each in found.controllers}
         vanished = [fall for fall in self._fallen.of(owners) if fall.pod.uid not in there]
         rows |= {fall.pod.uid: fall.pod for fall in vanished}
@@ -181,7 +181,7 @@ class Cases:
 def _entry(holder: Json) -> RecordEntry:
     """What a single pod's record says; one that cannot be read is told of by whoever decides."""
     try:
-        return parse_record(notes_of(holder).get(labels.FAILURES, "")).get(WHOLE, EMPTY)
+        return parse_record(annotations_of(holder).get(labels.FAILURES, "")).get(WHOLE, EMPTY)
     except RecordError:
         return EMPTY
 
@@ -227,7 +227,7 @@ _OVERTAKEN = frozenset({404, 409})
 class Writer(Protocol):
     """Who acts."""
 
-    async def carry_out(self, command: Command) -> Refused | None: ...
+    async def carry_out(self, command: Command) -> FailedCommand | None: ...
 
 
 class RefusedError(ClusterError):
@@ -417,7 +417,7 @@ async def _decided(case: WorkloadState) -> RecoveryDecision:
 
 def _settled(case: WorkloadState, decision: RecoveryDecision) -> list[str]:
     """The pods that have failed as a whole and that all is decided about, by UID."""
-    seen = [pod for pod in case.pods if (pod.get("status") or {}).get("phase") == "Failed" and not is_leaving(pod)]
+    seen = [pod for pod in case.pods if (pod.get("status") or {}).get("phase") == "Failed" and not is_terminating(pod)]
     return [uid for pod in (*seen, *case.vanished) if (uid := pod["metadata"]["uid"]) not in decision.deferred]
 
 
@@ -426,11 +426,11 @@ def _copies(case: WorkloadState, decision: RecoveryDecision) -> list[Command]:
 
     Also where nothing is taken over any more: a controller may have been killed before it came to the copies.
     """
-    theirs, notes = labels.KSE_RECORDS["Deployment"], notes_of(case.workload)
+    theirs, notes = labels.KSE_RECORDS["Deployment"], annotations_of(case.workload)
     is_gone = decision.adopted_annotation or (theirs not in notes and asks_for_retries(notes))
     if case.workload["kind"] != "Deployment" or not is_gone:
         return []
-    return [_unnoted(each, theirs) for each in case.controllers if theirs in notes_of(each)]
+    return [_unnoted(each, theirs) for each in case.controllers if theirs in annotations_of(each)]
 
 
 def _unnoted(replica_set: Json, key: str) -> Command:

@@ -17,8 +17,8 @@ import structlog
 from rescheduler.decode.cache import Changed
 from rescheduler.kube.errors import ClusterError
 from rescheduler.migration.commands import Command
-from rescheduler.migration.observation import Refused, notes_of
-from rescheduler.migration.steps.common import letting_through
+from rescheduler.migration.observation import FailedCommand, annotations_of
+from rescheduler.migration.steps.common import remove_nominate_gate
 from rescheduler.model import labels
 from rescheduler.model.json import Json, ObjectKey
 from rescheduler.model.objects import Pod
@@ -50,7 +50,7 @@ class Observer(Protocol):
 class Writer(Protocol):
     """Who acts, whoever leads."""
 
-    async def carry_out(self, command: Command) -> Refused | None: ...
+    async def carry_out(self, command: Command) -> FailedCommand | None: ...
 
 
 @dataclass
@@ -115,13 +115,13 @@ class Ungater:
     async def _look(self, key: ObjectKey) -> float | None:
         """Let a pod through if it is still there and gated; in how many seconds to look again, if at all."""
         pod = await self._observer.find("Pod", *key)
-        if pod is None or labels.GATED not in notes_of(pod):
+        if pod is None or labels.GATED not in annotations_of(pod):
             return None
         made = parse_instant(pod["metadata"]["creationTimestamp"])
         if (left := self._left(made)) > 0:
             return left  # another pod has the name by now
-        migration = notes_of(pod)[labels.GATED]
-        for command in letting_through(pod):
+        migration = annotations_of(pod)[labels.GATED]
+        for command in remove_nominate_gate(pod):
             refused = await self._writer.carry_out(command)
             if refused is not None:
                 _log.info("refused", command=str(command), code=refused.code, why=refused.message)

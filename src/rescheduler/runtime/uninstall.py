@@ -24,12 +24,12 @@ from rescheduler.kube.observer import MigrationObserver
 from rescheduler.kube.writer import CommandSender
 from rescheduler.migration import rollback
 from rescheduler.migration.commands import Command, delete, patch
-from rescheduler.migration.lifecycle import Lifecycle, Manner
-from rescheduler.migration.observation import Scene, labels_of, notes_of
+from rescheduler.migration.lifecycle import Lifecycle, MigrationSettings
+from rescheduler.migration.observation import StepContext, annotations_of, labels_of
 from rescheduler.model import labels
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.runtime.executor import Admitted, Migrator
 from rescheduler.runtime.informers import CRON_JOBS
 from rescheduler.runtime.maintenance import Cordons
@@ -62,7 +62,7 @@ async def wipe(
 
 def _without_trace(pod: Json) -> Json:
     labels = {key: None for key in _LABELS if key in labels_of(pod)}
-    notes = {key: None for key in _NOTES if key in notes_of(pod)}
+    notes = {key: None for key in _NOTES if key in annotations_of(pod)}
     return ({"labels": labels} if labels else {}) | ({"annotations": notes} if notes else {})
 
 
@@ -84,7 +84,7 @@ async def erase(
     """Take every record off; what is refused, the next look finds again."""
     for each in list(recorded(cache)):
         body = await observer.find(each.kind, each.namespace, each.name)
-        if body is None or labels.FAILURES not in notes_of(body):
+        if body is None or labels.FAILURES not in annotations_of(body):
             continue
         command = patch(body, {"metadata": {"annotations": {labels.FAILURES: None}}}, "forget where its pods failed")
         if await writer.carry_out(command) is None:
@@ -109,7 +109,7 @@ class Undone:
 class Cleanup:
     """One cleanup; `tell` hears of each thing that is undone, in the words of a line for people."""
 
-    def __init__(self, client: ApiClient, manner: Manner, tell: Tell) -> None:
+    def __init__(self, client: ApiClient, manner: MigrationSettings, tell: Tell) -> None:
         self._client = client
         self._tell = tell
         self._journal, self._observer, self._writer = (
@@ -145,7 +145,7 @@ class Cleanup:
         bodies = await self._bodies()
         return lines + [f"delete PodMigration {_full_name(body)}: nothing is left of it" for body in bodies]
 
-    async def _migrations(self) -> tuple[list[Migration], list[str]]:
+    async def _migrations(self) -> tuple[list[PodMigration], list[str]]:
         """All of them, and what is to be said of those that make no sense; none where the kind is not installed."""
         try:
             migrations, complaints = await self._journal.all()
@@ -157,10 +157,10 @@ class Cleanup:
             self._tell(f"{complaint}; whatever is marked with its name is undone")
         return migrations, []
 
-    async def _is_over(self, migration: Migration) -> bool:
+    async def _is_over(self, migration: PodMigration) -> bool:
         """Have a migration rolled back; False if it takes too long."""
         key = (migration.namespace, migration.name)
-        found: Migration | None = migration
+        found: PodMigration | None = migration
         try:
             async with asyncio.timeout(_PATIENCE):
                 while found is not None and not found.progress.over:
@@ -178,8 +178,8 @@ class Cleanup:
                 self._tell(f"{how} migration {migration.full_name}")
         return True
 
-    async def _cancel(self, migration: Migration) -> None:
-        scene = Scene(migration, await self._observer.look(migration), time.time())
+    async def _cancel(self, migration: PodMigration) -> None:
+        scene = StepContext(migration, await self._observer.look(migration), time.time())
         progress = self._lifecycle.cancel(scene, _REASON).progress
         if progress != migration.progress:
             try:
@@ -258,6 +258,6 @@ def _full_name(body: Json) -> str:
     return f"{body['metadata']['namespace']}/{body['metadata']['name']}"
 
 
-async def _never(_: Scene) -> Admitted:
+async def _never(_: StepContext) -> Admitted:
     """Nothing is begun any more."""
     return Admitted(None, _REASON, never=True)

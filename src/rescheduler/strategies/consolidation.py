@@ -81,7 +81,7 @@ class ConsolidationSettings(PodFilters):
     @field_validator("price_annotation")
     @classmethod
     def _is_read(cls, key: str) -> str:
-        if key and not labels.ours(key):
+        if key and not labels.is_relevant(key):
             raise ValueError(
                 f"{key!r} is not read: give a name that begins with {labels.OWN_PREFIX}, or use priceLabel"
             )

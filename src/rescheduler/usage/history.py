@@ -17,7 +17,7 @@ from rescheduler.model.json import ObjectKey
 from rescheduler.model.objects import Pod, Usage
 from rescheduler.model.shape import Requests
 from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
-from rescheduler.model.usage import RESOURCES, Measured, UsageSettings
+from rescheduler.model.usage import RESOURCES, MeasuredUsage, UsageSettings
 from rescheduler.planning.workloads import Workloads
 from rescheduler.usage.overhead import OverheadHistory, SystemOverhead
 from rescheduler.usage.samples import Floats, SampleLimits, SampleStore, UsageSample, amounts_of, latest_time
@@ -110,7 +110,7 @@ class UsageHistory:
         with self._lock:
             self._said = (f"what is used could not be read: {why}",)
 
-    def measured(self, snapshot: ClusterSnapshot) -> Measured:
+    def measured(self, snapshot: ClusterSnapshot) -> MeasuredUsage:
         """What the snapshot's nodes and pods use, as of the time at which it was taken."""
         now = snapshot.taken_at if snapshot.taken_at is not None else self._refused.asked
         names = [node.name for node in snapshot.nodes]
@@ -126,13 +126,13 @@ class UsageHistory:
         if not nodes and not pods:
             workloads = {}  # nobody measures any more: what was remembered is as old as the rest
         _inherit(snapshot, owners, workloads)
-        measured = Measured(nodes, pods, workloads)
+        measured = MeasuredUsage(nodes, pods, workloads)
         gaps = _gaps(snapshot, measured, list(zip(placed, owned, strict=True)))
         with self._lock:
             others = FirstNames(islice(self._samples.names(""), _OTHERS) if gaps.nodes and not nodes else ())
             besides = self._remainders.least(nodes, now)
             said = (*self._said, *describe_gaps(gaps, others, self._reach.max_age))
-        return Measured(nodes, pods, workloads, said, besides)
+        return MeasuredUsage(nodes, pods, workloads, said, besides)
 
     def _sample(self, row: Usage) -> UsageSample | None:
         self._refused.rows += 1
@@ -186,7 +186,7 @@ def _inherit(snapshot: ClusterSnapshot, owners: Workloads, workloads: dict[Workl
             workloads[key] = tuple((dict(like) | dict(own)).items())
 
 
-def _gaps(snapshot: ClusterSnapshot, measured: Measured, placed: Sequence[tuple[Pod, WorkloadKey]]) -> UsageGaps:
+def _gaps(snapshot: ClusterSnapshot, measured: MeasuredUsage, placed: Sequence[tuple[Pod, WorkloadKey]]) -> UsageGaps:
     """Who should be measured, and is not. A pod that is starting or ending is nobody to wonder about."""
     ready = [node.name for node in snapshot.nodes if node.ready]
     running = [(pod, key) for pod, key in placed if pod.phase == "Running" and not pod.deleting]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rescheduler.model.objects import Node
-from rescheduler.model.plan import Spreading
+from rescheduler.model.plan import LoadDistribution
 from rescheduler.model.policy import Policy, ThresholdMode
 from rescheduler.planning.columns import CAP, PODS, Floats, Indexes, Ints, Mask
 from rescheduler.planning.thresholds import (
@@ -125,10 +125,10 @@ class Judging:
 class Spread:
     """How evenly the nodes are used."""
 
-    cpu: Spreading
-    memory: Spreading
+    cpu: LoadDistribution
+    memory: LoadDistribution
     hot_nodes: int
-    others: tuple[tuple[str, Spreading], ...] = ()
+    others: tuple[tuple[str, LoadDistribution], ...] = ()
     pools: tuple[tuple[str, int], ...] = ()
     """Hot nodes of each pool of the configuration."""
 

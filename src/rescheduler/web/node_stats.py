@@ -16,7 +16,7 @@ from rescheduler.model.objects import Node, Owner, Pod, Workload
 from rescheduler.model.policy import Policy, Utilization
 from rescheduler.model.shape import Requests
 from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
-from rescheduler.model.usage import Measured
+from rescheduler.model.usage import MeasuredUsage
 from rescheduler.planning.columns import CAP, PODS, Ints
 from rescheduler.planning.load import Amounts, PodMeasure
 from rescheduler.runtime.usage_poller import Metering
@@ -210,7 +210,7 @@ class Loads:
         for name in self._nodes:
             self.touch(name)
 
-    async def measure_by(self, measured: Measured | None) -> None:
+    async def measure_by(self, measured: MeasuredUsage | None) -> None:
         """Go by what was measured now; None where nothing is. It is summed in pieces, so that nobody waits for it."""
         coming = None
         if measured is not None and self.utilization is not Utilization.REQUESTS:
@@ -319,7 +319,7 @@ class Loads:
         self._reckoning, self._coming = reckoning, coming
         self._summing = tuple(each for each in (reckoning, coming) if each is not None)
 
-    def _reckoned_by(self, measured: Measured) -> Reckoning:
+    def _reckoned_by(self, measured: MeasuredUsage) -> Reckoning:
         resources = self._judging.resources
         measure = PodMeasure(measured, self.utilization, resources, self._workload)
         return Reckoning(measure, len(resources), self._slots, self._counting_on)

@@ -15,7 +15,7 @@ from rescheduler.config.live import LiveConfig
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.pause_state import PauseDetails
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.runtime.migration_cache import Board
 from rescheduler.web.node_snapshot import Spread, State
 from rescheduler.web.node_stats import Loads, Measuring
@@ -115,7 +115,7 @@ class Moves:
         """The nodes that moves under way leave or reach."""
         return {*self._sources, *self._targets}
 
-    def awaiting(self) -> list[Migration]:
+    def awaiting(self) -> list[PodMigration]:
         """Those that wait until somebody approves of them, oldest first."""
         found = [each for each in self._board.active() if each.awaits_approval]
         return sorted(found, key=lambda each: (each.created or 0.0, each.namespace, each.name))
@@ -134,7 +134,7 @@ class Moves:
         self._phases[key] = phase
         self._note(key, migration)
 
-    def _note(self, key: ObjectKey, migration: Migration) -> None:
+    def _note(self, key: ObjectKey, migration: PodMigration) -> None:
         """Keep the step that it is in, unless it is the one that was kept last."""
         progress = migration.progress
         if not progress.step:
@@ -166,7 +166,7 @@ class Moves:
                     self._touch(name)
 
 
-def _way(migration: Migration | None) -> _Way:
+def _way(migration: PodMigration | None) -> _Way:
     if migration is None or migration.progress.phase is not Phase.IN_PROGRESS:
         return _NOWHERE
     return _Way(migration.progress.source, migration.progress.target)

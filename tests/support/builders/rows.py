@@ -11,8 +11,7 @@ import msgspec
 
 from rescheduler.model import labels as marks
 from rescheduler.model.objects import (
-    NO_TROUBLE,
-    Ailment,
+    HEALTHY,
     AttachLimits,
     Autoscaler,
     Claim,
@@ -22,15 +21,16 @@ from rescheduler.model.objects import (
     Owner,
     Pod,
     PodCondition,
+    PodFailure,
+    PodHealth,
     StorageClass,
-    Trouble,
     Volume,
     Workload,
 )
 from rescheduler.model.quantity import amount
 from rescheduler.model.selector import Labels
-from rescheduler.model.shape import HostPort, NodeTerm, PodTerm, Requests, Shape, Spread, Toleration
-from rescheduler.model.snapshot import ClusterSnapshot, Rows
+from rescheduler.model.shape import HostPort, NodeTerm, PodTerm, Requests, Shape, Toleration, TopologySpread
+from rescheduler.model.snapshot import ClusterSnapshot, SnapshotRows
 from tests.support.builders.terms import (
     HOSTNAME,
     ZONE,
@@ -86,7 +86,7 @@ class TemplateOptions(TypedDict, total=False):
     preferred_nodes: Sequence[tuple[int, str | NodeTerm]]
     affinity: Sequence[PodTerm]
     anti_affinity: Sequence[PodTerm]
-    spread: Sequence[Spread]
+    spread: Sequence[TopologySpread]
     host_ports: Sequence[int | str | HostPort]
     claims: Sequence[str]
     tolerations: Sequence[str | Toleration]
@@ -122,7 +122,7 @@ def cluster(
     allow_unknown_nodes: bool = False,
 ) -> ClusterSnapshot:
     """The snapshot of all these rows; `now` only moves the clock on: pods are created relative to NOW."""
-    rows = Rows()
+    rows = SnapshotRows()
     for row in _flat(items):
         _add(rows, row)
     for placed in rows.pods.values():
@@ -198,23 +198,23 @@ def pod(name: str, on: str = "", **options: Unpack[PodOptions]) -> Pod:
     )
 
 
-def _ailment(options: TemplateOptions, phase: str) -> Ailment | None:
+def _ailment(options: TemplateOptions, phase: str) -> PodFailure | None:
     """What a reader would make of `ails`, which is why a container waits, and of a failed pod's `reason`."""
     if phase == "Failed":
-        return Ailment(options.get("reason", "") or "Error")
-    return Ailment(options["ails"], options.get("restarts", 0)) if "ails" in options else None
+        return PodFailure(options.get("reason", "") or "Error")
+    return PodFailure(options["ails"], options.get("restarts", 0)) if "ails" in options else None
 
 
-def _trouble(options: TemplateOptions) -> Trouble:
+def _trouble(options: TemplateOptions) -> PodHealth:
     waits = (ContainerState(options["ails"]),) if "ails" in options else ()
-    found = Trouble(
+    found = PodHealth(
         options.get("restarts", 0),
         options.get("init_restarts", 0),
         options.get("reason", ""),
         (*waits, *options.get("states", ())),
         tuple(options.get("conditions", ())),
     )
-    return NO_TROUBLE if found == NO_TROUBLE else found
+    return HEALTHY if found == HEALTHY else found
 
 
 def shape_of(options: TemplateOptions) -> Shape:
@@ -291,7 +291,7 @@ def _flat(items: Iterable[Row | Iterable[Row]]) -> Iterator[Row]:
             yield item
 
 
-def _add(rows: Rows, row: Row) -> None:
+def _add(rows: SnapshotRows, row: Row) -> None:
     match row:
         case Node():
             _put(rows.nodes, row.name, row)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from rescheduler.model.selector import Operator, Requirement, Selector, parse_selector, requirement, selector_of
-from rescheduler.model.shape import HostPort, NodeTerm, PodTerm, Spread, Taint, Toleration
+from rescheduler.model.shape import HostPort, NodeTerm, PodTerm, Taint, Toleration, TopologySpread
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -63,9 +63,9 @@ def spread(
     honor_affinity: bool = True,
     honor_taints: bool = False,
     match_label_keys: Sequence[str] = (),
-) -> Spread:
+) -> TopologySpread:
     """A topology spread constraint; hard (DoNotSchedule) unless said otherwise."""
-    return Spread(
+    return TopologySpread(
         max_skew=max_skew,
         topology_key=full_key(key),
         selector=selector(match),

@@ -15,9 +15,9 @@ from rescheduler.admission.advisor import Knowledge
 from rescheduler.admission.extender import Extender
 from rescheduler.admission.reviews import ReviewError
 from rescheduler.model import labels
-from rescheduler.model.advice import Advice, Newcomer
+from rescheduler.model.advice import NewPod, PlacementAdvice
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Reference
+from rescheduler.model.migration import ObjectReference
 from tests.unit.admission.test_mutation import JUNK
 from tests.unit.admission.worlds import NOW, World, at, pod_json, record
 
@@ -31,7 +31,7 @@ class Case:
         self.told: list[tuple[str, str]] = []
         self.extender = Extender((world or failing("one")).knowledge(), self._tell, lambda: ("kube-system",))
 
-    def _tell(self, newcomer: Newcomer, reason: str) -> None:
+    def _tell(self, newcomer: NewPod, reason: str) -> None:
         self.told.append((newcomer.name, reason))
 
     def filter(self, *nodes: str, pod: Json | None = None) -> Json:
@@ -130,7 +130,7 @@ def test_pods_of_excluded_namespaces_are_none_of_our_business() -> None:
 
 def test_the_target_scores_highest_and_the_source_lowest() -> None:
     world = World()
-    world.migration(step="Restore", replacement=Reference("Pod", "web-abc-2", "rebuilt-uid"))
+    world.migration(step="Restore", replacement=ObjectReference("Pod", "web-abc-2", "rebuilt-uid"))
     assert Case(world).scores("one", "two", "three") == {"one": 0, "two": 10, "three": 5}
 
 
@@ -180,7 +180,7 @@ def test_what_are_no_arguments_is_refused_with_the_reason(body: bytes, why: str)
 
 def test_a_fault_of_ours_is_logged_and_the_pod_is_placed_all_the_same() -> None:
     class Broken(Knowledge):
-        def advise(self, newcomer: Newcomer) -> Advice:
+        def advise(self, newcomer: NewPod) -> PlacementAdvice:
             raise RuntimeError(f"no idea about {newcomer.name}")
 
     world = World()

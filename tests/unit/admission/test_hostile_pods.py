@@ -10,7 +10,7 @@ from msgspec import Raw
 from rescheduler.admission import advisor
 from rescheduler.admission.webhook import Mutation, patch_for
 from rescheduler.model import labels
-from rescheduler.model.advice import Advice
+from rescheduler.model.advice import PlacementAdvice
 from rescheduler.model.objects import Owner
 from tests.unit.admission.worlds import NOW, WEB, World, newcomer, pod_json, record, reference, review
 
@@ -78,6 +78,9 @@ def test_what_we_add_to_a_pod_stays_small() -> None:
     nodes = [f"node-{number}" for number in range(300)]
     terms = [{"matchExpressions": [{"key": "a", "operator": "Exists"}]} for _ in range(300)]
     pod = pod_json(spec={"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}})
-    few, many = Advice(avoid=dict.fromkeys(nodes[:3], "why")), Advice(avoid=dict.fromkeys(nodes, "why"))
+    few, many = (
+        PlacementAdvice(avoid=dict.fromkeys(nodes[:3], "why")),
+        PlacementAdvice(avoid=dict.fromkeys(nodes, "why")),
+    )
     assert patch_for(pod, few, NOW)
     assert not patch_for(pod, many, NOW)

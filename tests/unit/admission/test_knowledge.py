@@ -8,18 +8,18 @@ import pytest
 
 from rescheduler.admission.advisor import NO_ADVICE, FreshFailures
 from rescheduler.model import labels
-from rescheduler.model.advice import Expected, Newcomer
-from rescheduler.model.migration import Phase, Reference
+from rescheduler.model.advice import ExpectedMove, NewPod
+from rescheduler.model.migration import ObjectReference, Phase
 from rescheduler.model.objects import Owner
 from rescheduler.model.plan import Method
 from tests.unit.admission.worlds import FORGET_AFTER, NOW, RETRIES, WEB, World, at, newcomer, record, reference
 
 DATABASE = Owner("StatefulSet", "db", "db-uid")
 BATCH = Owner("Job", "batch", "batch-uid")
-AWAITED = Expected("m", "one", "two", "LoadBalancing", "original-uid", "web-abc-1")
+AWAITED = ExpectedMove("m", "one", "two", "LoadBalancing", "original-uid", "web-abc-1")
 
 
-def avoided(world: World, about: Newcomer) -> set[str]:
+def avoided(world: World, about: NewPod) -> set[str]:
     return set(world.knowledge().advise(about).avoid)
 
 
@@ -43,9 +43,9 @@ class TestWhereAPodIsExpected:
             {"method": Method.HANDOFF},
             {"phase": Phase.PENDING},
             {"phase": Phase.COMPLETED},
-            {"controller": Reference("ReplicaSet", "web-abc", "another-uid")},
-            {"controller": None, "workload": Reference("ReplicaSet", "web-abc", WEB.uid)},
-            {"replacement": Reference("Pod", "web-abc-2", "rebuilt-uid")},
+            {"controller": ObjectReference("ReplicaSet", "web-abc", "another-uid")},
+            {"controller": None, "workload": ObjectReference("ReplicaSet", "web-abc", WEB.uid)},
+            {"replacement": ObjectReference("Pod", "web-abc-2", "rebuilt-uid")},
         ],
     )
     def test_a_migration_that_does_not_wait_for_it_says_nothing(self, otherwise: dict[str, Any]) -> None:
@@ -64,7 +64,9 @@ class TestWhereAPodIsExpected:
     def test_a_pod_that_is_marked_stays_with_its_migration_until_that_is_over(self) -> None:
         world = World()
         world.migration("earlier", started=NOW - 9)
-        world.migration("mine", step="AwaitRebuiltReady", replacement=Reference("Pod", "web-abc-2", "rebuilt-uid"))
+        world.migration(
+            "mine", step="AwaitRebuiltReady", replacement=ObjectReference("Pod", "web-abc-2", "rebuilt-uid")
+        )
         marked = newcomer(labels={labels.MIGRATION_ID: "mine"}, name="web-abc-2", uid="rebuilt-uid")
         expected = world.knowledge().advise(marked).expected
         assert expected is not None
@@ -81,7 +83,7 @@ class TestWhereAPodIsExpected:
 
     def test_the_scheduler_asks_later_when_the_new_pod_is_recorded_and_not_yet_marked(self) -> None:
         world = World()
-        world.migration(step="Restore", replacement=Reference("Pod", "web-abc-2", "rebuilt-uid"))
+        world.migration(step="Restore", replacement=ObjectReference("Pod", "web-abc-2", "rebuilt-uid"))
         told = [
             world.knowledge().advise(newcomer(name=name, uid=uid)).expected is not None
             for name, uid in (("web-abc-2", "rebuilt-uid"), ("web-abc-2", ""), ("web-abc-2", "x"), ("web-abc-3", ""))
@@ -90,7 +92,7 @@ class TestWhereAPodIsExpected:
 
     def test_a_stateful_set_s_pod_is_told_by_its_name(self) -> None:
         world = World()
-        world.migration(pod="db-1", controller=Reference("StatefulSet", "db", "db-uid"))
+        world.migration(pod="db-1", controller=ObjectReference("StatefulSet", "db", "db-uid"))
         known = world.knowledge()
         assert known.advise(newcomer(DATABASE, "db-1")).expected is not None
         assert known.advise(newcomer(DATABASE, "db-0")).expected is None

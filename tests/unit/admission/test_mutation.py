@@ -17,7 +17,7 @@ from rescheduler.admission.advisor import Knowledge
 from rescheduler.admission.reviews import ReviewError
 from rescheduler.admission.webhook import Mutation
 from rescheduler.model import labels
-from rescheduler.model.advice import Advice, Newcomer
+from rescheduler.model.advice import NewPod, PlacementAdvice
 from rescheduler.model.json import Json
 from rescheduler.recovery.avoidance import avoided_nodes
 from tests.unit.admission.worlds import NOW, RETRIES, World, pod_json, record, review
@@ -160,7 +160,7 @@ def test_what_is_no_review_is_refused_with_the_reason(body: bytes, why: str) -> 
 
 def test_a_fault_of_ours_is_logged_and_the_pod_is_created_all_the_same() -> None:
     class Broken(Knowledge):
-        def advise(self, newcomer: Newcomer) -> Advice:
+        def advise(self, newcomer: NewPod) -> PlacementAdvice:
             raise RuntimeError(f"no idea about {newcomer.namespace}")
 
     world = World()

@@ -15,15 +15,15 @@ from kubemini.patches import apply_json_patch
 from rescheduler.admission.webhook import patch_for
 from rescheduler.migration.steps.steering import prefers
 from rescheduler.model import labels as marks
-from rescheduler.model.advice import Advice, Expected
+from rescheduler.model.advice import ExpectedMove, PlacementAdvice
 from rescheduler.model.json import Json
 from rescheduler.recovery.avoidance import avoided_nodes
 from tests.unit.admission.worlds import NOW, at, pod_json
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-EXPECTED = Expected("m", "one", "two", "LoadBalancing", "original-uid", "web-abc-1")
-GATED = Expected("m", "one", "two", "LoadBalancing", "original-uid", "web-abc-1", gate=True)
+EXPECTED = ExpectedMove("m", "one", "two", "LoadBalancing", "original-uid", "web-abc-1")
+GATED = ExpectedMove("m", "one", "two", "LoadBalancing", "original-uid", "web-abc-1", gate=True)
 MARKED = {
     marks.MIGRATION_ID: "m",
     marks.MIGRATION_STATUS: "in-progress",
@@ -47,7 +47,7 @@ PREFERENCES = [
 ]
 
 
-def patched(pod: Json, advice: Advice, now: float = NOW) -> Json:
+def patched(pod: Json, advice: PlacementAdvice, now: float = NOW) -> Json:
     """The pod with its patch, which the second time is none."""
     before = copy.deepcopy(pod)
     patch = patch_for(pod, advice, now)
@@ -58,7 +58,7 @@ def patched(pod: Json, advice: Advice, now: float = NOW) -> Json:
 
 
 def test_an_expected_pod_gets_both_preferences_and_our_marks() -> None:
-    after = patched(pod_json(), Advice(EXPECTED))
+    after = patched(pod_json(), PlacementAdvice(EXPECTED))
     assert after["spec"]["affinity"] == {"nodeAffinity": {PREFERRED: PREFERENCES}}
     assert after["metadata"]["labels"] == MARKED
     assert after["metadata"]["annotations"] == TOLD
@@ -67,23 +67,23 @@ def test_an_expected_pod_gets_both_preferences_and_our_marks() -> None:
 
 
 def test_the_lifecycle_finds_on_it_what_it_would_have_put_itself() -> None:
-    after = patched(pod_json(labels={"app": "web"}), Advice(EXPECTED))
+    after = patched(pod_json(labels={"app": "web"}), PlacementAdvice(EXPECTED))
     assert after["metadata"]["labels"] == {"app": "web", **MARKED}
 
 
 def test_a_pod_whose_like_failed_is_kept_off_these_nodes_and_gets_no_marks() -> None:
-    after = patched(pod_json(), Advice(avoid={"one": "why", "two": "why"}))
+    after = patched(pod_json(), PlacementAdvice(avoid={"one": "why", "two": "why"}))
     assert avoided_nodes(after["spec"]["affinity"]) == {"one", "two"}
     assert set(after["metadata"]) == set(pod_json()["metadata"])
 
 
 def test_nothing_to_say_is_no_patch() -> None:
-    assert patch_for(pod_json(), Advice(), NOW) == []
+    assert patch_for(pod_json(), PlacementAdvice(), NOW) == []
 
 
 @pytest.mark.parametrize("empty", [{}, {"labels": None, "annotations": None}, {"labels": {}, "annotations": {}}])
 def test_sections_that_are_missing_or_null_or_empty_are_made(empty: Json) -> None:
-    after = patched(pod_json(**empty), Advice(EXPECTED))
+    after = patched(pod_json(**empty), PlacementAdvice(EXPECTED))
     assert after["metadata"]["labels"] == MARKED
     assert after["metadata"]["annotations"] == TOLD
 
@@ -93,7 +93,7 @@ def test_sections_that_are_missing_or_null_or_empty_are_made(empty: Json) -> Non
     [None, {}, {"nodeAffinity": None}, {"nodeAffinity": {PREFERRED: None, REQUIRED: None}}, {"podAffinity": {}}],
 )
 def test_an_affinity_may_be_missing_at_each_of_its_levels(affinity: Json | None) -> None:
-    after = patched(pod_json(spec={"affinity": affinity}), Advice(EXPECTED, {"three": "why"}))
+    after = patched(pod_json(spec={"affinity": affinity}), PlacementAdvice(EXPECTED, {"three": "why"}))
     assert after["spec"]["affinity"]["nodeAffinity"][PREFERRED] == PREFERENCES
     assert avoided_nodes(after["spec"]["affinity"]) == {"three"}
 
@@ -109,7 +109,7 @@ def test_what_a_pod_prefers_and_requires_by_itself_stays_and_comes_first() -> No
         "podAntiAffinity": {PREFERRED: []},
     }
     own = json.loads(json.dumps(own))  # nothing is shared in what comes over the wire
-    after = patched(pod_json(spec={"affinity": own}), Advice(EXPECTED, {"three": "why"}))["spec"]["affinity"]
+    after = patched(pod_json(spec={"affinity": own}), PlacementAdvice(EXPECTED, {"three": "why"}))["spec"]["affinity"]
     assert after["podAntiAffinity"] == {PREFERRED: []}
     assert after["nodeAffinity"][PREFERRED] == [{"weight": 1, "preference": zone}, *PREFERENCES]
     refused = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["three"]}]}
@@ -118,45 +118,45 @@ def test_what_a_pod_prefers_and_requires_by_itself_stays_and_comes_first() -> No
 
 def test_a_preference_that_is_there_already_is_not_put_twice() -> None:
     own = {"nodeAffinity": {PREFERRED: [PREFERENCES[1]]}}
-    after = patched(pod_json(spec={"affinity": own}), Advice(EXPECTED))
+    after = patched(pod_json(spec={"affinity": own}), PlacementAdvice(EXPECTED))
     assert after["spec"]["affinity"]["nodeAffinity"][PREFERRED] == [PREFERENCES[1], PREFERENCES[0]]
 
 
 def test_the_time_of_the_first_review_stays() -> None:
-    after = patched(pod_json(annotations={marks.MIGRATION_TIME: "2020-01-01T00:00:00Z"}), Advice(EXPECTED))
+    after = patched(pod_json(annotations={marks.MIGRATION_TIME: "2020-01-01T00:00:00Z"}), PlacementAdvice(EXPECTED))
     assert after["metadata"]["annotations"][marks.MIGRATION_TIME] == "2020-01-01T00:00:00Z"
 
 
 def test_a_pod_that_is_to_be_held_back_gets_a_gate_beside_those_it_has() -> None:
-    after = patched(pod_json(), Advice(GATED))
+    after = patched(pod_json(), PlacementAdvice(GATED))
     assert after["spec"]["schedulingGates"] == [{"name": marks.NOMINATE_GATE}]
     assert after["metadata"]["annotations"] == {**TOLD, marks.GATED: "m"}
-    others = patched(pod_json(spec={"schedulingGates": [{"name": "example.com/other"}]}), Advice(GATED))
+    others = patched(pod_json(spec={"schedulingGates": [{"name": "example.com/other"}]}), PlacementAdvice(GATED))
     assert others["spec"]["schedulingGates"] == [{"name": "example.com/other"}, {"name": marks.NOMINATE_GATE}]
 
 
 def test_a_pod_that_is_bound_already_gets_neither_gate_nor_affinity() -> None:
-    after = patched(pod_json(spec={"nodeName": "one"}), Advice(GATED, {"one": "why"}))
+    after = patched(pod_json(spec={"nodeName": "one"}), PlacementAdvice(GATED, {"one": "why"}))
     assert after["spec"] == pod_json(spec={"nodeName": "one"})["spec"]
     assert after["metadata"]["annotations"] == TOLD
 
 
 def test_values_that_no_label_may_have_are_cut_or_left_out() -> None:
     long = "ip-10-0-0-1." + "x" * 50 + ".compute.internal"
-    odd = Expected("m" * 64, long, "two", "not a strategy", "u", "p")
-    labels = patched(pod_json(), Advice(odd))["metadata"]["labels"]
+    odd = ExpectedMove("m" * 64, long, "two", "not a strategy", "u", "p")
+    labels = patched(pod_json(), PlacementAdvice(odd))["metadata"]["labels"]
     assert labels == {marks.MIGRATION_STATUS: "in-progress", marks.MIGRATED_FROM: long[:62]}
 
 
 def test_a_probe_is_answered_and_gets_nothing_else() -> None:
     pod = pod_json(labels={marks.PROBE: "token-1"}, annotations=None)
-    after = patched(pod, Advice(GATED, {"one": "why"}))
+    after = patched(pod, PlacementAdvice(GATED, {"one": "why"}))
     assert after["metadata"].pop("annotations") == {marks.ANSWER: "token-1"}
     assert after["spec"] == pod["spec"]
 
 
 def test_a_null_parent_is_replaced_as_a_whole_and_keys_are_escaped() -> None:
-    patch = patch_for(pod_json(annotations=None, labels={"a": "b"}), Advice(EXPECTED), NOW)
+    patch = patch_for(pod_json(annotations=None, labels={"a": "b"}), PlacementAdvice(EXPECTED), NOW)
     paths = [each["path"] for each in patch]
     assert "/metadata/annotations" in paths
     assert "/metadata/labels/scheduler.alpha.kubernetes.io~1migration-id" in paths
@@ -208,14 +208,16 @@ PODS = st.builds(
     optional(affinity=AFFINITY, schedulingGates=GATES, nodeName=NODES),
 )
 ADVICE = st.builds(
-    Advice,
+    PlacementAdvice,
     st.one_of(st.none(), st.sampled_from([EXPECTED, GATED])),
     st.dictionaries(NODES, st.just("why"), max_size=2),
 )
 
 
 @given(pod=PODS, advice=ADVICE)
-def test_whatever_is_on_a_pod_survives_and_the_second_review_finds_nothing_to_do(pod: Json, advice: Advice) -> None:
+def test_whatever_is_on_a_pod_survives_and_the_second_review_finds_nothing_to_do(
+    pod: Json, advice: PlacementAdvice
+) -> None:
     after = patched(pod, advice)
     expected = advice.expected
     ours = {**MARKED, **TOLD, marks.GATED: ""}

@@ -8,9 +8,9 @@ from typing import Any
 from rescheduler.admission.advisor import Knowledge, KnowledgeSettings
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.model import labels as marks
-from rescheduler.model.advice import Newcomer
+from rescheduler.model.advice import NewPod
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.objects import Owner
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
@@ -69,7 +69,7 @@ class World:
         metadata = {"name": name, "uid": uid or f"{name}-uid", "ownerReferences": [reference(owner)]}
         self.put("Pod", metadata, spec={"nodeName": on}, status={"phase": "Failed", "reason": reason})
 
-    def migration(self, name: str = "m", *, pod: str = "web-abc-1", version: str = "1", **more: Any) -> Migration:
+    def migration(self, name: str = "m", *, pod: str = "web-abc-1", version: str = "1", **more: Any) -> PodMigration:
         """A pod of the ReplicaSet was evicted from node one, and the next is awaited, for node two."""
         known: Json = {
             "phase": Phase.IN_PROGRESS,
@@ -78,18 +78,18 @@ class World:
             "uid": "original-uid",
             "source": "one",
             "target": "two",
-            "controller": Reference("ReplicaSet", WEB.name, WEB.uid),
+            "controller": ObjectReference("ReplicaSet", WEB.name, WEB.uid),
             "started": NOW - 5,
         }
-        order = Order(pod, strategy="LoadBalancing")
-        found = Migration("shop", name, order, Progress(**(known | more)), f"{name}-uid", version, NOW)
+        order = MigrationSpec(pod, strategy="LoadBalancing")
+        found = PodMigration("shop", name, order, MigrationStatus(**(known | more)), f"{name}-uid", version, NOW)
         self.board.put(found)
         return found
 
 
-def newcomer(owner: Owner | None = WEB, name: str = "", **more: Any) -> Newcomer:
+def newcomer(owner: Owner | None = WEB, name: str = "", **more: Any) -> NewPod:
     """A pod that its controller is about to make."""
-    return Newcomer("shop", name, **({"owner": owner} | more))
+    return NewPod("shop", name, **({"owner": owner} | more))
 
 
 def pod_json(owner: Owner | None = WEB, *, spec: Json | None = None, **metadata: Any) -> Json:

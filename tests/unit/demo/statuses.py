@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rescheduler.model.migration import Migration, Order, Phase, Progress
-from rescheduler.model.plan import Method, NodeLoad, Picture, Spreading
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
+from rescheduler.model.plan import ClusterLoad, LoadDistribution, Method, NodeLoad
 from rescheduler.model.policy import Thresholds
 from rescheduler_demo.runner import Status
 
 
-def make_picture(cpu: Sequence[float], memory: float = 20.0) -> Picture:
+def make_picture(cpu: Sequence[float], memory: float = 20.0) -> ClusterLoad:
     loads = tuple(NodeLoad(f"node-{number}", load, memory, 3) for number, load in enumerate(cpu))
-    spreading = Spreading(max(cpu, default=0.0), min(cpu, default=0.0), 30.0, 5.0)
-    return Picture(spreading, Spreading(memory, memory, memory, 0.0), sum(load > 80 for load in cpu), loads)
+    spreading = LoadDistribution(max(cpu, default=0.0), min(cpu, default=0.0), 30.0, 5.0)
+    return ClusterLoad(spreading, LoadDistribution(memory, memory, memory, 0.0), sum(load > 80 for load in cpu), loads)
 
 
-def make_migration(pod: str, phase: Phase = Phase.IN_PROGRESS, step: str = "AwaitReady") -> Migration:
-    progress = Progress(phase, step, Method.HANDOFF, source="node-0", target="node-1")
-    return Migration("shop", f"move-{pod}", Order(pod, target="node-1"), progress)
+def make_migration(pod: str, phase: Phase = Phase.IN_PROGRESS, step: str = "AwaitReady") -> PodMigration:
+    progress = MigrationStatus(phase, step, Method.HANDOFF, source="node-0", target="node-1")
+    return PodMigration("shop", f"move-{pod}", MigrationSpec(pod, target="node-1"), progress)
 
 
 def make_status(before: Sequence[float] | None, now: Sequence[float], **changed: object) -> Status:

@@ -120,7 +120,7 @@ async def test_pods_that_go_for_other_reasons_or_served_nobody_are_not_counted(a
 async def test_what_moves_leave_behind_is_found(api: Api) -> None:
     assert find_leftovers(api.store) == []
     temporary = budget("web", 1)
-    temporary["metadata"]["labels"] = {marks.MANAGED_BY: marks.OURSELVES}
+    temporary["metadata"]["labels"] = {marks.MANAGED_BY: marks.MANAGER}
     await api.create(Target(BUDGET, NAMESPACE), temporary)
     await api.create(
         Target(DEPLOYMENT, NAMESPACE), deployment("web", 2, Template(1, 1, FAST), **{marks.PAUSED_BY: "move"})

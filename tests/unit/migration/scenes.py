@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from rescheduler.migration.observation import Observation, Scene
+from rescheduler.migration.observation import Observation, StepContext
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
 
 NOW = 1_800_000_000.0
-SET = Reference("ReplicaSet", "web-1", "rs-uid")
+SET = ObjectReference("ReplicaSet", "web-1", "rs-uid")
 HASH = {"app": "web", "pod-template-hash": "1"}
 
 
@@ -91,7 +91,9 @@ def stateful_set(replicas: int = 2) -> Json:
     return replica_set(replicas) | {"kind": "StatefulSet"}
 
 
-def migration(method: Method = Method.HANDOFF, step: str = "", *, order: Order | None = None, **more: Any) -> Migration:
+def migration(
+    method: Method = Method.HANDOFF, step: str = "", *, order: MigrationSpec | None = None, **more: Any
+) -> PodMigration:
     """In progress, in a step, begun a minute ago."""
     known: Json = {
         "phase": Phase.IN_PROGRESS,
@@ -101,15 +103,17 @@ def migration(method: Method = Method.HANDOFF, step: str = "", *, order: Order |
         "source": "one",
         "target": "two",
         "controller": SET if method is not Method.COPY else None,
-        "replacement": Reference("Pod", "copy"),
+        "replacement": ObjectReference("Pod", "copy"),
         "attempts": 1,
         "started": NOW - 60,
         "step_started": NOW - 10,
     }
-    return Migration("shop", "m", order or Order("web-a", target="two"), Progress(**(known | more)), "m-uid", "1")
+    return PodMigration(
+        "shop", "m", order or MigrationSpec("web-a", target="two"), MigrationStatus(**(known | more)), "m-uid", "1"
+    )
 
 
-def scene(moving: Migration, *copies: Json, **seen: Any) -> Scene:
+def scene(moving: PodMigration, *copies: Json, **seen: Any) -> StepContext:
     """The workload at rest, but for what is given."""
     original = seen.pop("pod", pod())
     there: Json = {
@@ -120,7 +124,7 @@ def scene(moving: Migration, *copies: Json, **seen: Any) -> Scene:
         "siblings": tuple(each for each in (original, pod("web-b")) if each is not None),
         "target": node(),
     }
-    return Scene(moving, Observation(**(there | seen)), NOW)
+    return StepContext(moving, Observation(**(there | seen)), NOW)
 
 
 def leaving(body: Json) -> Json:

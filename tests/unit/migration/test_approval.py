@@ -8,34 +8,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.migration.lifecycle import WAITS, hopeless, wanting
-from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.migration.lifecycle import AWAITING_APPROVAL, abandon_reason, missing_approval
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 
 NOW = 1_800_000_000.0
 HOUR = 3600.0
-ORDER = Order("web-a", target="two", needs_approval=True, plan="k4m9tz")
+ORDER = MigrationSpec("web-a", target="two", needs_approval=True, plan="k4m9tz")
 
 
-def waiting(name: str = "m", members: int = 1, **more: object) -> Migration:
+def waiting(name: str = "m", members: int = 1, **more: object) -> PodMigration:
     order = replace(ORDER, members=members, proposal="swap" if members > 1 else "")
-    found = Migration("shop", name, order, Progress(), f"{name}-uid", "1", NOW)
+    found = PodMigration("shop", name, order, MigrationStatus(), f"{name}-uid", "1", NOW)
     return replace(found, **more)  # type: ignore[arg-type] # fields of a migration
 
 
-def failed(migration: Migration) -> Migration:
-    return replace(migration, progress=Progress(Phase.FAILED, message="rejected by jane"))
+def failed(migration: PodMigration) -> PodMigration:
+    return replace(migration, progress=MigrationStatus(Phase.FAILED, message="rejected by jane"))
 
 
 def test_it_says_how_to_approve() -> None:
-    assert wanting(waiting(), ()) == "waits for approval: rescheduler approve k4m9tz"
+    assert missing_approval(waiting(), ()) == "waits for approval: rescheduler approve k4m9tz"
     by_hand = replace(waiting(), order=replace(ORDER, plan=""))
-    assert wanting(by_hand, ()) == "waits for approval: rescheduler approve shop/m"
+    assert missing_approval(by_hand, ()) == "waits for approval: rescheduler approve shop/m"
 
 
 def test_one_that_is_approved_waits_for_those_that_belong_to_it() -> None:
     mine, other = waiting(members=2, approved_by="me"), waiting("n", members=2)
-    assert wanting(mine, (other,)) == ("waits for approval of shop/n, which belongs to it: rescheduler approve k4m9tz")
-    assert wanting(mine, (replace(other, approved_by="me"),)) == ""
+    assert missing_approval(mine, (other,)) == (
+        "waits for approval of shop/n, which belongs to it: rescheduler approve k4m9tz"
+    )
+    assert missing_approval(mine, (replace(other, approved_by="me"),)) == ""
 
 
 @pytest.mark.parametrize(
@@ -57,17 +59,17 @@ def test_one_that_is_approved_waits_for_those_that_belong_to_it() -> None:
     ],
 )
 def test_it_is_given_up_for_a_reason(
-    migration: Migration, members: tuple[Migration, ...], later: float, reason: str
+    migration: PodMigration, members: tuple[PodMigration, ...], later: float, reason: str
 ) -> None:
-    assert hopeless(migration, members, NOW + later, HOUR) == reason
+    assert abandon_reason(migration, members, NOW + later, HOUR) == reason
 
 
 _migrations = st.builds(
-    lambda approved, rejected, needed, phase, members: Migration(
+    lambda approved, rejected, needed, phase, members: PodMigration(
         "shop",
         "m",
-        Order("web", needs_approval=needed, proposal="p", members=members),
-        Progress(phase),
+        MigrationSpec("web", needs_approval=needed, proposal="p", members=members),
+        MigrationStatus(phase),
         created=NOW,
         approved_by=approved,
         rejected_by=rejected,
@@ -82,11 +84,11 @@ _migrations = st.builds(
 
 @given(_migrations, st.lists(_migrations, max_size=2).map(tuple))
 def test_it_may_begin_exactly_when_it_and_all_that_belong_to_it_are_approved(
-    migration: Migration, members: tuple[Migration, ...]
+    migration: PodMigration, members: tuple[PodMigration, ...]
 ) -> None:
     free = not migration.order.needs_approval or migration.progress.phase is not Phase.PENDING
     expected = free or not (migration.awaits_approval or any(each.awaits_approval for each in members))
-    assert (wanting(migration, members) == "") is expected
-    assert wanting(migration, members).startswith(WAITS) is not expected
+    assert (missing_approval(migration, members) == "") is expected
+    assert missing_approval(migration, members).startswith(AWAITING_APPROVAL) is not expected
     if free:
-        assert hopeless(migration, members, NOW + 9 * HOUR, HOUR) == ""
+        assert abandon_reason(migration, members, NOW + 9 * HOUR, HOUR) == ""

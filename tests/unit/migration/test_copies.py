@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.migration.replacement import from_pod, from_template, replacement_name, withheld_labels
+from rescheduler.migration.replacement import (
+    choose_withheld_labels,
+    copy_from_pod,
+    copy_from_template,
+    replacement_name,
+)
 from rescheduler.model import labels as marks
 from rescheduler.model.plan import Method
 from tests.unit.migration.scenes import NOW, budget, migration, pod, replica_set, scene
@@ -18,7 +23,7 @@ SERVICE = {"kind": "Service", "spec": {"selector": {"app": "web"}}}
 
 
 def test_the_template_hash_is_withheld_where_there_is_one() -> None:
-    assert withheld_labels(scene(migration())) == {"pod-template-hash": "1"}
+    assert choose_withheld_labels(scene(migration())) == {"pod-template-hash": "1"}
 
 
 def test_without_a_template_hash_a_label_is_withheld_that_nobody_else_goes_by() -> None:
@@ -26,16 +31,16 @@ def test_without_a_template_hash_a_label_is_withheld_that_nobody_else_goes_by() 
     labels = {"app": "web", "tier": "front"}
     owner["spec"] |= {"selector": {"matchLabels": labels}}
     owner["spec"]["template"]["metadata"]["labels"] = labels
-    assert withheld_labels(scene(migration(), controller=owner, services=(SERVICE,))) == {"tier": "front"}
+    assert choose_withheld_labels(scene(migration(), controller=owner, services=(SERVICE,))) == {"tier": "front"}
     by_tier = budget()
     by_tier["spec"]["selector"] = {"matchExpressions": [{"key": "tier", "operator": "Exists"}]}
-    assert withheld_labels(scene(migration(), controller=owner, services=(SERVICE,), budgets=(by_tier,))) is None
+    assert choose_withheld_labels(scene(migration(), controller=owner, services=(SERVICE,), budgets=(by_tier,))) is None
 
 
 def test_a_copy_from_the_template_waits_behind_its_gate_without_the_withheld_label() -> None:
     owner = replica_set()
     owner["spec"]["template"]["metadata"]["annotations"] = {"team": "a"}
-    made = from_template(scene(migration(), controller=owner), {"pod-template-hash": "1"})
+    made = copy_from_template(scene(migration(), controller=owner), {"pod-template-hash": "1"})
     labels, notes = made["metadata"]["labels"], made["metadata"]["annotations"]
     assert (labels["app"], labels[marks.MIGRATION_ID], labels[marks.MIGRATED_FROM]) == ("web", "m", "one")
     assert "pod-template-hash" not in labels
@@ -64,7 +69,7 @@ def test_a_copy_of_a_bare_pod_leaves_what_its_node_and_admission_gave_it() -> No
         marks.ORIGINAL_POD_NAME: "earlier",
         "rescheduler.io/marks-before": "{}",
     }
-    made = from_pod(scene(migration(Method.COPY), pod=original))
+    made = copy_from_pod(scene(migration(Method.COPY), pod=original))
     spec, metadata = made["spec"], made["metadata"]
     assert not {"nodeName", "priority", "preemptionPolicy"} & set(spec)
     assert (spec["volumes"], spec["containers"][0]["volumeMounts"], spec["hostNetwork"]) == ([data], [data], True)
@@ -79,7 +84,7 @@ def test_a_copy_of_a_bare_pod_leaves_what_its_node_and_admission_gave_it() -> No
 def test_a_bare_pod_that_is_moved_takes_along_where_it_failed() -> None:
     original = pod(owner=False)
     original["metadata"]["annotations"] = {marks.FAILURES: '{"count":1}', marks.COST_BEFORE: "3"}
-    notes = from_pod(scene(migration(Method.COPY), pod=original))["metadata"]["annotations"]
+    notes = copy_from_pod(scene(migration(Method.COPY), pod=original))["metadata"]["annotations"]
     assert notes[marks.FAILURES] == '{"count":1}'
     assert marks.COST_BEFORE not in notes
 
@@ -106,7 +111,7 @@ def test_long_names_that_differ_at_their_end_stay_different() -> None:
     assert replacement_name(start + "-aaaaa", NOW) != replacement_name(start + "-bbbbb", NOW)
 
 
-@pytest.mark.parametrize("make", [lambda given: from_template(given, {}), from_pod])
+@pytest.mark.parametrize("make", [lambda given: copy_from_template(given, {}), copy_from_pod])
 def test_nothing_is_made_from_nothing(make: Any) -> None:
     with pytest.raises(ValueError, match="there is no"):
         make(scene(migration(), pod=None, controller=None))

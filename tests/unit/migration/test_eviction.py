@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from rescheduler.migration.lifecycle import Lifecycle, Manner
-from rescheduler.migration.observation import Refused, Steered
+from rescheduler.migration.lifecycle import Lifecycle, MigrationSettings
+from rescheduler.migration.observation import FailedCommand, SteeringMethod
 from rescheduler.migration.steps.common import Do, Done, GiveUp, Wait
 from rescheduler.migration.steps.copy import EvictOriginal
-from rescheduler.migration.steps.evict import Evict, Pause, Prefer, TakeTurn
+from rescheduler.migration.steps.evict import Evict, PauseDeployment, Prefer, TakeTurn
 from rescheduler.migration.steps.protection import Protect
-from rescheduler.migration.steps.rebuild import AwaitRebuilt, AwaitRebuiltReady, rebuilt
-from rescheduler.migration.steps.steering import restoring, steered
+from rescheduler.migration.steps.rebuild import AwaitRebuilt, AwaitRebuiltReady, find_rebuilt
+from rescheduler.migration.steps.steering import add_preference, restore
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Reference
+from rescheduler.model.migration import ObjectReference, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
 from tests.unit.migration.scenes import (
@@ -35,7 +35,7 @@ from tests.unit.migration.scenes import (
 )
 
 EVICT = migration(Method.EVICT)
-OURS = {labels.MANAGED_BY: labels.OURSELVES, labels.MIGRATION_ID: "m"}
+OURS = {labels.MANAGED_BY: labels.MANAGER, labels.MIGRATION_ID: "m"}
 PAUSED = deployment(paused=True, annotations={labels.PAUSED_BY: "m"})
 
 
@@ -43,13 +43,13 @@ def steering(affinity: Any, by: str = "m") -> dict[str, Any]:
     """The ReplicaSet while a migration steers by it."""
     note = json.dumps({"migration": by, "affinity": affinity})
     body = replica_set(annotations={labels.AFFINITY_BEFORE: note})
-    body["spec"]["template"]["spec"]["affinity"] = steered(affinity, EVICT.progress)
+    body["spec"]["template"]["spec"]["affinity"] = add_preference(affinity, EVICT.progress)
     return body
 
 
 def test_a_preference_is_added_to_those_that_are_there() -> None:
     before = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}, "podAffinity": {}}
-    after = steered(before, EVICT.progress)
+    after = add_preference(before, EVICT.progress)
     terms = after["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
     assert [term["weight"] for term in terms] == [1, 100, 50]
     assert after["podAffinity"] == {}
@@ -65,7 +65,7 @@ def test_a_preference_is_added_to_those_that_are_there() -> None:
     ],
 )
 def test_the_affinity_comes_back_exactly_and_before_the_deployment_is_resumed(affinity: Any, change: Any) -> None:
-    outlook = restoring(scene(EVICT, controller=steering(affinity), deployment=PAUSED))
+    outlook = restore(scene(EVICT, controller=steering(affinity), deployment=PAUSED))
     assert isinstance(outlook, Do)
     (command,) = outlook.commands
     assert command.kind == "ReplicaSet"
@@ -75,8 +75,8 @@ def test_the_affinity_comes_back_exactly_and_before_the_deployment_is_resumed(af
 
 def test_the_deployment_is_resumed_only_when_controllers_have_seen_the_restored_template() -> None:
     unseen = replica_set(generation=2)
-    assert isinstance(restoring(scene(EVICT, controller=unseen, deployment=PAUSED)), Wait)
-    outlook = restoring(scene(EVICT, deployment=PAUSED))
+    assert isinstance(restore(scene(EVICT, controller=unseen, deployment=PAUSED)), Wait)
+    outlook = restore(scene(EVICT, deployment=PAUSED))
     assert isinstance(outlook, Do)
     assert outlook.commands[0].body == {
         "metadata": {"annotations": {labels.PAUSED_BY: None}, "uid": "dep-uid"},
@@ -86,17 +86,17 @@ def test_the_deployment_is_resumed_only_when_controllers_have_seen_the_restored_
 
 def test_what_another_migration_or_the_owner_did_is_left() -> None:
     others = deployment(paused=True, annotations={labels.PAUSED_BY: "another"})
-    assert restoring(scene(EVICT, controller=steering(None, "another"), deployment=others)) == Done()
-    assert restoring(scene(EVICT, deployment=deployment(paused=True))) == Done()
+    assert restore(scene(EVICT, controller=steering(None, "another"), deployment=others)) == Done()
+    assert restore(scene(EVICT, deployment=deployment(paused=True))) == Done()
 
 
 def test_a_deployment_that_its_owner_paused_is_not_paused_by_us() -> None:
-    assert Pause().look(scene(EVICT, deployment=deployment(paused=True))) == Done()
+    assert PauseDeployment().look(scene(EVICT, deployment=deployment(paused=True))) == Done()
 
 
 def test_one_migration_at_a_time_pauses_steers_and_protects() -> None:
     others = deployment(paused=True, annotations={labels.PAUSED_BY: "another"})
-    assert isinstance(Pause().look(scene(EVICT, deployment=others)), Wait)
+    assert isinstance(PauseDeployment().look(scene(EVICT, deployment=others)), Wait)
     assert isinstance(Prefer().look(scene(EVICT, controller=steering(None, "another"), deployment=PAUSED)), Wait)
     theirs = budget("web-rescheduler-pdb", labels=OURS | {labels.MIGRATION_ID: "another"})
     assert isinstance(Protect({"minAvailable": 1}).look(scene(EVICT, temporary_budget=theirs)), Wait)
@@ -104,8 +104,8 @@ def test_one_migration_at_a_time_pauses_steers_and_protects() -> None:
 
 def test_a_pause_counts_when_the_controller_has_seen_it() -> None:
     unseen = deployment(paused=True, annotations={labels.PAUSED_BY: "m"}, generation=2)
-    assert isinstance(Pause().look(scene(EVICT, deployment=unseen)), Wait)
-    assert Pause().look(scene(EVICT, deployment=PAUSED)) == Done()
+    assert isinstance(PauseDeployment().look(scene(EVICT, deployment=unseen)), Wait)
+    assert PauseDeployment().look(scene(EVICT, deployment=PAUSED)) == Done()
 
 
 def test_a_deployment_that_was_resumed_meanwhile_is_not_steered() -> None:
@@ -156,7 +156,7 @@ def test_an_evicted_pod_never_gets_less_time_to_end_than_its_own(own: int | None
 
 
 def test_two_budgets_that_only_the_server_saw_end_the_move() -> None:
-    refused = Refused(500, "", "This pod has more than one PodDisruptionBudget")
+    refused = FailedCommand(500, "", "This pod has more than one PodDisruptionBudget")
     assert Evict(30).look(scene(EVICT, refused=refused)) == GiveUp(refused.message, retry=False)
 
 
@@ -164,53 +164,53 @@ def test_the_rebuilt_pod_is_the_young_one_that_prefers_the_target() -> None:
     young: Json = {"creationTimestamp": format_instant(NOW)}
     plain, wanted, theirs = pod("web-c", **young), pod("web-d", **young), pod("web-e", **young)
     for each in (wanted, theirs):
-        each["spec"]["affinity"] = steered(None, EVICT.progress)
+        each["spec"]["affinity"] = add_preference(None, EVICT.progress)
     theirs["metadata"]["labels"][labels.MIGRATION_ID] = "another"
     leads = steering(None)
-    assert rebuilt(scene(EVICT, siblings=(pod("web-b"), plain, theirs), controller=leads)) is None
-    assert rebuilt(scene(EVICT, siblings=(pod("web-b"), plain, wanted, theirs), controller=leads)) is wanted
+    assert find_rebuilt(scene(EVICT, siblings=(pod("web-b"), plain, theirs), controller=leads)) is None
+    assert find_rebuilt(scene(EVICT, siblings=(pod("web-b"), plain, wanted, theirs), controller=leads)) is wanted
 
 
 def test_without_a_preference_the_rebuilt_pod_is_none_of_those_that_were_there() -> None:
     young: Json = {"creationTimestamp": format_instant(NOW)}
     there, new = pod("web-b", **young), pod("web-c", **young)
     free = migration(Method.EVICT, target="", bystanders=("web-b-uid",))
-    assert rebuilt(scene(free, siblings=(there,))) is None
-    assert rebuilt(scene(free, siblings=(there, new))) is new
+    assert find_rebuilt(scene(free, siblings=(there,))) is None
+    assert find_rebuilt(scene(free, siblings=(there, new))) is new
     entered = Evict(30).enter(scene(replace(free, progress=replace(free.progress, bystanders=())), siblings=(there,)))
     assert entered.bystanders == ("web-b-uid",)
 
 
 def test_a_pod_that_was_led_to_the_same_target_a_moment_ago_is_not_taken_for_the_rebuilt_one() -> None:
     before = pod("web-b", creationTimestamp=format_instant(NOW))
-    before["spec"]["affinity"] = steered(None, EVICT.progress)
+    before["spec"]["affinity"] = add_preference(None, EVICT.progress)
     entered = Evict(30).enter(scene(EVICT, siblings=(before, pod("web-c"))))
     assert entered.bystanders == ("web-b-uid", "web-c-uid")
     found = scene(replace(EVICT, progress=entered), siblings=(before, pod("web-c")), controller=steering(None))
-    assert rebuilt(found) is None
+    assert find_rebuilt(found) is None
 
 
 def test_a_pod_of_a_stateful_set_is_rebuilt_under_its_name_only() -> None:
     owner = replica_set() | {"kind": "StatefulSet"}
-    moving = migration(Method.EVICT, controller=Reference("StatefulSet", "web-1", "rs-uid"))
+    moving = migration(Method.EVICT, controller=ObjectReference("StatefulSet", "web-1", "rs-uid"))
     young = pod("web-b", creationTimestamp=format_instant(NOW))
-    assert rebuilt(scene(moving, controller=owner, siblings=(young,), pod=None)) is None
+    assert find_rebuilt(scene(moving, controller=owner, siblings=(young,), pod=None)) is None
     again = pod()
     again["metadata"]["uid"] = "another"
-    assert rebuilt(scene(moving, controller=owner, siblings=(young, again), pod=again)) is again
+    assert find_rebuilt(scene(moving, controller=owner, siblings=(young, again), pod=again)) is again
 
 
 def test_a_pod_of_a_stateful_set_that_is_deleted_once_more_is_waited_for_once_more() -> None:
     moving = migration(
         Method.EVICT,
         "AwaitRebuiltReady",
-        controller=Reference("StatefulSet", "web-1", "rs-uid"),
-        replacement=Reference("Pod", "web-a", "second"),
+        controller=ObjectReference("StatefulSet", "web-1", "rs-uid"),
+        replacement=ObjectReference("Pod", "web-a", "second"),
     )
     second, third = pod(), pod()
     second["metadata"] |= {"uid": "second", "deletionTimestamp": format_instant(NOW)}
     third["metadata"]["uid"] = "third"
-    assert rebuilt(scene(moving, controller=stateful_set(), pod=second)) is None
+    assert find_rebuilt(scene(moving, controller=stateful_set(), pod=second)) is None
     step = AwaitRebuiltReady()
     for seen in (second, None):
         assert isinstance(step.look(scene(moving, controller=stateful_set(), pod=seen)), Wait)
@@ -248,8 +248,8 @@ def test_what_steers_is_taken_back_in_time_though_no_new_pod_has_come() -> None:
 def test_a_pod_that_comes_after_that_is_the_rebuilt_one_though_nothing_led_it() -> None:
     late = pod("web-c", creationTimestamp=format_instant(NOW))
     moving = waiting(310.0)
-    assert rebuilt(scene(moving, pod=None, siblings=(pod("web-b"), late))) is late
-    assert rebuilt(scene(moving, pod=None, siblings=(pod("web-b"), late), controller=steering(None))) is None
+    assert find_rebuilt(scene(moving, pod=None, siblings=(pod("web-b"), late))) is late
+    assert find_rebuilt(scene(moving, pod=None, siblings=(pod("web-b"), late), controller=steering(None))) is None
 
 
 def test_the_rebuilt_pod_is_found_though_our_clock_is_far_ahead_of_the_servers() -> None:
@@ -258,19 +258,19 @@ def test_the_rebuilt_pod_is_found_though_our_clock_is_far_ahead_of_the_servers()
     entered = Evict(30).enter(scene(EVICT, siblings=(pod(), there)))
     new = pod("web-c", creationTimestamp=format_instant(NOW - 8))
     moving = waiting(0.0, bystanders=entered.bystanders)
-    assert rebuilt(scene(moving, pod=None, siblings=(there,))) is None
-    assert rebuilt(scene(moving, pod=None, siblings=(there, new))) is new
+    assert find_rebuilt(scene(moving, pod=None, siblings=(there,))) is None
+    assert find_rebuilt(scene(moving, pod=None, siblings=(there, new))) is new
 
 
 def test_a_pod_that_never_comes_ends_the_move_with_nothing_left_to_restore() -> None:
-    life = Lifecycle(Manner(timeout=600.0, restore_after=300.0))
+    life = Lifecycle(MigrationSettings(timeout=600.0, restore_after=300.0))
     decision = life.advance(scene(waiting(601.0), pod=None, siblings=()))
     assert (decision.progress.step, decision.progress.retry_at) == ("RollBack", None)
     assert decision.progress.message.startswith("timed out in step AwaitRebuilt: its controller has not made")
 
 
 def test_an_original_that_hangs_in_its_end_is_waited_for() -> None:
-    life = Lifecycle(Manner(timeout=600.0, restore_after=300.0))
+    life = Lifecycle(MigrationSettings(timeout=600.0, restore_after=300.0))
     decision = life.advance(scene(waiting(9999.0), pod=leaving(pod()), siblings=()))
     assert decision.progress.step == "AwaitRebuilt"
     assert decision.progress.message == (
@@ -278,31 +278,31 @@ def test_an_original_that_hangs_in_its_end_is_waited_for() -> None:
     )
 
 
-WEBHOOK = [Steered.WEBHOOK, Steered.NOMINATE]
+WEBHOOK = [SteeringMethod.WEBHOOK, SteeringMethod.NOMINATE]
 
 
 @pytest.mark.parametrize("how", WEBHOOK)
-def test_where_the_webhook_leads_neither_deployment_nor_replica_set_is_touched(how: Steered) -> None:
-    assert Pause().look(scene(EVICT, steered=how)) == Done()
+def test_where_the_webhook_leads_neither_deployment_nor_replica_set_is_touched(how: SteeringMethod) -> None:
+    assert PauseDeployment().look(scene(EVICT, steered=how)) == Done()
     assert Prefer().look(scene(EVICT, steered=how)) == Done()
 
 
 @pytest.mark.parametrize("how", WEBHOOK)
-def test_what_was_begun_by_the_template_before_the_webhook_was_asked_is_ended_by_it(how: Steered) -> None:
+def test_what_was_begun_by_the_template_before_the_webhook_was_asked_is_ended_by_it(how: SteeringMethod) -> None:
     unseen = deployment(paused=True, annotations={labels.PAUSED_BY: "m"}, generation=2)
-    assert isinstance(Pause().look(scene(EVICT, deployment=unseen, steered=how)), Wait)
+    assert isinstance(PauseDeployment().look(scene(EVICT, deployment=unseen, steered=how)), Wait)
     assert isinstance(Prefer().look(scene(EVICT, deployment=PAUSED, steered=how)), Do)
-    assert isinstance(restoring(scene(EVICT, controller=steering(None), deployment=PAUSED, steered=how)), Do)
+    assert isinstance(restore(scene(EVICT, controller=steering(None), deployment=PAUSED, steered=how)), Do)
 
 
 @pytest.mark.parametrize("how", WEBHOOK)
-def test_what_another_migration_steers_by_its_template_is_no_hindrance(how: Steered) -> None:
+def test_what_another_migration_steers_by_its_template_is_no_hindrance(how: SteeringMethod) -> None:
     others = deployment(paused=True, annotations={labels.PAUSED_BY: "another"})
     found = scene(EVICT, controller=steering(None, "another"), deployment=others, steered=how)
-    assert (Pause().look(found), Prefer().look(found)) == (Done(), Done())
+    assert (PauseDeployment().look(found), Prefer().look(found)) == (Done(), Done())
 
 
-def rival(step: str, *, name: str = "other", started: float = NOW - 30, **more: Any) -> Migration:
+def rival(step: str, *, name: str = "other", started: float = NOW - 30, **more: Any) -> PodMigration:
     """Another migration of the same ReplicaSet, of web-b; this one began a minute ago."""
     there = {"uid": "web-b-uid", "replacement": None, "started": started, **more}
     known = migration(Method.EVICT, step)
@@ -323,7 +323,7 @@ def test_rivals_that_do_not_wait_for_a_new_pod_are_no_hindrance(step: str) -> No
 
 
 def test_a_rival_whose_new_pod_is_known_or_that_hands_off_is_no_hindrance() -> None:
-    known = rival("AwaitRebuilt", replacement=Reference("Pod", "web-c", "web-c-uid"))
+    known = rival("AwaitRebuilt", replacement=ObjectReference("Pod", "web-c", "web-c-uid"))
     assert TakeTurn().look(scene(MINE, rivals=(known, rival("Evict", method=Method.HANDOFF)))) == Done()
 
 

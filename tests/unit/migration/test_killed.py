@@ -6,13 +6,13 @@ from itertools import count
 
 import pytest
 
-from rescheduler.migration.lifecycle import Manner
-from rescheduler.migration.observation import Steered
-from rescheduler.model.migration import Phase, Progress
+from rescheduler.migration.lifecycle import MigrationSettings
+from rescheduler.migration.observation import SteeringMethod
+from rescheduler.model.migration import MigrationStatus, Phase
 from tests.unit.migration.world import Killed, World, remains
 
-GOES_ON = Manner(first_pause=0.0)
-TIME_IS_UP = Manner(timeout=0.0, attempts=1)
+GOES_ON = MigrationSettings(first_pause=0.0)
+TIME_IS_UP = MigrationSettings(timeout=0.0, attempts=1)
 KINDS = ["ReplicaSet", "StatefulSet"]
 
 
@@ -21,7 +21,7 @@ def pods(world: World) -> dict[str, str]:
     return {name: body["spec"].get("nodeName", "") for (kind, name), body in world.objects.items() if kind == "Pod"}
 
 
-async def killed(world: World, manner: Manner) -> tuple[bool, Progress]:
+async def killed(world: World, manner: MigrationSettings) -> tuple[bool, MigrationStatus]:
     """Whether it died on the way, and how the next one ended it."""
     died = False
     try:
@@ -32,22 +32,24 @@ async def killed(world: World, manner: Manner) -> tuple[bool, Progress]:
     return died, await world.work(manner)
 
 
-@pytest.mark.parametrize("steered", list(Steered))
+@pytest.mark.parametrize("steered", list(SteeringMethod))
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_move_ends_with_nothing_left(kind: str, steered: Steered) -> None:
+async def test_a_move_ends_with_nothing_left(kind: str, steered: SteeringMethod) -> None:
     world = World(steered, kind)
     progress = await world.work(GOES_ON)
     assert progress.phase is Phase.COMPLETED
     assert remains(world) == []
-    assert ("two" if steered is Steered.NOMINATE else "three") in pods(world).values()
+    assert ("two" if steered is SteeringMethod.NOMINATE else "three") in pods(world).values()
     touched = [what for what in world.history if "prefer" in what or "pause" in what]
-    assert bool(touched) == (steered is Steered.TEMPLATE and kind == "ReplicaSet")
+    assert bool(touched) == (steered is SteeringMethod.TEMPLATE and kind == "ReplicaSet")
 
 
 @pytest.mark.parametrize("manner", [GOES_ON, TIME_IS_UP], ids=["goes on", "rolls back"])
-@pytest.mark.parametrize("steered", list(Steered))
+@pytest.mark.parametrize("steered", list(SteeringMethod))
 @pytest.mark.parametrize("kind", KINDS)
-async def test_whoever_comes_after_a_kill_leaves_nothing_behind(kind: str, steered: Steered, manner: Manner) -> None:
+async def test_whoever_comes_after_a_kill_leaves_nothing_behind(
+    kind: str, steered: SteeringMethod, manner: MigrationSettings
+) -> None:
     phases = set()
     for writes in count(1):
         world = World(steered, kind, dies_after=writes)
@@ -59,7 +61,7 @@ async def test_whoever_comes_after_a_kill_leaves_nothing_behind(kind: str, steer
         phases.add(progress.phase)
         if manner is GOES_ON:
             assert progress.phase is Phase.COMPLETED, where
-            if steered is Steered.NOMINATE:
+            if steered is SteeringMethod.NOMINATE:
                 assert "two" in pods(world).values(), where
         if not died:
             assert writes > 10, "so few writes are no move"
@@ -67,9 +69,9 @@ async def test_whoever_comes_after_a_kill_leaves_nothing_behind(kind: str, steer
     assert (Phase.FAILED in phases) == (manner is TIME_IS_UP)
 
 
-@pytest.mark.parametrize("before", list(Steered))
-@pytest.mark.parametrize("after", list(Steered))
-async def test_the_next_one_may_lead_new_pods_in_another_way(before: Steered, after: Steered) -> None:
+@pytest.mark.parametrize("before", list(SteeringMethod))
+@pytest.mark.parametrize("after", list(SteeringMethod))
+async def test_the_next_one_may_lead_new_pods_in_another_way(before: SteeringMethod, after: SteeringMethod) -> None:
     """A webhook that came or went with the change of leaders."""
     for writes in count(1):
         world = World(before, dies_after=writes)
@@ -84,8 +86,10 @@ async def test_the_next_one_may_lead_new_pods_in_another_way(before: Steered, af
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("steered", [Steered.WEBHOOK, Steered.NOMINATE])
-async def test_without_its_webhook_the_move_goes_on_and_says_where_the_pod_landed(kind: str, steered: Steered) -> None:
+@pytest.mark.parametrize("steered", [SteeringMethod.WEBHOOK, SteeringMethod.NOMINATE])
+async def test_without_its_webhook_the_move_goes_on_and_says_where_the_pod_landed(
+    kind: str, steered: SteeringMethod
+) -> None:
     world = World(steered, kind, webhook=False)
     progress = await world.work(GOES_ON)
     assert (progress.phase, progress.message) == (Phase.COMPLETED, "landed on three, not on two")
@@ -93,7 +97,7 @@ async def test_without_its_webhook_the_move_goes_on_and_says_where_the_pod_lande
 
 
 async def test_without_room_the_move_goes_on_and_says_so() -> None:
-    world = World(Steered.NOMINATE, quota=True)
+    world = World(SteeringMethod.NOMINATE, quota=True)
     progress = await world.work(GOES_ON)
     assert (progress.phase, progress.message) == (Phase.COMPLETED, "no room is held on two: exceeded quota")
     assert remains(world) == []

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from rescheduler.migration.commands import Command, Verb
-from rescheduler.migration.observation import Scene
-from rescheduler.migration.rollback import Mark, leftovers, unmarking
+from rescheduler.migration.observation import StepContext
+from rescheduler.migration.rollback import Mark, roll_back, unmark_workload
 from rescheduler.migration.steps.common import Do, Done, Wait
 from rescheduler.model import labels
 from rescheduler.model.json import Json
@@ -25,8 +25,8 @@ MARKED = {
 }
 
 
-def todo(found: Scene) -> list[Command]:
-    outlook = leftovers(found)
+def todo(found: StepContext) -> list[Command]:
+    outlook = roll_back(found)
     return list(outlook.commands) if isinstance(outlook, Do) else []
 
 
@@ -37,13 +37,13 @@ def changes(command: Command) -> Any:
 
 def test_where_nothing_was_done_nothing_is_taken_back() -> None:
     for moving in (ROLLING, COPYING, EVICTING):
-        assert leftovers(scene(moving)) == Done()
+        assert roll_back(scene(moving)) == Done()
 
 
 def test_what_belongs_to_another_migration_is_left() -> None:
     marked = pod(labels=MARKED | {labels.MIGRATION_ID: "another"})
     noted: Json = {"annotations": {labels.MIGRATION_ID: "another", labels.PAUSED_BY: "another"}}
-    theirs = budget(labels={labels.MANAGED_BY: labels.OURSELVES, labels.MIGRATION_ID: "another"})
+    theirs = budget(labels={labels.MANAGED_BY: labels.MANAGER, labels.MIGRATION_ID: "another"})
     found = scene(
         EVICTING,
         pod=marked,
@@ -51,7 +51,7 @@ def test_what_belongs_to_another_migration_is_left() -> None:
         deployment=deployment(paused=True, **noted),
         temporary_budget=theirs,
     )
-    assert leftovers(found) == Done()
+    assert roll_back(found) == Done()
 
 
 def test_a_copy_is_deleted_unless_somebody_adopts_it_first() -> None:
@@ -59,7 +59,7 @@ def test_a_copy_is_deleted_unless_somebody_adopts_it_first() -> None:
     assert (command.verb, command.name) == (Verb.DELETE, "copy")
     assert isinstance(command.body, dict)
     assert command.body["preconditions"] == {"uid": "copy-uid", "resourceVersion": "7"}
-    assert isinstance(leftovers(scene(ROLLING, leaving(copy_of()))), Wait)
+    assert isinstance(roll_back(scene(ROLLING, leaving(copy_of()))), Wait)
 
 
 def test_a_copy_that_was_adopted_stays_and_stops_being_ours() -> None:
@@ -119,9 +119,9 @@ def test_notes_go_from_the_deployment_first_and_then_from_all_its_replica_sets()
     both: Json = {"annotations": {labels.MIGRATION_ID: "m", labels.PAUSED_BY: "m"}}
     newer = replica_set(uid="newer", name="web-2", **both)
     sets = (replica_set(**both), newer)
-    (first,) = unmarking(scene(ROLLING, deployment=deployment(**note), controller=sets[0], replica_sets=sets))
+    (first,) = unmark_workload(scene(ROLLING, deployment=deployment(**note), controller=sets[0], replica_sets=sets))
     assert first.kind == "Deployment"
-    after = unmarking(scene(ROLLING, deployment=deployment(), controller=sets[0], replica_sets=sets))
+    after = unmark_workload(scene(ROLLING, deployment=deployment(), controller=sets[0], replica_sets=sets))
     assert [command.kind for command in after] == ["ReplicaSet", "ReplicaSet"]
     assert changes(after[0])["annotations"] == {labels.MIGRATION_ID: None, labels.PAUSED_BY: None}
 
@@ -133,15 +133,15 @@ def test_the_deployments_note_goes_also_when_its_replica_set_is_gone() -> None:
 
 
 def test_our_own_temporary_budget_goes() -> None:
-    ours = budget("web-rescheduler-pdb", labels={labels.MANAGED_BY: labels.OURSELVES, labels.MIGRATION_ID: "m"})
+    ours = budget("web-rescheduler-pdb", labels={labels.MANAGED_BY: labels.MANAGER, labels.MIGRATION_ID: "m"})
     (command,) = todo(scene(EVICTING, temporary_budget=ours))
     assert (command.verb, command.name) == (Verb.DELETE, "web-rescheduler-pdb")
 
 
 def test_a_placeholder_goes_and_is_waited_for() -> None:
-    held = pod("m-room", owner=False, labels={labels.PLACEHOLDER: "m", labels.MANAGED_BY: labels.OURSELVES})
+    held = pod("m-room", owner=False, labels={labels.PLACEHOLDER: "m", labels.MANAGED_BY: labels.MANAGER})
     (command,) = todo(scene(EVICTING, placeholder=held))
     assert (command.verb, command.name) == (Verb.DELETE, "m-room")
-    assert isinstance(leftovers(scene(EVICTING, placeholder=leaving(held))), Wait)
-    theirs = pod("m-room", owner=False, labels={labels.PLACEHOLDER: "another", labels.MANAGED_BY: labels.OURSELVES})
-    assert leftovers(scene(EVICTING, placeholder=theirs)) == Done()
+    assert isinstance(roll_back(scene(EVICTING, placeholder=leaving(held))), Wait)
+    theirs = pod("m-room", owner=False, labels={labels.PLACEHOLDER: "another", labels.MANAGED_BY: labels.MANAGER})
+    assert roll_back(scene(EVICTING, placeholder=theirs)) == Done()

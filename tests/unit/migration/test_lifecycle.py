@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from rescheduler.migration.lifecycle import ROLL_BACK, Lifecycle, Manner
-from rescheduler.migration.observation import Refused
+from rescheduler.migration.lifecycle import ROLL_BACK, Lifecycle, MigrationSettings
+from rescheduler.migration.observation import FailedCommand
 from rescheduler.model import labels
-from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
 from tests.unit.migration.scenes import NOW, copy_of, deployment, leaving, migration, pod, replica_set, scene
 
@@ -17,7 +17,7 @@ LIFE = Lifecycle()
 MARKED = {labels.MIGRATION_ID: "m", labels.MIGRATION_STATUS: "in-progress", labels.MIGRATION_REASON: "Manual"}
 
 
-def given_up(moving: Migration, life: Lifecycle = LIFE) -> Progress:
+def given_up(moving: PodMigration, life: Lifecycle = LIFE) -> MigrationStatus:
     """Its progress, when the copy has landed on another node."""
     copy = copy_of()
     copy["spec"]["nodeName"] = "three"
@@ -27,7 +27,7 @@ def given_up(moving: Migration, life: Lifecycle = LIFE) -> Progress:
 def test_a_begun_migration_records_its_first_step_together_with_its_first_commands() -> None:
     decision = LIFE.advance(scene(migration()))
     assert decision.progress.step == "Mark"
-    assert decision.progress.workload == Reference("Deployment", "web", "dep-uid")
+    assert decision.progress.workload == ObjectReference("Deployment", "web", "dep-uid")
     assert [command.kind for command in decision.commands] == ["Pod", "Deployment"]
     assert decision.progress.message == "mark the original"
 
@@ -86,13 +86,13 @@ def test_a_rolled_back_migration_is_pending_again_until_its_attempts_are_spent()
 
 
 def test_pauses_between_attempts_grow_up_to_a_limit() -> None:
-    life = Lifecycle(Manner(attempts=9, first_pause=10.0, longest_pause=35.0))
+    life = Lifecycle(MigrationSettings(attempts=9, first_pause=10.0, longest_pause=35.0))
     found = [given_up(migration(step="Land", attempts=attempt), life).retry_at for attempt in (1, 2, 3, 4)]
     assert found == [NOW + 10, NOW + 20, NOW + 35, NOW + 35]
 
 
 def test_a_method_that_does_not_fit_is_remembered_and_another_one_tried_at_once() -> None:
-    refused = Refused(403, "Forbidden", "exceeded quota")
+    refused = FailedCommand(403, "Forbidden", "exceeded quota")
     progress = LIFE.advance(scene(migration(step="CreateCopy", attempts=3), refused=refused)).progress
     assert (progress.step, progress.tried, progress.retry_at) == (ROLL_BACK, (Method.HANDOFF,), NOW)
 
@@ -105,8 +105,8 @@ def test_a_migration_whose_pod_is_gone_is_not_tried_again() -> None:
 
 @pytest.mark.parametrize("timeout", [None, 30.0])
 def test_a_step_that_takes_too_long_is_rolled_back(timeout: float | None) -> None:
-    life = Lifecycle(Manner(timeout=50.0))
-    slow = migration(step="Land", order=Order("web-a", target="two", timeout=timeout))
+    life = Lifecycle(MigrationSettings(timeout=50.0))
+    slow = migration(step="Land", order=MigrationSpec("web-a", target="two", timeout=timeout))
     copy = copy_of()
     del copy["spec"]["nodeName"]
     progress = life.advance(scene(slow, copy)).progress
@@ -117,21 +117,21 @@ def test_a_step_that_takes_too_long_is_rolled_back(timeout: float | None) -> Non
 
 
 def test_a_command_that_is_refused_for_ever_times_out_as_well() -> None:
-    refused = Refused(403, "Forbidden", "no patching here")
-    life = Lifecycle(Manner(timeout=50.0))
+    refused = FailedCommand(403, "Forbidden", "no patching here")
+    life = Lifecycle(MigrationSettings(timeout=50.0))
     progress = life.advance(scene(migration(step="Mark"), refused=refused)).progress
     assert progress.message == "timed out in step Mark: mark the original: no patching here"
 
 
 def test_a_move_that_is_made_is_cleaned_up_however_long_it_took() -> None:
-    life = Lifecycle(Manner(timeout=1.0))
+    life = Lifecycle(MigrationSettings(timeout=1.0))
     decision = life.advance(scene(migration(step="Finish"), copy_of(), pod=None))
     assert (decision.progress.step, len(decision.commands)) == ("Finish", 1)
 
 
 def test_what_was_refused_to_one_step_says_nothing_about_the_next() -> None:
     noted = deployment(annotations={labels.MIGRATION_ID: "m"})
-    refused = Refused(422, "Invalid", "of the mark")
+    refused = FailedCommand(422, "Invalid", "of the mark")
     found = scene(migration(step="Mark"), pod=pod(labels=MARKED), deployment=noted, refused=refused)
     decision = LIFE.advance(found)
     assert decision.progress.step == "CreateCopy"
@@ -146,22 +146,24 @@ def test_rolling_back_waits_for_what_it_cannot_hurry() -> None:
 
 
 def test_beginning_counts_the_attempt_and_forgets_the_last_one() -> None:
-    before = Progress(attempts=1, replacement=Reference("Pod", "old"), retry_at=NOW, tried=(Method.HANDOFF,))
+    before = MigrationStatus(
+        attempts=1, replacement=ObjectReference("Pod", "old"), retry_at=NOW, tried=(Method.HANDOFF,)
+    )
     begun = LIFE.begin(scene(migration()), replace(before, method=Method.EVICT))
     assert (begun.phase, begun.attempts, begun.started) == (Phase.IN_PROGRESS, 2, NOW)
     assert (begun.replacement, begun.retry_at, begun.tried) == (None, None, (Method.HANDOFF,))
 
 
 def test_paused_and_waiting_migrations_do_not_begin() -> None:
-    pending = Migration("shop", "m", Order("web-a"), Progress())
+    pending = PodMigration("shop", "m", MigrationSpec("web-a"), MigrationStatus())
     assert LIFE.held(scene(pending)) is None
-    paused = LIFE.held(scene(replace(pending, order=Order("web-a", paused=True))))
+    paused = LIFE.held(scene(replace(pending, order=MigrationSpec("web-a", paused=True))))
     assert paused is not None
     assert paused.reason == "paused"
-    waiting = LIFE.held(scene(replace(pending, progress=Progress(retry_at=NOW + 7, message="no room"))))
+    waiting = LIFE.held(scene(replace(pending, progress=MigrationStatus(retry_at=NOW + 7, message="no room"))))
     assert waiting is not None
     assert (waiting.reason, waiting.seconds) == ("no room", 7.0)
-    assert LIFE.held(scene(replace(pending, progress=Progress(retry_at=NOW)))) is None
+    assert LIFE.held(scene(replace(pending, progress=MigrationStatus(retry_at=NOW)))) is None
 
 
 def test_late_notes_are_cleaned_after_the_end_and_not_before() -> None:
@@ -191,7 +193,7 @@ def test_a_migration_that_is_cancelled_is_rolled_back_and_not_tried_again() -> N
 
 
 def test_a_pending_migration_that_is_cancelled_has_failed() -> None:
-    waiting = Migration("shop", "m", Order("web-a"), Progress(retry_at=NOW + 7))
+    waiting = PodMigration("shop", "m", MigrationSpec("web-a"), MigrationStatus(retry_at=NOW + 7))
     failed = LIFE.cancel(scene(waiting), "cleanup").progress
     assert (failed.phase, failed.finished, failed.retry_at) == (Phase.FAILED, NOW, None)
     done = migration(phase=Phase.COMPLETED)

@@ -10,46 +10,46 @@ from rescheduler.kube.errors import ApiError
 from rescheduler.kube.migrations import StaleError
 from rescheduler.migration.commands import Command
 from rescheduler.migration.lifecycle import Lifecycle
-from rescheduler.migration.observation import Observation, Part, Refused, Scene
+from rescheduler.migration.observation import FailedCommand, Observation, ObservedPart, StepContext
 from rescheduler.model import labels as marks
-from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.runtime.executor import Admitted, Migrator
 from tests.unit.migration.scenes import NOW, migration, pod, replica_set, scene
 
 KEY = ("shop", "m")
-PENDING = Migration("shop", "m", Order("web-a", target="two"), Progress(), "m-uid", "1")
+PENDING = PodMigration("shop", "m", MigrationSpec("web-a", target="two"), MigrationStatus(), "m-uid", "1")
 
 
 @dataclass
 class Stage:
     """A journal, a cluster that never changes, and a writer that answers as it is told; all in one log."""
 
-    kept: Migration | None
+    kept: PodMigration | None
     seen: Observation
-    answers: list[Refused | None] = field(default_factory=list)
+    answers: list[FailedCommand | None] = field(default_factory=list)
     admitted: Admitted = field(default_factory=lambda: Admitted(None, "the limit is reached", 7.0))
     failure: Exception | None = None
     log: list[str] = field(default_factory=list)
 
-    async def read(self, _namespace: str, _name: str) -> Migration | None:
+    async def read(self, _namespace: str, _name: str) -> PodMigration | None:
         return self.kept
 
-    async def store(self, migration: Migration, progress: Progress) -> Migration:
+    async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
         if self.failure is not None:
             raise self.failure
         self.log.append(f"store {progress.step or progress.phase}")
         self.kept = replace(migration, progress=progress)
         return self.kept
 
-    async def look(self, _migration: Migration, _parts: frozenset[Part]) -> Observation:
+    async def look(self, _migration: PodMigration, _parts: frozenset[ObservedPart]) -> Observation:
         return self.seen
 
-    async def carry_out(self, command: Command) -> Refused | None:
+    async def carry_out(self, command: Command) -> FailedCommand | None:
         self.log.append(f"{command.verb} {command.kind}")
         return self.answers.pop(0) if self.answers else None
 
-    async def admit(self, _scene: Scene) -> Admitted:
+    async def admit(self, _scene: StepContext) -> Admitted:
         return self.admitted
 
     async def work(self) -> float | None:
@@ -57,7 +57,7 @@ class Stage:
         return await migrator.work_on(KEY, lambda: NOW, lambda _: ())
 
 
-def stage(moving: Migration | None, **seen: object) -> Stage:
+def stage(moving: PodMigration | None, **seen: object) -> Stage:
     return Stage(moving, scene(moving or migration(), **seen).seen)
 
 
@@ -80,14 +80,14 @@ async def test_commands_that_have_no_effect_are_not_repeated_without_end() -> No
 @pytest.mark.parametrize("code", [409, 429])
 async def test_what_passes_by_itself_is_looked_at_again_soon(code: int) -> None:
     found = stage(migration())
-    found.answers = [Refused(code, "", "later")]
+    found.answers = [FailedCommand(code, "", "later")]
     assert await found.work() == 1.0
     assert found.log == ["store Mark", "patch Pod"]
 
 
 async def test_a_refusal_is_looked_at_again_once_and_then_left_for_later() -> None:
     found = stage(migration())
-    found.answers = [Refused(422, "Invalid", "metadata.uid: field is immutable")] * 9
+    found.answers = [FailedCommand(422, "Invalid", "metadata.uid: field is immutable")] * 9
     assert await found.work() == 5.0
     assert found.log == ["store Mark", "patch Pod", "store Mark", "patch Pod"]
     assert found.kept is not None
@@ -97,7 +97,7 @@ async def test_a_refusal_is_looked_at_again_once_and_then_left_for_later() -> No
 async def test_the_step_sees_how_it_was_refused() -> None:
     labels = {marks.MIGRATION_ID: "m", marks.MIGRATION_STATUS: "in-progress", marks.MIGRATION_REASON: "Manual"}
     found = stage(migration(step="CreateCopy"), pod=pod(labels=labels))
-    found.answers = [Refused(403, "Forbidden", "exceeded quota")]
+    found.answers = [FailedCommand(403, "Forbidden", "exceeded quota")]
     await found.work()
     assert found.log[:4] == ["store CreateCopy", "create Pod", "store RollBack", "patch Pod"]
     assert found.kept is not None
@@ -137,7 +137,7 @@ async def test_a_migration_that_can_never_begin_has_failed() -> None:
 
 
 async def test_a_paused_migration_is_not_even_asked_about() -> None:
-    found = stage(replace(PENDING, order=Order("web-a", paused=True)))
+    found = stage(replace(PENDING, order=MigrationSpec("web-a", paused=True)))
     found.admitted = Admitted(migration().progress)
     assert await found.work() == 300.0
     assert found.kept is not None
@@ -145,7 +145,7 @@ async def test_a_paused_migration_is_not_even_asked_about() -> None:
 
 
 async def test_the_next_attempt_waits_for_its_time() -> None:
-    found = stage(replace(PENDING, progress=Progress(retry_at=NOW + 20, message="no room")))
+    found = stage(replace(PENDING, progress=MigrationStatus(retry_at=NOW + 20, message="no room")))
     found.admitted = Admitted(migration().progress)
     assert await found.work() == 20.0
     assert found.log == []
@@ -170,13 +170,13 @@ async def test_a_migration_that_is_over_is_looked_at_once_more_for_late_notes() 
 
 
 async def test_nothing_begins_without_approval_whatever_the_gatekeeper_says() -> None:
-    wanted = Order("web-a", target="two", needs_approval=True, plan="k4m9tz")
-    begun = Admitted(Progress(method=Method.HANDOFF, uid="web-a-uid", source="one", target="two"))
+    wanted = MigrationSpec("web-a", target="two", needs_approval=True, plan="k4m9tz")
+    begun = Admitted(MigrationStatus(method=Method.HANDOFF, uid="web-a-uid", source="one", target="two"))
     found = stage(replace(PENDING, order=wanted))
     found.admitted = begun
     assert (await found.work() or 0.0) > 0
     assert found.kept is not None
-    assert found.kept.progress == Progress(message="waits for approval: rescheduler approve k4m9tz")
+    assert found.kept.progress == MigrationStatus(message="waits for approval: rescheduler approve k4m9tz")
     approved = stage(replace(PENDING, order=wanted, approved_by="me"))
     approved.admitted = begun
     await approved.work()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rescheduler.migration.lifecycle import ROLL_BACK, Decision, Lifecycle
-from rescheduler.migration.observation import EVERYTHING, Part, Scene
+from rescheduler.migration.lifecycle import ROLL_BACK, Lifecycle, Transition
+from rescheduler.migration.observation import EVERYTHING, ObservedPart, StepContext
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.migration import Phase
@@ -16,11 +16,11 @@ from rescheduler.model.plan import Method
 from tests.unit.migration.scenes import budget, copy_of, leaving, migration, pod, replica_set, scene
 
 LIFE = Lifecycle()
-FIELDS: dict[Part, Json] = {
-    Part.SERVICES: {"services": ()},
-    Part.BUDGETS: {"budgets": (), "temporary_budget": None},
-    Part.REPLICA_SETS: {"replica_sets": ()},
-    Part.SIBLINGS: {"siblings": ()},
+FIELDS: dict[ObservedPart, Json] = {
+    ObservedPart.SERVICES: {"services": ()},
+    ObservedPart.BUDGETS: {"budgets": (), "temporary_budget": None},
+    ObservedPart.REPLICA_SETS: {"replica_sets": ()},
+    ObservedPart.SIBLINGS: {"siblings": ()},
 }
 SERVICE = {"kind": "Service", "metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}}}
 NOTED = replica_set(annotations={labels.MIGRATION_ID: "m"})
@@ -49,14 +49,14 @@ CASES = [
 ]
 
 
-def as_asked(shown: Scene) -> Scene:
+def as_asked(shown: StepContext) -> StepContext:
     """The same scene, without what is not asked for."""
     parts = LIFE.needs(shown.migration)
     hidden = {key: value for part in EVERYTHING - parts for key, value in FIELDS[part].items()}
     return replace(shown, seen=replace(shown.seen, parts=parts, **hidden))
 
 
-def decided(shown: Scene) -> Decision:
+def decided(shown: StepContext) -> Transition:
     """As the migrator comes to a decision: it looks again when the next step goes by something else."""
     while True:
         decision = LIFE.advance(as_asked(shown))

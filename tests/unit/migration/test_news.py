@@ -6,34 +6,44 @@ from dataclasses import replace
 
 import pytest
 
-from rescheduler.migration.events import News, Subject, news
+from rescheduler.migration.events import ObjectEvent, Subject, events_for
 from rescheduler.migration.lifecycle import ROLL_BACK
-from rescheduler.model.migration import Migration, Order, Outcome, OutcomeVerdict, Phase, Progress, Reference
+from rescheduler.model.migration import (
+    MigrationSpec,
+    MigrationStatus,
+    MoveOutcome,
+    ObjectReference,
+    OutcomeVerdict,
+    Phase,
+    PodMigration,
+)
 from rescheduler.model.plan import Method
 
-BEGUN = Progress(
+BEGUN = MigrationStatus(
     Phase.IN_PROGRESS,
     "Mark",
     Method.HANDOFF,
     "pod-uid",
     "one",
     "two",
-    Reference("ReplicaSet", "web-1", "rs-uid"),
-    Reference("Deployment", "web", "d-uid"),
+    ObjectReference("ReplicaSet", "web-1", "rs-uid"),
+    ObjectReference("Deployment", "web", "d-uid"),
     attempts=1,
 )
-PENDING = Migration("shop", "m", Order("web-a", strategy="LoadBalancing", reason="one is hot"), Progress(), "m-uid")
+PENDING = PodMigration(
+    "shop", "m", MigrationSpec("web-a", strategy="LoadBalancing", reason="one is hot"), MigrationStatus(), "m-uid"
+)
 
 
-def then(progress: Progress) -> Migration:
+def then(progress: MigrationStatus) -> PodMigration:
     return replace(PENDING, progress=progress)
 
 
-def told(before: Progress, after: Progress) -> tuple[News, ...]:
-    return news(then(before), then(after))
+def told(before: MigrationStatus, after: MigrationStatus) -> tuple[ObjectEvent, ...]:
+    return events_for(then(before), then(after))
 
 
-def note(before: Progress, after: Progress) -> str:
+def note(before: MigrationStatus, after: MigrationStatus) -> str:
     (text,) = {each.note for each in told(before, after)}
     return text
 
@@ -56,16 +66,16 @@ def test_the_begin_is_told_to_pod_migration_and_workload() -> None:
     [BEGUN, replace(BEGUN, step="AwaitReady"), replace(BEGUN, step=ROLL_BACK), replace(BEGUN, message="waits")],
     ids=lambda progress: f"{progress.step} {progress.message}",
 )
-def test_what_only_goes_on_is_no_news(after: Progress) -> None:
+def test_what_only_goes_on_is_no_news(after: MigrationStatus) -> None:
     assert told(BEGUN, after) == ()
 
 
 def test_that_a_migration_waits_is_no_news() -> None:
-    assert told(Progress(), Progress(message="the limit is reached")) == ()
+    assert told(MigrationStatus(), MigrationStatus(message="the limit is reached")) == ()
 
 
 def test_the_end_is_told_to_the_replacement_too() -> None:
-    done = replace(BEGUN, phase=Phase.COMPLETED, replacement=Reference("Pod", "copy", "c-uid"))
+    done = replace(BEGUN, phase=Phase.COMPLETED, replacement=ObjectReference("Pod", "copy", "c-uid"))
     assert Subject("Pod", "shop", "copy", "c-uid") in [each.regarding for each in told(BEGUN, done)]
     assert note(BEGUN, done) == "Pod shop/web-a from one to two by handoff: done; it is copy now"
 
@@ -89,7 +99,7 @@ def test_a_roll_back_to_another_method_says_so() -> None:
 
 
 def test_a_second_attempt_is_told_as_such_and_is_another_occasion() -> None:
-    first, second = told(Progress(), BEGUN), told(Progress(), replace(BEGUN, attempts=2))
+    first, second = told(MigrationStatus(), BEGUN), told(MigrationStatus(), replace(BEGUN, attempts=2))
     assert {each.reason for each in second} == {"MigrationRetried"}
     assert {each.occasion for each in first}.isdisjoint({each.occasion for each in second})
 
@@ -101,22 +111,24 @@ def test_a_failure_is_a_warning_with_its_reason() -> None:
 
 
 def test_a_migration_that_could_never_begin_is_told_to_whom_it_concerns() -> None:
-    never = Progress(Phase.FAILED, message="the pod is gone")
-    assert [each.regarding.kind for each in told(Progress(), never)] == ["Pod", "PodMigration"]
-    assert note(Progress(), never) == "Pod shop/web-a: not possible: the pod is gone"
+    never = MigrationStatus(Phase.FAILED, message="the pod is gone")
+    assert [each.regarding.kind for each in told(MigrationStatus(), never)] == ["Pod", "PodMigration"]
+    assert note(MigrationStatus(), never) == "Pod shop/web-a: not possible: the pod is gone"
 
 
 def test_a_successor_who_only_knows_the_state_tells_the_same_news() -> None:
     done = replace(BEGUN, phase=Phase.COMPLETED)
-    assert told(Progress(), done) == told(replace(BEGUN, step="Finish"), done)
+    assert told(MigrationStatus(), done) == told(replace(BEGUN, step="Finish"), done)
 
 
-DONE = replace(BEGUN, phase=Phase.COMPLETED, step="", replacement=Reference("Pod", "web-b", "b-uid"), finished=0.0)
-CAME_BACK = replace(DONE, outcome=Outcome(OutcomeVerdict.CAME_BACK, 0.0, 120.0))
+DONE = replace(
+    BEGUN, phase=Phase.COMPLETED, step="", replacement=ObjectReference("Pod", "web-b", "b-uid"), finished=0.0
+)
+CAME_BACK = replace(DONE, outcome=MoveOutcome(OutcomeVerdict.CAME_BACK, 0.0, 120.0))
 
 
-def of(progress: Progress, strategy: str = "LoadBalancing") -> Migration:
-    return Migration("shop", "m", Order("web-a", strategy=strategy, expected_gain=12.0), progress, "m-uid")
+def of(progress: MigrationStatus, strategy: str = "LoadBalancing") -> PodMigration:
+    return PodMigration("shop", "m", MigrationSpec("web-a", strategy=strategy, expected_gain=12.0), progress, "m-uid")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +141,7 @@ def of(progress: Progress, strategy: str = "LoadBalancing") -> Migration:
 def test_a_move_that_was_not_worth_it_is_told_to_migration_and_workload(
     verdict: OutcomeVerdict, reason: str, words: str
 ) -> None:
-    found = news(of(DONE), of(replace(DONE, outcome=Outcome(verdict, 0.3, 120.0))))
+    found = events_for(of(DONE), of(replace(DONE, outcome=MoveOutcome(verdict, 0.3, 120.0))))
     assert [each.regarding for each in found] == [
         Subject("PodMigration", "shop", "m", "m-uid"),
         Subject("Deployment", "shop", "web", "d-uid"),
@@ -141,20 +153,20 @@ def test_a_move_that_was_not_worth_it_is_told_to_migration_and_workload(
 
 
 def test_a_bad_outcome_is_told_once_and_again_only_if_it_becomes_another() -> None:
-    paid = replace(DONE, outcome=Outcome(OutcomeVerdict.PAID, 9.0, 120.0))
-    assert news(of(DONE), of(paid)) == ()
-    assert news(of(paid), of(CAME_BACK))
-    assert news(of(CAME_BACK), of(CAME_BACK)) == ()
-    later = replace(CAME_BACK, outcome=Outcome(OutcomeVerdict.CAME_BACK, 0.0, 999.0))
-    assert news(of(CAME_BACK), of(later)) == ()
+    paid = replace(DONE, outcome=MoveOutcome(OutcomeVerdict.PAID, 9.0, 120.0))
+    assert events_for(of(DONE), of(paid)) == ()
+    assert events_for(of(paid), of(CAME_BACK))
+    assert events_for(of(CAME_BACK), of(CAME_BACK)) == ()
+    later = replace(CAME_BACK, outcome=MoveOutcome(OutcomeVerdict.CAME_BACK, 0.0, 999.0))
+    assert events_for(of(CAME_BACK), of(later)) == ()
 
 
 @pytest.mark.parametrize("strategy", ["NodeMaintenance", "Manual"])
 def test_of_moves_that_had_to_be_no_bad_outcome_is_told(strategy: str) -> None:
-    assert news(of(DONE, strategy), of(CAME_BACK, strategy)) == ()
+    assert events_for(of(DONE, strategy), of(CAME_BACK, strategy)) == ()
 
 
 def test_without_a_workload_the_migration_alone_is_told() -> None:
     alone = (replace(each, workload=None) for each in (DONE, CAME_BACK))
-    (found,) = news(*(of(each) for each in alone))
+    (found,) = events_for(*(of(each) for each in alone))
     assert found.regarding.kind == "PodMigration"

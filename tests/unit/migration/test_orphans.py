@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rescheduler.migration.commands import Command, Verb
-from rescheduler.migration.rollback import names_on, names_on_pod, of_budget, of_pod, of_workload
+from rescheduler.migration.rollback import clean_budget, clean_pod, clean_workload, names_on, names_on_pod
 from rescheduler.migration.steps.common import Do, Done, Wait
-from rescheduler.migration.steps.steering import steered
+from rescheduler.migration.steps.steering import add_preference
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
 from rescheduler.model.plan import Method
@@ -29,7 +29,7 @@ def bare_copy(**spec: Any) -> Json:
 
 def steering(by: str = "m") -> Json:
     body = replica_set(annotations={marks.AFFINITY_BEFORE: json.dumps({"migration": by, "affinity": None})})
-    body["spec"]["template"]["spec"]["affinity"] = steered(None, migration(Method.EVICT).progress)
+    body["spec"]["template"]["spec"]["affinity"] = add_preference(None, migration(Method.EVICT).progress)
     return body
 
 
@@ -42,12 +42,12 @@ def commands(outlook: Do | Wait | Done) -> list[tuple[str, str]]:
 
 
 def test_a_copy_goes_while_its_original_is_there() -> None:
-    assert verbs(of_pod(bare_copy(), pod(owner=False), "failed")) == [Verb.DELETE]
+    assert verbs(clean_pod(bare_copy(), pod(owner=False), "failed")) == [Verb.DELETE]
 
 
 @pytest.mark.parametrize("original", [None, leaving(pod(owner=False))])
 def test_a_copy_without_an_original_stays_and_is_a_pod_like_any_other(original: Json | None) -> None:
-    (command,) = of_pod(bare_copy(), original, "failed")
+    (command,) = clean_pod(bare_copy(), original, "failed")
     assert isinstance(command.body, dict)
     assert command.body["metadata"] == {
         "labels": {marks.MIGRATION_STATUS: "failed"},
@@ -58,11 +58,11 @@ def test_a_copy_without_an_original_stays_and_is_a_pod_like_any_other(original: 
 
 
 def test_a_copy_that_never_ran_goes_in_any_case() -> None:
-    assert verbs(of_pod(bare_copy(nodeName=""), None, "failed")) == [Verb.DELETE]
+    assert verbs(clean_pod(bare_copy(nodeName=""), None, "failed")) == [Verb.DELETE]
 
 
 def test_a_copy_that_its_replica_set_has_not_adopted_goes_unless_that_changes_meanwhile() -> None:
-    (command,) = of_pod(copy_of(), None, "failed")
+    (command,) = clean_pod(copy_of(), None, "failed")
     assert command.verb is Verb.DELETE
     assert isinstance(command.body, dict)
     assert command.body["preconditions"] == {"uid": "copy-uid", "resourceVersion": "7"}
@@ -70,20 +70,20 @@ def test_a_copy_that_its_replica_set_has_not_adopted_goes_unless_that_changes_me
 
 def test_an_adopted_copy_stays() -> None:
     owner = {"kind": "ReplicaSet", "uid": "rs-uid", "controller": True}
-    (command,) = of_pod(copy_of(ownerReferences=[owner]), pod(), "completed")
+    (command,) = clean_pod(copy_of(ownerReferences=[owner]), pod(), "completed")
     assert isinstance(command.body, dict)
     assert command.body["metadata"]["labels"] == {marks.MIGRATION_STATUS: "completed"}
     assert command.body["metadata"]["annotations"] == {marks.WITHHELD: None}
 
 
 def test_what_goes_already_is_left() -> None:
-    assert of_pod(leaving(copy_of()), pod(), "failed") == []
-    assert of_budget(leaving(budget())) == []
+    assert clean_pod(leaving(copy_of()), pod(), "failed") == []
+    assert clean_budget(leaving(budget())) == []
 
 
 def test_an_original_gets_its_cost_and_its_marks_back() -> None:
     notes = {marks.COST_BEFORE: "5", marks.DELETION_COST: "-2147483647"}
-    cost, labels = of_pod(pod(labels=MARKED, annotations=notes), None, "failed")
+    cost, labels = clean_pod(pod(labels=MARKED, annotations=notes), None, "failed")
     assert isinstance(cost.body, dict)
     assert cost.body["metadata"]["annotations"] == {marks.DELETION_COST: "5", marks.COST_BEFORE: None}
     assert isinstance(labels.body, dict)
@@ -93,11 +93,11 @@ def test_an_original_gets_its_cost_and_its_marks_back() -> None:
 def test_an_original_that_was_moved_before_is_not_taken_for_a_copy() -> None:
     before = {"labels": {marks.MIGRATION_ID: "old", marks.MIGRATION_STATUS: "completed"}}
     again = pod(labels=MARKED, annotations=TRACE | {marks.MARKS_BEFORE: json.dumps(before)})
-    (command,) = of_pod(again, None, "failed")
+    (command,) = clean_pod(again, None, "failed")
     assert isinstance(command.body, dict)
     assert command.body["metadata"]["labels"][marks.MIGRATION_STATUS] == "completed"
     cheap = pod(labels=MARKED, annotations=TRACE | {marks.COST_BEFORE: ""})
-    assert Verb.DELETE not in verbs(of_pod(cheap, pod("web-b"), "failed"))
+    assert Verb.DELETE not in verbs(clean_pod(cheap, pod("web-b"), "failed"))
 
 
 def test_the_trace_of_a_finished_move_is_no_mark() -> None:
@@ -108,7 +108,7 @@ def test_the_trace_of_a_finished_move_is_no_mark() -> None:
 
 
 def test_marks_tell_whose_they_are() -> None:
-    ours = {marks.MANAGED_BY: marks.OURSELVES, marks.MIGRATION_ID: "m"}
+    ours = {marks.MANAGED_BY: marks.MANAGER, marks.MIGRATION_ID: "m"}
     assert names_on(budget(labels=ours)) == {"m"}
     assert names_on(budget(labels={marks.MANAGED_BY: "helm", marks.MIGRATION_ID: "m"})) == frozenset()
     assert names_on(steering("s")) == {"s"}
@@ -118,39 +118,41 @@ def test_marks_tell_whose_they_are() -> None:
 
 def test_the_template_comes_back_first_then_the_pause_then_the_notes() -> None:
     paused = deployment(paused=True, annotations={marks.PAUSED_BY: "m", marks.MIGRATION_ID: "m"})
-    first = of_workload(paused, (steering(),), {"m"})
+    first = clean_workload(paused, (steering(),), {"m"})
     assert commands(first) == [("ReplicaSet", "take the preference out again")]
-    assert isinstance(of_workload(paused, (replica_set(generation=2),), {"m"}), Wait)
-    second = of_workload(paused, (replica_set(),), {"m"})
+    assert isinstance(clean_workload(paused, (replica_set(generation=2),), {"m"}), Wait)
+    second = clean_workload(paused, (replica_set(),), {"m"})
     assert commands(second) == [("Deployment", "resume it")]
     noted = deployment(annotations={marks.MIGRATION_ID: "m"})
     copied = replica_set(annotations={marks.MIGRATION_ID: "m", marks.PAUSED_BY: "m"})
-    assert commands(of_workload(noted, (copied,), {"m"})) == [("Deployment", "the move is over")]
-    assert commands(of_workload(deployment(), (copied,), {"m"})) == [("ReplicaSet", "the move is over")]
-    assert of_workload(deployment(), (replica_set(),), {"m"}) == Done()
+    assert commands(clean_workload(noted, (copied,), {"m"})) == [("Deployment", "the move is over")]
+    assert commands(clean_workload(deployment(), (copied,), {"m"})) == [("ReplicaSet", "the move is over")]
+    assert clean_workload(deployment(), (replica_set(),), {"m"}) == Done()
 
 
 def test_a_replica_set_without_a_deployment_is_put_right_by_itself() -> None:
-    assert commands(of_workload(steering(), (steering(),), {"m"})) == [("ReplicaSet", "take the preference out again")]
+    assert commands(clean_workload(steering(), (steering(),), {"m"})) == [
+        ("ReplicaSet", "take the preference out again")
+    ]
     noted = replica_set(annotations={marks.MIGRATION_ID: "m"})
-    assert commands(of_workload(noted, (noted,), {"m"})) == [("ReplicaSet", "the move is over")]
+    assert commands(clean_workload(noted, (noted,), {"m"})) == [("ReplicaSet", "the move is over")]
 
 
 def test_a_stateful_set_loses_its_note() -> None:
     noted = replica_set(annotations={marks.MIGRATION_ID: "m"}) | {"kind": "StatefulSet"}
-    assert commands(of_workload(noted, (), {"m"})) == [("StatefulSet", "the move is over")]
+    assert commands(clean_workload(noted, (), {"m"})) == [("StatefulSet", "the move is over")]
 
 
 def test_what_a_living_migration_did_is_left() -> None:
     paused = deployment(paused=True, annotations={marks.PAUSED_BY: "alive", marks.MIGRATION_ID: "alive"})
-    assert of_workload(paused, (steering("alive"),), {"m"}) == Done()
+    assert clean_workload(paused, (steering("alive"),), {"m"}) == Done()
 
 
 def test_a_placeholder_of_a_dead_migration_goes() -> None:
-    labels = {marks.PLACEHOLDER: "m", marks.MANAGED_BY: marks.OURSELVES}
+    labels = {marks.PLACEHOLDER: "m", marks.MANAGED_BY: marks.MANAGER}
     body = pod("m-room", owner=False, labels=labels)
     assert names_on(body) == {"m"}
-    assert verbs(of_pod(body, None, "failed")) == [Verb.DELETE]
+    assert verbs(clean_pod(body, None, "failed")) == [Verb.DELETE]
 
 
 def test_a_pod_that_only_looks_like_a_placeholder_is_left() -> None:
@@ -161,10 +163,10 @@ def test_a_pod_behind_the_webhooks_gate_is_let_through_before_its_marks_go() -> 
     body = pod("web-c", labels=dict(MARKED), annotations=TRACE | {marks.GATED: "m"})
     body["spec"]["schedulingGates"] = [{"name": marks.NOMINATE_GATE}]
     assert names_on(body) == {"m"}
-    (gate,) = of_pod(body, None, "failed")
+    (gate,) = clean_pod(body, None, "failed")
     assert gate.why == "take the gate off"
     free = pod("web-c", labels=dict(MARKED), annotations=dict(TRACE))
-    (trace,) = of_pod(free, None, "failed")
+    (trace,) = clean_pod(free, None, "failed")
     assert isinstance(trace.body, dict)
     assert trace.body["metadata"]["labels"] == {marks.MIGRATION_STATUS: "failed"}
 
@@ -172,5 +174,5 @@ def test_a_pod_behind_the_webhooks_gate_is_let_through_before_its_marks_go() -> 
 def test_a_note_of_a_gate_that_somebody_took_off_goes_too() -> None:
     body = pod("web-c", annotations={marks.GATED: "m"})
     assert names_on(body) == {"m"}
-    (note,) = of_pod(body, None, "failed")
+    (note,) = clean_pod(body, None, "failed")
     assert {"op": "remove", "path": "/metadata/annotations/rescheduler.io~1gated"} in note.body

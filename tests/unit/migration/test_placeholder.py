@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rescheduler.decode.pods import pod_requests
 from rescheduler.decode.structs import ApiPodSpec
-from rescheduler.migration.steps.placeholder import own_placeholder, placeholder_for, placeholder_name, releasing
+from rescheduler.migration.steps.placeholder import build_placeholder, find_placeholder, placeholder_name, release_room
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
 from rescheduler.model.plan import Method
@@ -29,7 +29,7 @@ _inits = st.tuples(_containers, st.booleans()).map(
 def held_for(spec: Json) -> Json:
     original = pod()
     original["spec"] |= spec
-    return placeholder_for(scene(EVICT), original)
+    return build_placeholder(scene(EVICT), original)
 
 
 def container(**requests: str) -> Json:
@@ -88,7 +88,7 @@ def test_it_stays_behind_its_gate_and_goes_with_its_migration() -> None:
 
 def test_nothing_that_selects_the_pod_selects_it() -> None:
     labels = held_for({})["metadata"]["labels"]
-    assert labels == {marks.PLACEHOLDER: "m", marks.MANAGED_BY: marks.OURSELVES}
+    assert labels == {marks.PLACEHOLDER: "m", marks.MANAGED_BY: marks.MANAGER}
     assert not replica_set()["spec"]["selector"]["matchLabels"].items() <= labels.items()
 
 
@@ -101,8 +101,8 @@ def test_only_its_own_placeholder_is_released_and_only_once() -> None:
     ours = {**held_for({}), "metadata": held_for({})["metadata"] | {"uid": "p", "resourceVersion": "1"}}
     stranger = pod("m-room", owner=False)
     theirs = {**ours, "metadata": ours["metadata"] | {"labels": ours["metadata"]["labels"] | {marks.PLACEHOLDER: "n"}}}
-    assert [each.name for each in releasing(scene(EVICT, placeholder=ours))] == ["m-room"]
+    assert [each.name for each in release_room(scene(EVICT, placeholder=ours))] == ["m-room"]
     for other in (None, stranger, theirs):
-        assert own_placeholder(scene(EVICT, placeholder=other)) is None
-        assert releasing(scene(EVICT, placeholder=other)) == []
-    assert releasing(scene(EVICT, placeholder=leaving(ours))) == []
+        assert find_placeholder(scene(EVICT, placeholder=other)) is None
+        assert release_room(scene(EVICT, placeholder=other)) == []
+    assert release_room(scene(EVICT, placeholder=leaving(ours))) == []

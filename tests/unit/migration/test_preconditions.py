@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from rescheduler.migration.lifecycle import Lifecycle
-from rescheduler.migration.observation import falling_short, unready_fellow
+from rescheduler.migration.observation import budget_shortfall, unready_sibling
 from rescheduler.migration.rollback import Mark
 from rescheduler.migration.steps.common import CheckBudgets, Do, Done, GiveUp, Step, Ungate, Wait
 from rescheduler.migration.steps.copy import CopyPod, EvictOriginal
-from rescheduler.migration.steps.evict import Evict, Pause
+from rescheduler.migration.steps.evict import Evict, PauseDeployment
 from rescheduler.migration.steps.handoff import Cheapen, CopyTemplate, HandOver
 from rescheduler.migration.steps.protection import Protect
 from rescheduler.model import labels
@@ -45,7 +45,7 @@ ACTING: list[tuple[Step, Method, tuple[Json, ...]]] = [
     (HandOver(), Method.HANDOFF, (copy_of(),)),
     (EvictOriginal(30), Method.COPY, (copy_of(),)),
     (Protect({"minAvailable": 1}), Method.EVICT, ()),
-    (Pause(), Method.EVICT, ()),
+    (PauseDeployment(), Method.EVICT, ()),
     (Evict(30), Method.EVICT, ()),
 ]
 
@@ -152,14 +152,14 @@ def test_a_second_original_waits_while_the_copy_of_the_first_is_one_too_many() -
 
 def test_a_paused_deployment_of_somebody_else_is_never_touched_for_an_unfit_target() -> None:
     owners = deployment(paused=True)
-    assert Pause().look(scene(EVICT, deployment=owners, target=CORDONED)) == Done()
+    assert PauseDeployment().look(scene(EVICT, deployment=owners, target=CORDONED)) == Done()
 
 
 def test_an_eviction_of_somebody_else_counts_before_the_healthy_are_counted_anew() -> None:
     shared = budget()
     for allowed, healthy, short in ((1, 5, False), (0, 5, True), (0, 4, True)):
         shared["status"] |= {"disruptionsAllowed": allowed, "currentHealthy": healthy, "desiredHealthy": 4}
-        assert bool(falling_short(scene(migration(Method.HANDOFF), budgets=(shared,)))) is short
+        assert bool(budget_shortfall(scene(migration(Method.HANDOFF), budgets=(shared,)))) is short
 
 
 def test_a_pod_of_a_stateful_set_that_crashes_need_not_wait_for_its_fellows() -> None:
@@ -168,10 +168,10 @@ def test_a_pod_of_a_stateful_set_that_crashes_need_not_wait_for_its_fellows() ->
     crashing["status"]["containerStatuses"] = [{"name": "main", "restartCount": 7, "state": state}]
     others = (crashing, pod("web-b", ready=False))
     seen: Json = {"controller": stateful_set(3), "deployment": None, "siblings": others}
-    assert not unready_fellow(scene(migration(Method.EVICT), pod=crashing, **seen))
+    assert not unready_sibling(scene(migration(Method.EVICT), pod=crashing, **seen))
     state["waiting"]["reason"] = "ContainerCreating"
-    assert unready_fellow(scene(migration(Method.EVICT), pod=crashing, **seen))
-    assert unready_fellow(scene(migration(Method.EVICT), **seen))
+    assert unready_sibling(scene(migration(Method.EVICT), pod=crashing, **seen))
+    assert unready_sibling(scene(migration(Method.EVICT), **seen))
 
 
 def test_a_temporary_budget_lets_pods_go_that_are_not_ready() -> None:

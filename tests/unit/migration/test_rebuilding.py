@@ -6,19 +6,19 @@ from typing import Any
 
 from rescheduler.migration.commands import Verb
 from rescheduler.migration.lifecycle import Lifecycle
-from rescheduler.migration.replacement import disowning
-from rescheduler.migration.rollback import leftovers
+from rescheduler.migration.replacement import disown_extra_pods
+from rescheduler.migration.rollback import roll_back
 from rescheduler.migration.steps.common import Do, Done, Wait
-from rescheduler.migration.steps.rebuild import AwaitRebuiltReady, MarkRebuilt, rebuilt
+from rescheduler.migration.steps.rebuild import AwaitRebuiltReady, MarkRebuilt, find_rebuilt
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Phase, Reference
+from rescheduler.model.migration import ObjectReference, Phase
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
 from tests.unit.migration.scenes import NOW, leaving, migration, pod, scene
 
 WAITING = migration(Method.EVICT, "AwaitRebuilt", replacement=None, bystanders=("web-a-uid", "web-b-uid"))
-MARKING = migration(Method.EVICT, "MarkRebuilt", replacement=Reference("Pod", "web-c", "web-c-uid"))
+MARKING = migration(Method.EVICT, "MarkRebuilt", replacement=ObjectReference("Pod", "web-c", "web-c-uid"))
 LABELS = {marks.MIGRATION_ID: "m", marks.MIGRATION_STATUS: "in-progress", marks.MIGRATED_FROM: "one"}
 NOTES = {marks.ORIGINAL_POD: "web-a-uid", marks.ORIGINAL_POD_NAME: "web-a", marks.MIGRATION_TIME: "then"}
 
@@ -42,16 +42,16 @@ def found(*siblings: Json, moving: Any = WAITING) -> Any:
 
 def test_the_pod_that_the_webhook_marked_is_the_rebuilt_one_though_another_is_younger() -> None:
     ours = marked("web-c", age=5.0)
-    assert rebuilt(found(plain("web-d"), ours, plain("web-e"))) is ours
+    assert find_rebuilt(found(plain("web-d"), ours, plain("web-e"))) is ours
 
 
 def test_a_pod_without_marks_is_taken_where_the_webhook_was_not_asked() -> None:
     new = plain("web-c")
-    assert rebuilt(found(new, marked("web-d", by="another"))) is new
+    assert find_rebuilt(found(new, marked("web-d", by="another"))) is new
 
 
 def test_who_waits_for_the_rebuilt_pod_says_what_it_says() -> None:
-    moving = migration(Method.EVICT, "AwaitRebuiltReady", replacement=Reference("Pod", "web-c", "web-c-uid"))
+    moving = migration(Method.EVICT, "AwaitRebuiltReady", replacement=ObjectReference("Pod", "web-c", "web-c-uid"))
     new = marked("web-c") | {"status": {"phase": "Pending"}}
     assert AwaitRebuiltReady().look(found(new, moving=moving)) == Wait("web-c has no node yet")
     full = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}
@@ -74,7 +74,7 @@ def test_other_pods_that_were_marked_for_the_move_lose_the_marks() -> None:
 
 
 def test_other_pods_that_are_held_back_are_let_through_first() -> None:
-    todo = disowning(found(marked("web-c"), marked("web-d", gated=True), moving=MARKING))
+    todo = disown_extra_pods(found(marked("web-c"), marked("web-d", gated=True), moving=MARKING))
     assert [(each.name, each.why) for each in todo] == [
         ("web-d", "take the gate off"),
         ("web-d", "it is not the pod that was expected"),
@@ -84,26 +84,26 @@ def test_other_pods_that_are_held_back_are_let_through_first() -> None:
 def test_traces_of_finished_moves_and_marks_of_other_moves_are_left() -> None:
     """A migration of the same name may have been carried out before, too."""
     others = (marked("web-d", status="completed"), marked("web-e", by="another"), leaving(marked("web-f")))
-    assert disowning(found(marked("web-c"), *others, moving=MARKING)) == []
+    assert disown_extra_pods(found(marked("web-c"), *others, moving=MARKING)) == []
 
 
 def test_nothing_is_disowned_by_methods_that_make_the_replacement_themselves() -> None:
     handoff = migration(Method.HANDOFF, "HandOver")
-    assert disowning(scene(handoff, siblings=(pod(), marked("copy")))) == []
+    assert disown_extra_pods(scene(handoff, siblings=(pod(), marked("copy")))) == []
 
 
 def test_a_pod_that_was_marked_before_the_move_was_rolled_back_is_one_like_any_other() -> None:
     rolling = migration(Method.EVICT, "RollBack", replacement=None)
-    outlook = leftovers(found(marked("web-c", gated=True), moving=rolling))
+    outlook = roll_back(found(marked("web-c", gated=True), moving=rolling))
     assert isinstance(outlook, Do)
     assert [each.name for each in outlook.commands] == ["web-c", "web-c"]
     assert [each.verb for each in outlook.commands] == [Verb.PATCH, Verb.PATCH]
 
 
 def test_a_recorded_replacement_is_let_through_and_keeps_its_trace_when_the_move_fails() -> None:
-    rolling = migration(Method.EVICT, "RollBack", replacement=Reference("Pod", "web-c", "web-c-uid"))
+    rolling = migration(Method.EVICT, "RollBack", replacement=ObjectReference("Pod", "web-c", "web-c-uid"))
     new = marked("web-c", gated=True)
-    outlook = leftovers(scene(rolling, new, pod=None, siblings=(new,)))
+    outlook = roll_back(scene(rolling, new, pod=None, siblings=(new,)))
     assert isinstance(outlook, Do)
     trace, gate = outlook.commands
     assert isinstance(trace.body, dict)
@@ -113,7 +113,7 @@ def test_a_recorded_replacement_is_let_through_and_keeps_its_trace_when_the_move
 
 def test_a_pod_that_a_webhook_marks_after_the_end_loses_the_marks() -> None:
     over = migration(
-        Method.EVICT, phase=Phase.COMPLETED, replacement=Reference("Pod", "web-c", "web-c-uid"), finished=NOW - 1
+        Method.EVICT, phase=Phase.COMPLETED, replacement=ObjectReference("Pod", "web-c", "web-c-uid"), finished=NOW - 1
     )
     done, late = marked("web-c", status="completed"), marked("web-d")
     todo = Lifecycle().aftermath(scene(over, done, pod=None, siblings=(done, late)))

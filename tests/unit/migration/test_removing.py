@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from rescheduler.migration.commands import Verb
-from rescheduler.migration.events import news
+from rescheduler.migration.events import events_for
 from rescheduler.migration.lifecycle import ROLL_BACK, Lifecycle
-from rescheduler.migration.observation import Refused, Scene
+from rescheduler.migration.observation import FailedCommand, StepContext
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Order, Phase
+from rescheduler.model.migration import MigrationSpec, Phase, PodMigration
 from rescheduler.model.plan import Method
 from tests.unit.migration.scenes import NOW, leaving, migration, pod, scene
 
 LIFE = Lifecycle()
-ORDER = Order("web-a", "web-a-uid", method=Method.REMOVE, strategy="FailedPods")
+ORDER = MigrationSpec("web-a", "web-a-uid", method=Method.REMOVE, strategy="FailedPods")
 
 
-def removal(step: str = "", **more: Any) -> Migration:
+def removal(step: str = "", **more: Any) -> PodMigration:
     return migration(Method.REMOVE, step, order=ORDER, target="", replacement=None, **more)
 
 
@@ -30,7 +30,7 @@ def ended(phase: str = "Failed", **more: Any) -> Json:
     return body
 
 
-def seen(moving: Migration, found: Json | None) -> Scene:
+def seen(moving: PodMigration, found: Json | None) -> StepContext:
     return scene(moving, pod=found)
 
 
@@ -93,7 +93,7 @@ def test_a_pod_that_has_not_ended_is_never_removed(phase: str) -> None:
 
 
 def test_what_the_server_refuses_is_tried_until_the_timeout() -> None:
-    refused = Refused(403, "Forbidden", "not for you")
+    refused = FailedCommand(403, "Forbidden", "not for you")
     moving = removal("Remove")
     looked = seen(moving, ended())
     decision = LIFE.advance(replace(looked, seen=replace(looked.seen, refused=refused)))
@@ -112,11 +112,11 @@ def test_giving_it_up_takes_nothing_back() -> None:
 def test_people_are_told_that_it_was_removed_and_where_it_lay() -> None:
     begun, done = removal("AwaitRemoved"), removal("")
     done = replace(done, progress=replace(done.progress, phase=Phase.COMPLETED, finished=NOW))
-    told = news(begun, done)
+    told = events_for(begun, done)
     assert told[0].note == "Pod shop/web-a from one by remove: done"
     assert {each.regarding.kind for each in told} >= {"Pod", "PodMigration", "Node"}
     failed = replace(begun, progress=replace(begun.progress, phase=Phase.FAILED, message="held"))
-    assert news(begun, failed)[0].note == "Pod shop/web-a from one by remove: given up: held"
+    assert events_for(begun, failed)[0].note == "Pod shop/web-a from one by remove: given up: held"
 
 
 def test_it_needs_little_of_the_cluster_once_it_has_begun() -> None:

@@ -8,24 +8,24 @@ import pytest
 
 from rescheduler.migration.commands import Verb
 from rescheduler.migration.lifecycle import Lifecycle
-from rescheduler.migration.observation import Refused, Steered
+from rescheduler.migration.observation import FailedCommand, SteeringMethod
 from rescheduler.migration.steps.common import Do, Done, GiveUp, Wait
 from rescheduler.migration.steps.evict import HoldRoom, NominateRebuilt, ReleaseRoom, UngateRebuilt
-from rescheduler.migration.steps.placeholder import placeholder_for
+from rescheduler.migration.steps.placeholder import build_placeholder
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Phase, Reference
+from rescheduler.model.migration import ObjectReference, Phase
 from rescheduler.model.plan import Method
 from tests.unit.migration.scenes import leaving, migration, node, pod, scene
 
 HOLDING = migration(Method.EVICT, "HoldRoom", replacement=None)
-GUIDING = migration(Method.EVICT, "NominateRebuilt", replacement=Reference("Pod", "web-c", "web-c-uid"))
-QUOTA = Refused(403, "Forbidden", "exceeded quota")
-NOMINATE: Json = {"steered": Steered.NOMINATE}
+GUIDING = migration(Method.EVICT, "NominateRebuilt", replacement=ObjectReference("Pod", "web-c", "web-c-uid"))
+QUOTA = FailedCommand(403, "Forbidden", "exceeded quota")
+NOMINATE: Json = {"steered": SteeringMethod.NOMINATE}
 
 
 def placeholder(nominated: str = "two") -> Json:
-    body = placeholder_for(scene(HOLDING), pod())
+    body = build_placeholder(scene(HOLDING), pod())
     body["metadata"] |= {"uid": "room-uid", "resourceVersion": "3"}
     return body | ({"status": {"nominatedNodeName": nominated}} if nominated else {})
 
@@ -58,8 +58,8 @@ def test_room_is_held_by_a_pod_that_is_nominated_to_the_target() -> None:
     assert HoldRoom().look(scene(HOLDING, placeholder=placeholder(), **NOMINATE)) == Done()
 
 
-@pytest.mark.parametrize("steered", [Steered.TEMPLATE, Steered.WEBHOOK])
-def test_no_room_is_held_unless_that_is_wanted(steered: Steered) -> None:
+@pytest.mark.parametrize("steered", [SteeringMethod.TEMPLATE, SteeringMethod.WEBHOOK])
+def test_no_room_is_held_unless_that_is_wanted(steered: SteeringMethod) -> None:
     assert HoldRoom().look(scene(HOLDING, steered=steered)) == Done()
 
 
@@ -69,7 +69,7 @@ def test_no_room_is_held_where_there_is_no_target() -> None:
 
 @pytest.mark.parametrize("code", [400, 403, 422])
 def test_a_placeholder_that_is_refused_is_done_without(code: int) -> None:
-    outlook = HoldRoom().look(scene(HOLDING, refused=Refused(code, "", "exceeded quota"), **NOMINATE))
+    outlook = HoldRoom().look(scene(HOLDING, refused=FailedCommand(code, "", "exceeded quota"), **NOMINATE))
     assert outlook == Done("no room is held on two: exceeded quota")
 
 
@@ -78,7 +78,7 @@ def test_what_a_move_had_to_do_without_is_told_in_the_end() -> None:
     assert refused.progress.step == "Protect"
     assert refused.progress.remark == "no room is held on two: exceeded quota"
     ending = migration(
-        Method.EVICT, "Finish", replacement=Reference("Pod", "web-c", "web-c-uid"), remark=refused.progress.remark
+        Method.EVICT, "Finish", replacement=ObjectReference("Pod", "web-c", "web-c-uid"), remark=refused.progress.remark
     )
     new = pod("web-c", node="one")
     done = Lifecycle().advance(scene(ending, new, pod=None, siblings=(new,)))
@@ -147,7 +147,9 @@ def test_what_is_refused_never_keeps_a_pod_behind_its_gate() -> None:
 
 
 def test_the_time_that_is_up_keeps_no_pod_behind_its_gate() -> None:
-    late = migration(Method.EVICT, "NominateRebuilt", replacement=Reference("Pod", "web-c", "web-c-uid"), started=0.0)
+    late = migration(
+        Method.EVICT, "NominateRebuilt", replacement=ObjectReference("Pod", "web-c", "web-c-uid"), started=0.0
+    )
     gated = new_pod(marks.NOMINATE_GATE)
     decision = Lifecycle().advance(scene(late, gated, pod=None, siblings=(gated,), **NOMINATE))
     assert decision.progress.step == "NominateRebuilt"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from rescheduler.migration.commands import Verb
-from rescheduler.migration.lifecycle import Lifecycle, Manner
-from rescheduler.migration.observation import Refused
+from rescheduler.migration.lifecycle import Lifecycle, MigrationSettings
+from rescheduler.migration.observation import FailedCommand
 from rescheduler.migration.rollback import Finish, Mark
 from rescheduler.migration.steps.common import (
     AwaitMembers,
@@ -25,7 +25,7 @@ from rescheduler.migration.steps.common import (
 from rescheduler.migration.steps.copy import CopyPod, EvictOriginal
 from rescheduler.migration.steps.handoff import CHEAPEST, AwaitGone, Cheapen, CopyTemplate, HandOver
 from rescheduler.model import labels as marks
-from rescheduler.model.migration import Order, Phase, Reference
+from rescheduler.model.migration import MigrationSpec, ObjectReference, Phase
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
 from tests.unit.migration.scenes import NOW, budget, copy_of, deployment, leaving, migration, pod, replica_set, scene
@@ -56,21 +56,21 @@ def test_marking_is_done_when_pod_and_workload_carry_the_id() -> None:
 
 
 def test_whose_annotations_are_to_be_cleaned_is_recorded_first() -> None:
-    assert Mark().enter(scene(MOVING)).workload == Reference("Deployment", "web", "dep-uid")
-    assert Mark().enter(scene(MOVING, deployment=None)).workload == Reference("ReplicaSet", "web-1", "rs-uid")
+    assert Mark().enter(scene(MOVING)).workload == ObjectReference("Deployment", "web", "dep-uid")
+    assert Mark().enter(scene(MOVING, deployment=None)).workload == ObjectReference("ReplicaSet", "web-1", "rs-uid")
     assert Mark().enter(scene(COPYING)).workload is None
 
 
 def test_the_copys_name_is_recorded_once() -> None:
     fresh = migration(replacement=None)
-    assert CopyTemplate().enter(scene(fresh)).replacement == Reference("Pod", "rescheduled-web-a-1800000000")
-    assert CopyTemplate().enter(scene(MOVING)).replacement == Reference("Pod", "copy")
+    assert CopyTemplate().enter(scene(fresh)).replacement == ObjectReference("Pod", "rescheduled-web-a-1800000000")
+    assert CopyTemplate().enter(scene(MOVING)).replacement == ObjectReference("Pod", "copy")
     assert CopyPod().enter(scene(migration(Method.COPY, replacement=None))).replacement is not None
 
 
 @pytest.mark.parametrize("code", [400, 403, 422])
 def test_a_copy_that_is_refused_is_left_for_another_method(code: int) -> None:
-    refused = Refused(code, "Forbidden", "exceeded quota")
+    refused = FailedCommand(code, "Forbidden", "exceeded quota")
     outlook = CopyTemplate().look(scene(MOVING, refused=refused))
     assert outlook == GiveUp("a copy is refused: exceeded quota", other_method=True)
 
@@ -160,7 +160,7 @@ def test_a_copy_that_somebody_deletes_is_noticed(step: Any) -> None:
 
 
 def test_moves_that_belong_together_wait_for_each_other_and_fall_together() -> None:
-    two = migration(order=Order("web-a", proposal="p", members=2))
+    two = migration(order=MigrationSpec("web-a", proposal="p", members=2))
     ready = replace(two, name="other", progress=replace(two.progress, step="Land"))
     behind = replace(two, name="other", progress=replace(two.progress, step="Nominate"))
     done = replace(two, name="other", progress=replace(two.progress, phase=Phase.COMPLETED, step=""))
@@ -176,7 +176,7 @@ def test_moves_that_belong_together_wait_for_each_other_and_fall_together() -> N
 
 
 def test_a_move_that_belongs_to_one_that_was_deleted_is_given_up() -> None:
-    two = migration(order=Order("web-a", proposal="p", members=2))
+    two = migration(order=MigrationSpec("web-a", proposal="p", members=2))
     assert isinstance(MEMBERS.look(scene(replace(two, created=NOW - 60))), Wait)
     assert MEMBERS.look(scene(replace(two, created=NOW - 121))) == GiveUp(
         "a move that belongs to it was never stored, or has been deleted", retry=False
@@ -278,7 +278,7 @@ def test_the_next_attempt_takes_another_name() -> None:
 @pytest.mark.parametrize("finalizers", [[], ["example.com/hold"]])
 def test_an_original_that_hangs_in_its_end_does_not_undo_the_move(finalizers: list[str]) -> None:
     ending = leaving(pod(finalizers=finalizers))
-    life = Lifecycle(Manner(timeout=1.0))
+    life = Lifecycle(MigrationSettings(timeout=1.0))
     decision = life.advance(scene(migration(step="AwaitGone"), adopted(), pod=ending))
     assert decision.progress.step == "AwaitGone"
     held = ", held by its finalizers: example.com/hold" if finalizers else ""

@@ -12,12 +12,20 @@ from typing import Any
 
 from kubemini.patches import apply_json_patch
 from rescheduler.migration.commands import Command, Verb
-from rescheduler.migration.lifecycle import Lifecycle, Manner
-from rescheduler.migration.observation import Observation, Part, Refused, Scene, Steered, is_leaving, labels_of
+from rescheduler.migration.lifecycle import Lifecycle, MigrationSettings
+from rescheduler.migration.observation import (
+    FailedCommand,
+    Observation,
+    ObservedPart,
+    SteeringMethod,
+    StepContext,
+    is_terminating,
+    labels_of,
+)
 from rescheduler.migration.steps.placeholder import placeholder_name
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Order, Progress, Reference
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
 from rescheduler.runtime.executor import Admitted, Migrator
@@ -34,13 +42,15 @@ class Killed(BaseException):
 class World:
     """Two pods of a workload, one of which is to be evicted from node one to node two."""
 
-    steered: Steered
+    steered: SteeringMethod
     kind: str = "ReplicaSet"
     webhook: bool = True
     quota: bool = False
     """Whether no further pod is let in, but for the controller's own."""
-    kept: Migration = field(
-        default_factory=lambda: Migration("shop", "m", Order("web-a", target="two", method=Method.EVICT), uid="m-uid")
+    kept: PodMigration = field(
+        default_factory=lambda: PodMigration(
+            "shop", "m", MigrationSpec("web-a", target="two", method=Method.EVICT), uid="m-uid"
+        )
     )
     now: float = NOW
     writes: int = 0
@@ -56,7 +66,7 @@ class World:
             self.objects["Pod", name]["metadata"]["ownerReferences"][0]["kind"] = self.kind
         self._made = 0
 
-    async def work(self, manner: Manner, looks: int = 60) -> Progress:
+    async def work(self, manner: MigrationSettings, looks: int = 60) -> MigrationStatus:
         """Work on the migration until it is over."""
         migrator = Migrator(self, self, self, lambda: Lifecycle(manner), _admit)
         for _ in range(looks):
@@ -66,20 +76,20 @@ class World:
             self.now += max(wait or 0.0, 0.1)
         raise AssertionError(f"not over: {self.kept.progress}")
 
-    async def read(self, _namespace: str, _name: str) -> Migration | None:
+    async def read(self, _namespace: str, _name: str) -> PodMigration | None:
         return self.kept
 
-    async def store(self, migration: Migration, progress: Progress) -> Migration:
+    async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
         self.kept = replace(migration, progress=progress)
         self._wrote(f"store {progress.step or progress.phase}")
         return self.kept
 
-    async def carry_out(self, command: Command) -> Refused | None:
+    async def carry_out(self, command: Command) -> FailedCommand | None:
         refused = self._done(command)
         self._wrote(f"{command.verb} {command.kind} {command.name}: {command.why}")
         return refused
 
-    async def look(self, migration: Migration, parts: frozenset[Part]) -> Observation:
+    async def look(self, migration: PodMigration, parts: frozenset[ObservedPart]) -> Observation:
         self._schedule()
         progress = migration.progress
         found = copy.deepcopy(self.objects)
@@ -108,12 +118,12 @@ class World:
         if self.writes == self.dies_after:
             raise Killed(what)
 
-    def _done(self, command: Command) -> Refused | None:
+    def _done(self, command: Command) -> FailedCommand | None:
         key = (command.kind, command.name)
         if command.verb is Verb.CREATE:
             return self._created(key, command.body)
         if key not in self.objects:
-            return None if command.verb is not Verb.PATCH else Refused(404, "NotFound", "it is gone")
+            return None if command.verb is not Verb.PATCH else FailedCommand(404, "NotFound", "it is gone")
         if command.verb is Verb.PATCH:
             body = copy.deepcopy(self.objects[key])
             self.objects[key] = (
@@ -125,9 +135,9 @@ class World:
                 self._rebuild()
         return None
 
-    def _created(self, key: Key, body: Any) -> Refused | None:
+    def _created(self, key: Key, body: Any) -> FailedCommand | None:
         if key[0] == "Pod" and self.quota:
-            return Refused(403, "Forbidden", "exceeded quota")
+            return FailedCommand(403, "Forbidden", "exceeded quota")
         made = copy.deepcopy(body)
         made["metadata"] |= {"uid": f"{key[1]}-uid", "resourceVersion": "8", "generation": 1}
         if key[0] == "PodDisruptionBudget":
@@ -146,10 +156,10 @@ class World:
         affinity = self.objects[self.kind, "web-1"]["spec"]["template"]["spec"].get("affinity")
         made["spec"] |= {"affinity": affinity} if affinity else {}
         step = self.kept.progress.step
-        if self.webhook and self.steered is not Steered.TEMPLATE and step in ("Evict", "AwaitRebuilt"):
+        if self.webhook and self.steered is not SteeringMethod.TEMPLATE and step in ("Evict", "AwaitRebuilt"):
             made["metadata"]["labels"] |= {marks.MIGRATION_ID: "m", marks.MIGRATION_STATUS: "in-progress"}
             made["metadata"]["annotations"] = {marks.ORIGINAL_POD: "web-a-uid"}
-            if self.steered is Steered.NOMINATE:
+            if self.steered is SteeringMethod.NOMINATE:
                 made["spec"]["schedulingGates"] = [{"name": marks.NOMINATE_GATE}]
                 made["metadata"]["annotations"][marks.GATED] = "m"
         self.objects["Pod", name] = made
@@ -165,9 +175,9 @@ class World:
             body["status"] = {"phase": "Running", "conditions": [ready]}
 
 
-async def _admit(scene: Scene) -> Admitted:
+async def _admit(scene: StepContext) -> Admitted:
     original = scene.original
-    if original is None or is_leaving(original):
+    if original is None or is_terminating(original):
         return Admitted(None, "the pod is gone", never=True)
     owner = original["metadata"]["ownerReferences"][0]
     begun = replace(
@@ -176,7 +186,7 @@ async def _admit(scene: Scene) -> Admitted:
         uid="web-a-uid",
         source="one",
         target="two",
-        controller=Reference(owner["kind"], owner["name"], owner["uid"]),
+        controller=ObjectReference(owner["kind"], owner["name"], owner["uid"]),
     )
     return Admitted(begun)
 

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rescheduler.model.migration import Migration, Order, Outcome, OutcomeVerdict, Phase, Progress, Reference
+from rescheduler.model.migration import (
+    MigrationSpec,
+    MigrationStatus,
+    MoveOutcome,
+    ObjectReference,
+    OutcomeVerdict,
+    Phase,
+    PodMigration,
+)
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
 from tests.support.builders import NOW
 
-WEB = Reference("Deployment", "web")
+WEB = ObjectReference("Deployment", "web")
 WEB_KEY = ("Deployment", "shop", "web")
 PAID, NOT_PAID, CAME_BACK, UNKNOWN = OutcomeVerdict
 POLICY = Policy(cool_down=600.0, longest_rest=86400.0)
@@ -24,28 +32,28 @@ def move(
     strategy: str = "LoadBalancing",
     predicted: float | None = 12.0,
     realised: float | None = 0.3,
-    workload: Reference | None = WEB,
+    workload: ObjectReference | None = WEB,
     pod: str = "",
     replacement: str = "",
-) -> Migration:
+) -> PodMigration:
     """A completed move of a pod, assessed if there is a verdict; it took a second."""
     source, _, target = way.partition(">")
-    progress = Progress(
+    progress = MigrationStatus(
         Phase.COMPLETED,
         method=Method.HANDOFF,
         source=source,
         target=target,
         workload=workload,
-        replacement=Reference("Pod", replacement or f"new-{name}"),
+        replacement=ObjectReference("Pod", replacement or f"new-{name}"),
         started=ended - 1.0,
         finished=ended,
-        outcome=Outcome(verdict, realised, ended + 120.0) if verdict is not None else None,
+        outcome=MoveOutcome(verdict, realised, ended + 120.0) if verdict is not None else None,
     )
-    order = Order(pod or f"old-{name}", target=target, strategy=strategy, expected_gain=predicted)
-    return Migration("shop", name, order, progress, f"{name}-uid", "1", ended - 2.0)
+    order = MigrationSpec(pod or f"old-{name}", target=target, strategy=strategy, expected_gain=predicted)
+    return PodMigration("shop", name, order, progress, f"{name}-uid", "1", ended - 2.0)
 
 
-def judged(migration: Migration, verdict: OutcomeVerdict) -> Migration:
+def judged(migration: PodMigration, verdict: OutcomeVerdict) -> PodMigration:
     """The same, with this verdict."""
-    outcome = Outcome(verdict, 0.0, NOW)
+    outcome = MoveOutcome(verdict, 0.0, NOW)
     return replace(migration, progress=replace(migration.progress, outcome=outcome))

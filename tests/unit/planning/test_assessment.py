@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.model.migration import Migration, Outcome, OutcomeVerdict, Reference
+from rescheduler.model.migration import MoveOutcome, ObjectReference, OutcomeVerdict, PodMigration
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -53,19 +53,19 @@ class TestLookingAtTheCluster:
     def nodes(self) -> tuple[object, ...]:
         return node("a", cpu=10), node("b", cpu=10), node("c", cpu=10)
 
-    def look(self, migration: Migration, *rows: object) -> Outcome:
+    def look(self, migration: PodMigration, *rows: object) -> MoveOutcome:
         snapshot = cluster(*self.nodes(), *rows)  # type: ignore[arg-type]  # rows of all kinds
         (found,) = assess_outcomes(snapshot, Policy(), [migration], [], frozenset(), NOW)
         assert found.assessed == NOW
         return found
 
-    def done(self, **more: object) -> Migration:
+    def done(self, **more: object) -> PodMigration:
         return move("m", replacement="new", **more)  # type: ignore[arg-type]  # what the test is about
 
     def test_a_pod_that_is_where_it_should_be_on_an_emptier_node_has_paid(self) -> None:
         load = pod("load", on="a", cpu=6, namespace="shop")
         found = self.look(self.done(), load, pod("new", on="b", cpu=2, namespace="shop"))
-        assert found == Outcome(PAID, 20.0, NOW)
+        assert found == MoveOutcome(PAID, 20.0, NOW)
 
     def test_the_node_where_it_really_is_counts_not_the_one_that_was_meant(self) -> None:
         rows = (
@@ -73,29 +73,31 @@ class TestLookingAtTheCluster:
             pod("more", on="c", cpu=9, namespace="shop"),
             pod("new", on="c", cpu=1, namespace="shop"),
         )
-        assert self.look(self.done(), *rows) == Outcome(NOT_PAID, -10.0, NOW)
+        assert self.look(self.done(), *rows) == MoveOutcome(NOT_PAID, -10.0, NOW)
 
     def test_a_pod_on_its_source_has_come_back(self) -> None:
-        assert self.look(self.done(), pod("new", on="a", namespace="shop")) == Outcome(CAME_BACK, 0.0, NOW)
+        assert self.look(self.done(), pod("new", on="a", namespace="shop")) == MoveOutcome(CAME_BACK, 0.0, NOW)
 
     def test_a_pod_that_is_gone_or_ending_or_on_no_node_tells_nothing(self) -> None:
-        nothing = Outcome(UNKNOWN, None, NOW)
+        nothing = MoveOutcome(UNKNOWN, None, NOW)
         assert self.look(self.done()) == nothing
         assert self.look(self.done(), pod("new", on="b", namespace="shop", deleting=True)) == nothing
         assert self.look(self.done(), pod("new", on="b", namespace="shop", phase="Failed")) == nothing
         assert self.look(self.done(), pod("new", namespace="shop", phase="Pending")) == nothing
 
     def test_nothing_can_be_compared_once_the_source_is_gone(self) -> None:
-        assert self.look(self.done(way="gone>b"), pod("new", on="b", namespace="shop")) == Outcome(UNKNOWN, None, NOW)
+        assert self.look(self.done(way="gone>b"), pod("new", on="b", namespace="shop")) == MoveOutcome(
+            UNKNOWN, None, NOW
+        )
 
     def test_another_pod_of_the_name_is_another_pod(self) -> None:
         done = self.done()
-        known = replace(done.progress, replacement=Reference("Pod", "new", "another"))
+        known = replace(done.progress, replacement=ObjectReference("Pod", "new", "another"))
         assert self.look(replace(done, progress=known), pod("new", on="a", namespace="shop")).verdict is UNKNOWN
 
     def test_a_pod_of_a_stateful_set_is_the_same_one_by_its_name(self) -> None:
-        done = move("m", replacement="db-0", workload=Reference("StatefulSet", "db"))
-        known = replace(done.progress, replacement=Reference("Pod", "db-0", "the one before"))
+        done = move("m", replacement="db-0", workload=ObjectReference("StatefulSet", "db"))
+        known = replace(done.progress, replacement=ObjectReference("Pod", "db-0", "the one before"))
         rows = statefulset("db", on=["a"], namespace="shop")
         assert self.look(replace(done, progress=known), rows).verdict is CAME_BACK
 
@@ -103,7 +105,7 @@ class TestLookingAtTheCluster:
     def test_a_move_that_had_to_be_has_paid_when_the_pod_has_left(self, strategy: str) -> None:
         done = self.done(strategy=strategy, predicted=None)
         rows = (pod("load", on="b", cpu=8, namespace="shop"), pod("new", on="b", cpu=2, namespace="shop"))
-        assert self.look(done, *rows) == Outcome(PAID, -20.0, NOW)
+        assert self.look(done, *rows) == MoveOutcome(PAID, -20.0, NOW)
         assert self.look(done, pod("new", on="a", namespace="shop")).verdict is CAME_BACK
 
     def test_what_was_brought_back_meanwhile_has_come_back_wherever_the_pod_is(self) -> None:
@@ -112,7 +114,7 @@ class TestLookingAtTheCluster:
         assert found.verdict is CAME_BACK
 
 
-def as_migrations(plan: Plan) -> list[Migration]:
+def as_migrations(plan: Plan) -> list[PodMigration]:
     """The moves of a plan, made in its order, each under the name of its pod."""
     return [
         replace(
@@ -168,7 +170,7 @@ def test_what_others_did_meanwhile_counts_and_what_we_moved_since_does_not() -> 
 
 def test_a_pod_that_was_moved_on_weighs_once() -> None:
     """Of a StatefulSet's pod, which keeps its name, several moves are known: it is put back once, or not at all."""
-    own = {"replacement": "db-0", "workload": Reference("StatefulSet", "db"), "predicted": 5.0}
+    own = {"replacement": "db-0", "workload": ObjectReference("StatefulSet", "db"), "predicted": 5.0}
     first, second = move("m1", "a>b", ended=NOW + 1, **own), move("m2", "b>c", ended=NOW + 2, **own)  # type: ignore[arg-type]  # as above
     before = move("m0", "b>c", replacement="new", predicted=5.0)
     db = statefulset("db", on=["c"], cpu=1, namespace="shop")

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.model.migration import Migration, OutcomeVerdict, Phase, Reference
+from rescheduler.model.migration import ObjectReference, OutcomeVerdict, Phase, PodMigration
+from rescheduler.model.move_history import backoff_after, longest_streak
 from rescheduler.model.objects import Owner, Workload
-from rescheduler.model.outcome import enough, rest_of
 from rescheduler.model.policy import Policy
-from rescheduler.model.time import LAST
+from rescheduler.model.time import MAX_INSTANT
 from rescheduler.planning.outcomes import find_backoffs, find_needed, find_undone, is_due, move_histories
 from tests.support.builders import NOW
 from tests.unit.planning.outcome_world import CAME_BACK, NOT_PAID, PAID, POLICY, UNKNOWN, WEB_KEY, judged, move
@@ -23,13 +23,13 @@ COOL = POLICY.cool_down
 verdicts = st.lists(st.sampled_from([None, PAID, NOT_PAID, CAME_BACK, UNKNOWN]), max_size=12)
 
 
-def in_a_row(found: Sequence[OutcomeVerdict | None], way: str = "a>b") -> list[Migration]:
+def in_a_row(found: Sequence[OutcomeVerdict | None], way: str = "a>b") -> list[PodMigration]:
     """Moves with these verdicts, an hour apart, the last one at NOW."""
     first = NOW - 3600.0 * (len(found) - 1)
     return [move(f"m{n}", way, ended=first + 3600.0 * n, verdict=verdict) for n, verdict in enumerate(found)]
 
 
-def bad(migrations: Sequence[Migration]) -> int:
+def bad(migrations: Sequence[PodMigration]) -> int:
     found = move_histories(migrations).get(WEB_KEY)
     return len(found.streak) if found is not None else 0
 
@@ -51,14 +51,14 @@ class TestComingBack:
         [
             move("other", "b>c", ended=NOW + 700),
             move("other", "c>a", ended=NOW + 700),
-            move("other", "b>a", ended=NOW + 700, workload=Reference("Deployment", "api")),
+            move("other", "b>a", ended=NOW + 700, workload=ObjectReference("Deployment", "api")),
             move("other", "b>a", ended=NOW + 700, strategy="NodeMaintenance"),
             move("other", "b>a", ended=NOW + 0.5),
             move("other", "b>a", ended=NOW + POLICY.longest_rest + 2),
         ],
         ids=["elsewhere", "from elsewhere", "another workload", "an emptied node", "at the same time", "long after"],
     )
-    def test_nothing_else_is_a_way_back(self, other: Migration) -> None:
+    def test_nothing_else_is_a_way_back(self, other: PodMigration) -> None:
         assert find_undone([move("there"), other], POLICY) == set()
 
     def test_a_person_who_moves_it_back_undoes_the_move(self) -> None:
@@ -105,8 +105,8 @@ class TestWhatCounts:
     def test_workloads_are_told_apart(self) -> None:
         moves = [
             move("m1", verdict=NOT_PAID),
-            move("m2", verdict=NOT_PAID, workload=Reference("Deployment", "api")),
-            move("m3", verdict=NOT_PAID, workload=Reference("StatefulSet", "web")),
+            move("m2", verdict=NOT_PAID, workload=ObjectReference("Deployment", "api")),
+            move("m3", verdict=NOT_PAID, workload=ObjectReference("StatefulSet", "web")),
         ]
         assert sorted(move_histories(moves)) == [
             ("Deployment", "shop", "api"),
@@ -116,7 +116,7 @@ class TestWhatCounts:
 
     def test_a_replica_set_counts_for_its_deployment(self) -> None:
         done = move("m", verdict=NOT_PAID, workload=None)
-        set_ = Reference("ReplicaSet", "web-1", "set-uid")
+        set_ = ObjectReference("ReplicaSet", "web-1", "set-uid")
         done = replace(done, progress=replace(done.progress, controller=set_))
         above = Workload("Deployment", "shop", "web")
         below = Workload("ReplicaSet", "shop", "web-1", "set-uid", Owner("Deployment", "web"))
@@ -124,11 +124,11 @@ class TestWhatCounts:
         assert list(move_histories([done], known)) == [WEB_KEY]
 
     def test_of_workloads_that_are_gone_or_made_anew_nothing_is_remembered(self) -> None:
-        done = move("m", verdict=NOT_PAID, workload=Reference("Deployment", "web", "first"))
+        done = move("m", verdict=NOT_PAID, workload=ObjectReference("Deployment", "web", "first"))
         assert not move_histories([done], {})
         assert not move_histories([done], {WEB_KEY: Workload("Deployment", "shop", "web", "second")})
         assert move_histories([done], {WEB_KEY: Workload("Deployment", "shop", "web", "first")})
-        assert move_histories([move("m", workload=Reference("Rollout", "web"))], {}), "a kind that is not listed"
+        assert move_histories([move("m", workload=ObjectReference("Rollout", "web"))], {}), "a kind that is not listed"
 
     def test_a_pod_that_nobody_manages_is_followed_through_its_copies(self) -> None:
         first = move("m1", ended=NOW - 100, verdict=NOT_PAID, workload=None, pod="solo", replacement="solo-1")
@@ -142,10 +142,10 @@ class TestTheRest:
     @given(st.integers(1, 80), st.floats(0.0, 1e6), st.floats(0.0, 1e6))
     def test_it_doubles_with_each_bad_move_up_to_the_longest(self, count: int, cool: float, longest: float) -> None:
         policy = Policy(cool_down=cool, longest_rest=longest)
-        one, next_one = rest_of(count, policy), rest_of(count + 1, policy)
+        one, next_one = backoff_after(count, policy), backoff_after(count + 1, policy)
         assert one <= next_one <= longest
         assert next_one in (2 * one, longest) or count >= 60
-        assert rest_of(enough(policy) + 7, policy) == rest_of(enough(policy), policy)
+        assert backoff_after(longest_streak(policy) + 7, policy) == backoff_after(longest_streak(policy), policy)
 
     @pytest.mark.parametrize(("count", "times"), [(1, 2), (2, 4), (3, 8), (7, 128)])
     def test_it_begins_at_the_end_of_the_last_move(self, count: int, times: int) -> None:
@@ -172,9 +172,9 @@ class TestTheRest:
 
     def test_a_move_that_ended_at_the_end_of_time_breaks_nothing(self) -> None:
         (found,) = in_a_row([NOT_PAID])
-        late = replace(found, progress=replace(found.progress, finished=LAST))
+        late = replace(found, progress=replace(found.progress, finished=MAX_INSTANT))
         (rest,) = find_backoffs([late], POLICY).values()
-        assert rest.until == LAST
+        assert rest.until == MAX_INSTANT
 
     def test_gains_that_are_not_known_are_not_told(self) -> None:
         (rest,) = find_backoffs([move("m", verdict=CAME_BACK, predicted=None)], POLICY).values()
@@ -229,7 +229,7 @@ class TestWhatIsNeeded:
         before = [rest for rest in find_backoffs(moves, policy).values() if rest.until > now]
         after = [rest for rest in find_backoffs(kept, policy).values() if rest.until > now]
         assert [rest.until - rest.since for rest in after] == [rest.until - rest.since for rest in before]
-        assert len(kept) <= enough(policy) + 1
+        assert len(kept) <= longest_streak(policy) + 1
 
     @given(st.lists(st.sampled_from([PAID, CAME_BACK, NOT_PAID, None]), max_size=12), st.integers(0, 10))
     def test_nor_does_going_to_and_fro_change_that(self, found: list[OutcomeVerdict | None], times: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from rescheduler.migration.events import News
+from rescheduler.migration.events import ObjectEvent
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.time import format_instant
@@ -162,7 +162,7 @@ def names(pods: Iterable[Json]) -> list[str]:
     return [each["metadata"]["name"] for each in pods]
 
 
-def reasons(news: Iterable[News]) -> list[str]:
+def reasons(news: Iterable[ObjectEvent]) -> list[str]:
     """What was told, each once: most is told of the workload and of the pod."""
     return list(dict.fromkeys(each.reason for each in news))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescheduler.migration.observation import ready_for
+from rescheduler.migration.observation import ready_seconds
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.recovery.decide import decide
@@ -159,7 +159,7 @@ def uids(bodies: Iterable[Json]) -> set[str]:
 @settings(max_examples=examples(few=10, many=60))
 def test_nothing_that_is_ready_completed_leaving_or_guarded_is_deleted(seen: WorkloadState) -> None:
     for each in decide(seen).deletions:
-        assert ready_for(each, seen.now) is None
+        assert ready_seconds(each, seen.now) is None
         assert each["status"]["phase"] != "Succeeded"
         assert "deletionTimestamp" not in each["metadata"]
         assert each["metadata"]["uid"] not in seen.objections

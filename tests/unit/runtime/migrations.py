@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
 
 NOW = 1_800_000_000.0
-WEB = Reference("Deployment", "web", "web-uid")
-WEB_SET = Reference("ReplicaSet", "web-1", "web-1-uid")
+WEB = ObjectReference("Deployment", "web", "web-uid")
+WEB_SET = ObjectReference("ReplicaSet", "web-1", "web-1-uid")
 
 
-def pending(name: str, pod: str = "", *, order: Order | None = None, version: str = "1", **progress: Any) -> Migration:
+def pending(
+    name: str, pod: str = "", *, order: MigrationSpec | None = None, version: str = "1", **progress: Any
+) -> PodMigration:
     """Ordered, and not begun."""
-    known = Progress(**progress)
-    return Migration("shop", name, order or Order(pod or f"pod-{name}"), known, f"{name}-uid", version, NOW)
+    known = MigrationStatus(**progress)
+    return PodMigration("shop", name, order or MigrationSpec(pod or f"pod-{name}"), known, f"{name}-uid", version, NOW)
 
 
-def under_way(name: str, pod: str = "", **more: Any) -> Migration:
+def under_way(name: str, pod: str = "", **more: Any) -> PodMigration:
     """Begun: from node one to node two, unless it is said otherwise."""
     known: dict[str, Any] = {"phase": Phase.IN_PROGRESS, "method": Method.HANDOFF, "source": "one", "target": "two"}
     return pending(name, pod, **(known | more))
 
 
-def over(name: str, pod: str = "", *, failed: bool = False, **more: Any) -> Migration:
+def over(name: str, pod: str = "", *, failed: bool = False, **more: Any) -> PodMigration:
     """Ended at NOW."""
     known: dict[str, Any] = {"phase": Phase.FAILED if failed else Phase.COMPLETED, "finished": NOW}
     return pending(name, pod, **(known | more))

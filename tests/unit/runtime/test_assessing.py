@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.migrations import StaleError
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import Migration, Outcome, OutcomeVerdict, Progress, Reference
+from rescheduler.model.migration import MigrationStatus, MoveOutcome, ObjectReference, OutcomeVerdict, PodMigration
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.outcomes import Assessing, Assessor
@@ -19,7 +19,7 @@ from tests.support.builders import NOW, cluster, node, pod
 from tests.unit.planning.outcome_world import CAME_BACK, NOT_PAID, PAID, POLICY, UNKNOWN, move
 
 AFTER = 120.0
-API = Reference("Deployment", "api")
+API = ObjectReference("Deployment", "api")
 
 
 def stage_of(*pods: tuple[str, str]) -> ClusterSnapshot:
@@ -44,12 +44,12 @@ class Stage:
     stored: list[tuple[str, OutcomeVerdict]] = field(default_factory=list)
     told: list[tuple[str, float | None, float | None, str]] = field(default_factory=list)
 
-    def knows(self, *migrations: Migration) -> Stage:
+    def knows(self, *migrations: PodMigration) -> Stage:
         for each in migrations:
             self.board.put(each)
         return self
 
-    async def store(self, migration: Migration, progress: Progress) -> Migration:
+    async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
         key = (migration.namespace, migration.name)
         if key in self.refusal:
             raise self.refusal[key]
@@ -74,13 +74,13 @@ class Stage:
         )
         return Assessor(by, self, lambda *told: self.told.append(told))
 
-    def outcome(self, name: str) -> Outcome | None:
+    def outcome(self, name: str) -> MoveOutcome | None:
         found = self.board.get(("shop", name))
         assert found is not None
         return found.progress.outcome
 
 
-def done(name: str = "m", way: str = "a>b", *, ended: float = NOW, **more: object) -> Migration:
+def done(name: str = "m", way: str = "a>b", *, ended: float = NOW, **more: object) -> PodMigration:
     return move(name, way, ended=ended, predicted=10.0, **more)  # type: ignore[arg-type]  # what the test is about
 
 
@@ -90,7 +90,7 @@ async def test_a_move_is_looked_at_when_its_time_has_come_and_not_before() -> No
     assert (stage.stored, stage.snapshots) == ([], 0)
     stage.now += 1
     assert await stage.assessor().assess() == 1
-    assert stage.outcome("m") == Outcome(PAID, 10.0, stage.now)
+    assert stage.outcome("m") == MoveOutcome(PAID, 10.0, stage.now)
     assert stage.told == [("LoadBalancing", 10.0, 10.0, "Paid")]
 
 
@@ -159,7 +159,7 @@ async def test_a_move_that_paid_and_is_undone_later_has_come_back() -> None:
     back = done("back", "b>a", ended=NOW + 700)
     stage = Stage(stage_of(("new-back", "a")), now=NOW + 701).knows(there, back)
     assert await stage.assessor().assess() == 1
-    assert stage.outcome("there") == Outcome(CAME_BACK, 9.0, stage.now)
+    assert stage.outcome("there") == MoveOutcome(CAME_BACK, 9.0, stage.now)
     assert stage.outcome("back") is None, "it has its own time"
     assert stage.snapshots == 0
     assert stage.told == [("LoadBalancing", None, None, "CameBack")], "its gains were told before"

@@ -10,26 +10,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.kube.migrations import new_object
+from rescheduler.kube.migrations import encode_migration
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.runtime.migration_cache import Board, BoardSink
 from tests.unit.runtime.migrations import WEB, WEB_SET, over, pending, under_way
 
 NAMES, PODS, OWNERS, PROPOSALS = "abc", ("x", "y", "z"), ("o1", "o2"), ("p", "q")
 
-_owners = st.one_of(st.none(), st.sampled_from(OWNERS).map(lambda uid: Reference("Deployment", uid, uid)))
+_owners = st.one_of(st.none(), st.sampled_from(OWNERS).map(lambda uid: ObjectReference("Deployment", uid, uid)))
 _migrations = st.builds(
-    Migration,
+    PodMigration,
     namespace=st.sampled_from(["shop", "bank"]),
     name=st.sampled_from(NAMES),
-    order=st.builds(Order, pod=st.sampled_from(PODS), proposal=st.sampled_from(PROPOSALS), members=st.integers(1, 3)),
+    order=st.builds(
+        MigrationSpec, pod=st.sampled_from(PODS), proposal=st.sampled_from(PROPOSALS), members=st.integers(1, 3)
+    ),
     progress=st.builds(
-        Progress,
+        MigrationStatus,
         phase=st.sampled_from(Phase),
         controller=_owners,
         workload=_owners,
-        replacement=st.one_of(st.none(), st.sampled_from(PODS).map(lambda name: Reference("Pod", name))),
+        replacement=st.one_of(st.none(), st.sampled_from(PODS).map(lambda name: ObjectReference("Pod", name))),
     ),
     uid=st.sampled_from(["u1", "u2"]),
     version=st.integers(1, 9).map(str),
@@ -37,24 +39,24 @@ _migrations = st.builds(
 _events = st.lists(st.one_of(_migrations, st.tuples(st.sampled_from(["shop", "bank"]), st.sampled_from(NAMES))))
 
 
-def key_of(migration: Migration) -> ObjectKey:
+def key_of(migration: PodMigration) -> ObjectKey:
     return migration.namespace, migration.name
 
 
-def owners_of(migration: Migration) -> set[str]:
+def owners_of(migration: PodMigration) -> set[str]:
     progress = migration.progress
     found = {each.uid for each in (progress.controller, progress.workload) if each is not None}
     return set() if progress.over else found
 
 
-def pods_of(migration: Migration) -> set[str]:
+def pods_of(migration: PodMigration) -> set[str]:
     copy = migration.progress.replacement
     return {migration.order.pod} | ({copy.name} if copy is not None else set())
 
 
 @given(_events)
-def test_every_index_agrees_with_a_look_through_everything(events: list[Migration | ObjectKey]) -> None:
-    board, naive = Board(), dict[ObjectKey, Migration]()
+def test_every_index_agrees_with_a_look_through_everything(events: list[PodMigration | ObjectKey]) -> None:
+    board, naive = Board(), dict[ObjectKey, PodMigration]()
     for event in events:
         if isinstance(event, tuple):
             board.drop(event)
@@ -134,8 +136,8 @@ def test_the_board_may_change_while_it_is_looked_through() -> None:
     assert len(list(board.under_way())) == len(NAMES)
 
 
-def written(migration: Migration, version: str) -> Any:
-    body = new_object(migration)
+def written(migration: PodMigration, version: str) -> Any:
+    body = encode_migration(migration)
     body["metadata"] |= {"uid": f"{migration.name}-uid", "resourceVersion": version}
     return body
 

@@ -18,7 +18,7 @@ import pytest
 from rescheduler.decode.cache import Changed
 from rescheduler.kube.errors import ApiError
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import Migration, Order
+from rescheduler.model.migration import MigrationSpec, PodMigration
 from rescheduler.model.objects import Owner, Workload
 from rescheduler.runtime.executor import Migrator
 from rescheduler.runtime.migration_cache import Board
@@ -60,11 +60,11 @@ class Stage:
         finally:
             self.busy[key[1]] -= 1
 
-    def still_waits(self, migration: Migration, _now: float) -> bool:
+    def still_waits(self, migration: PodMigration, _now: float) -> bool:
         return migration.name in self.waiting
 
     @contextmanager
-    def considering(self, migration: Migration) -> Iterator[None]:
+    def considering(self, migration: PodMigration) -> Iterator[None]:
         assert migration.name not in self.waiting or self.row("Pod", (migration.namespace, migration.order.pod)) is None
         yield
 
@@ -77,7 +77,7 @@ class Stage:
     def row(self, kind: str, key: Any) -> Any:
         return self.rows.get((kind, key))
 
-    def has_pods_of(self, *migrations: Migration) -> None:
+    def has_pods_of(self, *migrations: PodMigration) -> None:
         """The watch has told of the pods that these are about."""
         for each in migrations:
             self.rows["Pod", (each.namespace, each.order.pod)] = pod(each.order.pod, "one", namespace=each.namespace)
@@ -92,7 +92,7 @@ class Stage:
         return [name for moment, name in self.looks if moment >= since]
 
 
-def told(test: Callable[[Stage], Awaitable[None]], *known: Migration) -> Stage:
+def told(test: Callable[[Stage], Awaitable[None]], *known: PodMigration) -> Stage:
     """Run the carrier beside a story, on a board that knows these migrations."""
     stage = Stage()
 
@@ -187,7 +187,7 @@ def test_our_own_writes_are_no_reason_to_look_again_and_others_are() -> None:
 
 
 def test_whatever_changes_with_a_member_wakes_the_others_of_its_proposal() -> None:
-    together = Order("a", proposal="p", members=2)
+    together = MigrationSpec("a", proposal="p", members=2)
     first, second = under_way("first", order=together), under_way("second", order=replace(together, pod="b"))
 
     async def story(stage: Stage) -> None:

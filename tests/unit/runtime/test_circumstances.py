@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rescheduler.migration.observation import EVERYTHING, Observation, Part, Steered
-from rescheduler.model.migration import Migration, Reference
+from rescheduler.migration.observation import EVERYTHING, Observation, ObservedPart, SteeringMethod
+from rescheduler.model.migration import ObjectReference, PodMigration
 from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.observer import Circumstances
 from tests.unit.runtime.migrations import WEB, WEB_SET, over, pending, under_way
@@ -14,11 +14,13 @@ MINE = under_way("mine", controller=WEB_SET, workload=WEB)
 class Blank:
     """A look that finds nothing."""
 
-    async def look(self, _migration: Migration, parts: frozenset[Part]) -> Observation:
+    async def look(self, _migration: PodMigration, parts: frozenset[ObservedPart]) -> Observation:
         return Observation(parts=parts)
 
 
-async def seen(migration: Migration, *others: Migration, steered: Steered = Steered.WEBHOOK) -> Observation:
+async def seen(
+    migration: PodMigration, *others: PodMigration, steered: SteeringMethod = SteeringMethod.WEBHOOK
+) -> Observation:
     board = Board()
     for each in (migration, *others):
         board.put(each)
@@ -27,7 +29,7 @@ async def seen(migration: Migration, *others: Migration, steered: Steered = Stee
 
 async def test_rivals_are_the_other_migrations_under_way_of_the_same_controller() -> None:
     twin = under_way("twin", controller=WEB_SET, workload=WEB)
-    older = under_way("older", controller=Reference("ReplicaSet", "web-0", "web-0-uid"), workload=WEB)
+    older = under_way("older", controller=ObjectReference("ReplicaSet", "web-0", "web-0-uid"), workload=WEB)
     found = await seen(
         MINE, twin, older, pending("next", controller=WEB_SET), over("past", controller=WEB_SET), under_way("bare")
     )
@@ -39,4 +41,4 @@ async def test_a_pod_that_nobody_manages_has_no_rivals() -> None:
 
 
 async def test_how_new_pods_are_led_is_asked_at_each_look() -> None:
-    assert (await seen(MINE, steered=Steered.NOMINATE)).steered is Steered.NOMINATE
+    assert (await seen(MINE, steered=SteeringMethod.NOMINATE)).steered is SteeringMethod.NOMINATE

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from rescheduler.kube.pause_state import PauseDetails
-from rescheduler.migration.observation import Observation, Scene
-from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.migration.observation import Observation, StepContext
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Concurrency
 from rescheduler.planning.revalidate import MoveRequest, MoveVerdict
@@ -23,7 +23,7 @@ from tests.unit.migration.scenes import NOW, deployment, node, pod, replica_set
 TIMEOUT = 600.0
 HOUR = 3600.0
 ONE_AT_A_TIME = Concurrency(total=1, per_node=None, per_namespace=None, per_workload=None)
-ORDER = Order("web-a", "web-a-uid", target="two", strategy="LoadBalancing", needs_approval=True, plan="k4m9tz")
+ORDER = MigrationSpec("web-a", "web-a-uid", target="two", strategy="LoadBalancing", needs_approval=True, plan="k4m9tz")
 WAITING = "waits for approval: rescheduler approve k4m9tz"
 JANE = PauseDetails("jane", NOW, "why")
 TOLD = "rescheduling is paused by jane: why; `rescheduler resume` goes on"
@@ -63,14 +63,14 @@ class Stage:
         self.consent = Consent(self.board, lambda: HOUR, self.held)
         self.gatekeeper = Gatekeeper(self.board, cast("Judge", self.judge), self.slots, lambda: TIMEOUT, self.consent)
 
-    async def admit(self, migration: Migration, now: float = NOW, **seen: Any) -> Admitted:
+    async def admit(self, migration: PodMigration, now: float = NOW, **seen: Any) -> Admitted:
         self.board.put(migration)
         there = {"pod": pod(), "controller": replica_set(), "deployment": deployment(), "target": node()}
         observed = Observation(**(there | seen), members=self.board.members(migration))
         with self.gatekeeper.considering(migration):
-            return await self.gatekeeper.admit(Scene(migration, observed, now))
+            return await self.gatekeeper.admit(StepContext(migration, observed, now))
 
-    async def told(self, migration: Migration, now: float = NOW) -> Migration:
+    async def told(self, migration: PodMigration, now: float = NOW) -> PodMigration:
         """Looked at, and what it was told is stored."""
         admitted = await self.admit(migration, now)
         assert admitted.known is not None
@@ -79,8 +79,8 @@ class Stage:
         return stored
 
 
-def waiting(name: str = "m", order: Order = ORDER, **more: Any) -> Migration:
-    return replace(Migration("shop", name, order, Progress(), f"{name}-uid", "1", NOW), **more)
+def waiting(name: str = "m", order: MigrationSpec = ORDER, **more: Any) -> PodMigration:
+    return replace(PodMigration("shop", name, order, MigrationStatus(), f"{name}-uid", "1", NOW), **more)
 
 
 async def test_without_approval_it_waits_is_not_judged_and_takes_no_slot() -> None:
@@ -91,7 +91,7 @@ async def test_without_approval_it_waits_is_not_judged_and_takes_no_slot() -> No
     assert (admitted.known.source, admitted.known.target) == ("one", "two")
     assert stage.judge.asked == []
     with stage.gatekeeper.considering(waiting()):
-        assert stage.slots.objection(waiting("other"), Progress()) == ""
+        assert stage.slots.objection(waiting("other"), MigrationStatus()) == ""
 
 
 async def test_what_is_approved_is_judged_as_any_other() -> None:
@@ -159,13 +159,13 @@ async def test_a_member_that_is_not_approved_keeps_the_others_waiting_and_a_lost
     assert (await stage.admit(mine)).reason.startswith("waits for approval of shop/n, which belongs to it")
     stage.board.put(replace(other, approved_by="me", version="2"))
     assert (await stage.admit(mine)).progress is not None
-    stage.board.put(replace(other, progress=Progress(Phase.FAILED, message="rejected by joe"), version="3"))
+    stage.board.put(replace(other, progress=MigrationStatus(Phase.FAILED, message="rejected by joe"), version="3"))
     ended = await stage.admit(mine)
     assert (ended.reason, ended.never) == ("shop/n, which belongs to it, was given up: rejected by joe", True)
 
 
-@pytest.mark.parametrize("order", [replace(ORDER, needs_approval=False), Order("web-a", target="two")])
-async def test_while_paused_nothing_begins_be_it_planned_or_by_hand(order: Order) -> None:
+@pytest.mark.parametrize("order", [replace(ORDER, needs_approval=False), MigrationSpec("web-a", target="two")])
+async def test_while_paused_nothing_begins_be_it_planned_or_by_hand(order: MigrationSpec) -> None:
     stage = Stage(held=Held(JANE))
     told = await stage.told(waiting(order=order))
     assert (told.progress.phase, told.progress.message) == (Phase.PENDING, TOLD)
@@ -188,8 +188,8 @@ async def test_who_pauses_while_one_is_judged_is_heeded() -> None:
 async def test_what_waits_in_line_is_told_of_a_pause_and_a_pause_does_not_make_it_late() -> None:
     stage = Stage(Ruled(MoveVerdict(reason="DisruptionBudget: spent", temporary=True)))
     planned = waiting(order=replace(ORDER, needs_approval=False))
-    in_line = replace(planned, progress=Progress(message="it waits its turn: 1 under way"), version="2")
-    stage.board.put(replace(waiting("busy"), progress=Progress(Phase.IN_PROGRESS, source="one", target="three")))
+    in_line = replace(planned, progress=MigrationStatus(message="it waits its turn: 1 under way"), version="2")
+    stage.board.put(replace(waiting("busy"), progress=MigrationStatus(Phase.IN_PROGRESS, source="one", target="three")))
     assert stage.gatekeeper.still_waits(in_line, NOW)
     stage.held.pause = JANE
     assert not stage.gatekeeper.still_waits(in_line, NOW)
@@ -203,7 +203,8 @@ async def test_a_pause_does_not_tear_apart_what_belongs_together_and_has_begun()
     pair = replace(ORDER, proposal="swap", members=2, needs_approval=False)
     stage = Stage(held=Held(JANE))
     begun = replace(
-        waiting("n", replace(pair, pod="web-b")), progress=Progress(Phase.IN_PROGRESS, source="one", target="three")
+        waiting("n", replace(pair, pod="web-b")),
+        progress=MigrationStatus(Phase.IN_PROGRESS, source="one", target="three"),
     )
     stage.board.put(begun)
     assert (await stage.admit(waiting("m", pair))).progress is not None

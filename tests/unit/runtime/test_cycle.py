@@ -9,7 +9,7 @@ import pytest
 
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.migrations import StaleError
-from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Method, Move, Plan
 from rescheduler.model.policy import Approval
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -27,9 +27,9 @@ class Kept:
     """A logbook that keeps what is added, and fails for some pods."""
 
     failing: dict[str, Exception] = field(default_factory=dict)
-    added: list[Migration] = field(default_factory=list)
+    added: list[PodMigration] = field(default_factory=list)
 
-    async def add(self, migration: Migration) -> Migration:
+    async def add(self, migration: PodMigration) -> PodMigration:
         if migration.order.pod in self.failing:
             raise self.failing[migration.order.pod]
         self.added.append(migration)
@@ -45,7 +45,7 @@ def hot() -> ClusterSnapshot:
     return cluster(node("a"), node("b"), node("c"), *(pod(f"web-{number}", "a", cpu=1) for number in range(4)))
 
 
-async def ordered(kept: Kept, *moves: Move, terms: Terms | None = None, now: float = NOW) -> list[Migration]:
+async def ordered(kept: Kept, *moves: Move, terms: Terms | None = None, now: float = NOW) -> list[PodMigration]:
     return await order(plan_of(*moves), cast("Logbook", kept), now, terms or Terms())
 
 
@@ -55,10 +55,10 @@ REQUIRED = Terms(Approval.REQUIRED, frozenset({"NodeMaintenance"}))
 def test_a_move_becomes_a_migration_that_says_what_why_and_for_whom() -> None:
     migration = migration_of(MOVE, 1, NOON)
     assert migration.namespace == "shop"
-    assert migration.order == Order(
+    assert migration.order == MigrationSpec(
         "web-a", "web-a-uid", "two", None, "LoadBalancing", "it is hot", proposal="", members=1
     )
-    assert migration.progress == Progress()
+    assert migration.progress == MigrationStatus()
 
 
 def test_the_same_move_has_the_same_name_on_the_same_occasion_only() -> None:
@@ -123,7 +123,7 @@ async def test_a_pod_whose_move_has_just_failed_is_left_alone_and_another_one_is
     board = Board()
     cycle = Cycle(settled(lambda: hot, board, 600.0), lambda snapshot: planned(snapshot, OPTIMIZATION))
     (move,) = (await cycle.plan()).moves
-    failed = Progress(phase=Phase.FAILED, finished=NOW - 10, message="it did not start")
+    failed = MigrationStatus(phase=Phase.FAILED, finished=NOW - 10, message="it did not start")
     board.put(replace(migration_of(move, 1, NOON), progress=failed, uid="m-uid", version="1"))
     (other,) = (await cycle.plan()).moves
     assert other.pod != move.pod

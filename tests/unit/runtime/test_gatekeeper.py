@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import pytest
 
-from rescheduler.migration.observation import Observation, Scene
-from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.migration.observation import Observation, StepContext
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Concurrency, Policy
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -27,8 +27,8 @@ from tests.unit.migration.scenes import NOW, deployment, leaving, node, pod, rep
 FREE = Concurrency(total=None, per_node=None, per_namespace=None, per_workload=None)
 ONE_AT_A_TIME = replace(FREE, total=1)
 TIMEOUT = 600.0
-PLANNED = Order("web-a", "web-a-uid", target="two", strategy="LoadBalancing")
-BY_HAND = Order("web-a", target="two")
+PLANNED = MigrationSpec("web-a", "web-a-uid", target="two", strategy="LoadBalancing")
+BY_HAND = MigrationSpec("web-a", target="two")
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Stage:
         self.slots = Slots(self.board, lambda: self.limits)
         self.gatekeeper = Gatekeeper(self.board, cast("Judge", self.judge), self.slots, lambda: TIMEOUT)
 
-    async def admit(self, migration: Migration, now: float = NOW, **seen: Any) -> Admitted:
+    async def admit(self, migration: PodMigration, now: float = NOW, **seen: Any) -> Admitted:
         """As the carrier and the migrator do: it is considered, looked at, and stored if it may begin."""
         self.board.put(migration)
         with self.gatekeeper.considering(migration):
@@ -68,32 +68,32 @@ class Stage:
             return admitted
 
 
-def ordered(order: Order = PLANNED, name: str = "m", *, created: float = NOW, **progress: Any) -> Migration:
-    return Migration("shop", name, order, Progress(**progress), f"{name}-uid", "1", created)
+def ordered(order: MigrationSpec = PLANNED, name: str = "m", *, created: float = NOW, **progress: Any) -> PodMigration:
+    return PodMigration("shop", name, order, MigrationStatus(**progress), f"{name}-uid", "1", created)
 
 
-def moving(name: str = "other", **order: Any) -> Migration:
+def moving(name: str = "other", **order: Any) -> PodMigration:
     """Another migration of the namespace, under way."""
-    progress = Progress(phase=Phase.IN_PROGRESS, source="one", target="three")
-    return Migration("shop", name, replace(Order("somebody"), **order), progress, f"{name}-uid", "1")
+    progress = MigrationStatus(phase=Phase.IN_PROGRESS, source="one", target="three")
+    return PodMigration("shop", name, replace(MigrationSpec("somebody"), **order), progress, f"{name}-uid", "1")
 
 
-def scene(migration: Migration, now: float = NOW, **seen: Any) -> Scene:
+def scene(migration: PodMigration, now: float = NOW, **seen: Any) -> StepContext:
     """The pod, its workload and its target as they should be, but for what is given."""
     there = {"pod": pod(), "controller": replica_set(), "deployment": deployment(), "target": node()}
-    return Scene(migration, Observation(**(there | seen)), now)
+    return StepContext(migration, Observation(**(there | seen)), now)
 
 
 async def test_what_may_begin_has_its_method_target_source_and_owners_recorded() -> None:
     stage = Stage()
     admitted = await stage.admit(ordered())
-    assert admitted.progress == Progress(
+    assert admitted.progress == MigrationStatus(
         method=Method.HANDOFF,
         uid="web-a-uid",
         source="one",
         target="two",
-        controller=Reference("ReplicaSet", "web-1", "rs-uid"),
-        workload=Reference("Deployment", "web", "dep-uid"),
+        controller=ObjectReference("ReplicaSet", "web-1", "rs-uid"),
+        workload=ObjectReference("Deployment", "web", "dep-uid"),
     )
     assert [each.name for each in stage.board.under_way()] == ["m"]
 
@@ -157,11 +157,13 @@ async def test_what_the_rules_say_may_pass_makes_it_wait_and_the_rest_ends_it() 
 async def test_what_waits_tells_where_it_is_and_of_whose_but_not_which_pod_is_meant() -> None:
     stage = Stage(Ruled(MoveVerdict(reason="NoTarget: full", temporary=True)))
     known = (await stage.admit(ordered(BY_HAND))).known
-    assert known == Progress(source="one", target="two", workload=Reference("Deployment", "web", "dep-uid"))
+    assert known == MigrationStatus(
+        source="one", target="two", workload=ObjectReference("Deployment", "web", "dep-uid")
+    )
 
 
 @pytest.mark.parametrize("order", [PLANNED, BY_HAND])
-async def test_one_that_could_not_begin_in_time_ends_with_what_it_waited_for(order: Order) -> None:
+async def test_one_that_could_not_begin_in_time_ends_with_what_it_waited_for(order: MigrationSpec) -> None:
     judge = Ruled(MoveVerdict(reason="NoTarget: full", temporary=True))
     in_time = await Stage(judge).admit(ordered(order), NOW + TIMEOUT)
     assert not in_time.never
@@ -205,7 +207,7 @@ async def test_members_of_a_proposal_that_has_begun_do_not_wait_in_line() -> Non
 
 async def test_a_limit_of_the_node_that_the_rules_chose_counts_too() -> None:
     stage = Stage(Ruled(MoveVerdict(Method.HANDOFF, "three")), limits=replace(FREE, per_node=1))
-    stage.board.put(replace(moving(), progress=Progress(phase=Phase.IN_PROGRESS, source="four", target="three")))
+    stage.board.put(replace(moving(), progress=MigrationStatus(phase=Phase.IN_PROGRESS, source="four", target="three")))
     admitted = await stage.admit(ordered(replace(BY_HAND, target="")), target=None)
     assert admitted.progress is None
     assert "perNode, three" in admitted.reason
@@ -239,7 +241,7 @@ async def test_of_two_orders_for_one_pod_one_begins() -> None:
 async def test_a_pod_that_is_being_moved_or_made_by_another_migration_waits_for_it() -> None:
     for rival in (
         moving(pod="web-a"),
-        replace(moving(), progress=replace(moving().progress, replacement=Reference("Pod", "web-a"))),
+        replace(moving(), progress=replace(moving().progress, replacement=ObjectReference("Pod", "web-a"))),
     ):
         stage = Stage()
         stage.board.put(rival)
@@ -426,9 +428,9 @@ def test_what_is_ruled_counts_for_what_follows_in_the_same_picture() -> None:
 def test_in_a_new_picture_what_is_under_way_counts_as_there() -> None:
     drawn = Drawn()
 
-    def begun(number: int) -> Migration:
-        progress = Progress(phase=Phase.IN_PROGRESS, method=Method.HANDOFF, source="one", target="two")
-        return Migration("default", f"m{number}", Order(web(number)), progress, f"m{number}-uid", "1")
+    def begun(number: int) -> PodMigration:
+        progress = MigrationStatus(phase=Phase.IN_PROGRESS, method=Method.HANDOFF, source="one", target="two")
+        return PodMigration("default", f"m{number}", MigrationSpec(web(number)), progress, f"m{number}-uid", "1")
 
     async def story(judge: Judge, loop: StillLoop) -> None:
         for number in range(2):
@@ -443,7 +445,7 @@ def test_in_a_new_picture_what_is_under_way_counts_as_there() -> None:
     in_still_time(drawn, story)
 
 
-REMOVAL = Order("web-a", "web-a-uid", method=Method.REMOVE, strategy="FailedPods")
+REMOVAL = MigrationSpec("web-a", "web-a-uid", method=Method.REMOVE, strategy="FailedPods")
 
 
 def ended(phase: str = "Failed") -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.migrations import InvalidMigrationError
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import Migration, Order, Phase
+from rescheduler.model.migration import MigrationSpec, Phase, PodMigration
 from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.orphans import Fate, Janitor, Marked
 from tests.support.virtual_time import clock, in_virtual_time
@@ -22,7 +22,7 @@ class Stage:
     """A board, a journal that may know better, and a sweep that only asks about one object."""
 
     board: Board = field(default_factory=Board)
-    stored: dict[ObjectKey, Migration] = field(default_factory=dict)
+    stored: dict[ObjectKey, PodMigration] = field(default_factory=dict)
     asked: str = "m"
     busy: frozenset[ObjectKey] = frozenset()
     keep: float = 3600.0
@@ -31,12 +31,12 @@ class Stage:
     swept: list[float] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
 
-    async def read(self, namespace: str, name: str) -> Migration | None:
+    async def read(self, namespace: str, name: str) -> PodMigration | None:
         if self.failure is not None:
             raise self.failure
         return self.stored.get((namespace, name))
 
-    async def remove(self, migration: Migration) -> None:
+    async def remove(self, migration: PodMigration) -> None:
         if self.failure is not None:
             raise self.failure
         self.removed.append(migration.name)
@@ -53,7 +53,7 @@ class Stage:
         await self.janitor().sweep(now)
         return self.answers[-1]
 
-    def knows(self, *migrations: Migration) -> Stage:
+    def knows(self, *migrations: PodMigration) -> Stage:
         """Both the board and the journal do."""
         for each in migrations:
             self.board.put(each)
@@ -97,7 +97,7 @@ async def test_finished_migrations_are_forgotten_in_their_time() -> None:
 
 
 async def test_a_finished_migration_stays_while_others_of_its_proposal_count_on_it() -> None:
-    pair = Order("web-a", proposal="p", members=2)
+    pair = MigrationSpec("web-a", proposal="p", members=2)
     stage = Stage(keep=0.0).knows(over("a", order=pair), under_way("b", order=pair))
     await stage.fate()
     assert stage.removed == []

@@ -10,30 +10,30 @@ import pytest
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.migrations import MigrationClient, StaleError
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import Migration, Phase, Progress
+from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
 from rescheduler.runtime.migration_cache import Board, Logbook
 from tests.unit.runtime.migrations import pending, under_way
 
-BEGUN = Progress(phase=Phase.IN_PROGRESS)
+BEGUN = MigrationStatus(phase=Phase.IN_PROGRESS)
 
 
 @dataclass
 class Kept:
     """A journal of one migration."""
 
-    migration: Migration | None = None
+    migration: PodMigration | None = None
     failure: Exception | None = None
 
-    async def add(self, migration: Migration) -> Migration:
+    async def add(self, migration: PodMigration) -> PodMigration:
         return self._written(migration)
 
-    async def read(self, _namespace: str, _name: str) -> Migration | None:
+    async def read(self, _namespace: str, _name: str) -> PodMigration | None:
         return self.migration
 
-    async def store(self, migration: Migration, progress: Progress) -> Migration:
+    async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
         return self._written(replace(migration, progress=progress))
 
-    def _written(self, migration: Migration) -> Migration:
+    def _written(self, migration: PodMigration) -> PodMigration:
         if self.failure is not None:
             raise self.failure
         self.migration = replace(migration, version=str(int(migration.version or "0") + 1))
@@ -53,7 +53,7 @@ class Stage:
     def _changed(self, key: ObjectKey, ours: bool) -> None:
         self.log.append(f"board {key[1]}{' ours' if ours else ''}")
 
-    def _told(self, before: Migration, after: Migration) -> None:
+    def _told(self, before: PodMigration, after: PodMigration) -> None:
         self.log.append(f"told {before.progress.phase} → {after.progress.phase}")
 
 

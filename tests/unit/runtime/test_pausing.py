@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.pause_state import PauseDetails, PauseState, PauseStore
-from rescheduler.migration.events import News
+from rescheduler.migration.events import ObjectEvent
 from rescheduler.runtime.pause_watcher import Pauses
 from tests.support.virtual_time import clock, in_virtual_time
 from tests.unit.runtime.migrations import NOW
@@ -42,9 +42,9 @@ class Kept:
 
 @dataclass
 class Told:
-    news: list[News] = field(default_factory=list)
+    news: list[ObjectEvent] = field(default_factory=list)
 
-    async def record(self, news: Iterable[News]) -> None:
+    async def record(self, news: Iterable[ObjectEvent]) -> None:
         self.news += news
 
 

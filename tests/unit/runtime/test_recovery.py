@@ -16,8 +16,8 @@ from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey
 from rescheduler.migration.commands import Command, Verb
-from rescheduler.migration.events import News, Subject
-from rescheduler.migration.observation import Refused
+from rescheduler.migration.events import ObjectEvent, Subject
+from rescheduler.migration.observation import FailedCommand
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.policy import Policy
@@ -34,8 +34,8 @@ WEB = body("Deployment", "web", ASKS)
 WEB_SET = body("ReplicaSet", "web-1", ASKS, WEB)
 ILL = crashing("web-1-a", WEB_SET)
 WEB_KEY: RecordOwnerKey = ("Deployment", SPACE, "web")
-CONFLICT = Refused(409, "Conflict", "it has changed")
-NEWS = News(Subject("Deployment", SPACE, "web"), Subject("Pod", SPACE, "web-1-a"), "Why", "Recover", "so", "1")
+CONFLICT = FailedCommand(409, "Conflict", "it has changed")
+NEWS = ObjectEvent(Subject("Deployment", SPACE, "web"), Subject("Pod", SPACE, "web-1-a"), "Why", "Recover", "so", "1")
 QUIET = RecoveryDecision()
 
 
@@ -45,7 +45,7 @@ class Stage:
 
     decisions: defaultdict[str, list[RecoveryDecision]] = field(default_factory=lambda: defaultdict(list))
     """By the holder's name; when there are no more, nothing is to be done."""
-    answers: defaultdict[str, list[Refused | ApiError | None]] = field(default_factory=lambda: defaultdict(list))
+    answers: defaultdict[str, list[FailedCommand | ApiError | None]] = field(default_factory=lambda: defaultdict(list))
     """By verb and name, how the API server answers; then it agrees."""
     looks: list[tuple[float, str]] = field(default_factory=list)
     deeds: list[str] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Stage:
         found = self.shown.get((kind, namespace, name))
         return found.holder if isinstance(found, OwnedObjects) else None
 
-    async def carry_out(self, command: Command) -> Refused | None:
+    async def carry_out(self, command: Command) -> FailedCommand | None:
         deed = f"{command.verb} {command.name}"
         self.deeds.append(deed)
         self.commands.append(command)
@@ -83,7 +83,7 @@ class Stage:
             raise answer
         return answer
 
-    async def record(self, news: Iterable[News]) -> None:
+    async def record(self, news: Iterable[ObjectEvent]) -> None:
         self.told += [each.reason for each in news]
 
     def decide(self, case: WorkloadState) -> RecoveryDecision:
@@ -176,7 +176,7 @@ def test_the_record_of_a_single_pod_makes_another_version_of_it_so_it_is_seen_ag
 
 def test_where_nothing_takes_its_place_a_pod_is_not_deleted(stage: Stage) -> None:
     stage.decisions["web"] = [RecoveryDecision(creation=body("Pod", "copy"), deletions=(ILL,))] * 2
-    stage.answers["create copy"] = [Refused(403, "Forbidden", "exceeded quota")]
+    stage.answers["create copy"] = [FailedCommand(403, "Forbidden", "exceeded quota")]
     recovers(stage, a_minute)
     assert stage.deeds == ["create copy", "create copy", "delete web-1-a"]
 
@@ -244,7 +244,7 @@ def test_an_error_ends_nothing_but_the_attempt(stage: Stage) -> None:
     other = body("StatefulSet", "db", ASKS)
     stage.shown["StatefulSet", SPACE, "db"] = OwnedObjects(other, (other,), ())
     stage.decisions["web"] = [RecoveryDecision("text", deletions=(ILL,))] * 3
-    stage.answers["patch web"] = [down(), Refused(422, "Invalid", "too long")]
+    stage.answers["patch web"] = [down(), FailedCommand(422, "Invalid", "too long")]
     recovers(stage, a_minute, WEB, WEB_SET, ILL, other, crashing("db-0", other))
     assert stage.deeds == ["patch web"] * 3 + ["delete web-1-a"]
     assert (0.0, "db") in stage.looks
@@ -265,7 +265,7 @@ def test_an_object_that_makes_no_sense_ends_nothing_but_the_attempt(
 
 def test_what_never_works_is_still_tried_every_minute(stage: Stage) -> None:
     stage.decisions["web"] = [RecoveryDecision("text")] * 1000
-    stage.answers["patch web"] = [Refused(403, "Forbidden", "no")] * 1000
+    stage.answers["patch web"] = [FailedCommand(403, "Forbidden", "no")] * 1000
 
     async def story() -> None:
         await asyncio.sleep(3000)
@@ -278,7 +278,7 @@ def test_what_never_works_is_still_tried_every_minute(stage: Stage) -> None:
 
 def test_pods_that_go_on_crashing_are_no_reason_to_try_sooner(stage: Stage) -> None:
     stage.decisions["web"] = [RecoveryDecision("text")] * 1000
-    stage.answers["patch web"] = [Refused(403, "Forbidden", "no")] * 1000
+    stage.answers["patch web"] = [FailedCommand(403, "Forbidden", "no")] * 1000
 
     async def story() -> None:
         for _ in range(600):
@@ -312,7 +312,7 @@ def test_a_holder_that_is_gone_is_forgotten(stage: Stage) -> None:
 
 
 def test_people_are_told_beside_the_work_and_the_rest_in_the_end(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def slow(news: Iterable[News]) -> None:
+    async def slow(news: Iterable[ObjectEvent]) -> None:
         await asyncio.sleep(3600)
 
     monkeypatch.setattr(stage, "record", slow)

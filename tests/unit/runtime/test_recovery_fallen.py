@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey
 from rescheduler.migration.commands import Command
-from rescheduler.migration.observation import Refused
+from rescheduler.migration.observation import FailedCommand
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.objects import Pod
@@ -121,13 +121,13 @@ class Stage:
     async def find(self, kind: str, namespace: str, name: str) -> Json | None:
         return self.holder if (kind, namespace, name) == DB_KEY else None
 
-    async def carry_out(self, command: Command) -> Refused | None:
+    async def carry_out(self, command: Command) -> FailedCommand | None:
         if command.kind == "Pod":
             self.deleted.append(command.name)
             return None
         if self.conflicts:
             self.conflicts -= 1
-            return Refused(409, "Conflict", "it has changed")
+            return FailedCommand(409, "Conflict", "it has changed")
         text = command.body["metadata"]["annotations"][labels.FAILURES]  # type: ignore[call-overload]
         self.holder = body("StatefulSet", "db", ASKS | ({labels.FAILURES: text} if text else {}), spec=SPEC)
         told(self.cache, self.holder)
@@ -284,13 +284,13 @@ class Laggard(Stage):
         self.pods = tuple(self.live.values())
         return await super().look(key)
 
-    async def carry_out(self, command: Command) -> Refused | None:
+    async def carry_out(self, command: Command) -> FailedCommand | None:
         if command.kind != "Pod":
             return await super().carry_out(command)
         found = self.live.get(command.name)
         seen = command.body["preconditions"]  # type: ignore[call-overload]
         if found is None or any(found["metadata"][key] != value for key, value in seen.items()):
-            return Refused(409, "Conflict", "it is another")
+            return FailedCommand(409, "Conflict", "it is another")
         self.goes(command.name)
         return None
 

@@ -14,7 +14,7 @@ from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.client import ApiClient, ListPage
 from rescheduler.kube.objects import path_of
 from rescheduler.kube.record_owner import OwnedObjects, RecordOwnerKey, RecordOwners
-from rescheduler.model.advice import Newcomer
+from rescheduler.model.advice import NewPod
 from rescheduler.model.json import Json
 from rescheduler.model.objects import Pod
 from rescheduler.recovery.settings import RecoverySettings
@@ -147,7 +147,7 @@ def test_all_who_ask_agree_on_who_keeps_the_record_of_a_pod(found: list[Json], e
     cache = ClusterCache("test")
     told(cache, *(each for each in found if each["kind"] != "Rollout"))
     row: Pod = cache.row("Pod", (SPACE, "a"))
-    by_webhook = holder_of(Newcomer(SPACE, row.name, owner=row.owner), cache)
+    by_webhook = holder_of(NewPod(SPACE, row.name, owner=row.owner), cache)
     by_loop = Failing(cache, RecoverySettings, lambda: NOW, print).holder(row)
     assert (by_webhook.kind, by_webhook.name) == expected
     assert by_loop == (expected[0], SPACE, expected[1])
@@ -165,4 +165,4 @@ def test_a_namesake_of_the_maker_that_is_gone_says_nothing() -> None:
     told(cache, cron, job, alone)
     row: Pod = cache.row("Pod", (SPACE, "a"))
     assert Failing(cache, RecoverySettings, lambda: NOW, print).holder(row) == ("Job", SPACE, "w1")
-    assert holder_of(Newcomer(SPACE, "a", owner=row.owner), cache).kind == "Job"
+    assert holder_of(NewPod(SPACE, "a", owner=row.owner), cache).kind == "Job"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.live import LiveConfig
 from rescheduler.config.loader import ConfigFile, load
-from rescheduler.migration.events import News, Subject
+from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.policy import Concurrency
 from rescheduler.runtime.config_watcher import Audience, Reread, Rereading
 from tests.support.config_volumes import ConfigVolume, replaced
@@ -53,7 +53,7 @@ class Stage:
     path: Path
     flags: Mapping[str, object] = field(default_factory=dict)
     counted: list[Reread] = field(default_factory=list)
-    told: list[News] = field(default_factory=list)
+    told: list[ObjectEvent] = field(default_factory=list)
     changes: list[Configuration] = field(default_factory=list)
     now: float = NOW
 
@@ -69,7 +69,7 @@ class Stage:
     async def about(self) -> Subject:
         return OURSELVES
 
-    def record(self, news: Iterable[News]) -> Awaitable[None]:
+    def record(self, news: Iterable[ObjectEvent]) -> Awaitable[None]:
         self.told += news
         return asyncio.sleep(0)
 

@@ -7,7 +7,7 @@ from typing import cast
 
 from rescheduler.kube.migrations import StaleError
 from rescheduler.model import labels
-from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import with_inflight_moves
@@ -18,9 +18,9 @@ from tests.support.builders import NOW, cluster, node, pod
 POLICY = Policy(min_pod_age=0.0, cool_down=0.0)
 
 
-def waiting(name: str, target: str, *, strategy: str = "LoadBalancing") -> Migration:
-    order = Order(name, target=target, strategy=strategy, needs_approval=True, plan="k4m9tz")
-    return Migration("default", f"m-{name}", order, Progress(), f"{name}-uid", "1", NOW)
+def waiting(name: str, target: str, *, strategy: str = "LoadBalancing") -> PodMigration:
+    order = MigrationSpec(name, target=target, strategy=strategy, needs_approval=True, plan="k4m9tz")
+    return PodMigration("default", f"m-{name}", order, MigrationStatus(), f"{name}-uid", "1", NOW)
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Stage:
         logbook = cast("Logbook", self)
         self.reviewing = Reviewing(lambda: lambda: self.snapshot, self.board, logbook, lambda: POLICY, lambda: NOW)
 
-    async def store(self, migration: Migration, progress: Progress) -> Migration:
+    async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
         if self.stale:
             raise StaleError("changed")
         stored = replace(migration, progress=progress, version=str(int(migration.version) + 1))
@@ -100,7 +100,7 @@ async def test_what_was_approved_meanwhile_or_ordered_by_hand_is_left_to_the_gat
 async def test_what_waits_on_a_node_that_is_to_be_emptied_goes_at_once_and_the_pod_is_free() -> None:
     emptied = cluster(node("one", labels={labels.MAINTENANCE: "true"}), node("two"), pod("a", "one", cpu=1))
     stage = Stage(emptied)
-    stage.board.put(replace(waiting("a", "two"), progress=Progress(source="one", target="two")))
+    stage.board.put(replace(waiting("a", "two"), progress=MigrationStatus(source="one", target="two")))
     assert await stage.reviewing.review() == 1
     (message,) = stage.failed().values()
     assert message == "given up while it waited for approval: node one is to be emptied, which needs no approval"
@@ -108,7 +108,9 @@ async def test_what_waits_on_a_node_that_is_to_be_emptied_goes_at_once_and_the_p
 
 
 def test_only_a_rejection_makes_a_pod_rest_that_was_not_touched() -> None:
-    timed_out = replace(waiting("a", "two"), progress=Progress(Phase.FAILED, finished=NOW, message="nobody approved"))
+    timed_out = replace(
+        waiting("a", "two"), progress=MigrationStatus(Phase.FAILED, finished=NOW, message="nobody approved")
+    )
     assert with_inflight_moves(ROOMY, [timed_out], 600.0).spoken_for == {}
     rejected = replace(timed_out, rejected_by="jane")
     assert list(with_inflight_moves(ROOMY, [rejected], 600.0).spoken_for) == [("default", "a")]

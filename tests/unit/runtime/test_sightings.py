@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pytest
 
 from rescheduler.decode.cache import ClusterCache
-from rescheduler.migration.observation import EVERYTHING, Observation, Part
+from rescheduler.migration.observation import EVERYTHING, Observation, ObservedPart
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration
+from rescheduler.model.migration import PodMigration
 from rescheduler.runtime.observer import Sightings
 from tests.unit.runtime.migrations import under_way
 
@@ -20,7 +20,7 @@ class Scripted:
 
     seen: Observation
 
-    async def look(self, _migration: Migration, _parts: frozenset[Part]) -> Observation:
+    async def look(self, _migration: PodMigration, _parts: frozenset[ObservedPart]) -> Observation:
         return self.seen
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from rescheduler.model.migration import Migration, Order, Phase, Progress, Reference
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.policy import Concurrency
 from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.starting.limits import Slots, is_in_line, slot
@@ -18,10 +18,10 @@ from tests.support.showing import Read
 from tests.unit.runtime.migrations import WEB, over, pending, under_way
 
 FREE = Concurrency(total=None, per_node=None, per_namespace=None, per_workload=None)
-BEGINS = Progress(source="one", target="two", workload=WEB)
+BEGINS = MigrationStatus(source="one", target="two", workload=WEB)
 
 
-def board_of(*migrations: Migration) -> Board:
+def board_of(*migrations: PodMigration) -> Board:
     board = Board()
     for each in migrations:
         board.put(each)
@@ -58,7 +58,7 @@ def test_a_share_is_of_the_replicas_that_the_workload_should_have(
 ) -> None:
     asked = []
 
-    def known(namespace: str, owner: Reference) -> int | None:
+    def known(namespace: str, owner: ObjectReference) -> int | None:
         asked.append((namespace, owner))
         return replicas
 
@@ -77,7 +77,7 @@ def test_the_replicas_that_a_workload_should_have_are_known_from_its_watch() -> 
     watching.cache.sink("Deployment").put(msgspec.json.encode(body))
     assert watching.replicas("shop", WEB) == 7
     assert watching.replicas("bank", WEB) is None
-    assert watching.replicas("shop", Reference("CloneSet", "web")) is None
+    assert watching.replicas("shop", ObjectReference("CloneSet", "web")) is None
 
 
 def test_a_share_of_a_pod_that_nobody_manages_is_that_one() -> None:
@@ -154,7 +154,7 @@ def test_what_is_granted_and_stored_counts_once() -> None:
         pytest.param(pending("first", version="3", attempts=1, retry_at=9.0), id="waiting for its next attempt"),
     ],
 )
-def test_what_was_granted_and_has_begun_holds_no_slot_after_it(left: Migration) -> None:
+def test_what_was_granted_and_has_begun_holds_no_slot_after_it(left: PodMigration) -> None:
     """Also if nobody has asked for a slot while it was under way."""
     board = board_of(pending("first"), pending("next"))
     slots = Slots(board, lambda: replace(FREE, total=1))
@@ -182,14 +182,14 @@ def test_what_was_granted_and_did_not_begin_can_be_released() -> None:
 
 
 def test_members_of_a_proposal_that_has_begun_do_not_wait() -> None:
-    together = Order("a", proposal="p", members=2)
+    together = MigrationSpec("a", proposal="p", members=2)
     slots = Slots(board_of(under_way("first", order=together)), lambda: replace(FREE, total=1))
     assert slots.objection(pending("second", order=replace(together, pod="b")), BEGINS) == ""
     assert slots.objection(pending("other", order=replace(together, proposal="q")), BEGINS)
 
 
 def test_a_proposal_of_one_is_no_way_round_the_limits() -> None:
-    alone = Order("a", proposal="p", members=1)
+    alone = MigrationSpec("a", proposal="p", members=1)
     slots = Slots(board_of(under_way("first", order=alone)), lambda: replace(FREE, total=1))
     assert slots.objection(pending("second", order=alone), BEGINS)
 
@@ -223,13 +223,13 @@ class Interleaved(RuleBasedStateMachine):
         self.board = Board()
         self.slots = Slots(self.board, lambda: self.limits)
         self.versions = 0
-        self.granted: dict[str, Progress] = {}
+        self.granted: dict[str, MigrationStatus] = {}
 
-    def stored(self, migration: Migration) -> None:
+    def stored(self, migration: PodMigration) -> None:
         self.versions += 1
         self.board.put(replace(migration, version=str(self.versions)), ours=True)
 
-    def known(self, name: str) -> Migration | None:
+    def known(self, name: str) -> PodMigration | None:
         return self.board.get((self.namespace(name), name))
 
     @staticmethod
@@ -239,7 +239,7 @@ class Interleaved(RuleBasedStateMachine):
     @rule(name=names)
     def ordered(self, name: str) -> None:
         if self.known(name) is None:
-            self.stored(Migration(self.namespace(name), name, Order(f"pod-{name}")))
+            self.stored(PodMigration(self.namespace(name), name, MigrationSpec(f"pod-{name}")))
 
     @rule(
         name=names,
@@ -254,7 +254,7 @@ class Interleaved(RuleBasedStateMachine):
             return
         self.slots.hold(migration, migration.progress)
         self.granted.pop(name, None)
-        owner = Reference("Deployment", workload, workload) if workload else None
+        owner = ObjectReference("Deployment", workload, workload) if workload else None
         progress = replace(migration.progress, source=source, target=aim, workload=owner)
         if not self.slots.objection(migration, progress):
             self.slots.grant(migration, progress)

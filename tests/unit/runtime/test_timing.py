@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from rescheduler.migration.observation import Observation, Scene
-from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.migration.observation import Observation, StepContext
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Method, Move, Plan
 from rescheduler.model.policy import Approval, Concurrency, Timing
 from rescheduler.model.windows import Schedule, parse_window
@@ -31,8 +31,8 @@ from tests.unit.migration.scenes import NOW, deployment, pod, replica_set
 from tests.unit.migration.scenes import node as target_node
 
 PATIENCE = 600.0
-BY_CHOICE = Order("web-a", "web-a-uid", target="two", strategy="LoadBalancing", windowed=True)
-BY_HAND = Order("web-a", "web-a-uid", target="two")
+BY_CHOICE = MigrationSpec("web-a", "web-a-uid", target="two", strategy="LoadBalancing", windowed=True)
+BY_HAND = MigrationSpec("web-a", "web-a-uid", target="two")
 AT_TEN = Timing(Schedule.of((parse_window("Fri 10:00-12:00"),), "Europe/Berlin"))
 """NOW is Friday, 2027-01-15, at 09:00 in Berlin."""
 CLOSED = "no time window is open before Fri 2027-01-15 10:00 Europe/Berlin (when.windows)"
@@ -46,11 +46,11 @@ def in_each(most: int) -> Timing:
     return Timing(moves_per_hour_per_namespace=most)
 
 
-def waiting(name: str, wanted: Order = BY_CHOICE, **progress: Any) -> Migration:
-    return Migration("shop", name, wanted, Progress(**progress), f"{name}-uid", "1", NOW)
+def waiting(name: str, wanted: MigrationSpec = BY_CHOICE, **progress: Any) -> PodMigration:
+    return PodMigration("shop", name, wanted, MigrationStatus(**progress), f"{name}-uid", "1", NOW)
 
 
-def begun(name: str, at: float, phase: Phase = Phase.COMPLETED, wanted: Order = BY_CHOICE) -> Migration:
+def begun(name: str, at: float, phase: Phase = Phase.COMPLETED, wanted: MigrationSpec = BY_CHOICE) -> PodMigration:
     return waiting(name, wanted, phase=phase, started=at, attempts=1)
 
 
@@ -81,7 +81,7 @@ class Stage:
         self.judged += 1
         return MoveVerdict(Method.HANDOFF, "two")
 
-    async def admit(self, migration: Migration) -> Admitted:
+    async def admit(self, migration: PodMigration) -> Admitted:
         self.board.put(migration)
         named = pod(name=migration.order.pod, uid=migration.order.uid)
         members = self.board.members(migration)
@@ -93,10 +93,10 @@ class Stage:
         }
         seen = Observation(**there, members=members)
         with self.gatekeeper.considering(migration):
-            return await self.gatekeeper.admit(Scene(migration, seen, self.clock.now))
+            return await self.gatekeeper.admit(StepContext(migration, seen, self.clock.now))
 
 
-def numbered(number: int, **more: Any) -> Migration:
+def numbered(number: int, **more: Any) -> PodMigration:
     """One of many, each of another pod."""
     return waiting(f"m{number}", replace(BY_CHOICE, pod=f"web-{number}", uid=f"web-{number}-uid", **more))
 
@@ -135,7 +135,7 @@ async def test_what_somebody_has_approved_of_waits_for_its_window_however_long_t
 
 async def test_what_waited_for_approval_before_there_were_windows_waits_for_them_too() -> None:
     """As moves do that an older version has ordered; what a person has ordered does not, whatever he asks for."""
-    before = Order("web-a", "web-a-uid", target="two", strategy="LoadBalancing", needs_approval=True)
+    before = MigrationSpec("web-a", "web-a-uid", target="two", strategy="LoadBalancing", needs_approval=True)
     for timing in (AT_TEN, unwindowed(1)):
         stage = Stage(timing)
         stage.board.put(begun("before", NOW - 1, wanted=replace(before, pod="web-b")))
@@ -219,7 +219,7 @@ async def test_who_has_begun_and_failed_at_once_is_not_about_to_begin() -> None:
     stage.board.put(second)
     stage.clock.now = NOW + 3 * HOUR - 1
     assert (await stage.admit(first)).progress is not None
-    began = Progress(Phase.IN_PROGRESS, started=stage.clock.now - 1, attempts=1)
+    began = MigrationStatus(Phase.IN_PROGRESS, started=stage.clock.now - 1, attempts=1)
     for version, progress in enumerate((began, replace(began, phase=Phase.PENDING)), start=2):
         stage.board.put(replace(first, progress=progress, version=str(version)))
     stage.clock.now += 1
@@ -278,7 +278,9 @@ def test_what_began_long_ago_is_forgotten_also_where_nobody_asks() -> None:
     stage = Stage(AT_TEN)
     for number in range(50):
         stage.clock.now += 600
-        migration = replace(numbered(number), progress=Progress(Phase.COMPLETED, started=stage.clock.now, attempts=1))
+        migration = replace(
+            numbered(number), progress=MigrationStatus(Phase.COMPLETED, started=stage.clock.now, attempts=1)
+        )
         stage.board.put(migration)
         stage.board.put(replace(migration, version="2"))  # such as when it is assessed
     assert len(stage.hours._begun) <= 7
@@ -408,7 +410,7 @@ def test_whoever_leads_no_more_than_that_begin_within_any_hour_in_any_namespace(
         migration = replace(numbered(number), namespace=namespace)
         if hours.held(migration) is None:
             hours.let_begin(migration)
-            board.put(replace(migration, progress=Progress(Phase.COMPLETED, started=clock.now, attempts=1)))
+            board.put(replace(migration, progress=MigrationStatus(Phase.COMPLETED, started=clock.now, attempts=1)))
             starts.append((clock.now, namespace))
     for start, namespace in starts:
         within = [name for at, name in starts if start <= at < start + HOUR]
@@ -429,7 +431,7 @@ def test_whoever_leads_no_more_than_that_begin_within_any_hour(pauses: list[int]
         migration = numbered(number)
         if hours.held(migration) is None:
             hours.let_begin(migration)
-            board.put(replace(migration, progress=Progress(Phase.COMPLETED, started=clock.now, attempts=1)))
+            board.put(replace(migration, progress=MigrationStatus(Phase.COMPLETED, started=clock.now, attempts=1)))
             starts.append(clock.now)
     assert all(sum(start <= other < start + HOUR for other in starts) <= most for start in starts)
     assert starts  # the first one always may
@@ -441,11 +443,11 @@ class TestOrdering:
     move = Move("shop", "web-a", "one", "two", "LoadBalancing", "it is hot", Method.HANDOFF, "u", proposal=1)
     drained = replace(move, strategy="NodeMaintenance", proposal=9)
 
-    async def ordered(self, terms: Terms, *moves: Move) -> list[Migration]:
-        added: list[Migration] = []
+    async def ordered(self, terms: Terms, *moves: Move) -> list[PodMigration]:
+        added: list[PodMigration] = []
 
         class Kept:
-            async def add(self, migration: Migration) -> Migration:
+            async def add(self, migration: PodMigration) -> PodMigration:
                 added.append(migration)
                 return migration
 

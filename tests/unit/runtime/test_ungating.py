@@ -18,7 +18,7 @@ from kubemini.patches import apply_json_patch
 from rescheduler.decode.cache import Changed
 from rescheduler.kube.errors import ApiError
 from rescheduler.migration.commands import Command
-from rescheduler.migration.observation import Refused
+from rescheduler.migration.observation import FailedCommand
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.time import format_instant, parse_instant
@@ -28,7 +28,7 @@ from tests.support.virtual_time import clock, in_virtual_time
 from tests.unit.runtime.migrations import NOW
 
 KEY = ("shop", "web-c")
-Answer = Refused | Exception | None
+Answer = FailedCommand | Exception | None
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Stage:
         self.reads += 1
         return copy.deepcopy(self.bodies.get((namespace, name)))
 
-    async def carry_out(self, command: Command) -> Refused | None:
+    async def carry_out(self, command: Command) -> FailedCommand | None:
         answer = self.answers.pop(0) if self.answers else None
         if isinstance(answer, Exception):
             raise answer
@@ -85,7 +85,7 @@ class Stage:
         if body is None:
             self.rows_.pop(key, None)
         else:
-            notes = {name: value for name, value in body["metadata"]["annotations"].items() if labels.ours(name)}
+            notes = {name: value for name, value in body["metadata"]["annotations"].items() if labels.is_relevant(name)}
             made = parse_instant(body["metadata"]["creationTimestamp"])
             row = pod(key[1], "", namespace=key[0], annotations=notes)
             self.rows_[key] = msgspec.structs.replace(row, created=made)
@@ -173,7 +173,7 @@ def test_a_pod_of_the_same_name_gets_its_own_time() -> None:
 @pytest.mark.parametrize("code", [404, 409, 422])
 def test_a_refused_patch_has_the_pod_looked_at_anew(code: int) -> None:
     async def story(stage: Stage) -> None:
-        stage.answers = [Refused(code, "", "changed")]
+        stage.answers = [FailedCommand(code, "", "changed")]
         stage.appears(labels.NOMINATE_GATE)
         await asyncio.sleep(60)
         assert stage.done == [(1 + PATIENCE, f"refused {code}"), (2 + PATIENCE, "web-c")]

@@ -10,7 +10,7 @@ from rescheduler.app.planning import measured_once
 from rescheduler.model.objects import Usage
 from rescheduler.model.policy import Utilization
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.model.usage import Measured, PrometheusAccess, UsageSettings, UsageSource
+from rescheduler.model.usage import MeasuredUsage, PrometheusAccess, UsageSettings, UsageSource
 from tests.support.builders import NOW, cluster, node, pod
 from tests.unit.usage.rows import of_node, of_pod
 
@@ -21,7 +21,7 @@ def file_with(*rows: Usage, taken_at: float | None = NOW) -> ClusterSnapshot:
     return replace(cluster(node("a"), pod("web", on="a", age=1e6)), usage=rows, taken_at=taken_at)
 
 
-def measured(snapshot: ClusterSnapshot, settings: UsageSettings | None = None, *, live: bool = False) -> Measured:
+def measured(snapshot: ClusterSnapshot, settings: UsageSettings | None = None, *, live: bool = False) -> MeasuredUsage:
     found = measured_once(snapshot, Utilization.USAGE, settings or UsageSettings(), live=live).measured
     assert found is not None
     return found

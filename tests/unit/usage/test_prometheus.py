@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rescheduler.model.objects import Usage
-from rescheduler.model.usage import PrometheusAccess, Queries
+from rescheduler.model.usage import PrometheusAccess, PrometheusQueries
 from rescheduler.usage import prometheus as module
 from rescheduler.usage.prometheus import Prometheus
 from rescheduler.usage.source import UsageError, UsageFileError
@@ -22,7 +22,7 @@ from tests.testbed.pki import Authority
 from tests.unit.usage.prometheus_answers import refused, vector_of
 
 QUERY = "/api/v1/query"
-QUERIES = Queries("n_cpu", "n_mem", "p_cpu", "p_mem")
+QUERIES = PrometheusQueries("n_cpu", "n_mem", "p_cpu", "p_mem")
 NOT_A_VECTOR = "and not an instant vector with a value for each node or pod"
 A, WEB = {"node": "a"}, {"namespace": "shop", "pod": "web"}
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.model.objects import Pod, Usage
-from rescheduler.model.usage import Measured, UsageSettings
+from rescheduler.model.usage import MeasuredUsage, UsageSettings
 from rescheduler.usage.history import UsageHistory
 from rescheduler.usage.overhead import OverheadHistory, SystemOverhead
 from tests.support.builders import NOW, cluster, node, pod
@@ -24,7 +24,7 @@ def answered(history: UsageHistory, now: float, pods: list[Pod], *rows: Usage) -
     history.end()
 
 
-def once(pods: list[Pod], *rows: Usage) -> Measured:
+def once(pods: list[Pod], *rows: Usage) -> MeasuredUsage:
     history = UsageHistory(UsageSettings())
     answered(history, NOW, pods, *rows)
     return history.measured(cluster(node("a"), node("b"), pods))

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from rescheduler.config.errors import format_path
 from rescheduler.config.sections import UsageFields
 from rescheduler.config.validate import parse
-from rescheduler.model.usage import PrometheusAccess, Queries, UsageSettings, UsageSource
+from rescheduler.model.usage import PrometheusAccess, PrometheusQueries, UsageSettings, UsageSource
 
 URL = "http://prometheus.monitoring:9090"
 
@@ -43,7 +43,7 @@ def test_everything_said_is_what_sources_get() -> None:
             },
         }
     )
-    ready = Queries()
+    ready = PrometheusQueries()
     assert fields.settings() == UsageSettings(
         UsageSource.PROMETHEUS,
         15.0,
@@ -56,7 +56,7 @@ def test_everything_said_is_what_sources_get() -> None:
             "/crt",
             "/key",
             timeout=3.0,
-            queries=Queries("up", ready.node_memory, ready.pod_cpu, "down"),
+            queries=PrometheusQueries("up", ready.node_memory, ready.pod_cpu, "down"),
         ),
     )
 

@@ -13,7 +13,7 @@ from rescheduler.app.actions import Deeds
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.pause_state import PauseStore
-from rescheduler.model.migration import Migration, Order, Phase, Progress
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.runtime.migration_cache import Board
 from rescheduler.web.actions import Migrate
 from rescheduler.web.responses import Refusal
@@ -125,7 +125,7 @@ async def test_what_stands_or_falls_together_is_asked_for_together(tmp_path: Pat
             ("ended", "swap", Phase.FAILED),
             ("other", "else", Phase.PENDING),
         ):
-            order = Order("web", proposal=proposal, members=2, needs_approval=True)
-            doing.board.put(Migration("shop", name, order, Progress(phase), uid=name, version="1"))
+            order = MigrationSpec("web", proposal=proposal, members=2, needs_approval=True)
+            doing.board.put(PodMigration("shop", name, order, MigrationStatus(phase), uid=name, version="1"))
         both = [("shop", "one"), ("shop", "gone"), ("shop", "two")]
         assert doing.together([("shop", "one"), ("shop", "gone")]) == both

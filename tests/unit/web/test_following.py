@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Order, Phase, Progress
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase
 from rescheduler.model.plan import Method
 from rescheduler.web.push import Hub, Pulse, Reader
 from rescheduler.web.views.moves import migrations
@@ -68,8 +68,8 @@ def act(stage: Stage, kind: str, *said: Any) -> None:
         case "pod", (name, place, cpu):
             stage.pod(name, place, cpu=cpu)
         case "move", (name, phase, source, target):
-            way = Progress(phase=phase, method=Method.HANDOFF, source=source, target=target)
-            stage.migration(name, Order("p"), way)
+            way = MigrationStatus(phase=phase, method=Method.HANDOFF, source=source, target=target)
+            stage.migration(name, MigrationSpec("p"), way)
         case "gone", (what,):
             thing, name = what.split()
             if thing == "Move":

@@ -7,13 +7,13 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.model.migration import Migration, Order, Phase, Progress
-from rescheduler.model.plan import Method, Spreading
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
+from rescheduler.model.plan import LoadDistribution, Method
 from rescheduler.runtime.migration_cache import Board
 from rescheduler.web.node_snapshot import Spread, State
 from rescheduler.web.state import Moves, Passed, Sample, Samples
 
-FLAT = Spreading(0.0, 0.0, 0.0, 0.0)
+FLAT = LoadDistribution(0.0, 0.0, 0.0, 0.0)
 KEY = ("shop", "m")
 
 
@@ -49,9 +49,9 @@ def moves() -> tuple[Board, Moves, list[str]]:
     return board, Moves(board, lambda: 100.0, touched.append), touched
 
 
-def at(step: str, phase: Phase = Phase.IN_PROGRESS, version: int = 1, **more: float | str) -> Migration:
-    progress = Progress(phase=phase, step=step, method=Method.HANDOFF, **more)  # type: ignore[arg-type] # by name
-    return Migration("shop", "m", Order("web"), progress, "uid", str(version))
+def at(step: str, phase: Phase = Phase.IN_PROGRESS, version: int = 1, **more: float | str) -> PodMigration:
+    progress = MigrationStatus(phase=phase, step=step, method=Method.HANDOFF, **more)  # type: ignore[arg-type] # by name
+    return PodMigration("shop", "m", MigrationSpec("web"), progress, "uid", str(version))
 
 
 def test_each_step_is_kept_once_with_when_it_began() -> None:

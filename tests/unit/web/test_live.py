@@ -15,8 +15,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from rescheduler.model.migration import Order, Phase, Progress
-from rescheduler.model.plan import Method, Picture, Plan, Spreading
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase
+from rescheduler.model.plan import ClusterLoad, LoadDistribution, Method, Plan
 from rescheduler.web import push
 from rescheduler.web.api import Api
 from rescheduler.web.push import Hub, Pulse
@@ -120,13 +120,13 @@ async def test_a_node_that_comes_or_goes_has_the_page_look_anew() -> None:
 
 async def test_steps_of_a_move_are_told_as_they_happen_and_its_end_and_its_going() -> None:
     made = stage()
-    begun = Progress(phase=Phase.IN_PROGRESS, method=Method.HANDOFF, source="a", target="b")
+    begun = MigrationStatus(phase=Phase.IN_PROGRESS, method=Method.HANDOFF, source="a", target="b")
     async with served(made) as address, listening(address) as page:
         await page.until("hello")
-        made.migration("m", Order("web-1"), replace(begun, step="Mark", step_started=NOW))
+        made.migration("m", MigrationSpec("web-1"), replace(begun, step="Mark", step_started=NOW))
         assert (await page.until("migration"))["step"] == "Mark"
-        made.migration("m", Order("web-1"), replace(begun, step="CreateCopy", step_started=NOW + 1))
-        made.migration("m", Order("web-1"), replace(begun, step="Nominate", step_started=NOW + 2))
+        made.migration("m", MigrationSpec("web-1"), replace(begun, step="CreateCopy", step_started=NOW + 1))
+        made.migration("m", MigrationSpec("web-1"), replace(begun, step="Nominate", step_started=NOW + 2))
         row = await page.until("migration")
         assert [each["step"] for each in row["history"]] == ["Mark", "CreateCopy", "Nominate"]
         await page.hears("overview", lambda told: told["counts"]["inProgress"] == 1)
@@ -136,8 +136,8 @@ async def test_steps_of_a_move_are_told_as_they_happen_and_its_end_and_its_going
 
 async def test_a_plan_that_the_leader_made_is_told_and_is_then_the_newest() -> None:
     made = stage()
-    flat = Spreading(0.0, 0.0, 0.0, 0.0)
-    picture = Picture(flat, flat, 0, ())
+    flat = LoadDistribution(0.0, 0.0, 0.0, 0.0)
+    picture = ClusterLoad(flat, flat, 0, ())
     async with served(made) as address, listening(address) as page:
         await page.until("hello")
         made.page.plans.made(Plan((), (), picture, picture, ("a warning",)), NOW - 1, 0.5)
@@ -177,7 +177,7 @@ async def test_thousands_of_migrations_are_told_a_part_at_a_time() -> None:
     hub.publish = lambda event, data: told.append(event)  # type: ignore[method-assign] # to see what is told
     hub._readers.add(push.Reader(lambda: None))
     for number in range(1200):
-        made.migration(f"m{number}", Order("web-1"))
+        made.migration(f"m{number}", MigrationSpec("web-1"))
     counts = []
     for _ in range(4):
         pulse.beat()

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.model import labels
-from rescheduler.model.plan import NodeLoad, Picture
+from rescheduler.model.plan import ClusterLoad, NodeLoad
 from rescheduler.model.policy import Policy, Pool, ThresholdMode, Thresholds, Utilization
 from rescheduler.model.selector import parse_selector
-from rescheduler.model.usage import Measured
+from rescheduler.model.usage import MeasuredUsage
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.thresholds import other_percents, resources_over
 from rescheduler.web.node_snapshot import COUNT, CPU, MEMORY
@@ -100,7 +100,7 @@ amounts = st.one_of(
     st.integers(0, 9000).map(lambda cpu: (("cpu", cpu),)),
 )
 some_measured = st.none() | st.builds(
-    Measured,
+    MeasuredUsage,
     st.dictionaries(st.sampled_from(NODES), amounts),
     st.dictionaries(st.sampled_from([("shop", name) for name in PODS]), amounts),
     st.dictionaries(st.sampled_from([("ReplicaSet", "shop", name) for name in OWNERS if name]), amounts),
@@ -119,7 +119,7 @@ def _asking_gpu(body: dict[str, object], gpu: str) -> dict[str, object]:
     return body
 
 
-def pictured(loads: Loads) -> Picture:
+def pictured(loads: Loads) -> ClusterLoad:
     """What the page shows, as a plan would say it."""
     standing = loads.standing()
     frame, spread, percent, judging = standing.frame, standing.spread, standing.percent, standing.frame.judging
@@ -141,7 +141,7 @@ def pictured(loads: Loads) -> Picture:
         if frame.workers[at]
     )
     others = tuple((name, each) for name, each in spread.others if name in names)
-    return Picture(spread.cpu, spread.memory, spread.hot_nodes, rows, others, spread.pools)
+    return ClusterLoad(spread.cpu, spread.memory, spread.hot_nodes, rows, others, spread.pools)
 
 
 def _is_known(loads: Loads, resource: str) -> bool:
@@ -151,7 +151,7 @@ def _is_known(loads: Loads, resource: str) -> bool:
     return resource in {*asked, *(name for each in nodes for name, _ in each.allocatable)}
 
 
-def picture_of(cache: ClusterCache, policy: Policy, measured: Measured | None = None) -> Picture:
+def picture_of(cache: ClusterCache, policy: Policy, measured: MeasuredUsage | None = None) -> ClusterLoad:
     snapshot = replace(cache.snapshot(NOW), measured=measured)
     return Planner(snapshot, policy).build_plan().before
 
@@ -230,7 +230,7 @@ async def test_pods_that_come_while_a_measurement_is_summed_count() -> None:
     for number in range(200):
         cache.put("Node", msgspec.json.encode(node(f"n{number}")))
         cache.put("Pod", msgspec.json.encode(pod(f"p{number}", f"n{number}")))
-    measured = Measured(pods={("shop", f"p{number}"): (("cpu", number), ("memory", 1)) for number in range(400)})
+    measured = MeasuredUsage(pods={("shop", f"p{number}"): (("cpu", number), ("memory", 1)) for number in range(400)})
     summing = asyncio.create_task(loads.measure_by(measured))
     for number in range(200, 400):
         await asyncio.sleep(0)
@@ -249,10 +249,10 @@ async def test_a_measurement_touches_the_nodes_whose_figures_it_changes_and_no_o
     cache.put("Pod", msgspec.json.encode(pod("p", "a", cpu="500m", memory="1Gi")))
     loads.standing()
     loads.touched.clear()
-    await loads.measure_by(Measured(nodes={"b": (("cpu", 5),), "c": (("cpu", 0),)}))
+    await loads.measure_by(MeasuredUsage(nodes={"b": (("cpu", 5),), "c": (("cpu", 0),)}))
     assert loads.touched == {"b"}
     loads.touched.clear()
-    await loads.measure_by(Measured(pods={("shop", "p"): (("cpu", 7), ("memory", 1))}))
+    await loads.measure_by(MeasuredUsage(pods={("shop", "p"): (("cpu", 7), ("memory", 1))}))
     assert loads.touched == {"a", "b"}
     found = loads.pod(("shop", "p"))
     assert found is not None

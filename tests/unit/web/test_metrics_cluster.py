@@ -10,7 +10,7 @@ import pytest
 
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.model.migration import Phase
-from rescheduler.model.plan import Method, Move, NodeLoad, Picture, Plan, Rejection, Spreading
+from rescheduler.model.plan import ClusterLoad, LoadDistribution, Method, Move, NodeLoad, Plan, Rejection
 from rescheduler.model.policy import Policy, Thresholds
 from rescheduler.runtime.informers import Following
 from rescheduler.web.metrics import Metrics, Sources
@@ -18,9 +18,9 @@ from rescheduler.web.node_stats import Loads
 from tests.unit.web.scraped import names, scraped, total, value
 
 USE = "rescheduler_node_utilisation"
-CPU = Spreading(max=90.0, min=10.0, mean=50.0, stddev=32.66)
-MEMORY = Spreading(max=40.0, min=20.0, mean=30.0, stddev=8.16)
-PICTURE = Picture(
+CPU = LoadDistribution(max=90.0, min=10.0, mean=50.0, stddev=32.66)
+MEMORY = LoadDistribution(max=40.0, min=20.0, mean=30.0, stddev=8.16)
+PICTURE = ClusterLoad(
     CPU,
     MEMORY,
     1,

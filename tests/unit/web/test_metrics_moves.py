@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rescheduler.migration import commands
 from rescheduler.migration.lifecycle import Lifecycle
-from rescheduler.migration.observation import Refused
-from rescheduler.model.migration import Migration, Order, OutcomeVerdict, Phase, Progress
+from rescheduler.migration.observation import FailedCommand
+from rescheduler.model.migration import MigrationSpec, MigrationStatus, OutcomeVerdict, Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.recovery.model import OUTCOMES
 from rescheduler.strategies import discover
@@ -30,16 +30,16 @@ OF_THE_PROCESS = {(f"process_{what}", frozenset[tuple[str, str]]()) for what in 
 STEP = "rescheduler_migration_step_duration_seconds"
 
 
-def migration(strategy: str = "LoadBalancing", **progress: Any) -> Migration:
-    return Migration("shop", "m", Order("web", strategy=strategy), Progress(**progress), created=NOW)
+def migration(strategy: str = "LoadBalancing", **progress: Any) -> PodMigration:
+    return PodMigration("shop", "m", MigrationSpec("web", strategy=strategy), MigrationStatus(**progress), created=NOW)
 
 
-def begun(strategy: str = "LoadBalancing", **more: Any) -> Migration:
+def begun(strategy: str = "LoadBalancing", **more: Any) -> PodMigration:
     known = {"phase": Phase.IN_PROGRESS, "method": Method.EVICT, "attempts": 1, "started": NOW + 5, **more}
     return migration(strategy, **known)
 
 
-def lived(metrics: Metrics, *states: Migration) -> None:
+def lived(metrics: Metrics, *states: PodMigration) -> None:
     """Tell of a migration that went from each state to the next."""
     for before, after in pairwise(states):
         metrics.migrated(before, after)
@@ -141,8 +141,8 @@ def test_whatever_people_write_into_objects_the_series_stay_few(texts: list[tupl
 )
 def test_a_refused_eviction_counts_by_why(code: int, message: str, reason: str) -> None:
     metrics = Metrics()
-    metrics.refused(commands.evict(POD, 30, "it shall go"), Refused(code, "", message))
-    metrics.refused(commands.delete(POD, "not an eviction"), Refused(code, "", message))
+    metrics.refused(commands.evict(POD, 30, "it shall go"), FailedCommand(code, "", message))
+    metrics.refused(commands.delete(POD, "not an eviction"), FailedCommand(code, "", message))
     assert value(metrics, "rescheduler_evictions_refused_total", reason=reason) == 1
     assert total(metrics, "rescheduler_evictions_refused_total") == 1
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from rescheduler.app.apply import Entry, Outcome
 from rescheduler.cli.output.migrations import RESOURCE
 from rescheduler.cli.output.terminal import plain
-from rescheduler.model.migration import Migration
+from rescheduler.model.migration import PodMigration
 from rescheduler.model.plan import API_VERSION
 
-Ended = Mapping[tuple[str, str], Migration | None]
+Ended = Mapping[tuple[str, str], PodMigration | None]
 """Migrations that were waited for; None is one that was deleted."""
 
 

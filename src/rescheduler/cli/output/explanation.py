@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rescheduler.cli.output.plan import listing
 from rescheduler.cli.output.table import Table
 from rescheduler.cli.output.terminal import Terminal, plain
-from rescheduler.model.outcome import Memory, PastMove
+from rescheduler.model.move_history import MoveHistory, PastMove
 from rescheduler.model.plan import Method, NodeLoad, Plan
 from rescheduler.model.policy import Utilization
 from rescheduler.model.shape import Requests
@@ -19,7 +19,7 @@ _SHOWN = 5
 _HEADERS = ("LAST MOVES", "FROM", "TO", "STRATEGY", "ENDED", "PREDICTED", "CAME TRUE", "OUTCOME")
 
 
-def past_moves(memory: Memory, terminal: Terminal, *, wide: bool) -> Iterator[str]:
+def past_moves(memory: MoveHistory, terminal: Terminal, *, wide: bool) -> Iterator[str]:
     """The newest moves of the workload, with the gain of each in percentage points."""
     shown = memory.moves if wide else memory.moves[:_SHOWN]
     rows = [

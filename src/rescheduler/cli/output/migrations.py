@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from rescheduler.cli.output.table import Table, age
 from rescheduler.cli.output.terminal import Terminal, columns_of, plain
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration
+from rescheduler.model.migration import PodMigration
 from rescheduler.model.time import InstantError, parse_instant
 
 _HEADERS = ("NAME", "POD", "PHASE", "STEP", "FROM", "TO", "METHOD", "AGE", "MESSAGE")
@@ -110,12 +110,12 @@ def _instant(text: object) -> float | None:
 _APPROVAL_HEADERS = ("PLAN", "NAMESPACE", "NAME", "POD", "FROM", "TO", "STRATEGY", "AGE", "REASON")
 
 
-def waiting_lines(waiting: Sequence[Migration], now: float, terminal: Terminal, *, headers: bool) -> Iterator[str]:
+def waiting_lines(waiting: Sequence[PodMigration], now: float, terminal: Terminal, *, headers: bool) -> Iterator[str]:
     """The table, in the order given."""
     return Table(_APPROVAL_HEADERS, [_row(each, now) for each in waiting], flowing=1).lines(terminal, headers=headers)
 
 
-def waiting_document(waiting: Sequence[Migration], now: float) -> dict[str, object]:
+def waiting_document(waiting: Sequence[PodMigration], now: float) -> dict[str, object]:
     """The same for programs."""
     keys = ("plan", "namespace", "name", "pod", "source", "target", "strategy", "age", "reason")
     items = [dict(zip(keys, _row(each, now), strict=True)) for each in waiting]
@@ -125,7 +125,7 @@ def waiting_document(waiting: Sequence[Migration], now: float) -> dict[str, obje
     return {"waiting": [{key: value for key, value in item.items() if value} for item in items]}
 
 
-def _row(migration: Migration, now: float) -> list[str]:
+def _row(migration: PodMigration, now: float) -> list[str]:
     order, progress = migration.order, migration.progress
     return [
         order.plan,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from rescheduler.cli.output.table import Table
 from rescheduler.cli.output.terminal import Terminal, columns_of, plain
-from rescheduler.model.plan import Method, Move, Picture, Plan, Rejection, Spreading
+from rescheduler.model.plan import ClusterLoad, LoadDistribution, Method, Move, Plan, Rejection
 from rescheduler.model.policy import Utilization
 
 DRAWN_SINGLY = 20
@@ -26,8 +26,8 @@ _BARS = (4, 16)
 class BeforeAfter:
     """What the picture is drawn from."""
 
-    before: Picture
-    after: Picture
+    before: ClusterLoad
+    after: ClusterLoad
     utilization: Utilization = Utilization.REQUESTS
 
     def lines(self, terminal: Terminal, *, headers: bool = True) -> Iterator[str]:
@@ -44,7 +44,7 @@ class BeforeAfter:
     def _numbers(self, terminal: Terminal) -> Table:
         arrow = terminal.arrow
 
-        def row(name: str, before: Spreading, after: Spreading) -> list[str]:
+        def row(name: str, before: LoadDistribution, after: LoadDistribution) -> list[str]:
             return [
                 name,
                 f"{before.max:.1f}% {arrow} {after.max:.1f}%",

@@ -13,24 +13,24 @@ from rescheduler.migration import commands
 from rescheduler.migration.commands import Command, Verb
 from rescheduler.migration.observation import (
     NOTHING_MORE,
-    Part,
-    Scene,
-    condition,
-    contradicting,
+    ObservedPart,
+    StepContext,
+    annotations_of,
+    blocking_budget,
     controller_of,
-    forbidding,
-    has_ended,
-    is_leaving,
+    describe_unready,
+    find_condition,
+    has_finished,
+    is_terminating,
     labels_of,
-    notes_of,
-    ready_for,
-    unfit_target,
-    unready,
+    overlapping_budgets,
+    ready_seconds,
+    target_problem,
 )
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Phase, Progress, Reference
-from rescheduler.model.objects import Change
+from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase
+from rescheduler.model.objects import RolloutProgress
 
 
 def gates_of(pod: Json) -> list[str]:
@@ -38,30 +38,30 @@ def gates_of(pod: Json) -> list[str]:
     return [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
 
 
-def ungating(pod: Json, gate: str, note: str = "") -> list[Command]:
+def remove_gate(pod: Json, gate: str, note: str = "") -> list[Command]:
     """What takes this gate off, and this annotation; nothing where neither is on it."""
-    if is_leaving(pod):
+    if is_terminating(pod):
         return []
     metadata, gates = pod["metadata"], gates_of(pod)
     changes: list[Json] = []
     if gate in gates:
         at = f"/spec/schedulingGates/{gates.index(gate)}"
         changes += [{"op": "test", "path": f"{at}/name", "value": gate}, {"op": "remove", "path": at}]
-    if note and note in notes_of(pod):
+    if note and note in annotations_of(pod):
         at = "/metadata/annotations/" + note.replace("~", "~0").replace("/", "~1")
-        changes += [{"op": "test", "path": at, "value": notes_of(pod)[note]}, {"op": "remove", "path": at}]
+        changes += [{"op": "test", "path": at, "value": annotations_of(pod)[note]}, {"op": "remove", "path": at}]
     if not changes:
         return []
     body = [{"op": "test", "path": "/metadata/uid", "value": metadata["uid"]}, *changes]
     return [Command(Verb.PATCH, "Pod", metadata["namespace"], metadata["name"], body, why="take the gate off")]
 
 
-def letting_through(pod: Json) -> list[Command]:
+def remove_nominate_gate(pod: Json) -> list[Command]:
     """The same for the gate that the webhook put on a replacement."""
-    return ungating(pod, labels.NOMINATE_GATE, labels.GATED)
+    return remove_gate(pod, labels.NOMINATE_GATE, labels.GATED)
 
 
-ALL_STORED = 120.0  # seconds after which the moves of a proposal, which are stored in a row, must all be there
+STORE_TIMEOUT = 120.0  # seconds after which the moves of a proposal, which are stored in a row, must all be there
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,22 +108,22 @@ class Step(Protocol):
         """As status.step shows it."""
 
     @property
-    def needs(self) -> frozenset[Part]:
+    def needs(self) -> frozenset[ObservedPart]:
         """What a look must include for it; steps of an eviction are always shown everything."""
 
-    def enter(self, scene: Scene) -> Progress:
+    def enter(self, scene: StepContext) -> MigrationStatus:
         """What is recorded when the step is begun, before anything of it is done."""
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """What there is to do."""
 
 
 class Plain:
     """A step that records nothing of its own."""
 
-    needs: frozenset[Part] = NOTHING_MORE
+    needs: frozenset[ObservedPart] = NOTHING_MORE
 
-    def enter(self, scene: Scene) -> Progress:
+    def enter(self, scene: StepContext) -> MigrationStatus:
         """Only that it has begun."""
         return scene.migration.progress
 
@@ -132,27 +132,27 @@ class CreateCopy:
     """Makes the replacement, behind its gate. Subclasses say what it is made from."""
 
     name = "CreateCopy"
-    needs: frozenset[Part] = NOTHING_MORE
+    needs: frozenset[ObservedPart] = NOTHING_MORE
 
-    def enter(self, scene: Scene) -> Progress:
+    def enter(self, scene: StepContext) -> MigrationStatus:
         """Its name is recorded first, so that a second try makes no second copy."""
         raise NotImplementedError
 
-    def body(self, scene: Scene) -> Json:
+    def body(self, scene: StepContext) -> Json:
         """The pod to make."""
         raise NotImplementedError
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when the copy is there."""
         if scene.copy is not None:
-            return GiveUp("the copy is being deleted by somebody else") if is_leaving(scene.copy) else Done()
-        if scene.original is None or is_leaving(scene.original):
+            return GiveUp("the copy is being deleted by somebody else") if is_terminating(scene.copy) else Done()
+        if scene.original is None or is_terminating(scene.original):
             return GiveUp("the pod is gone", retry=False)
         if (other := scene.seen.namesake) is not None:
             if labels_of(other).get(labels.MIGRATION_ID) == scene.migration.name:
                 return Wait("the copy is being made", 1.0)
             return GiveUp(f"a pod that is not ours is called {other['metadata']['name']}")  # the next try: another name
-        if unfit := unfit_target(scene):
+        if unfit := target_problem(scene):
             return GiveUp(unfit)
         refused = scene.seen.refused
         if refused is not None and refused.code in (400, 403, 422):
@@ -166,10 +166,10 @@ class Nominate(Plain):
 
     name = "Nominate"
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when the nomination is in its status."""
         copy, target = scene.copy, scene.migration.progress.target
-        if copy is None or is_leaving(copy):
+        if copy is None or is_terminating(copy):
             return GiveUp("the copy is gone")
         if copy.get("status", {}).get("nominatedNodeName") == target or copy["spec"].get("nodeName"):
             return Done()
@@ -186,10 +186,10 @@ class AwaitMembers(Plain):
         self._reserved = reserved
         """The names of this step and of those after it, in any method."""
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when all others are here or further."""
         order, members = scene.migration.order, scene.seen.members
-        if scene.original is None or is_leaving(scene.original):
+        if scene.original is None or is_terminating(scene.original):
             return GiveUp("the pod is gone", retry=False)
         if order.members <= 1:
             return Done()
@@ -197,7 +197,7 @@ class AwaitMembers(Plain):
             return GiveUp(f"{lost.full_name}, which belongs to it, failed: {lost.progress.message}", retry=False)
         there = [m for m in members if m.progress.phase is Phase.COMPLETED or m.progress.step in self._reserved]
         created = scene.migration.created
-        if len(members) < order.members - 1 and created is not None and scene.now - created > ALL_STORED:
+        if len(members) < order.members - 1 and created is not None and scene.now - created > STORE_TIMEOUT:
             return GiveUp("a move that belongs to it was never stored, or has been deleted", retry=False)
         missing = order.members - 1 - len(there)
         return Wait(f"waiting for {missing} of {order.members} moves that belong together") if missing > 0 else Done()
@@ -208,18 +208,18 @@ class Ungate(Plain):
 
     name = "Ungate"
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when the gate is off."""
         copy = scene.copy
-        if copy is None or is_leaving(copy):
+        if copy is None or is_terminating(copy):
             return GiveUp("the copy is gone")
         if labels.GATE not in gates_of(copy):
             return Done()
-        if scene.original is None or is_leaving(scene.original):
+        if scene.original is None or is_terminating(scene.original):
             return GiveUp("the pod is gone", retry=False)  # from here on the copy would be the pod
-        if unfit := unfit_target(scene):
+        if unfit := target_problem(scene):
             return GiveUp(unfit)
-        return Do(tuple(ungating(copy, labels.GATE)))
+        return Do(tuple(remove_gate(copy, labels.GATE)))
 
 
 class Land(Plain):
@@ -227,7 +227,7 @@ class Land(Plain):
 
     name = "Land"
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when the copy is bound to the target."""
         copy, target = scene.copy, scene.migration.progress.target
         if copy is None:
@@ -237,7 +237,7 @@ class Land(Plain):
             return Done()
         if node:
             return GiveUp(f"the scheduler put the copy on {node}, not on {target}")
-        said = condition(copy, "PodScheduled").get("message", "")
+        said = find_condition(copy, "PodScheduled").get("message", "")
         return Wait(f"the scheduler has not bound the copy yet{': ' + said if said else ''}")
 
 
@@ -246,39 +246,39 @@ class AwaitReady(Plain):
 
     name = "AwaitReady"
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when the copy could take over."""
         copy = scene.copy
         if copy is None:
             return GiveUp("the copy is gone")
-        if has_ended(copy) or is_leaving(copy):
+        if has_finished(copy) or is_terminating(copy):
             status = copy.get("status", {})
             return GiveUp(f"the copy ended on {scene.migration.progress.target}: {status.get('reason') or 'deleted'}")
         wanted = min_ready_seconds(scene)
-        ready = ready_for(copy, scene.now)
+        ready = ready_seconds(copy, scene.now)
         if ready is None:
-            return Wait(unready(copy))
+            return Wait(describe_unready(copy))
         # Kubernetes writes whole seconds: one more, so that its controllers have seen the time pass, too.
         left = wanted + 1 - ready if wanted else 0.0
         if left <= 0:
             return Done()
-        since = condition(copy, "Ready").get("lastTransitionTime", "now")
+        since = find_condition(copy, "Ready").get("lastTransitionTime", "now")
         where = f"{copy['metadata']['name']} must be Ready on {scene.migration.progress.target}"
         return Wait(f"{where} for {wanted} s, and is since {since}", left)
 
 
-def workload_of(scene: Scene) -> Json | None:
+def workload_of(scene: StepContext) -> Json | None:
     """What people think of as the pod's workload: the Deployment, else whoever manages the pod."""
     return scene.seen.deployment or scene.seen.controller
 
 
-def min_ready_seconds(scene: Scene) -> int:
+def min_ready_seconds(scene: StepContext) -> int:
     """How long a pod of this workload must be Ready before it counts as available."""
     controller = scene.seen.controller
     return int(controller["spec"].get("minReadySeconds") or 0) if controller is not None else 0
 
 
-def rollout(scene: Scene) -> str:
+def rollout_reason(scene: StepContext) -> str:
     """How the workload is being changed by its owner; empty when it is not."""
     controller, deployment = scene.seen.controller, scene.seen.deployment
     if controller is None:
@@ -289,10 +289,10 @@ def rollout(scene: Scene) -> str:
     return ""
 
 
-def _change(workload: Json) -> Change:
+def _change(workload: Json) -> RolloutProgress:
     spec, status = workload["spec"], workload.get("status", {})
     strategy = spec.get("updateStrategy") or {}
-    return Change(
+    return RolloutProgress(
         workload["kind"],
         is_observed(workload),
         wanted=spec.get("replicas", 1),
@@ -310,26 +310,26 @@ def is_observed(workload: Json) -> bool:
     return bool(workload.get("status", {}).get("observedGeneration") == workload["metadata"].get("generation"))
 
 
-def unrest(scene: Scene) -> str:
+def unstable_reason(scene: StepContext) -> str:
     """What is going on with the workload that a handoff must not interfere with; empty when it is quiet."""
     controller = scene.seen.controller
-    if controller is None or (changing := rollout(scene)):
+    if controller is None or (changing := rollout_reason(scene)):
         return "its controller is gone" if controller is None else changing
-    mine = [pod for pod in scene.seen.siblings if not is_leaving(pod) and not has_ended(pod)]
+    mine = [pod for pod in scene.seen.siblings if not is_terminating(pod) and not has_finished(pod)]
     wanted = controller["spec"].get("replicas", 1)
     if len(mine) != wanted:
         return f"{controller['kind']} {controller['metadata']['name']} has {len(mine)} pods and wants {wanted}"
-    waiting = sorted(pod["metadata"]["name"] for pod in mine if ready_for(pod, scene.now) is None)
+    waiting = sorted(pod["metadata"]["name"] for pod in mine if ready_seconds(pod, scene.now) is None)
     if waiting:
         return f"{waiting[0]} is not Ready, and would be deleted in the original's place"
     others = (pod for pod in mine if pod["metadata"]["uid"] != scene.migration.progress.uid)
-    cheap = sorted(pod["metadata"]["name"] for pod in others if labels.COST_BEFORE in notes_of(pod))
+    cheap = sorted(pod["metadata"]["name"] for pod in others if labels.COST_BEFORE in annotations_of(pod))
     if cheap:
         return f"{cheap[0]} is being handed off, and would be deleted in the original's place"
     return ""
 
 
-def ending(original: Json) -> Wait:
+def wait_for_end(original: Json) -> Wait:
     """The wait for an original that goes; only its finalizers or its kubelet can hurry it, and the move is made."""
     held = ", ".join(original["metadata"].get("finalizers") or ())
     by = f", held by its finalizers: {held}" if held else ""
@@ -342,27 +342,27 @@ def is_adopted(pod: Json, controller: Json | None) -> bool:
     return owner is not None and controller is not None and owner["uid"] == controller["metadata"]["uid"]
 
 
-def with_replacement(scene: Scene, name: str) -> Progress:
+def record_replacement(scene: StepContext, name: str) -> MigrationStatus:
     """The progress with the replacement's name recorded, unless one is."""
     progress = scene.migration.progress
-    return progress if progress.replacement else replace(progress, replacement=Reference("Pod", name))
+    return progress if progress.replacement else replace(progress, replacement=ObjectReference("Pod", name))
 
 
 class CheckBudgets(Plain):
     """Waits, with nothing done yet, until the pod's disruption budget would let it go."""
 
     name = "CheckBudgets"
-    needs = frozenset({Part.BUDGETS})
+    needs = frozenset({ObservedPart.BUDGETS})
 
     def __init__(self, spare: int) -> None:
         self._spare = spare
         """How many more healthy pods there will be by then: a copy counts for the budget, too."""
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when no budget stands in the way."""
-        if scene.original is None or is_leaving(scene.original):
+        if scene.original is None or is_terminating(scene.original):
             return GiveUp("the pod is gone", retry=False)
-        if too_many := contradicting(scene):
+        if too_many := overlapping_budgets(scene):
             return GiveUp(too_many, retry=False)
-        spent = forbidding(scene, scene.seen.budgets, self._spare)
+        spent = blocking_budget(scene, scene.seen.budgets, self._spare)
         return Wait(spent) if spent else Done()

@@ -14,13 +14,13 @@ from dataclasses import replace
 
 from rescheduler.migration import commands
 from rescheduler.migration.observation import (
-    Scene,
-    Steered,
-    forbidding,
-    is_leaving,
-    notes_of,
-    unfit_target,
-    unready_fellow,
+    SteeringMethod,
+    StepContext,
+    annotations_of,
+    blocking_budget,
+    is_terminating,
+    target_problem,
+    unready_sibling,
 )
 from rescheduler.migration.steps.common import (
     Do,
@@ -31,14 +31,14 @@ from rescheduler.migration.steps.common import (
     Wait,
     gates_of,
     is_observed,
-    letting_through,
+    remove_nominate_gate,
 )
-from rescheduler.migration.steps.placeholder import own_placeholder, placeholder_for, releasing
-from rescheduler.migration.steps.rebuild import AwaitRebuilt, replacement
-from rescheduler.migration.steps.steering import by_template, noted, steered
+from rescheduler.migration.steps.placeholder import build_placeholder, find_placeholder, release_room
+from rescheduler.migration.steps.rebuild import AwaitRebuilt, find_replacement
+from rescheduler.migration.steps.steering import add_preference, read_steering, uses_template
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Progress
+from rescheduler.model.migration import MigrationStatus, PodMigration
 from rescheduler.model.plan import Method
 
 
@@ -51,35 +51,35 @@ class TakeTurn(Plain):
 
     name = "TakeTurn"
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when it is this migration's turn: whoever began first goes first."""
-        if scene.original is None or is_leaving(scene.original):
+        if scene.original is None or is_terminating(scene.original):
             return GiveUp("the pod is gone", retry=False)
         for rival in _rivals(scene):
             waits = rival.progress.step == self.name
             if rival.progress.step in _TURN or (waits and _began(rival) < _began(scene.migration)):
                 return Wait(f"migration {rival.name} is evicting a pod of the same controller")
         own = (scene.seen.temporary_budget,) if scene.seen.temporary_budget else ()
-        spent = forbidding(scene, (*scene.seen.budgets, *own)) or unready_fellow(scene)
+        spent = blocking_budget(scene, (*scene.seen.budgets, *own)) or unready_sibling(scene)
         return Wait(spent) if spent else Done()
 
 
-class Pause(Plain):
+class PauseDeployment(Plain):
     """Pauses the Deployment, so that it leaves its ReplicaSet's template alone."""
 
     name = "Pause"
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when its controller knows that it is paused, by us or by its owner."""
         deployment = scene.seen.deployment
-        if not by_template(scene) or deployment is None:
+        if not uses_template(scene) or deployment is None:
             return Done()
-        other = notes_of(deployment).get(labels.PAUSED_BY, scene.migration.name)
+        other = annotations_of(deployment).get(labels.PAUSED_BY, scene.migration.name)
         if other != scene.migration.name:
             return Wait(f"migration {other} has paused the Deployment")
         if deployment["spec"].get("paused"):
             return Done() if is_observed(deployment) else Wait("its controller has not seen the pause yet", 1.0)
-        if unfit := unfit_target(scene):
+        if unfit := target_problem(scene):
             return GiveUp(unfit)
         changes = {"metadata": {"annotations": {labels.PAUSED_BY: scene.migration.name}}, "spec": {"paused": True}}
         return Do((commands.patch(deployment, changes, "pause it while its ReplicaSet steers"),))
@@ -90,18 +90,18 @@ class Prefer(Plain):
 
     name = "Prefer"
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when the template prefers the target."""
         controller = scene.seen.controller
-        if not by_template(scene) or controller is None:
+        if not uses_template(scene) or controller is None:
             return Done()
-        if labels.AFFINITY_BEFORE in notes_of(controller):
-            by = noted(controller)["migration"]
+        if labels.AFFINITY_BEFORE in annotations_of(controller):
+            by = read_steering(controller)["migration"]
             return Done() if by == scene.migration.name else Wait(f"migration {by} is steering the ReplicaSet")
         if scene.seen.deployment is not None and not scene.seen.deployment["spec"].get("paused"):
             return GiveUp("the Deployment was resumed by somebody else")
         before = controller["spec"]["template"]["spec"].get("affinity")
-        wanted = steered(before, scene.migration.progress)
+        wanted = add_preference(before, scene.migration.progress)
         note = {labels.AFFINITY_BEFORE: json.dumps({"migration": scene.migration.name, "affinity": before})}
         changes = {
             "metadata": {"annotations": note, "resourceVersion": controller["metadata"]["resourceVersion"]},
@@ -118,7 +118,7 @@ class Evict(Plain):
     def __init__(self, grace: int) -> None:
         self._grace = grace
 
-    def enter(self, scene: Scene) -> Progress:
+    def enter(self, scene: StepContext) -> MigrationStatus:
         """Record who is there already, so that the new pod can be told from them; a StatefulSet's has its name.
 
         Times would not do: our clock and the server's may differ by more than an eviction takes.
@@ -128,29 +128,29 @@ class Evict(Plain):
             return progress
         return replace(progress, bystanders=tuple(sorted(pod["metadata"]["uid"] for pod in scene.seen.siblings)))
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when the original goes."""
         original = scene.original
-        if original is None or is_leaving(original):
+        if original is None or is_terminating(original):
             return Done()
         refused = scene.seen.refused
         if refused is not None and refused.code == 500:
             return GiveUp(refused.message, retry=False)
-        if unfit := unfit_target(scene):
+        if unfit := target_problem(scene):
             return GiveUp(unfit)
         if ahead := _ahead(scene):
             return Wait(f"migration {ahead} is evicting a pod of the same controller")
         own = (scene.seen.temporary_budget,) if scene.seen.temporary_budget else ()
-        if spent := forbidding(scene, (*scene.seen.budgets, *own)) or unready_fellow(scene):
+        if spent := blocking_budget(scene, (*scene.seen.budgets, *own)) or unready_sibling(scene):
             return Wait(spent)
         return Do((commands.evict(original, self._grace, "have its controller make it anew"),))
 
 
-_TURN = frozenset({Pause.name, Prefer.name, Evict.name, AwaitRebuilt.name})
+_TURN = frozenset({PauseDeployment.name, Prefer.name, Evict.name, AwaitRebuilt.name})
 """The steps in which a migration has its turn."""
 
 
-def _rivals(scene: Scene) -> Iterator[Migration]:
+def _rivals(scene: StepContext) -> Iterator[PodMigration]:
     """The other migrations that evict pods of the controller, and have no new pod yet."""
     controller = scene.seen.controller
     if controller is None or controller["kind"] == "StatefulSet":
@@ -160,9 +160,9 @@ def _rivals(scene: Scene) -> Iterator[Migration]:
             yield rival
 
 
-def _ahead(scene: Scene) -> str:
+def _ahead(scene: StepContext) -> str:
     """Who has evicted a pod or goes first, where two have their turn, as after a change of leaders."""
-    there = {pod["metadata"]["uid"] for pod in scene.seen.siblings if not is_leaving(pod)}
+    there = {pod["metadata"]["uid"] for pod in scene.seen.siblings if not is_terminating(pod)}
     for rival in _rivals(scene):
         first = rival.progress.uid not in there or _began(rival) < _began(scene.migration)
         if rival.progress.step == AwaitRebuilt.name or (rival.progress.step == Evict.name and first):
@@ -170,7 +170,7 @@ def _ahead(scene: Scene) -> str:
     return ""
 
 
-def _began(migration: Migration) -> tuple[float, str]:
+def _began(migration: PodMigration) -> tuple[float, str]:
     return migration.progress.started or 0.0, migration.name
 
 
@@ -182,24 +182,24 @@ class HoldRoom(Plain):
 
     name = "HoldRoom"
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when the room is held; or when it cannot be, because the move can do without."""
         original, target = scene.original, scene.migration.progress.target
-        if scene.seen.steered is not Steered.NOMINATE or not target:
+        if scene.seen.steered is not SteeringMethod.NOMINATE or not target:
             return Done()
-        if original is None or is_leaving(original):
+        if original is None or is_terminating(original):
             return GiveUp("the pod is gone", retry=False)
-        if unfit := unfit_target(scene):
+        if unfit := target_problem(scene):
             return GiveUp(unfit)
-        held, refused = own_placeholder(scene), scene.seen.refused
+        held, refused = find_placeholder(scene), scene.seen.refused
         if refused is not None and refused.code not in _PASSING:
             return Done(f"no room is held on {target}: {refused.message}")
         if held is None and scene.seen.placeholder is not None:
             name = scene.seen.placeholder["metadata"]["name"]
             return Done(f"no room is held on {target}: a pod that is not ours is called {name}")
         if held is None:
-            return Do((commands.create(placeholder_for(scene, original), f"hold room on {target}"),))
-        if is_leaving(held):
+            return Do((commands.create(build_placeholder(scene, original), f"hold room on {target}"),))
+        if is_terminating(held):
             return Wait("an earlier placeholder is ending", 1.0)
         return _nominated(held, target)
 
@@ -209,12 +209,12 @@ class NominateRebuilt(Plain):
 
     name = "NominateRebuilt"
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when the nomination is in its status, or when there is none to make."""
-        pod, target, refused = replacement(scene), scene.migration.progress.target, scene.seen.refused
-        if pod is None or is_leaving(pod) or labels.NOMINATE_GATE not in gates_of(pod):
+        pod, target, refused = find_replacement(scene), scene.migration.progress.target, scene.seen.refused
+        if pod is None or is_terminating(pod) or labels.NOMINATE_GATE not in gates_of(pod):
             return Done()
-        if not target or unfit_target(scene):
+        if not target or target_problem(scene):
             return Done()  # the scheduler finds a better place
         if refused is not None and refused.code not in _PASSING:
             return Done(f"it is not nominated to {target}: {refused.message}")
@@ -226,9 +226,9 @@ class ReleaseRoom(Plain):
 
     name = "ReleaseRoom"
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when it goes, or must be left to the janitor: the new pod waits for nothing else."""
-        refused, todo = scene.seen.refused, releasing(scene)
+        refused, todo = scene.seen.refused, release_room(scene)
         if todo and refused is not None and refused.code not in _PASSING:
             return Done(f"the placeholder could not be removed: {refused.message}")
         return Do(tuple(todo)) if todo else Done()
@@ -239,10 +239,10 @@ class UngateRebuilt(Plain):
 
     name = "UngateRebuilt"
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when the gate is off, whoever took it."""
-        pod = replacement(scene)
-        todo = letting_through(pod) if pod is not None else []
+        pod = find_replacement(scene)
+        todo = remove_nominate_gate(pod) if pod is not None else []
         return Do(tuple(todo)) if todo else Done()
 
 

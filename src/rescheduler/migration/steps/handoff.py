@@ -12,17 +12,17 @@ import json
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import (
-    Part,
-    Scene,
-    falling_short,
-    has_ended,
-    is_leaving,
+    ObservedPart,
+    StepContext,
+    annotations_of,
+    budget_shortfall,
+    has_finished,
+    is_terminating,
     labels_of,
-    notes_of,
-    ready_for,
-    unfit_target,
+    ready_seconds,
+    target_problem,
 )
-from rescheduler.migration.replacement import from_template, name_for, withheld_labels
+from rescheduler.migration.replacement import choose_name, choose_withheld_labels, copy_from_template
 from rescheduler.migration.steps.common import (
     CreateCopy,
     Do,
@@ -31,16 +31,16 @@ from rescheduler.migration.steps.common import (
     Outlook,
     Plain,
     Wait,
-    ending,
     is_adopted,
     is_observed,
-    rollout,
-    unrest,
-    with_replacement,
+    record_replacement,
+    rollout_reason,
+    unstable_reason,
+    wait_for_end,
 )
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Progress
+from rescheduler.model.migration import MigrationStatus
 
 CHEAPEST = "-2147483647"
 
@@ -48,24 +48,24 @@ CHEAPEST = "-2147483647"
 class CopyTemplate(CreateCopy):
     """Makes the copy from the ReplicaSet's template."""
 
-    needs = frozenset({Part.SERVICES, Part.BUDGETS})
+    needs = frozenset({ObservedPart.SERVICES, ObservedPart.BUDGETS})
 
-    def enter(self, scene: Scene) -> Progress:
+    def enter(self, scene: StepContext) -> MigrationStatus:
         """Record what it will be called."""
-        return with_replacement(scene, name_for(scene))
+        return record_replacement(scene, choose_name(scene))
 
-    def body(self, scene: Scene) -> Json:
+    def body(self, scene: StepContext) -> Json:
         """Everything the template has, but for the label that would have it adopted at once."""
-        return from_template(scene, withheld_labels(scene) or {})
+        return copy_from_template(scene, choose_withheld_labels(scene) or {})
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Not while the workload changes, and only where a label can be withheld."""
         if scene.copy is None:
             if scene.seen.controller is None:
                 return GiveUp("its ReplicaSet is gone", retry=False)
-            if withheld_labels(scene) is None:
+            if choose_withheld_labels(scene) is None:
                 return GiveUp("every label of its selector is one that a Service or budget goes by", other_method=True)
-            if changing := rollout(scene):
+            if changing := rollout_reason(scene):
                 return Wait(changing)
         return super().look(scene)
 
@@ -74,20 +74,20 @@ class Cheapen(Plain):
     """Makes the original the pod that its ReplicaSet deletes first."""
 
     name = "Cheapen"
-    needs = frozenset({Part.SIBLINGS})
+    needs = frozenset({ObservedPart.SIBLINGS})
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when the original has the lowest deletion cost; not begun before its workload is quiet."""
         original = scene.original
-        if original is None or is_leaving(original):
+        if original is None or is_terminating(original):
             return GiveUp("the pod is gone, and its ReplicaSet has replaced it", retry=False)
-        if reason := unrest(scene):
+        if reason := unstable_reason(scene):
             return Wait(reason)
-        if notes_of(original).get(labels.DELETION_COST) == CHEAPEST:
+        if annotations_of(original).get(labels.DELETION_COST) == CHEAPEST:
             return Done()
-        if unfit := unfit_target(scene):
+        if unfit := target_problem(scene):
             return GiveUp(unfit)
-        before = notes_of(original).get(labels.DELETION_COST, "")
+        before = annotations_of(original).get(labels.DELETION_COST, "")
         notes = {labels.DELETION_COST: CHEAPEST, labels.COST_BEFORE: before}
         return Do((commands.patch(original, {"metadata": {"annotations": notes}}, "have the original go first"),))
 
@@ -96,9 +96,9 @@ class HandOver(Plain):
     """Gives the copy the label that was withheld, and waits until the ReplicaSet has chosen."""
 
     name = "HandOver"
-    needs = frozenset({Part.SIBLINGS, Part.BUDGETS})
+    needs = frozenset({ObservedPart.SIBLINGS, ObservedPart.BUDGETS})
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when the copy is adopted and the original goes or stays for good."""
         copy, original, controller = scene.copy, scene.original, scene.seen.controller
         if copy is None:
@@ -106,28 +106,30 @@ class HandOver(Plain):
         if controller is None:
             return GiveUp("its ReplicaSet is gone", retry=False)
         if is_adopted(copy, controller):
-            if original is None or is_leaving(original):
+            if original is None or is_terminating(original):
                 return Done()
             return self._undecided(scene, controller, {original["metadata"]["uid"], copy["metadata"]["uid"]})
-        if is_leaving(copy) or has_ended(copy):
+        if is_terminating(copy) or has_finished(copy):
             return GiveUp("the copy is gone")
         if _has_withheld(copy):
             return Wait("the ReplicaSet has not adopted the copy", 1.0)
-        if original is None or is_leaving(original):
+        if original is None or is_terminating(original):
             return GiveUp("the pod is gone, and its ReplicaSet has replaced it", retry=False)
-        if unfit := unfit_target(scene):
+        if unfit := target_problem(scene):
             return GiveUp(unfit)
-        reason = unrest(scene) or ("" if ready_for(copy, scene.now) is not None else "the copy is not Ready any more")
+        reason = unstable_reason(scene) or (
+            "" if ready_seconds(copy, scene.now) is not None else "the copy is not Ready any more"
+        )
         if reason:
             return Wait(reason)
-        if short := falling_short(scene):  # the copy is not counted yet, or somebody else has used that it is
+        if short := budget_shortfall(scene):  # the copy is not counted yet, or somebody else has used that it is
             return Wait(short, 0.5)
         return Do((self._label(copy),))
 
-    def _undecided(self, scene: Scene, controller: Json, both: set[str]) -> Outlook:
+    def _undecided(self, scene: StepContext, controller: Json, both: set[str]) -> Outlook:
         # Decided on one list alone: the original was read at another moment, and may have begun to go since.
         wanted = controller["spec"].get("replicas", 1)
-        active = [pod for pod in scene.seen.siblings if not is_leaving(pod) and not has_ended(pod)]
+        active = [pod for pod in scene.seen.siblings if not is_terminating(pod) and not has_finished(pod)]
         staying = {pod["metadata"]["uid"] for pod in active}
         if is_observed(controller) and both <= staying and len(active) <= wanted:
             # Scaled up meanwhile, or another pod went: then the copy is one of those wanted, and the original stays.
@@ -137,7 +139,7 @@ class HandOver(Plain):
         return Wait("the ReplicaSet has not removed the original yet", 1.0)
 
     def _label(self, copy: Json) -> Command:
-        withheld = json.loads(notes_of(copy)[labels.WITHHELD])
+        withheld = json.loads(annotations_of(copy)[labels.WITHHELD])
         return commands.patch(copy, {"metadata": {"labels": withheld}}, "hand over to the copy")
 
 
@@ -146,13 +148,15 @@ class AwaitGone(Plain):
 
     name = "AwaitGone"
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when it is gone."""
         if scene.original is None:
             return Done()
-        return ending(scene.original) if is_leaving(scene.original) else GiveUp("the original stays after all")
+        return (
+            wait_for_end(scene.original) if is_terminating(scene.original) else GiveUp("the original stays after all")
+        )
 
 
 def _has_withheld(copy: Json) -> bool:
-    withheld = json.loads(notes_of(copy).get(labels.WITHHELD, "{}"))
+    withheld = json.loads(annotations_of(copy).get(labels.WITHHELD, "{}"))
     return bool(withheld.items() <= labels_of(copy).items())

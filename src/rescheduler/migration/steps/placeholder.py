@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command
-from rescheduler.migration.observation import Scene, is_leaving, labels_of
+from rescheduler.migration.observation import StepContext, is_terminating, labels_of
 from rescheduler.migration.replacement import owner_reference
 from rescheduler.model import labels
 from rescheduler.model.json import Json
@@ -32,7 +32,7 @@ def placeholder_name(migration: str) -> str:
     return migration[: 253 - len(_ENDING)].rstrip("-.") + _ENDING
 
 
-def placeholder_for(scene: Scene, pod: Json) -> Json:
+def build_placeholder(scene: StepContext, pod: Json) -> Json:
     """The placeholder to make for a pod; that it could run is never needed, that policies let it in is."""
     migration, spec = scene.migration, pod["spec"]
     asked = _asked_by(spec)
@@ -48,7 +48,7 @@ def placeholder_for(scene: Scene, pod: Json) -> Json:
         "metadata": {
             "name": placeholder_name(migration.name),
             "namespace": migration.namespace,
-            "labels": {labels.PLACEHOLDER: migration.name, labels.MANAGED_BY: labels.OURSELVES},
+            "labels": {labels.PLACEHOLDER: migration.name, labels.MANAGED_BY: labels.MANAGER},
             "ownerReferences": [owner_reference(migration)],
         },
         "spec": {
@@ -65,10 +65,10 @@ def placeholder_for(scene: Scene, pod: Json) -> Json:
 
 def is_placeholder(pod: Json) -> bool:
     """Whether a pod only holds room."""
-    return labels.PLACEHOLDER in labels_of(pod) and labels_of(pod).get(labels.MANAGED_BY) == labels.OURSELVES
+    return labels.PLACEHOLDER in labels_of(pod) and labels_of(pod).get(labels.MANAGED_BY) == labels.MANAGER
 
 
-def own_placeholder(scene: Scene) -> Json | None:
+def find_placeholder(scene: StepContext) -> Json | None:
     """This migration's placeholder, if it is there; a stranger of its name is not."""
     found = scene.seen.placeholder
     if found is None or not is_placeholder(found):
@@ -76,10 +76,10 @@ def own_placeholder(scene: Scene) -> Json | None:
     return found if labels_of(found)[labels.PLACEHOLDER] == scene.migration.name else None
 
 
-def releasing(scene: Scene) -> list[Command]:
+def release_room(scene: StepContext) -> list[Command]:
     """What gives the room back."""
-    found = own_placeholder(scene)
-    return [] if found is None or is_leaving(found) else [commands.delete(found, "the room is not held any more")]
+    found = find_placeholder(scene)
+    return [] if found is None or is_terminating(found) else [commands.delete(found, "the room is not held any more")]
 
 
 def _asked_by(spec: Json) -> dict[str, str]:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from rescheduler.migration import commands
-from rescheduler.migration.observation import Scene, contradicting, is_leaving, labels_of, unfit_target, unready_fellow
+from rescheduler.migration.observation import (
+    StepContext,
+    is_terminating,
+    labels_of,
+    overlapping_budgets,
+    target_problem,
+    unready_sibling,
+)
 from rescheduler.migration.replacement import owner_reference
 from rescheduler.migration.steps.common import (
     Do,
@@ -13,7 +20,7 @@ from rescheduler.migration.steps.common import (
     Plain,
     Wait,
     is_observed,
-    rollout,
+    rollout_reason,
     workload_of,
 )
 from rescheduler.model import labels
@@ -29,16 +36,16 @@ class Protect(Plain):
         self._budget = budget
         """What it allows: `{"minAvailable": 1}` or `{"maxUnavailable": "25%"}`."""
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when exactly one budget selects the pod: two would forbid every eviction."""
-        if scene.original is None or is_leaving(scene.original):
+        if scene.original is None or is_terminating(scene.original):
             return GiveUp("the pod is gone", retry=False)
-        if too_many := contradicting(scene):
+        if too_many := overlapping_budgets(scene):
             return GiveUp(too_many, retry=False)
-        if unfit := unfit_target(scene):
+        if unfit := target_problem(scene):
             return GiveUp(unfit)
         workload, controller, ours = workload_of(scene), scene.seen.controller, scene.seen.temporary_budget
-        if controller is not None and (busy := rollout(scene) or unready_fellow(scene)):
+        if controller is not None and (busy := rollout_reason(scene) or unready_sibling(scene)):
             return Wait(busy)
         if ours is not None and not _is_own(ours, scene):
             return Wait(f"migration {labels_of(ours)[labels.MIGRATION_ID]} is evicting a pod of the same workload")
@@ -55,7 +62,7 @@ class Protect(Plain):
             "metadata": {
                 "name": temporary_budget_name(workload),
                 "namespace": migration.namespace,
-                "labels": {labels.MANAGED_BY: labels.OURSELVES, labels.MIGRATION_ID: migration.name},
+                "labels": {labels.MANAGED_BY: labels.MANAGER, labels.MIGRATION_ID: migration.name},
                 "ownerReferences": [owner_reference(migration)],
             },
             # A pod that is not Ready is not what it protects: one that crashes may go, however few are healthy.
@@ -73,9 +80,9 @@ class Unprotect(Plain):
 
     name = "Unprotect"
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when it is gone."""
-        todo = unprotecting(scene)
+        todo = remove_budget(scene)
         return Do(tuple(todo)) if todo else Done()
 
 
@@ -85,15 +92,15 @@ def temporary_budget_name(workload: Json) -> str:
     return str(workload["metadata"]["name"])[: 253 - len(ending)].rstrip("-.") + ending
 
 
-def unprotecting(scene: Scene) -> list[commands.Command]:
+def remove_budget(scene: StepContext) -> list[commands.Command]:
     """What removes this migration's temporary budget."""
     ours = scene.seen.temporary_budget
-    if ours is None or is_leaving(ours) or not _is_own(ours, scene):
+    if ours is None or is_terminating(ours) or not _is_own(ours, scene):
         return []
     return [commands.delete(ours, "it was temporary")]
 
 
-def _is_own(budget: Json, scene: Scene) -> bool:
+def _is_own(budget: Json, scene: StepContext) -> bool:
     return labels_of(budget).get(labels.MIGRATION_ID) == scene.migration.name
 
 

@@ -11,15 +11,22 @@ from datetime import datetime
 
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command
-from rescheduler.migration.observation import Scene, has_ended, is_leaving, labels_of, ready_for, unready
-from rescheduler.migration.replacement import disowning
+from rescheduler.migration.observation import (
+    StepContext,
+    describe_unready,
+    has_finished,
+    is_terminating,
+    labels_of,
+    ready_seconds,
+)
+from rescheduler.migration.replacement import disown_extra_pods
 from rescheduler.migration.steps.common import Do, Done, GiveUp, Outlook, Plain, Wait
-from rescheduler.migration.steps.placeholder import releasing
-from rescheduler.migration.steps.protection import unprotecting
-from rescheduler.migration.steps.steering import noted, prefers, restoring
+from rescheduler.migration.steps.placeholder import release_room
+from rescheduler.migration.steps.protection import remove_budget
+from rescheduler.migration.steps.steering import prefers, read_steering, restore
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Progress, Reference
+from rescheduler.model.migration import MigrationStatus, ObjectReference
 from rescheduler.model.time import format_instant
 
 
@@ -31,21 +38,21 @@ class AwaitRebuilt(Plain):
     def __init__(self, restore_after: float) -> None:
         self._restore_after = restore_after
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when it is there; if it does not come in time, what steered it is taken back while we go on waiting."""
         if scene.seen.controller is None:
             return GiveUp("its controller is gone", retry=False)
-        if rebuilt(scene) is not None:
+        if find_rebuilt(scene) is not None:
             return Done()
         waiting = "its controller has not made another pod yet"
         if scene.in_step >= self._restore_after:
-            restored = restoring(scene)
+            restored = restore(scene)
             if not isinstance(restored, Done):
                 return restored
-            if todo := [*releasing(scene), *unprotecting(scene)]:
+            if todo := [*release_room(scene), *remove_budget(scene)]:
                 return Do(tuple(todo))
             waiting += "; what steered it is taken back"
-        if scene.original is not None and is_leaving(scene.original):
+        if scene.original is not None and is_terminating(scene.original):
             return Wait(f"the original is ending, and {waiting}", patient=True)
         return Wait(waiting)
 
@@ -55,16 +62,16 @@ class Restore(Plain):
 
     name = "Restore"
 
-    def enter(self, scene: Scene) -> Progress:
+    def enter(self, scene: StepContext) -> MigrationStatus:
         """Record which pod was made."""
-        pod, progress = rebuilt(scene), scene.migration.progress
+        pod, progress = find_rebuilt(scene), scene.migration.progress
         if pod is None:
             return progress
-        return replace(progress, replacement=Reference("Pod", pod["metadata"]["name"], pod["metadata"]["uid"]))
+        return replace(progress, replacement=ObjectReference("Pod", pod["metadata"]["name"], pod["metadata"]["uid"]))
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when both are as they were."""
-        return restoring(scene)
+        return restore(scene)
 
 
 class MarkRebuilt(Plain):
@@ -72,11 +79,11 @@ class MarkRebuilt(Plain):
 
     name = "MarkRebuilt"
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when it alone carries them."""
-        if todo := disowning(scene):
+        if todo := disown_extra_pods(scene):
             return Do(tuple(todo))
-        todo = _telling(scene, replacement(scene))
+        todo = _telling(scene, find_replacement(scene))
         return Do(tuple(todo)) if todo else Done()
 
 
@@ -85,31 +92,31 @@ class AwaitRebuiltReady(Plain):
 
     name = "AwaitRebuiltReady"
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when it is Ready."""
-        pod = replacement(scene)
-        if pod is None or is_leaving(pod) or has_ended(pod):
+        pod = find_replacement(scene)
+        if pod is None or is_terminating(pod) or has_finished(pod):
             if _keeps_names(scene):
                 return Wait("the pod that replaced it is gone, too, and its controller makes it once more")
             return GiveUp("the pod that replaced it is gone, too", retry=False)
         if todo := _telling(scene, pod):
             return Do(tuple(todo))
-        return Done() if ready_for(pod, scene.now) is not None else Wait(unready(pod))
+        return Done() if ready_seconds(pod, scene.now) is not None else Wait(describe_unready(pod))
 
 
-def rebuilt(scene: Scene) -> Json | None:
+def find_rebuilt(scene: StepContext) -> Json | None:
     """The pod that the controller made in the original's place."""
     progress, seen = scene.migration.progress, scene.seen
     if _keeps_names(scene):
         again = seen.pod is not None and seen.pod["metadata"]["uid"] != progress.uid
-        return seen.pod if seen.pod and again and not is_leaving(seen.pod) and not has_ended(seen.pod) else None
-    led = seen.controller is not None and noted(seen.controller).get("migration") == scene.migration.name
+        return seen.pod if seen.pod and again and not is_terminating(seen.pod) and not has_finished(seen.pod) else None
+    led = seen.controller is not None and read_steering(seen.controller).get("migration") == scene.migration.name
     known = {progress.uid, *progress.bystanders}
     young = [
         pod
         for pod in seen.siblings
         if pod["metadata"]["uid"] not in known
-        and not is_leaving(pod)
+        and not is_terminating(pod)
         and labels_of(pod).get(marks.MIGRATION_ID, scene.migration.name) == scene.migration.name
         and (not led or prefers(pod, progress.target))  # else the preference was taken back before a pod came
     ]
@@ -117,24 +124,24 @@ def rebuilt(scene: Scene) -> Json | None:
     return max(ours or young, key=lambda pod: (_created(pod), pod["metadata"]["name"]), default=None)
 
 
-def replacement(scene: Scene) -> Json | None:
+def find_replacement(scene: StepContext) -> Json | None:
     """The new pod, once it is recorded; a StatefulSet may have made it more than once since."""
     if scene.migration.progress.replacement and _keeps_names(scene):
-        return rebuilt(scene)
+        return find_rebuilt(scene)
     known = scene.migration.progress.replacement
     pods = (*scene.seen.siblings, *((scene.seen.pod,) if scene.seen.pod else ()))
     return next((pod for pod in pods if known and pod["metadata"]["uid"] == known.uid), None)
 
 
-def _keeps_names(scene: Scene) -> bool:
+def _keeps_names(scene: StepContext) -> bool:
     """Whether the new pod has the name of the original."""
     return scene.seen.controller is not None and bool(scene.seen.controller["kind"] == "StatefulSet")
 
 
-def _telling(scene: Scene, pod: Json | None) -> list[Command]:
+def _telling(scene: StepContext, pod: Json | None) -> list[Command]:
     """What gives the new pod its marks, unless it has them."""
     migration = scene.migration
-    if pod is None or is_leaving(pod) or labels_of(pod).get(marks.MIGRATION_ID) == migration.name:
+    if pod is None or is_terminating(pod) or labels_of(pod).get(marks.MIGRATION_ID) == migration.name:
         return []
     trace = {
         marks.MIGRATION_ID: migration.name,

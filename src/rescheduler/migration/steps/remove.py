@@ -8,7 +8,7 @@ go. Whatever is made in its place is its controller's business. Nothing is marke
 from __future__ import annotations
 
 from rescheduler.migration import commands
-from rescheduler.migration.observation import Scene, has_ended, is_leaving
+from rescheduler.migration.observation import StepContext, has_finished, is_terminating
 from rescheduler.migration.steps.common import Do, Done, GiveUp, Outlook, Plain, Wait
 
 
@@ -17,13 +17,13 @@ class Remove(Plain):
 
     name = "Remove"
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when the pod is going, or gone."""
         original = scene.original
-        if original is None or is_leaving(original):
+        if original is None or is_terminating(original):
             return Done()
         phase = original.get("status", {}).get("phase", "")
-        if not has_ended(original):
+        if not has_finished(original):
             return GiveUp(f"it has not ended ({phase or 'no phase'}): only pods that have are removed", retry=False)
         return Do((commands.delete(original, f"remove it: it has ended ({phase})"),))
 
@@ -33,7 +33,7 @@ class AwaitRemoved(Plain):
 
     name = "AwaitRemoved"
 
-    def look(self, scene: Scene) -> Outlook:
+    def look(self, scene: StepContext) -> Outlook:
         """Done when nobody, or another pod, has its name."""
         original = scene.original
         if original is None:

@@ -12,16 +12,16 @@ from collections.abc import Iterable
 
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Command
-from rescheduler.migration.observation import Scene, Steered, notes_of
+from rescheduler.migration.observation import SteeringMethod, StepContext, annotations_of
 from rescheduler.migration.steps.common import Do, Done, Wait, is_observed
 from rescheduler.model import labels
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Progress
+from rescheduler.model.migration import MigrationStatus
 
 HOSTNAME = "kubernetes.io/hostname"
 
 
-def steered(affinity: Json | None, progress: Progress) -> Json:
+def add_preference(affinity: Json | None, progress: MigrationStatus) -> Json:
     """An affinity with a preference for the target and one against the source; weights cannot be negative."""
     terms = [
         {"weight": 100, "preference": _hostname("In", progress.target)},
@@ -33,24 +33,24 @@ def steered(affinity: Json | None, progress: Progress) -> Json:
     return {**affinity, "nodeAffinity": {**nodes, "preferredDuringSchedulingIgnoredDuringExecution": preferred}}
 
 
-def restoring(scene: Scene) -> Do | Wait | Done:
+def restore(scene: StepContext) -> Do | Wait | Done:
     """What brings the template and the Deployment back, as far as it was this migration that changed them."""
     controller, deployment, name = scene.seen.controller, scene.seen.deployment, scene.migration.name
-    if controller is not None and noted(controller).get("migration") == name:
-        return Do((restored_template(controller),))
-    if deployment is not None and notes_of(deployment).get(labels.PAUSED_BY) == name:
-        return resuming(deployment, (controller,) if controller is not None else ())
+    if controller is not None and read_steering(controller).get("migration") == name:
+        return Do((restore_template(controller),))
+    if deployment is not None and annotations_of(deployment).get(labels.PAUSED_BY) == name:
+        return resume(deployment, (controller,) if controller is not None else ())
     return Done()
 
 
-def restored_template(controller: Json) -> Command:
+def restore_template(controller: Json) -> Command:
     """What takes the preference out of a ReplicaSet's template, exactly as its note tells what was there."""
-    metadata, before = controller["metadata"], noted(controller)["affinity"]
+    metadata, before = controller["metadata"], read_steering(controller)["affinity"]
     at = "/spec/template/spec/affinity"
     note = "/metadata/annotations/" + labels.AFFINITY_BEFORE.replace("~", "~0").replace("/", "~1")
     body: list[Json] = [
         {"op": "test", "path": "/metadata/uid", "value": metadata["uid"]},
-        {"op": "test", "path": note, "value": notes_of(controller)[labels.AFFINITY_BEFORE]},
+        {"op": "test", "path": note, "value": annotations_of(controller)[labels.AFFINITY_BEFORE]},
         {"op": "remove", "path": at} if before is None else {"op": "replace", "path": at, "value": before},
         {"op": "remove", "path": note},
     ]
@@ -58,7 +58,7 @@ def restored_template(controller: Json) -> Command:
     return Command(commands.Verb.PATCH, "ReplicaSet", metadata["namespace"], metadata["name"], body, why=why)
 
 
-def resuming(deployment: Json, controllers: Iterable[Json]) -> Do | Wait:
+def resume(deployment: Json, controllers: Iterable[Json]) -> Do | Wait:
     """What resumes a Deployment that we paused.
 
     A Deployment that is resumed before its controller has the restored template in sight would find no ReplicaSet for
@@ -70,14 +70,14 @@ def resuming(deployment: Json, controllers: Iterable[Json]) -> Do | Wait:
     return Do((commands.patch(deployment, changes, "resume it"),))
 
 
-def noted(controller: Json) -> Json:
+def read_steering(controller: Json) -> Json:
     """By whom the template is steered, and what its affinity was."""
-    written = notes_of(controller).get(labels.AFFINITY_BEFORE)
+    written = annotations_of(controller).get(labels.AFFINITY_BEFORE)
     found: Json = json.loads(written) if written else {}
     return found
 
 
-def by_template(scene: Scene) -> bool:
+def uses_template(scene: StepContext) -> bool:
     """Whether the new pod is led by its ReplicaSet's template.
 
     What this migration has begun in this way, before the webhook was asked, it ends in this way.
@@ -85,9 +85,9 @@ def by_template(scene: Scene) -> bool:
     controller, deployment, name = scene.seen.controller, scene.seen.deployment, scene.migration.name
     if controller is None or controller["kind"] != "ReplicaSet" or not scene.migration.progress.target:
         return False
-    has_begun = noted(controller).get("migration") == name
-    has_paused = deployment is not None and notes_of(deployment).get(labels.PAUSED_BY) == name
-    return scene.seen.steered is Steered.TEMPLATE or has_begun or has_paused
+    has_begun = read_steering(controller).get("migration") == name
+    has_paused = deployment is not None and annotations_of(deployment).get(labels.PAUSED_BY) == name
+    return scene.seen.steered is SteeringMethod.TEMPLATE or has_begun or has_paused
 
 
 def _hostname(operator: str, node: str) -> Json:

@@ -14,7 +14,7 @@ from rescheduler.model import labels
 from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import MigrationMethod
-from rescheduler.model.time import LAST, format_instant
+from rescheduler.model.time import MAX_INSTANT, format_instant
 from rescheduler.planning.guards import filters, stability
 from rescheduler.planning.guards.base import Guard, GuardContext
 
@@ -106,7 +106,7 @@ def resting(pod: Pod, context: GuardContext) -> str:
         return f"annotation {labels.MIGRATION_TIME}: {written!r} is not a time such as 2026-11-15T08:30:00Z"
     # A mark goes with its pod, which may have been replaced since; what the journal tells of the move stays.
     memory = context.snapshot.memories.get(key)
-    if memory is not None and (ended := min(memory.moves[0].finished, LAST)) > when:
+    if memory is not None and (ended := min(memory.moves[0].finished, MAX_INSTANT)) > when:
         when, written = ended, format_instant(ended)
     return f"its workload was moved at {written}, less than coolDown ({rest:g}s) ago" if now - when < rest else ""
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rescheduler.model.selector import Labels, Operator, Requirement, Selector
-from rescheduler.model.shape import Shape, Spread
+from rescheduler.model.shape import Shape, TopologySpread
 from rescheduler.planning.columns import Columns, Indexes, Mask
 from rescheduler.planning.matching import DomainCounts, Matching, Pair, RuleIndex, RuleOwners, Subjects, rule_owners
 from rescheduler.planning.predicates.nodes import NodeMasks
@@ -30,7 +30,7 @@ class Constraint:
 
     __slots__ = ("counts", "key", "max_skew", "min_domains", "present", "subjects")
 
-    def __init__(self, spread: Spread, subjects: Subjects, counts: DomainCounts, present: Indexes) -> None:
+    def __init__(self, spread: TopologySpread, subjects: Subjects, counts: DomainCounts, present: Indexes) -> None:
         self.key = spread.topology_key
         self.max_skew = spread.max_skew
         self.min_domains = spread.min_domains
@@ -80,7 +80,7 @@ class Constraint:
 
 
 class _Identity(NamedTuple):
-    spread: Spread
+    spread: TopologySpread
     subjects: Subjects
     eligible: bytes
 
@@ -103,10 +103,12 @@ class Constraints:
         keys = [self._columns.domains(spread.topology_key) >= 0 for spread in found]
         return [self._constraint(spread, shape, (namespace, labels), np.logical_and.reduce(keys)) for spread in found]
 
-    def _among(self, shape: Shape) -> list[Spread]:
+    def _among(self, shape: Shape) -> list[TopologySpread]:
         return [spread for spread in shape.spread if spread.hard is self._hard]
 
-    def _constraint(self, spread: Spread, shape: Shape, group: tuple[str, Labels], eligible: Mask) -> Constraint:
+    def _constraint(
+        self, spread: TopologySpread, shape: Shape, group: tuple[str, Labels], eligible: Mask
+    ) -> Constraint:
         if spread.honor_affinity:
             selected = self._masks.selected(shape)
             eligible = eligible if selected is None else eligible & selected
@@ -202,7 +204,7 @@ def _even(carried: list[tuple[Constraint, bool]]) -> Mask:
     return found
 
 
-def spread_subjects(spread: Spread, namespace: str, labels: Labels) -> Subjects:
+def spread_subjects(spread: TopologySpread, namespace: str, labels: Labels) -> Subjects:
     """Whom a constraint counts; matchLabelKeys take the carrier's own values.
 
     An absent selector counts nobody. Nor does an empty one, though it means everybody: kube-scheduler has it so.
@@ -214,6 +216,6 @@ def spread_subjects(spread: Spread, namespace: str, labels: Labels) -> Subjects:
     return Subjects(narrowed if counts_anyone else NOBODY, frozenset({namespace}))
 
 
-def _counts_itself(spread: Spread, labels: Labels) -> bool:
+def _counts_itself(spread: TopologySpread, labels: Labels) -> bool:
     """Whether the carrier itself adds to its domain; matchLabelKeys can't exclude it, they are its own labels."""
     return spread.selector is not None and spread.selector.matches(labels)

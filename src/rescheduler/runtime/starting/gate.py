@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from rescheduler.migration.observation import Scene, controller_of, has_ended, is_leaving
-from rescheduler.migration.steps.common import rollout
+from rescheduler.migration.observation import StepContext, controller_of, has_finished, is_terminating
+from rescheduler.migration.steps.common import rollout_reason
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration, Phase, Progress, Reference
+from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
@@ -86,7 +86,7 @@ class Gatekeeper:
         self.open = True
         """Whether new migrations begin at all; not while the process is ending."""
 
-    async def admit(self, scene: Scene) -> Admitted:
+    async def admit(self, scene: StepContext) -> Admitted:
         """The answer for one pending migration."""
         migration, pod = scene.migration, scene.seen.pod
         if not self.open:
@@ -95,7 +95,7 @@ class Gatekeeper:
             return Admitted(None, "the pod is gone", never=True)
         if scene.original is None:
             return Admitted(None, "another pod has its name by now", never=True)
-        if is_leaving(pod):
+        if is_terminating(pod):
             return Admitted(None, "the pod is being deleted", never=True)
         progress = _told(scene, pod)
         if withheld := self._consent.withheld(migration, scene.now):
@@ -105,16 +105,16 @@ class Gatekeeper:
         if objection := self._slots.objection(migration, progress):
             return self._queued(scene, progress, objection)
         removed = migration.order.method is Method.REMOVE
-        if removed and not has_ended(pod):
+        if removed and not has_finished(pod):
             return Admitted(None, "it has not ended: only pods that have are removed", never=True)
-        if not removed and scene.seen.controller is not None and (changing := rollout(scene)):
+        if not removed and scene.seen.controller is not None and (changing := rollout_reason(scene)):
             return self._later(scene, progress, changing)
         wanted = _wanted(migration)
         if wanted.target and scene.seen.target is None:
             return Admitted(None, f"there is no node {wanted.target}", never=True)
         return self._ruled(scene, progress, await self._judge.rule(wanted))
 
-    def _ruled(self, scene: Scene, progress: Progress, ruling: MoveVerdict) -> Admitted:
+    def _ruled(self, scene: StepContext, progress: MigrationStatus, ruling: MoveVerdict) -> Admitted:
         migration = scene.migration
         if ruling.method is None:
             if ruling.temporary:
@@ -133,7 +133,7 @@ class Gatekeeper:
         self._consent.begins(migration)
         return Admitted(progress)
 
-    def _withheld(self, scene: Scene, progress: Progress, withheld: Withheld) -> Admitted:
+    def _withheld(self, scene: StepContext, progress: MigrationStatus, withheld: Withheld) -> Admitted:
         """People keep it from beginning; one that has nowhere to go any more does not wait for them."""
         known = _known(scene, progress)
         target = scene.migration.order.target
@@ -141,7 +141,7 @@ class Gatekeeper:
             return Admitted(None, f"there is no node {target} any more", never=True, known=known)
         return Admitted(None, withheld.reason, _LATER, withheld.never, known)
 
-    def _rival(self, migration: Migration) -> str:
+    def _rival(self, migration: PodMigration) -> str:
         """Another migration that has begun to move the same pod, or is about to."""
         for key in sorted(self._board.about((migration.namespace, migration.order.pod))):
             other = self._board.get(key)
@@ -151,7 +151,7 @@ class Gatekeeper:
                 return other.name
         return ""
 
-    def still_waits(self, migration: Migration, now: float) -> bool:
+    def still_waits(self, migration: PodMigration, now: float) -> bool:
         """Whether a pending migration would only be told again what it has been told, or is the next leader's."""
         if not self.open:
             return migration.progress.phase is Phase.PENDING
@@ -161,7 +161,7 @@ class Gatekeeper:
         return self._slots.still_waits(migration) and not (grows_stale and self._is_late(migration, now))
 
     @contextmanager
-    def considering(self, migration: Migration) -> Iterator[None]:
+    def considering(self, migration: PodMigration) -> Iterator[None]:
         """Hold a slot while it is looked at, so that of many who wait for the same one only one is looked at."""
         if migration.progress.phase is not Phase.PENDING or self._consent.keeps(migration):
             yield
@@ -174,24 +174,24 @@ class Gatekeeper:
             if known is None or known.progress.phase is Phase.PENDING:
                 self._slots.release((migration.namespace, migration.name))
 
-    def _queued(self, scene: Scene, progress: Progress, reason: str) -> Admitted:
+    def _queued(self, scene: StepContext, progress: MigrationStatus, reason: str) -> Admitted:
         """It waits in line: a plan grows stale meanwhile, an order of a person does not."""
         if scene.migration.order.strategy == MANUAL:
             return Admitted(None, reason, _SOON, known=_known(scene, progress))
         return self._later(scene, progress, reason, _SOON)
 
-    def _later(self, scene: Scene, progress: Progress, reason: str, wait: float = _LATER) -> Admitted:
+    def _later(self, scene: StepContext, progress: MigrationStatus, reason: str, wait: float = _LATER) -> Admitted:
         if self._is_late(scene.migration, scene.now):
             return Admitted(None, f"it could not begin in time: {reason}", never=True)
         return Admitted(None, reason, wait, known=_known(scene, progress))
 
-    def _is_late(self, migration: Migration, now: float) -> bool:
+    def _is_late(self, migration: PodMigration, now: float) -> bool:
         timeout = migration.order.timeout or self._timeout()
         began_to_wait = (migration.created or now, migration.progress.retry_at or 0.0, self._consent.since(migration))
         return now - max(began_to_wait) > timeout
 
 
-def _wanted(migration: Migration) -> MoveRequest:
+def _wanted(migration: PodMigration) -> MoveRequest:
     order, progress = migration.order, migration.progress
     return MoveRequest(
         migration.namespace,
@@ -204,7 +204,7 @@ def _wanted(migration: Migration) -> MoveRequest:
     )
 
 
-def _told(scene: Scene, pod: Json) -> Progress:
+def _told(scene: StepContext, pod: Json) -> MigrationStatus:
     """What the pod itself tells: which one it is, where it is and whose."""
     controller = controller_of(pod)
     workload = scene.seen.deployment or scene.seen.controller
@@ -213,15 +213,15 @@ def _told(scene: Scene, pod: Json) -> Progress:
         uid=pod["metadata"]["uid"],
         source=pod["spec"].get("nodeName", ""),
         target=scene.migration.order.target,
-        controller=Reference(controller["kind"], controller["name"], controller["uid"]) if controller else None,
+        controller=ObjectReference(controller["kind"], controller["name"], controller["uid"]) if controller else None,
         workload=_reference(workload) if workload is not None else None,
     )
 
 
-def _known(scene: Scene, progress: Progress) -> Progress:
+def _known(scene: StepContext, progress: MigrationStatus) -> MigrationStatus:
     """What is told of one that waits: not which pod it is, because only when it begins that is settled."""
     return replace(scene.migration.progress, source=progress.source, target=progress.target, workload=progress.workload)
 
 
-def _reference(body: Json) -> Reference:
-    return Reference(body["kind"], body["metadata"]["name"], body["metadata"]["uid"])
+def _reference(body: Json) -> ObjectReference:
+    return ObjectReference(body["kind"], body["metadata"]["name"], body["metadata"]["uid"])

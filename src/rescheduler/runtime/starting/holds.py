@@ -14,9 +14,9 @@ from math import inf
 from typing import Protocol
 
 from rescheduler.kube.pause_state import PauseDetails
-from rescheduler.migration.lifecycle import hopeless, wanting
+from rescheduler.migration.lifecycle import abandon_reason, missing_approval
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import PLANNED_ANEW, Migration, Phase
+from rescheduler.model.migration import REPLANNED, Phase, PodMigration
 from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.starting.windows import Held
 
@@ -37,15 +37,15 @@ class PauseKnown(Protocol):
 class HoursKnown(Protocol):
     """Who knows when moves may begin."""
 
-    def held(self, migration: Migration) -> Held | None: ...
-    def let_begin(self, migration: Migration) -> None: ...
+    def held(self, migration: PodMigration) -> Held | None: ...
+    def let_begin(self, migration: PodMigration) -> None: ...
 
 
 class _AtAnyTime:
-    def held(self, migration: Migration) -> Held | None:
+    def held(self, migration: PodMigration) -> Held | None:
         return None
 
-    def let_begin(self, migration: Migration) -> None:
+    def let_begin(self, migration: PodMigration) -> None:
         return None
 
 
@@ -81,13 +81,13 @@ class Consent:
     _held: dict[ObjectKey, float] = field(default_factory=dict)
     """When each was last told that its hour has not come."""
 
-    def withheld(self, migration: Migration, now: float) -> Withheld | None:
+    def withheld(self, migration: PodMigration, now: float) -> Withheld | None:
         """Why people keep it from beginning; None when they do not."""
         key, members = (migration.namespace, migration.name), self.board.members(migration)
-        if reason := hopeless(migration, members, now, self.timeout()):
+        if reason := abandon_reason(migration, members, now, self.timeout()):
             return Withheld(reason, never=True)
         _remember(self._looked, key, now)
-        if reason := wanting(migration, members):
+        if reason := missing_approval(migration, members):
             self._given.pop(key, None)
             return Withheld(reason)
         if migration.order.needs_approval and key not in self._given:
@@ -103,30 +103,30 @@ class Consent:
             return Withheld(f"{held.reason}; it is given up", never=True)
         patience = migration.order.timeout or self.patience()
         if held.until - now > patience and not migration.order.needs_approval:
-            return Withheld(f"{held.reason}; {PLANNED_ANEW}", never=True)
+            return Withheld(f"{held.reason}; {REPLANNED}", never=True)
         return Withheld(held.reason)
 
-    def begins(self, migration: Migration) -> None:
+    def begins(self, migration: PodMigration) -> None:
         """Take note that it was let begin."""
         self.hours.let_begin(migration)
 
-    def keeps(self, migration: Migration) -> bool:
+    def keeps(self, migration: PodMigration) -> bool:
         """Whether people keep it waiting now, be it told or not."""
         if migration.progress.phase is not Phase.PENDING:
             return False
         members = self.board.members(migration)
-        if wanting(migration, members):
+        if missing_approval(migration, members):
             return True
         if _has_begun(members):
             return False
         return self.pauses.paused() is not None or self.hours.held(migration) is not None
 
-    def has_told(self, migration: Migration, now: float) -> bool:
+    def has_told(self, migration: PodMigration, now: float) -> bool:
         """Whether one that is kept waiting would only be told again what it was told a short while ago."""
         members, said = self.board.members(migration), migration.progress.message
-        if hopeless(migration, members, now, self.timeout()):
+        if abandon_reason(migration, members, now, self.timeout()):
             return False
-        expected = wanting(migration, members)
+        expected = missing_approval(migration, members)
         if not expected and (pause := self.pauses.paused()) is not None:
             expected = _told(pause)
         elif not expected and (held := self.hours.held(migration)) is not None:
@@ -134,7 +134,7 @@ class Consent:
         looked = self._looked.get((migration.namespace, migration.name), 0.0)
         return said == expected and 0.0 <= now - looked < _LOOKED_AT
 
-    def since(self, migration: Migration) -> float:
+    def since(self, migration: PodMigration) -> float:
         """From when on it can have begun, as far as people go: before that, no time is counted against it."""
         key = (migration.namespace, migration.name)
         return max(self._given.get(key, 0.0), self._held.get(key, 0.0), self.pauses.resumed)
@@ -144,7 +144,7 @@ def _told(pause: PauseDetails) -> str:
     return f"{pause}; `rescheduler resume` goes on"
 
 
-def _has_begun(members: tuple[Migration, ...]) -> bool:
+def _has_begun(members: tuple[PodMigration, ...]) -> bool:
     """Whether a move that belongs to it is under way, and waits for it."""
     return any(each.progress.phase is Phase.IN_PROGRESS for each in members)
 

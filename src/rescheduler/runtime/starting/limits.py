@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import Migration, Phase, Progress, Reference
+from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.policy import Concurrency
 from rescheduler.runtime.migration_cache import Board
 
@@ -27,11 +27,11 @@ class Slot:
     proposal: str
 
 
-Replicas = Callable[[str, Reference], int | None]
+Replicas = Callable[[str, ObjectReference], int | None]
 """How many pods an owner in a namespace should have; None where nobody knows."""
 
 
-def _unknown(_namespace: str, _owner: Reference) -> int | None:
+def _unknown(_namespace: str, _owner: ObjectReference) -> int | None:
     return None
 
 
@@ -47,7 +47,7 @@ class Slots:
         self._held: set[ObjectKey] = set()
         """Those of them that are only being looked at."""
 
-    def objection(self, migration: Migration, progress: Progress) -> str:
+    def objection(self, migration: PodMigration, progress: MigrationStatus) -> str:
         """Which limit keeps a migration from beginning with this progress; empty when none does."""
         wanted = slot(migration, progress)
         taken = list(self._taken((migration.namespace, migration.name)))
@@ -70,7 +70,9 @@ class Slots:
                 return f"{_IN_LINE}: {limit} under way (migration.concurrency.{name})"
         return ""
 
-    def _of_workload(self, limits: Concurrency, namespace: str, owner: Reference | None) -> tuple[int | None, str]:
+    def _of_workload(
+        self, limits: Concurrency, namespace: str, owner: ObjectReference | None
+    ) -> tuple[int | None, str]:
         """How many of a pod's workload may be under way, and of what that is a share."""
         if not isinstance(limits.per_workload, str):
             return limits.per_workload, ""
@@ -79,19 +81,19 @@ class Slots:
         of_these = "1 replica" if replicas == 1 else f"{number} replicas"
         return limits.of_workload(replicas), f", {limits.per_workload} of {of_these}"
 
-    def still_waits(self, migration: Migration) -> bool:
+    def still_waits(self, migration: PodMigration) -> bool:
         """Whether one that waits its turn has to wait on, be it for another limit: asked often, it costs no request."""
         if migration.order.paused or not is_in_line(migration):
             return False
         return bool(self.objection(migration, migration.progress))
 
-    def hold(self, migration: Migration, progress: Progress) -> None:
+    def hold(self, migration: PodMigration, progress: MigrationStatus) -> None:
         """Count it while it is looked at, although it may not begin."""
         key = (migration.namespace, migration.name)
         self._granted[key] = (progress.attempts, slot(migration, progress))
         self._held.add(key)
 
-    def grant(self, migration: Migration, progress: Progress) -> None:
+    def grant(self, migration: PodMigration, progress: MigrationStatus) -> None:
         """Count it from now on: it begins."""
         self.hold(migration, progress)
         self._held.discard((migration.namespace, migration.name))
@@ -122,12 +124,12 @@ class Slots:
                 yield slot(each, each.progress)
 
 
-def is_in_line(migration: Migration) -> bool:
+def is_in_line(migration: PodMigration) -> bool:
     """Whether it has been told to wait its turn."""
     return migration.progress.phase is Phase.PENDING and migration.progress.message.startswith(_IN_LINE)
 
 
-def slot(migration: Migration, progress: Progress) -> Slot:
+def slot(migration: PodMigration, progress: MigrationStatus) -> Slot:
     """What a migration takes with this progress."""
     owner = progress.workload or progress.controller
     workload = f"{migration.namespace}/{owner or migration.order.pod}"

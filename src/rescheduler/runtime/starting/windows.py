@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from rescheduler.migration.steps.common import ALL_STORED
+from rescheduler.migration.steps.common import STORE_TIMEOUT
 from rescheduler.model.json import ObjectKey
-from rescheduler.model.migration import Migration, Phase
+from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.policy import Timing
 from rescheduler.model.time import format_instant
 from rescheduler.model.windows import Schedule
@@ -104,7 +104,7 @@ class Timetable:
         told, full = hour.told(len(set(self._ordered()) - begun.keys())), hour.held()
         return told if full is None else f"{told}: none before {format_instant(full.until)}"
 
-    def held(self, migration: Migration) -> Held | None:
+    def held(self, migration: PodMigration) -> Held | None:
         """Why a pending migration may not begin yet; None when it may."""
         if not counts_for_hour(migration) or migration.progress.phase is not Phase.PENDING:
             return None
@@ -113,7 +113,7 @@ class Timetable:
             return None
         return self._outside(now) or self._too_many(migration, members, now)
 
-    def let_begin(self, migration: Migration) -> None:
+    def let_begin(self, migration: PodMigration) -> None:
         """Count it from now on: it begins."""
         if counts_for_hour(migration):
             self._granted[migration.namespace, migration.name] = self._now()
@@ -122,7 +122,7 @@ class Timetable:
         """The migrations that must not be forgotten: they count for the hour."""
         return set(self._within_the_hour(now)) if self._timing().counts else set()
 
-    def _goes_ahead(self, member: Migration, now: float) -> bool:
+    def _goes_ahead(self, member: PodMigration, now: float) -> bool:
         """Whether one that others belong to is about to begin, though the board does not tell yet, or is there."""
         granted = self._granted.get((member.namespace, member.name))
         return member.progress.phase is Phase.COMPLETED or (granted is not None and now - granted < _ABOUT_TO)
@@ -144,7 +144,7 @@ class Timetable:
         when = f"{schedule.local(opens)} {schedule.time_zone}"
         return Held(f"no time window is open before {when} (when.windows)", opens)
 
-    def _too_many(self, migration: Migration, members: Sequence[Migration], now: float) -> Held | None:
+    def _too_many(self, migration: PodMigration, members: Sequence[PodMigration], now: float) -> Held | None:
         """Which limit of the hour keeps it waiting for the longest; of moves that belong together, each counts."""
         timing = self._timing()
         if not timing.counts:
@@ -169,7 +169,7 @@ class Timetable:
         self._granted = {key: at for key, at in self._granted.items() if now - at < _ABOUT_TO}
         return self._begun | self._granted
 
-    def _note(self, migration: Migration) -> None:
+    def _note(self, migration: PodMigration) -> None:
         started, key = migration.progress.started, (migration.namespace, migration.name)
         if migration.progress.phase is not Phase.PENDING:
             self._granted.pop(key, None)
@@ -187,7 +187,7 @@ class Timetable:
 
 
 def _hours(
-    timing: Timing, migration: Migration, members: Sequence[Migration], begun: dict[ObjectKey, float]
+    timing: Timing, migration: PodMigration, members: Sequence[PodMigration], begun: dict[ObjectKey, float]
 ) -> Iterator[_Hour]:
     """The limits that a move and those that belong to it have to keep: that of all, and that of each namespace."""
     if timing.moves_per_hour is not None:
@@ -198,9 +198,9 @@ def _hours(
             yield _Hour(FIELD, timing.moves_per_hour_per_namespace, wanted, there, f" in {name}")
 
 
-def _unknown(migration: Migration, members: Sequence[Migration], now: float) -> Held | None:
+def _unknown(migration: PodMigration, members: Sequence[PodMigration], now: float) -> Held | None:
     """Moves that belong together are stored one after the other: before all are, nobody knows their namespaces."""
-    stored = (migration.created or now) + ALL_STORED
+    stored = (migration.created or now) + STORE_TIMEOUT
     if len(members) >= migration.order.members - 1 or now > stored:
         return None
     return Held("not all moves that belong to it are stored yet", stored)

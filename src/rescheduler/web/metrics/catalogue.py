@@ -16,7 +16,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from rescheduler.migration.lifecycle import ROLL_BACK, Lifecycle
-from rescheduler.model.migration import Order
+from rescheduler.model.migration import MigrationSpec
 from rescheduler.model.plan import Method
 from rescheduler.strategies import discover
 
@@ -57,7 +57,7 @@ class Few:
 
 def strategies() -> Known:
     """Those that exist, and what people order by hand."""
-    return Known((*discover(), Order("").strategy))
+    return Known((*discover(), MigrationSpec("").strategy))
 
 
 @lru_cache(maxsize=1)

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from rescheduler import __version__
 from rescheduler.config.live import LiveConfig
 from rescheduler.migration.commands import Command
-from rescheduler.migration.observation import Refused
-from rescheduler.model.migration import Migration, Phase
+from rescheduler.migration.observation import FailedCommand
+from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.plan import Plan
 from rescheduler.recovery.model import OUTCOMES
 from rescheduler.runtime.config_watcher import Reread
@@ -290,11 +290,11 @@ class Metrics:
         """The same work, with its time taken as that part of a planning cycle."""
         return self._plans.timed(phase, work)
 
-    def migrated(self, before: Migration, after: Migration) -> None:
+    def migrated(self, before: PodMigration, after: PodMigration) -> None:
         """Count what changed in a migration, as the logbook tells it."""
         self._moves.migrated(before, after)
 
-    def refused(self, command: Command, refused: Refused) -> None:
+    def refused(self, command: Command, refused: FailedCommand) -> None:
         """Count a refused eviction; other refusals pass."""
         self._moves.refused(command, refused)
 

@@ -10,8 +10,8 @@ import math
 from prometheus_client import Histogram
 
 from rescheduler.migration.commands import Command, Verb
-from rescheduler.migration.observation import Refused
-from rescheduler.model.migration import Migration, OutcomeVerdict, Phase, Progress
+from rescheduler.migration.observation import FailedCommand
+from rescheduler.model.migration import MigrationStatus, OutcomeVerdict, Phase, PodMigration
 from rescheduler.web.metrics.catalogue import METHODS, NO_METHOD, Catalogue, Known, method_value, steps, strategies
 
 _LONG = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0)
@@ -64,7 +64,7 @@ class Moves:
         for reason in REFUSALS:
             self._refusals.labels(reason)
 
-    def migrated(self, before: Migration, after: Migration) -> None:
+    def migrated(self, before: PodMigration, after: PodMigration) -> None:
         """Count what changed in a migration."""
         was, now = before.progress, after.progress
         by = (self._strategies.value(after.order.strategy), method_value(now.method))
@@ -82,13 +82,13 @@ class Moves:
             if was.phase is Phase.IN_PROGRESS:
                 _observe(self._whole.labels(by[1], "landed" if landed else "failed"), now.started, now.finished)
 
-    def refused(self, command: Command, refused: Refused) -> None:
+    def refused(self, command: Command, refused: FailedCommand) -> None:
         """Count an eviction that was refused; other commands are not counted."""
         if command.verb is Verb.EVICT:
             self._refusals.labels(_why(refused)).inc()
 
 
-def _left(now: Progress) -> float | None:
+def _left(now: MigrationStatus) -> float | None:
     """When the step before was left. After rolling back for another try nobody has noted it."""
     return now.step_started if now.step else now.finished
 
@@ -99,7 +99,7 @@ def _observe(histogram: Histogram, begun: float | None, ended: float | None) -> 
         histogram.observe(ended - begun)
 
 
-def _why(refused: Refused) -> str:
+def _why(refused: FailedCommand) -> str:
     """The API server has no reason of its own for these, only words."""
     if "more than one PodDisruptionBudget" in refused.message:
         return _TWO_BUDGETS

@@ -16,7 +16,7 @@ from typing import Literal, ParamSpec, TypeVar, get_args
 
 import numpy as np
 
-from rescheduler.model.plan import Picture, Plan
+from rescheduler.model.plan import ClusterLoad, Plan
 from rescheduler.planning.columns import Floats
 from rescheduler.planning.guards.builtin import GUARDS
 from rescheduler.web.metrics.catalogue import METHODS, Catalogue, Few, Labels, method_value, strategies
@@ -37,7 +37,7 @@ class Utilisation:
     """Hot nodes of each pool."""
 
     @classmethod
-    def of_picture(cls, picture: Picture) -> Utilisation:
+    def of_picture(cls, picture: ClusterLoad) -> Utilisation:
         """As a plan shows it, which tells how many pods a node can take only where that counts."""
         percent = np.array([(load.cpu, load.memory) for load in picture.loads], np.float64).reshape(-1, 2)
         shares = {"cpu": percent[:, 0] / 100, "memory": percent[:, 1] / 100}

@@ -11,7 +11,7 @@ import msgspec
 
 from rescheduler.migration.lifecycle import Lifecycle
 from rescheduler.model.json import Json
-from rescheduler.model.migration import Migration
+from rescheduler.model.migration import PodMigration
 from rescheduler.model.plan import Method, Plan, plan_document
 from rescheduler.web.node_stats import workload_of
 from rescheduler.web.plans import Planned
@@ -32,7 +32,7 @@ def migrations(showing: Showing) -> Json:
     return {"migrations": [row(showing, each) for each in shown], "more": more}
 
 
-def row(showing: Showing, migration: Migration) -> Json:
+def row(showing: Showing, migration: PodMigration) -> Json:
     """One of them."""
     order, progress = migration.order, migration.progress
     method = progress.method or order.method
@@ -67,7 +67,7 @@ def row(showing: Showing, migration: Migration) -> Json:
     }
 
 
-def _outcome(migration: Migration) -> Json | None:
+def _outcome(migration: PodMigration) -> Json | None:
     outcome = migration.progress.outcome
     if outcome is None:
         return None
@@ -75,7 +75,7 @@ def _outcome(migration: Migration) -> Json | None:
     return {"predicted": predicted, "realised": outcome.gain, "verdict": outcome.verdict.value}
 
 
-def _age(migration: Migration) -> tuple[float, str, str]:
+def _age(migration: PodMigration) -> tuple[float, str, str]:
     """The newest first; of those that are made at once, in the order of their names."""
     return -(migration.created or 0.0), migration.namespace, migration.name
 
@@ -104,7 +104,7 @@ def written(made: Plan) -> Written:
     return Written(document, {"total": len(made.rejections), "byGuard": dict(guards.most_common())})
 
 
-def plan(showing: Showing, planned: Planned | None, shown: Written, awaiting: Sequence[Migration]) -> Json:
+def plan(showing: Showing, planned: Planned | None, shown: Written, awaiting: Sequence[PodMigration]) -> Json:
     """As `/api/plan` gives it."""
     return {
         "made": planned.made if planned is not None else None,

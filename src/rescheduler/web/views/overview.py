@@ -17,7 +17,7 @@ from rescheduler.config.live import LiveConfig, RejectedConfig
 from rescheduler.decode.kinds import WORKLOADS
 from rescheduler.model.json import Json
 from rescheduler.model.migration import Phase
-from rescheduler.model.plan import Spreading
+from rescheduler.model.plan import LoadDistribution
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import WorkloadKey
 from rescheduler.planning.outcomes import find_backoffs
@@ -275,7 +275,7 @@ def _rules(showing: Showing) -> list[Json]:
     ]
 
 
-def _extent(spreading: Spreading) -> Json:
+def _extent(spreading: LoadDistribution) -> Json:
     return {"max": spreading.max, "min": spreading.min, "mean": spreading.mean}
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rescheduler.model.migration import Migration, OutcomeVerdict
+from rescheduler.model.migration import OutcomeVerdict, PodMigration
 from rescheduler.model.policy import Policy
-from rescheduler.model.time import LAST, format_instant
+from rescheduler.model.time import MAX_INSTANT, format_instant
 
 _DOUBLINGS = 60  # far beyond every rest that a configuration can mean, and a float still holds it
 
@@ -19,7 +19,7 @@ MUST_BE = frozenset({"NodeMaintenance", "Manual"})
 """Who orders moves that have to be made whatever they gain: an operator who empties a node, or a person by hand."""
 
 
-def by_choice(migration: Migration) -> bool:
+def is_by_choice(migration: PodMigration) -> bool:
     """Whether it was made for its gain, so that its outcome counts."""
     return migration.order.strategy not in MUST_BE
 
@@ -47,7 +47,7 @@ class PastMove:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class MoveBackoff:
     """How long a workload is not moved by choice, because its last moves were bad."""
 
     bad: int
@@ -64,7 +64,7 @@ class Rest:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MoveHistory:
     """The moves of one workload that are remembered."""
 
     moves: tuple[PastMove, ...]
@@ -72,15 +72,17 @@ class Memory:
     streak: tuple[PastMove, ...] = ()
     """The bad ones since the last that paid, the newest first."""
 
-    def rest(self, policy: Policy) -> Rest | None:
+    def rest(self, policy: Policy) -> MoveBackoff | None:
         """How long it rests from its last move on; None where no bad move, or no such policy, makes it rest."""
-        length = rest_of(len(self.streak), policy)
+        length = backoff_after(len(self.streak), policy)
         if not self.streak or length <= max(policy.cool_down, 0.0):
             return None  # what the cool-down asks for is the cool-down's to say
         since = max(move.finished for move in self.moves if move.counts)
-        until = min(since + length, LAST)  # whoever writes a status may write any time
+        until = min(since + length, MAX_INSTANT)  # whoever writes a status may write any time
         times = f"{length / policy.cool_down:g} × coolDown" if length < policy.longest_rest else "longestRest"
-        return Rest(len(self.streak), since, until, f"{self._how()}: it rests until {format_instant(until)}, {times}")
+        return MoveBackoff(
+            len(self.streak), since, until, f"{self._how()}: it rests until {format_instant(until)}, {times}"
+        )
 
     def _how(self) -> str:
         """What was bad of its last moves."""
@@ -89,26 +91,26 @@ class Memory:
         ways = ((OutcomeVerdict.NOT_PAID, "did not pay"), (OutcomeVerdict.CAME_BACK, "came back"))
         did = " or ".join(words for verdict, words in ways if verdict in verdicts)
         which = "its last move" if count == 1 else f"its last {count} moves"
-        return f"{which} {did}{figures(last.predicted, last.realised)}"
+        return f"{which} {did}{format_gains(last.predicted, last.realised)}"
 
 
-def rest_of(bad: int, policy: Policy) -> float:
+def backoff_after(bad: int, policy: Policy) -> float:
     """Seconds of rest after so many bad moves in a row; none after none."""
     if bad <= 0:
         return 0.0
     return min(policy.cool_down * 2.0 ** min(bad, _DOUBLINGS), policy.longest_rest)
 
 
-def enough(policy: Policy) -> int:
+def longest_streak(policy: Policy) -> int:
     """How many bad moves in a row make the longest rest: of more nothing need be known."""
     return next(bad for bad in range(1, _DOUBLINGS + 1) if _is_longest(bad, policy))
 
 
 def _is_longest(bad: int, policy: Policy) -> bool:
-    return bad == _DOUBLINGS or policy.cool_down <= 0 or rest_of(bad, policy) >= policy.longest_rest
+    return bad == _DOUBLINGS or policy.cool_down <= 0 or backoff_after(bad, policy) >= policy.longest_rest
 
 
-def figures(predicted: float | None, realised: float | None) -> str:
+def format_gains(predicted: float | None, realised: float | None) -> str:
     """Both gains, in brackets, where both are known."""
     if predicted is None or realised is None:
         return ""
