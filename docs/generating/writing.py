@@ -10,9 +10,9 @@ from pathlib import Path
 
 from docs.generating.commands import commands
 from docs.generating.events import events
-from docs.generating.guards import guards
+from docs.generating.guards import guards_page
 from docs.generating.metrics import metrics
-from docs.generating.predicates import predicates
+from docs.generating.predicates import predicates_page
 from docs.generating.rights import rights
 from docs.generating.shown import SHOWING, refreshed
 from docs.generating.strategies import configuration, strategies
@@ -23,8 +23,8 @@ _MADE = "<!-- Made by docs/generate.py: change the code and run it again. -->\n"
 PAGES: dict[str, Callable[[], str]] = {
     "strategies.md": strategies,
     "configuration.md": configuration,
-    "guards.md": guards,
-    "predicates.md": predicates,
+    "guards.md": guards_page,
+    "predicates.md": predicates_page,
     "commands.md": commands,
     "metrics.md": metrics,
     "events.md": events,

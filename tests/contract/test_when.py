@@ -18,7 +18,7 @@ from rescheduler.model.policy import Concurrency, Timing
 from rescheduler.model.time import format_instant
 from rescheduler.model.windows import Schedule, parse_window
 from rescheduler.planning.cycle import with_inflight_moves
-from rescheduler.planning.guards.builtin import objections
+from rescheduler.planning.guards import objections
 from rescheduler.planning.planner import Planner
 from tests.support.both_clusters import ClusterUnderTest, Space, is_ready, name_of
 from tests.support.leading import LENIENT, Leader, Wanted, leading

@@ -6,7 +6,6 @@ all pages are the business of `tests/docs`.
 
 from __future__ import annotations
 
-import ast
 import re
 import shutil
 from collections import Counter
@@ -17,15 +16,12 @@ import msgspec
 import pytest
 import yaml
 from docs.generating import writing
-from docs.generating.guards import GUARD_SETTINGS, PLAN_GUARDS
-from docs.generating.predicates import EXPLAINED, NODE_RULES
 
-from rescheduler import planning, strategies
+from rescheduler import strategies
 from rescheduler.config.loader import load_defaults
 from rescheduler.model.plan import decode_plan, plan_document
-from rescheduler.planning.columns import Columns
-from rescheduler.planning.guards.builtin import GUARDS
-from rescheduler.planning.predicates.nodes import node_rules
+from rescheduler.planning import guards
+from rescheduler.planning.refusals import PlanGuard
 from rescheduler.strategies import settings_by_name
 from tests.contract.test_strategies import TestEveryStrategy as Contract
 from tests.support.builders import cluster, node, pod
@@ -34,7 +30,6 @@ from tests.support.planning import moves_of, planned
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
-NAME = re.compile(r"[A-Z][A-Za-z]+")
 
 
 def blocks(page: Path, *languages: str) -> list[str]:
@@ -74,48 +69,15 @@ class TestGeneratedPages:
         assert writing.main(tmp_path) == 0
         assert writing.differences(tmp_path) == []
 
-    def test_name_every_guard_and_no_other(self) -> None:
-        guards = {name for name, _ in GUARDS}
-        assert set(GUARD_SETTINGS) <= guards
-        assert set(PLAN_GUARDS) == names_of_refusals() - guards - node_rule_names() - set(EXPLAINED)
-
     def test_name_only_settings_that_exist(self) -> None:
         known = load_defaults(settings_by_name()).effective()
-        texts = [*GUARD_SETTINGS.values(), *(setting for _, setting in PLAN_GUARDS.values())]
+        texts = [each.changed_by for each in (*guards.discover().values(), *PlanGuard)]
         for setting in re.findall(r"`([a-z]\w*(?:\.\w+)?)`", " ".join(texts)):
             at: object = known
             for part in setting.split("."):
                 assert isinstance(at, dict), setting
                 assert part in at, setting
                 at = at[part]
-
-    def test_name_every_rule_about_nodes(self) -> None:
-        assert set(NODE_RULES) == node_rule_names()
-        assert set(EXPLAINED) <= names_of_refusals()
-
-
-def node_rule_names() -> set[str]:
-    return {rule.name for rule in node_rules(Columns(cluster(node("a"))))}
-
-
-def names_of_refusals() -> set[str]:
-    """Texts in planning that stand where a refusal's name does: before its reason, and in a call or a constant."""
-    found: set[str] = set()
-    for file in Path(planning.__file__).parent.rglob("*.py"):
-        for one in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            match one:
-                case ast.Tuple(
-                    elts=[ast.Constant(value=str(name)), ast.JoinedStr() | ast.Call() | ast.Name(id="lost")]
-                ):
-                    found.add(name)
-                case ast.Tuple(elts=[ast.Constant(value=str(name)), ast.Constant(value=str(reason))]) if " " in reason:
-                    found.add(name)
-                case ast.Call(func=ast.Attribute(attr="_rejection"), args=[_, ast.Constant(value=str(name)), *_]):
-                    found.add(name)
-                case ast.Assign(targets=[ast.Name(id="GUARD")], value=ast.Constant(value=str(name))):
-                    found.add(name)
-    missing_kinds = {"StorageClass", "CSINode"}  # a plan warns of them with a text of its own
-    return {name for name in found if NAME.fullmatch(name)} - missing_kinds
 
 
 @pytest.mark.parametrize("example", sorted(ROOT.glob("examples/*.yaml")), ids=lambda path: path.name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from rescheduler.model.shape import Taint
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.columns import PODS, Columns, Ints, Mask
 from rescheduler.planning.feasibility import Feasibility
+from rescheduler.planning.predicates.base import Predicate
 from rescheduler.planning.whatif import WhatIf
 
 _CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
@@ -31,10 +33,13 @@ _MESSAGES = {
 """Other reasons have the name of their rule."""
 
 
-class NodeUnschedulable:
+class NodeUnschedulable(Predicate):
     """The node is not cordoned, or the pod tolerates that."""
 
-    name = "NodeUnschedulable"
+    name: ClassVar[str] = "NodeUnschedulable"
+    order: ClassVar[int] = 10
+    caption: ClassVar[str] = "Cordoned"
+    node_only: ClassVar[bool] = True
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns

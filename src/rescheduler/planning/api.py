@@ -16,6 +16,7 @@ from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from rescheduler.model.plan import Move, Rejection
 from rescheduler.planning.columns import Floats, Mask
+from rescheduler.planning.refusals import PlanGuard
 from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 
@@ -75,6 +76,10 @@ class ProposalResult:
         """Whether the proposal is now part of the plan."""
         return bool(self.moves)
 
+    def refused_by(self, *guards: PlanGuard) -> bool:
+        """Whether one of these refused the proposal."""
+        return self.rejection is not None and self.rejection.guard in guards
+
 
 Proposals = Generator[Proposal, ProposalResult, None]
 Own_co = TypeVar("Own_co", bound=StrategySettings, covariant=True)
@@ -133,5 +138,5 @@ def propose_each(view: View, pod_moves: Iterable[PodMove]) -> Proposals:
             refused.clear()  # it has left room behind
         elif decision.exhausted:
             return
-        elif decision.rejection is not None and decision.rejection.guard == "NoTarget":
+        elif decision.refused_by(PlanGuard.NO_TARGET):
             refused[look].add(node)

@@ -16,7 +16,15 @@ from rescheduler.model.policy import Limits
 from rescheduler.model.selector import Labels
 from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
 from rescheduler.planning.columns import Mask
+from rescheduler.planning.refusals import PlanGuard
 from rescheduler.planning.workloads import Workloads
+
+Objection = tuple[str, str]
+"""What refuses to move a pod (the name of a guard or of a limit), and why."""
+
+
+def _objection(guard: PlanGuard, why: str) -> Objection:
+    return str(guard), why
 
 
 class Budgets:
@@ -51,16 +59,22 @@ class Budgets:
         """Which limit is reached for a move of this workload from this node, as a guard and a reason."""
         limits = self._limits
         if self.exhausted:
-            return (
-                "MaxReschedulePods",
+            return _objection(
+                PlanGuard.MAX_RESCHEDULE_PODS,
                 f"maxReschedulePods ({limits.total}) is reached: this and what would follow waits for the next cycle",
             )
         if limits.per_node_out is not None and self._out[source] >= limits.per_node_out:
-            return "NodeOutLimit", f"limits.perNodeOut ({limits.per_node_out}) is reached for its node"
+            return _objection(
+                PlanGuard.NODE_OUT_LIMIT, f"limits.perNodeOut ({limits.per_node_out}) is reached for its node"
+            )
         if limits.per_namespace is not None and self._namespaces[workload[1]] >= limits.per_namespace:
-            return "NamespaceLimit", f"limits.perNamespace ({limits.per_namespace}) is reached for {workload[1]}"
+            return _objection(
+                PlanGuard.NAMESPACE_LIMIT, f"limits.perNamespace ({limits.per_namespace}) is reached for {workload[1]}"
+            )
         if limits.per_workload is not None and self._workloads[workload] >= limits.per_workload:
-            return "WorkloadLimit", f"limits.perWorkload ({limits.per_workload}) is reached for {workload[2]}"
+            return _objection(
+                PlanGuard.WORKLOAD_LIMIT, f"limits.perWorkload ({limits.per_workload}) is reached for {workload[2]}"
+            )
         return None
 
     def spend(self, source: int, target: int, workload: WorkloadKey, sign: int = 1) -> None:
@@ -74,7 +88,6 @@ class Budgets:
             self._open[target] = self._into[target] < self._limits.per_node_in
 
 
-GUARD = "MovesPerHourPerNamespace"
 FIELD = "when.movesPerHourPerNamespace"
 HOUR = 3600.0
 COUNTS = HOUR + 1.0  # start times are written in whole seconds
@@ -117,7 +130,8 @@ class HourlyLimit:
         if before + planned < self._most:
             return None
         of_these = f"{before} begun or ordered within the hour and {planned} in this plan"
-        return GUARD, f"{FIELD} ({self._most}) is reached for {pod.namespace}, with {of_these}"
+        why = f"{FIELD} ({self._most}) is reached for {pod.namespace}, with {of_these}"
+        return _objection(PlanGuard.MOVES_PER_HOUR_PER_NAMESPACE, why)
 
     def spend(self, pod: Pod, sign: int = 1) -> None:
         """Take a move into account, or with sign -1 out of it."""
@@ -144,12 +158,14 @@ class DisruptionHeadroom:
         budgets = self._of(pod)
         if len(budgets) > 1:
             names = ", ".join(self._snapshot.budgets[index].name for index in budgets)
-            return "TwoDisruptionBudgets", f"disruption budgets {names} select it: the Eviction API refuses such a pod"
+            why = f"disruption budgets {names} select it: the Eviction API refuses such a pod"
+            return _objection(PlanGuard.TWO_DISRUPTION_BUDGETS, why)
         for index in budgets:
             if self._spends(self._snapshot.budgets[index], pod, method) and self.left(index) < 1:
                 budget = self._snapshot.budgets[index]
                 spent = "" if self._left_at_first(index) < 1 else " after the moves before it"
-                return "DisruptionBudget", f"disruption budget {budget.name} allows no disruption{spent}"
+                why = f"disruption budget {budget.name} allows no disruption{spent}"
+                return _objection(PlanGuard.DISRUPTION_BUDGET, why)
         if method is Method.EVICT:
             return self._too_many(pod)
         return None
@@ -160,8 +176,8 @@ class DisruptionHeadroom:
         replicas = self._workloads.replicas(pod)
         if self._evicted[key] < max(1, replicas // 2):
             return None
-        return (
-            "WorkloadAtOnce",
+        return _objection(
+            PlanGuard.WORKLOAD_AT_ONCE,
             f"the plan evicts {self._evicted[key]} of {replicas} replicas of {key[0]} {key[2]} already",
         )
 

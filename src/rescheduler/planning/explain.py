@@ -21,8 +21,9 @@ from rescheduler.model.shape import Requests
 from rescheduler.model.time import format_instant
 from rescheduler.planning.budgets import Budgets, DisruptionHeadroom, HourlyLimit
 from rescheduler.planning.columns import Floats, Ints
-from rescheduler.planning.guards.builtin import objections
+from rescheduler.planning.guards import objections
 from rescheduler.planning.planner import Planner
+from rescheduler.planning.refusals import NodeRefusal, PlanGuard
 
 _FREE = re.compile(r", [^,()]* free\)")
 
@@ -181,7 +182,7 @@ def _objections(planner: Planner, plan: Plan, index: int) -> Iterator[tuple[str,
     yield from objections(pod, context)
     source = columns.node_index.get(pod.node, -1)
     if pod.node and source < 0:
-        yield "UnknownNode", f"its node {pod.node} is not in the input"
+        yield str(PlanGuard.UNKNOWN_NODE), f"its node {pod.node} is not in the input"
     budgets = Budgets(planner.policy.limits, len(columns.nodes))
     hours = HourlyLimit(planner.snapshot, planner.policy.timing.moves_per_hour_per_namespace)
     disruption = DisruptionHeadroom(planner.snapshot, workloads)
@@ -274,14 +275,14 @@ def _judged(planner: Planner, plan: Plan, index: int, method: Method) -> Iterato
         use = now[:, number] if number == source else now[:, number] + view.share(index, number)
         predicate, reason = verdict.predicate, verdict.reason
         if number == source:
-            predicate, reason = "SameNode", "it is there already"
+            predicate, reason = NodeRefusal.SAME_NODE.value, "it is there already"
         elif not predicate and not under[number]:
-            predicate, reason = "Threshold", _over(planner, use, number)
+            predicate, reason = NodeRefusal.THRESHOLD.value, _over(planner, use, number)
         elif not predicate and most is not None and came[node.name] >= most:
-            predicate, reason = "NodeInLimit", f"limits.perNodeIn ({most}) is reached"
+            predicate, reason = NodeRefusal.NODE_IN_LIMIT.value, f"limits.perNodeIn ({most}) is reached"
         elif not predicate and source >= 0:
             lost = _lost(planner, index, number, method)
-            predicate, reason = ("AfterTheMove", lost) if lost else ("", "")
+            predicate, reason = (NodeRefusal.AFTER_THE_MOVE.value, lost) if lost else ("", "")
         yield NodeFit(node.name, predicate, reason, round(float(use[0]), 2), round(float(use[1]), 2))
 
 

@@ -1,27 +1,29 @@
 """Where a pod could be: all predicates together, as a mask over nodes, and in words for one node.
 
 The planner asks it for every move, `explain` for every node. "Could be" means that kube-scheduler would bind the pod
-there, and that none of our own rules (no control plane, nothing cordoned…) forbids it. The embedded cluster's
-scheduler asks it too, with the scheduler's rule on nodes in the place of ours.
+there, and that none of our own rules (no control plane, nothing cordoned…) forbids it. The scheduler of the embedded
+cluster uses it too, with rules on nodes of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from rescheduler.planning.columns import Columns, Ints, Mask
 from rescheduler.planning.matching import Matching
-from rescheduler.planning.predicates.affinity import RequiredPodAffinity, RequiredPodAntiAffinity
-from rescheduler.planning.predicates.base import Predicate
-from rescheduler.planning.predicates.nodes import NodeMasks, RequiredNodeAffinity, TaintToleration, node_rules
-from rescheduler.planning.predicates.ports import NodePorts
-from rescheduler.planning.predicates.resources import NodeResourcesFit
-from rescheduler.planning.predicates.spread import PodTopologySpread
-from rescheduler.planning.predicates.volumes import NodeVolumeLimits, VolumeBinding, VolumeRestrictions, VolumeZone
+from rescheduler.planning.predicates import discover
+from rescheduler.planning.predicates.base import Predicate, PredicateContext
+from rescheduler.planning.predicates.node_resources_fit import NodeResourcesFit
+from rescheduler.planning.predicates.pod_affinity import RequiredPodAffinity
+from rescheduler.planning.predicates.pod_topology_spread import PodTopologySpread
+from rescheduler.planning.predicates.support.node_masks import NodeMasks
 from rescheduler.planning.whatif import WhatIf
+
+Kind = TypeVar("Kind", bound=Predicate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,54 +46,45 @@ class Feasibility:
     """The predicates over one what-if."""
 
     def __init__(self, whatif: WhatIf, rules: Iterable[Predicate] | None = None) -> None:
+        """`rules` replace our own rules, which kube-scheduler does not have."""
         self.whatif = whatif
         self._columns: Columns = whatif.columns
-        self.matching = matching = Matching(whatif)
+        self.matching = Matching(whatif)
         self.node_masks = NodeMasks(whatif.columns)
-        self.fit = NodeResourcesFit(whatif)
-        self._affinity = RequiredPodAffinity(whatif, matching)
-        self.spread = PodTopologySpread(whatif, matching, self.node_masks)
-        # What depends on nothing that moves: one mask per shape, since thousands of pods share it.
-        self._fixed: list[Predicate] = [
-            *(node_rules(whatif.columns) if rules is None else rules),
-            TaintToleration(whatif.columns, self.node_masks),
-            RequiredNodeAffinity(whatif.columns, self.node_masks),
-        ]
-        # What depends on where other pods are. Each says at once if it doesn't concern a pod.
-        self._moving: list[Predicate] = [
-            NodePorts(whatif),
-            RequiredPodAntiAffinity(whatif, matching),
-            self._affinity,
-            self.spread,
-            VolumeBinding(whatif.columns, self.node_masks),
-            VolumeZone(whatif.columns, self.node_masks),
-            VolumeRestrictions(whatif),
-            NodeVolumeLimits(whatif),
-        ]
-        self._fixed_masks: dict[int, Mask] = {}
-
-    @property
-    def predicates(self) -> list[Predicate]:
+        context = PredicateContext(whatif, self.matching, self.node_masks)
+        kinds = [kind for kind in discover() if rules is None or kind.of_scheduler]
+        found = [*(rules or ()), *(kind(context) for kind in kinds)]
+        self.predicates = sorted(found, key=lambda each: (each.order, each.name))
         """All predicates, in the order in which a refusal is reported."""
-        return [*self._fixed, self.fit, *self._moving]
+        self.fit = self._the(NodeResourcesFit)
+        self.spread = self._the(PodTopologySpread)
+        self._affinity = self._the(RequiredPodAffinity)
+        # One mask per shape is enough for the first kind: thousands of pods share a shape.
+        self._of_nodes = [each for each in self.predicates if each.node_only]
+        # The others depend on other pods or on volumes. Each returns None at once if it doesn't concern a pod.
+        self._others = [each for each in self.predicates if not each.node_only and each is not self.fit]
+        self._masks_of_shapes: dict[int, Mask] = {}
+
+    def _the(self, kind: type[Kind]) -> Kind:
+        return next(each for each in self.predicates if isinstance(each, kind))
 
     def mask(self, pod: int, free: Ints | None = None) -> Mask:
         """[N]: where the pod could be now; `free` [R, N] replaces what is free, to keep nodes under a ceiling."""
         mask = self.fit.fits(pod, self.whatif.free if free is None else free)
         mask &= self.node_mask(pod)
-        for predicate in self._moving:
+        for predicate in self._others:
             allowed = predicate.mask(pod)
             if allowed is not None:
                 mask &= allowed
         return mask
 
     def node_mask(self, pod: int) -> Mask:
-        """[N]: where the nodes' own rules let the pod be, whoever else is there."""
+        """[N]: where the rules about nodes let the pod be, whatever other pods are there."""
         shape = int(self._columns.pod_shape[pod])
-        if shape not in self._fixed_masks:
-            masks = [found for p in self._fixed if (found := p.mask(pod)) is not None]
-            self._fixed_masks[shape] = np.logical_and.reduce(masks)
-        return self._fixed_masks[shape]
+        if shape not in self._masks_of_shapes:
+            masks = [found for p in self._of_nodes if (found := p.mask(pod)) is not None]
+            self._masks_of_shapes[shape] = np.logical_and.reduce(masks)
+        return self._masks_of_shapes[shape]
 
     def verdicts(self, pod: int) -> list[NodeVerdict]:
         """For each node the first predicate that refuses, with its reason."""
@@ -121,10 +114,10 @@ class Feasibility:
         return found
 
     def try_move(self, pod: int, target: int, *, side_by_side: bool) -> str:
-        """Lay a move into the what-if; says what the rules would lose by it, and then the caller must undo it."""
+        """Lay a move into the what-if. Returns which rule it would break, if any; then the caller must undo it."""
         source = int(self.whatif.at[pod])
         skews = self.spread.skews(pod)
-        # What holds only thanks to pods that may come or not does not hold.
+        # A rule that holds only with pods that may never come does not hold.
         unsure = bool(self.whatif.expected) and (bool(skews) or self._affinity.concerns(pod))
         if unsure:
             with self.whatif.without_expected():

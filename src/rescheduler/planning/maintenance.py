@@ -13,18 +13,13 @@ from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Limits, Policy
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning import guards
 from rescheduler.planning.api import Strategy
-from rescheduler.planning.guards.base import GuardContext
-from rescheduler.planning.guards.builtin import GUARDS, objections
-from rescheduler.planning.guards.stability import disruption_delay
+from rescheduler.planning.guards.base import GuardContext, Lasting
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.settings import StrategySettings
 
 _AT_HOME = ("DaemonSet", "Node")
-_PASSING = frozenset(
-    {"NotRunning", "Deleting", "Migrating", "MinPodAge", "CoolDown", "Outcome", "RollingOut", "Scaling"}
-)
-_LASTING = frozenset(name for name, _ in GUARDS) - _PASSING
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +84,7 @@ def _refusals(plan: Plan) -> dict[tuple[str, str], str]:
 
 
 def _remaining(pod: Pod, context: GuardContext, refused: dict[tuple[str, str], str]) -> RemainingPod:
-    for name, why in objections(pod, context):
-        for_a_while = name == "DoNotDisrupt" and disruption_delay(pod) is not None
-        if name in _LASTING and not for_a_while:
+    for name, why in guards.objections(pod, context):
+        if guards.discover()[name].lasts(pod) is Lasting.UNTIL_CHANGED:
             return RemainingPod(pod.namespace, pod.name, f"{why} ({name})", lasting=True)
     return RemainingPod(pod.namespace, pod.name, refused.get((pod.namespace, pod.name), ""))

@@ -16,13 +16,14 @@ from rescheduler.model.plan import Method, Move, Plan, Rejection
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.api import PodMove, Proposal, ProposalResult, Strategy
-from rescheduler.planning.budgets import FIELD, GUARD, Budgets, DisruptionHeadroom, HourlyLimit
+from rescheduler.planning.budgets import FIELD, Budgets, DisruptionHeadroom, HourlyLimit
 from rescheduler.planning.columns import Columns, Floats, Mask
 from rescheduler.planning.feasibility import Feasibility
 from rescheduler.planning.gain import MoveSide, gain_of
+from rescheduler.planning.guards import first_objection, objection_to_removal
 from rescheduler.planning.guards.base import GuardContext
-from rescheduler.planning.guards.builtin import first_objection, objection_to_removal
 from rescheduler.planning.load import Load
+from rescheduler.planning.refusals import PlanGuard
 from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.targets import TargetFinder, TargetRanking, apply_arrival
 from rescheduler.planning.thresholds import NodeThresholds, counted_resources, make_picture
@@ -246,7 +247,9 @@ class Planner:
                 _take_back(undo)
                 if not pod_moves:  # room was only to be kept free for it: there is nobody to tell
                     return ProposalResult(exhausted=self._budgets.exhausted)
-                return self._refuse(pod_moves[0], self._rejection(pod_moves[0].pod, "NoRoom", why, strategy), proposal)
+                return self._refuse(
+                    pod_moves[0], self._rejection(pod_moves[0].pod, PlanGuard.NO_ROOM, why, strategy), proposal
+                )
             undo.append(arrived)
         self.whatif.expect(proposal.arrivals)  # together they may be company for each other; not for the rest
         for pod, node in proposal.arrivals:
@@ -282,11 +285,14 @@ class Planner:
         """Why so many never go together, however empty the plan or the hour is."""
         most, hourly = self.policy.limits.total, self.policy.timing.moves_per_hour
         if most is not None and len(pod_moves) > max(most, 1):
-            guard, limit = "MaxReschedulePods", f"maxReschedulePods is {most}"
+            guard, limit = PlanGuard.MAX_RESCHEDULE_PODS, f"maxReschedulePods is {most}"
         elif hourly is not None and len(pod_moves) > hourly and strategy not in MUST_BE:
-            guard, limit = "MovesPerHour", f"when.movesPerHour is {hourly}"
+            guard, limit = PlanGuard.MOVES_PER_HOUR, f"when.movesPerHour is {hourly}"
         elif strategy not in MUST_BE and (crowd := self._crowd(pod_moves)):
-            guard, limit = GUARD, f"{crowd}, and {FIELD} is {self.policy.timing.moves_per_hour_per_namespace}"
+            guard, limit = (
+                PlanGuard.MOVES_PER_HOUR_PER_NAMESPACE,
+                f"{crowd}, and {FIELD} is {self.policy.timing.moves_per_hour_per_namespace}",
+            )
         else:
             return None
         return self._rejection(
@@ -333,7 +339,7 @@ class Planner:
         pod, source = self.columns.pods[index], int(self.whatif.at[index])
         objection = first_objection(pod, self.context)
         if objection is None and source < 0:
-            objection = ("UnknownNode", f"its node {pod.node} is not in the input")
+            objection = (str(PlanGuard.UNKNOWN_NODE), f"its node {pod.node} is not in the input")
         if objection is None and index not in self.reasons:  # on second thoughts, it has spent what a move costs
             return self._limited(source, pod) or self._disruption.objection(pod, self.context.methods.choose(pod))
         return objection
@@ -341,7 +347,7 @@ class Planner:
     def _place(self, pod_move: PodMove, strategy: str) -> _Placed | Rejection:
         """Find the best target for a pod and lay the move into the what-if; or say what refuses it."""
         if pod_move.pod in self.view.moved:
-            return self._rejection(pod_move.pod, "AlreadyMoved", "the plan moves it already")
+            return self._rejection(pod_move.pod, PlanGuard.ALREADY_MOVED, "the plan moves it already")
         if objection := self.objection(pod_move.pod):
             return self._rejection(pod_move.pod, *objection)
         pod, source = self.columns.pods[pod_move.pod], int(self.whatif.at[pod_move.pod])
@@ -349,7 +355,7 @@ class Planner:
         target = self.targets.find(pod_move, method, strategy)
         if isinstance(target, str):
             why = target or self.targets.explain_none(pod_move, method, self.policy.limits)
-            return self._rejection(pod_move.pod, "NoTarget", why)
+            return self._rejection(pod_move.pod, PlanGuard.NO_TARGET, why)
         if fresh := pod_move.pod not in self.reasons:
             self._disruption.spend(pod, method)
             self._spend(source, target, pod)
@@ -359,7 +365,7 @@ class Planner:
         """Let a pod that has ended be removed; it holds nothing, so that nothing changes for the others."""
         pod = self.columns.pods[pod_move.pod]
         if pod_move.pod in self.view.moved:
-            return self._rejection(pod_move.pod, "AlreadyMoved", "the plan removes it already")
+            return self._rejection(pod_move.pod, PlanGuard.ALREADY_MOVED, "the plan removes it already")
         source = self.columns.node_index.get(pod.node, _NOWHERE)
         objection = objection_to_removal(pod, self.context) or self._limited(source, pod)
         if objection:
@@ -423,7 +429,7 @@ class Planner:
 
     def _rejection(self, index: int, guard: str, reason: str, strategy: str = "") -> Rejection:
         pod = self.columns.pods[index]
-        return Rejection(pod.namespace, pod.name, guard, reason, strategy, node=pod.node)
+        return Rejection(pod.namespace, pod.name, str(guard), reason, strategy, node=pod.node)
 
 
 def _take_back(undo: list[Callable[[], None]]) -> None:

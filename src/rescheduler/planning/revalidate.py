@@ -18,14 +18,16 @@ from rescheduler.model.objects import Node, Pod
 from rescheduler.model.plan import Method, Move
 from rescheduler.model.policy import Limits, MigrationMethod, Policy
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning import guards
 from rescheduler.planning.api import Proposal
 from rescheduler.planning.budgets import DisruptionHeadroom
-from rescheduler.planning.guards.builtin import first_objection, objection_to_removal
+from rescheduler.planning.guards.base import Lasting
 from rescheduler.planning.planner import Planner
+from rescheduler.planning.refusals import PlanGuard
 
 _UNLIMITED = Limits(total=None)
-TEMPORARY = frozenset({"Migrating", "DisruptionBudget", "WorkloadAtOnce", "NoTarget", "RollingOut", "Scaling"})
-"""Guards whose objection may be gone a little later."""
+_TEMPORARY = frozenset({PlanGuard.DISRUPTION_BUDGET, PlanGuard.WORKLOAD_AT_ONCE, PlanGuard.NO_TARGET})
+"""Refusals by the plan that may be gone a little later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +110,10 @@ class Revalidator:
         if wanted.target:
             return MoveVerdict(reason=f"a pod that is removed goes nowhere, so not to {wanted.target}")
         context = self._planner(wanted, self._policies[wanted.by_hand].migration_method).context
-        if (objection := objection_to_removal(pod, context)) is None:
+        if (objection := guards.objection_to_removal(pod, context)) is None:
             return MoveVerdict(Method.REMOVE)
         guard, reason = objection
-        return MoveVerdict(reason=f"{guard}: {reason}", temporary=guard in TEMPORARY or not pod.finished)
+        return MoveVerdict(reason=f"{guard}: {reason}", temporary=_is_temporary(guard) or not pod.finished)
 
     def _method(self, pod: Pod, wanted: MoveRequest) -> MigrationMethod | MoveVerdict:
         """Which method the planner is to be held to; the ordered one must fit the pod."""
@@ -147,7 +149,7 @@ class Revalidator:
             return MoveVerdict(reason=objection)
         if spent := self._spent(position, planner):
             guard, reason = spent
-            return MoveVerdict(reason=f"{guard}: {reason}", temporary=guard in TEMPORARY)
+            return MoveVerdict(reason=f"{guard}: {reason}", temporary=_is_temporary(guard))
         cost = None
         if wanted.target:
             index = planner.columns.node_index.get(wanted.target)
@@ -169,18 +171,24 @@ class Revalidator:
         if decision.rejection is None:
             return MoveVerdict(reason="nothing says why", temporary=True)
         guard, reason = decision.rejection.guard, decision.rejection.reason
-        if guard == "NoTarget" and wanted.target:
+        if guard == PlanGuard.NO_TARGET and wanted.target:
             reason = _word_of(planner, position, wanted.target)
-        return MoveVerdict(reason=f"{guard}: {reason}", temporary=guard in TEMPORARY)
+        return MoveVerdict(reason=f"{guard}: {reason}", temporary=_is_temporary(guard))
 
     def _spent(self, position: int, planner: Planner) -> tuple[str, str] | None:
         """Which disruption budget the rulings so far have spent, for a pod that may be moved otherwise."""
         pod, context = self._snapshot.pods[position], planner.context
         if self._disruption is None:
             self._disruption = DisruptionHeadroom(self._snapshot, planner.workloads)
-        if first_objection(pod, context) is not None:
+        if guards.first_objection(pod, context) is not None:
             return None  # that is the better reason: it will not pass
         return self._disruption.objection(pod, context.methods.choose(pod))
+
+
+def _is_temporary(name: str) -> bool:
+    """Whether a refusal may be gone a little later."""
+    guard = guards.discover().get(name)
+    return name in _TEMPORARY if guard is None else guard.lasting is Lasting.SOON
 
 
 def _method_objection(planner: Planner, pod: Pod, wanted: MoveRequest) -> str:

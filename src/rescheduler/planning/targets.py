@@ -18,7 +18,7 @@ from rescheduler.planning.api import PodMove, Strategy
 from rescheduler.planning.budgets import Budgets
 from rescheduler.planning.columns import Columns, Floats, Mask
 from rescheduler.planning.feasibility import Feasibility
-from rescheduler.planning.predicates.nodes import NodeMasks
+from rescheduler.planning.predicates.support.node_masks import NodeMasks
 from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 

@@ -111,7 +111,6 @@ class PodGroups:
 
 
 CPU, MEMORY = 0, 1
-_HARD = frozenset({"NodeAffinity", "TaintToleration", "PodAntiAffinity", "PodAffinity", "PodTopologySpread"})
 
 
 class PlannerQueries(Protocol):
@@ -333,13 +332,3 @@ class View:
     def residents(self) -> Residents:
         """The pods that do not belong to their node."""
         return Residents(self.whatif)
-
-    def broken_rules(self, pod: int) -> tuple[str, ...]:
-        """The predicates that would refuse the pod on its own node, if it were to come there now."""
-        node = int(self.whatif.at[pod])
-        if node < 0:
-            return ()
-        self.whatif.remove(pod, node)
-        refused = self.feasibility.refused_by(pod, node)
-        self.whatif.place(pod, node)
-        return tuple(sorted(refused & _HARD))

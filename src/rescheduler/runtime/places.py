@@ -17,7 +17,7 @@ from rescheduler.model.objects import Claim, Pod, Volume, Workload
 from rescheduler.model.shape import NodeTerm, Shape
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.columns import Columns, Mask
-from rescheduler.planning.predicates.nodes import NodeMasks
+from rescheduler.planning.predicates.support.node_masks import NodeMasks
 
 _FRESH = 1.0  # seconds; laying out 5,000 nodes anew for each of many failing workloads would take longer than the rest
 

@@ -31,7 +31,8 @@ from rescheduler.model.migration import Phase
 from rescheduler.model.objects import Node, Pod, Workload
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.planning.guards import builtin
+from rescheduler.planning.guards import objection_to_recovery
+from rescheduler.planning.guards.base import GuardContext
 from rescheduler.planning.workloads import MethodChooser, Workloads
 from rescheduler.recovery import events
 from rescheduler.recovery.avoidance import allow_nodes
@@ -44,11 +45,6 @@ from rescheduler.runtime.migration_cache import Board
 from rescheduler.runtime.places import Places
 from rescheduler.runtime.reconciler import WorkQueue
 
-_GUARDS = (
-    *(builtin.unreadable, builtin.excluded_namespace, builtin.excluded_selector, builtin.opted_out),
-    *(builtin.static, builtin.system_critical, builtin.migrating),
-)
-"""The others keep pods that run well from being moved; what fails on its node has nothing to lose there."""
 _SOURCE = "the API server"
 _SLICE = 200  # pods; then others have a turn
 
@@ -156,15 +152,8 @@ class Cases:
         spoken_for = {(row.namespace, row.name): why for row in rows.values() if (why := self._moving(row))}
         snapshot = replace(ClusterSnapshot(), spoken_for=spoken_for)
         workloads = Workloads(snapshot)
-        context = builtin.GuardContext(
-            policy, snapshot, workloads, MethodChooser(snapshot, workloads, policy.migration_method)
-        )
-        found: dict[str, str] = {}
-        for uid, row in rows.items():
-            why = next((said for guard in _GUARDS if (said := guard(row, context))), "")
-            if why:
-                found[uid] = why
-        return found
+        context = GuardContext(policy, snapshot, workloads, MethodChooser(snapshot, workloads, policy.migration_method))
+        return {uid: why for uid, row in rows.items() if (why := objection_to_recovery(row, context))}
 
     def _moving(self, row: Pod) -> str:
         """Which migration moves a pod. One that only waits would find it gone; but a copy of a single pod that begins

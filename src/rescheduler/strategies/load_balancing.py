@@ -12,6 +12,7 @@ from pydantic import Field
 from rescheduler.model.policy import Thresholds
 from rescheduler.planning.api import PodMove, Proposal, Proposals, Strategy
 from rescheduler.planning.columns import Floats, Mask
+from rescheduler.planning.refusals import PlanGuard
 from rescheduler.planning.settings import Misfit, StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection, Weights, by_resource, find_uncounted
@@ -85,7 +86,7 @@ class LoadBalancing(Strategy[LoadBalancingSettings]):
                     if decision.accepted:
                         taken = moved = True
                         break
-                    if decision.rejection is not None and decision.rejection.guard == "NoTarget":
+                    if decision.refused_by(PlanGuard.NO_TARGET):
                         hopeless.add(kind)  # what no node takes, no node takes its look-alike from here either
                 if not taken:
                     passed[resource, source] = True

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from rescheduler.model.objects import Pod
 from rescheduler.planning.api import Arrival, PodMove, Proposal, Proposals, Strategy
+from rescheduler.planning.refusals import PlanGuard
 from rescheduler.planning.settings import Duration, StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.room import Refused, Room, RoomSearch
@@ -81,7 +82,7 @@ class MakeRoom(Strategy[MakeRoomSettings]):
                     if decision.accepted or not any(room.moves for room in rooms):
                         helped |= decision.accepted
                         break
-                    if decision.rejection is not None and decision.rejection.guard == "MaxReschedulePods":
+                    if decision.refused_by(PlanGuard.MAX_RESCHEDULE_PODS):
                         full = True  # people have seen that there was more to do
                         stuck.add(look)
                         break

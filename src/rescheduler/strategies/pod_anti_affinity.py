@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import ClassVar
 
 from rescheduler.planning.api import Proposal, ProposalResult, Proposals, Strategy
+from rescheduler.planning.refusals import PlanGuard
 from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
@@ -102,12 +103,12 @@ class _Knot:
             elif decision.exhausted:
                 return True
             elif decision.rejection is not None:
-                self._learn(pod, decision.rejection.guard)
+                self._learn(pod, decision)
         return False
 
-    def _learn(self, pod: int, guard: str) -> None:
+    def _learn(self, pod: int, decision: ProposalResult) -> None:
         """Have nobody chosen who would be refused for the same reason: what the plan has spent, or no target."""
-        if guard == "NoTarget":
+        if decision.refused_by(PlanGuard.NO_TARGET):
             self._refused[self._look(pod)].add(int(self._view.at[pod]))
             out = {other for other in self._able if self._is_hopeless(other)}
         else:

@@ -11,6 +11,7 @@ import numpy as np
 
 from rescheduler.planning.api import Proposal, ProposalResult, Proposals, Strategy
 from rescheduler.planning.columns import Columns, Mask
+from rescheduler.planning.refusals import PlanGuard
 from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
@@ -101,6 +102,6 @@ def _spread(
         decision = yield Proposal.one(pod, f"{view.nodes[node].name} has {why}", cost)
         if decision.exhausted and not decision.accepted:
             return True
-        if decision.rejection is not None and decision.rejection.guard == "NoTarget":
+        if decision.refused_by(PlanGuard.NO_TARGET):
             refused[shape].add(node)
     return False

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field
 from rescheduler.model.selector import SelectorError, check_key
 from rescheduler.planning.api import PodMove, Proposal, ProposalResult, Proposals, Strategy
 from rescheduler.planning.columns import Columns, Indexes, Ints, Mask
+from rescheduler.planning.refusals import PlanGuard
 from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection
@@ -23,7 +24,12 @@ _TRIED = 8
 # counted and not timed, so that the same input gives the same plan.
 _STEPS = 20_000
 # Guards that count moves, of the plan or of the group's namespace.
-_LIMITS = frozenset({"MaxReschedulePods", "NamespaceLimit", "MovesPerHour", "MovesPerHourPerNamespace"})
+_LIMITS = (
+    PlanGuard.MAX_RESCHEDULE_PODS,
+    PlanGuard.NAMESPACE_LIMIT,
+    PlanGuard.MOVES_PER_HOUR,
+    PlanGuard.MOVES_PER_HOUR_PER_NAMESPACE,
+)
 # Less than any node costs: the node that the rehearsal chose comes before the others of its domain.
 _CHOSEN = -1e9
 
@@ -273,7 +279,7 @@ def _brought_together(group: _Gathering) -> Generator[Proposal, ProposalResult, 
         decision = yield proposal
         if decision.accepted or decision.exhausted:
             return not decision.accepted
-        if too_many or tried == _TRIED or (decision.rejection is not None and decision.rejection.guard in _LIMITS):
+        if too_many or tried == _TRIED or decision.refused_by(*_LIMITS):
             return False  # the domains that follow take as many moves, or more
     if not tried:
         for proposal in group.example():

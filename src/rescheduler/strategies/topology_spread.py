@@ -10,7 +10,7 @@ from pydantic import Field
 
 from rescheduler.planning.api import Proposal, Proposals, Strategy
 from rescheduler.planning.columns import Columns, Indexes, Mask
-from rescheduler.planning.predicates.spread import Constraint, Constraints
+from rescheduler.planning.predicates.support.spread import Constraint, Constraints
 from rescheduler.planning.settings import StrategySettings
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodFilters, PodSelection

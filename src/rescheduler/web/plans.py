@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Plan
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.planning.guards import first_objection
 from rescheduler.planning.guards.base import GuardContext
-from rescheduler.planning.guards.builtin import first_objection
 from rescheduler.planning.planner import Planner
 from rescheduler.web.responses import Body, Refusal, encoded
 

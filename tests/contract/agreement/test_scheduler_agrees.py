@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.planning.predicates.ports import NodePorts
+from rescheduler.planning.predicates.node_ports import NodePorts
 from tests.contract.agreement.corners import a_port_is_taken_on_the_first_node, corner_world
 from tests.contract.agreement.rules import RULES
 from tests.contract.agreement.run import how_to_replay, replayed, rolled_worlds, told, tried

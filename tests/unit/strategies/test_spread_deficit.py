@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rescheduler.planning.columns import Columns
 from rescheduler.planning.feasibility import Feasibility
-from rescheduler.planning.predicates.spread import Constraint
+from rescheduler.planning.predicates.support.spread import Constraint
 from rescheduler.planning.whatif import WhatIf
 from rescheduler.strategies.support.spread import Bounds, SpreadDeficit
 from tests.support.builders import Row, cluster, deployment, node, spread

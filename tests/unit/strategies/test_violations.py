@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.planner import Planner
+from rescheduler.planning.view import View
 from rescheduler.strategies.support.violations import AntiAffinityViolation, find_violations
 from tests.support.examples import examples
 from tests.support.generated import clusters
@@ -20,7 +21,17 @@ def test_the_pods_in_clashes_are_those_that_could_not_come_where_they_are(snapsh
     staying = tuple(pod for pod in snapshot.pods if not pod.deleting and not pod.nominated)
     view = Planner(replace(snapshot, pods=staying), Policy()).view
     found = {pod for clash in find_violations(view) for pod in clash.rule_owners | clash.meant if clash.count(pod)}
-    assert found == {pod for pod in range(len(staying)) if "PodAntiAffinity" in view.broken_rules(pod)}
+    assert found == {pod for pod in range(len(staying)) if "PodAntiAffinity" in refused_at_home(view, pod)}
+
+
+def refused_at_home(view: View, pod: int) -> set[str]:
+    """The predicates that would refuse the pod on its own node, if it came there now."""
+    node = int(view.at[pod])
+    if node < 0:
+        return set()
+    with view.whatif.trial():
+        view.whatif.remove(pod, node)
+        return view.feasibility.refused_by(pod, node)
 
 
 def test_a_pod_is_in_no_conflict_with_itself() -> None:

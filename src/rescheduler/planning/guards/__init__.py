@@ -1,1 +1,54 @@
-"""Guards: what is never disturbed, whatever a strategy wants."""
+"""Guards: what is never moved, whatever a strategy wants. One per file, found automatically.
+
+The planner asks them about every pod that a strategy proposes; the first that objects becomes the Rejection that
+`plan`, `explain`, the page and the metrics show. Guards look at the pod and its surroundings only; what depends on the
+rest of the plan is in `planning.budgets`, and its names are in `planning.refusals`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from rescheduler.model.objects import Pod
+from rescheduler.planning.discovery import find_classes
+from rescheduler.planning.guards.base import Guard, GuardContext
+from rescheduler.planning.refusals import PlanGuard
+
+
+@lru_cache(maxsize=1)
+def discover() -> dict[str, Guard]:
+    """Find every guard in this package, by name, in the order in which they are asked."""
+    kinds = find_classes(__name__, __path__, Guard)  # type: ignore[type-abstract]  # only concrete ones are yielded
+    found = sorted((kind() for kind in kinds), key=lambda each: (each.order, each.name))
+    return {each.name: each for each in found}
+
+
+def objections(pod: Pod, context: GuardContext) -> list[tuple[str, str]]:
+    """Find every guard that objects to moving the pod, with its reason."""
+    return [(name, why) for name, guard in discover().items() if (why := guard.objection(pod, context))]
+
+
+def first_objection(pod: Pod, context: GuardContext) -> tuple[str, str] | None:
+    """Find the first guard that objects, with its reason."""
+    for name, guard in discover().items():
+        why = guard.objection(pod, context)
+        if why:
+            return name, why
+    return None
+
+
+def objection_to_removal(pod: Pod, context: GuardContext) -> tuple[str, str] | None:
+    """Find the first guard that objects to removing a pod that has ended, with its reason."""
+    if not pod.finished:
+        return str(PlanGuard.STILL_RUNNING), "it has not ended"
+    for name, guard in discover().items():
+        why = guard.objection(pod, context) if guard.on_removal else ""
+        if why:
+            return name, why
+    return None
+
+
+def objection_to_recovery(pod: Pod, context: GuardContext) -> str:
+    """Find the first reason why recovery leaves a failed pod alone; empty if there is none."""
+    found = (guard.objection(pod, context) for guard in discover().values() if guard.on_recovery)
+    return next((why for why in found if why), "")

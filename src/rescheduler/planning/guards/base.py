@@ -1,13 +1,12 @@
-"""What guards look things up in: the pod's surroundings, found once for a plan and asked for each pod.
-
-`planning.guards` lists all guards; the planner, the page and recovery make the Context.
-"""
+"""What a guard is, and where guards look things up: in the pod's surroundings, found once for a plan."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import cached_property
+from typing import ClassVar
 
 from rescheduler.model import labels
 from rescheduler.model.objects import Autoscaler, DisruptionBudget, Node, Pod
@@ -56,6 +55,44 @@ class GuardContext:
                 found.setdefault(budget.namespace, []).append(budget)
         return found
 
+    def lifts_filters(self, pod: Pod) -> bool:
+        """Whether filters about the pod don't hold: a person ordered the move, or the pod's mark `evict` allows it."""
+        return self.policy.by_hand or self.lifts_caution(pod)
 
-Guard = Callable[[Pod, GuardContext], str]
-"""Says why a pod is not to be moved; nothing when it may be."""
+
+class Lasting(Enum):
+    """For how long a guard objects."""
+
+    UNTIL_CHANGED = auto()
+    """Until a person changes something."""
+    SOON = auto()
+    """Until something else that is under way has ended."""
+    WITH_TIME = auto()
+    """It passes by itself after some time."""
+    UNTIL_THE_POD_ENDS = auto()
+    """The pod is about to go by itself, and will never be moved."""
+
+
+class Guard(ABC):
+    """One rule about which pods are not moved. The docstring of a subclass is its documentation."""
+
+    name: ClassVar[str]
+    order: ClassVar[int]
+    """Where several object, the one with the lowest number is reported: what makes the others meaningless first."""
+    caption: ClassVar[str]
+    """What the page calls its objection, in a few words."""
+    changed_by: ClassVar[str] = ""
+    """Which setting or mark changes it, as Markdown; empty if it always holds."""
+    lasting: ClassVar[Lasting] = Lasting.UNTIL_CHANGED
+    on_removal: ClassVar[bool] = False
+    """Whether it also keeps a pod that has ended from being removed. Most guards protect only pods that run."""
+    on_recovery: ClassVar[bool] = False
+    """Whether it also keeps recovery from a pod that has failed. Most guards protect only pods that run well."""
+
+    @abstractmethod
+    def objection(self, pod: Pod, context: GuardContext) -> str:
+        """Why the pod is not to be moved; empty when it may be."""
+
+    def lasts(self, pod: Pod) -> Lasting:
+        """For how long it objects to moving this pod."""
+        return self.lasting

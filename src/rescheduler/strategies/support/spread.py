@@ -16,7 +16,8 @@ import numpy as np
 from rescheduler.model.plan import Method
 from rescheduler.planning.api import ProposalResult
 from rescheduler.planning.columns import Floats, Indexes, Ints, Mask
-from rescheduler.planning.predicates.spread import Constraint, Constraints
+from rescheduler.planning.predicates.support.spread import Constraint, Constraints
+from rescheduler.planning.refusals import PlanGuard
 from rescheduler.planning.view import View
 
 
@@ -164,8 +165,8 @@ class SpreadRepair:
     def handle(self, candidate: SpreadMove, decision: ProposalResult) -> None:
         """What became of a move."""
         self._told = True
-        cell, refusal = self._cells[candidate.pod], decision.rejection
-        if refusal is not None and refusal.guard == "NoTarget" and not self._in_group(candidate.pod):
+        cell = self._cells[candidate.pod]
+        if decision.refused_by(PlanGuard.NO_TARGET) and not self._in_group(candidate.pod):
             cell.hopeless = float(self._changes(cell)[np.isfinite(candidate.cost)].max())
             return  # what no node takes, no node takes its look-alike from here either
         cell.pods.remove(candidate.pod)

@@ -15,6 +15,7 @@ from rescheduler.model.snapshot import WorkloadKey
 from rescheduler.planning.api import PodMove, Proposal, Proposals
 from rescheduler.planning.columns import Indexes, Ints, Mask
 from rescheduler.planning.matching import RuleIndex, Subjects, rule_owners, subjects_of
+from rescheduler.planning.refusals import PlanGuard
 from rescheduler.planning.view import View
 from rescheduler.strategies.support.settings import PodSelection
 
@@ -61,7 +62,7 @@ def propose_until_stuck(pod_moves: Sequence[PodMove]) -> Proposals:
                 moved = True
             elif decision.exhausted:
                 return
-            elif decision.rejection is not None and decision.rejection.guard == "NoTarget":
+            elif decision.refused_by(PlanGuard.NO_TARGET):
                 waiting.append(pod_move)
         left = waiting
 

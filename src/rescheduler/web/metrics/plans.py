@@ -17,8 +17,8 @@ from typing import Literal, ParamSpec, TypeVar, get_args
 import numpy as np
 
 from rescheduler.model.plan import ClusterLoad, Plan
+from rescheduler.planning import guards
 from rescheduler.planning.columns import Floats
-from rescheduler.planning.guards.builtin import GUARDS
 from rescheduler.web.metrics.catalogue import METHODS, Catalogue, Few, Labels, method_value, strategies
 from rescheduler.web.node_snapshot import COUNT, Standing
 
@@ -157,7 +157,7 @@ class Plans:
         for strategy in self._strategies.values:
             for method in METHODS:
                 self._moves.labels(strategy, method)
-        for guard, _ in GUARDS:
+        for guard in guards.discover():
             self._rejections.labels(self._guards.value(guard))
         for phase in CYCLE_PHASES:
             self._seconds.labels(phase)

@@ -1,20 +1,14 @@
-"""Rules that look at the node alone: ours (ready, not cordoned, no control plane…), taints, selectors and affinity.
-
-They depend on nothing that moves, so each is computed once per distinct text and kept.
-"""
+"""Masks over nodes for selectors and tolerations: they depend on nothing that moves, so each is computed once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 
-from rescheduler.model.objects import Node
 from rescheduler.model.selector import Operator, Requirement
 from rescheduler.model.shape import NodeTerm, Shape, Taint, Toleration
 from rescheduler.planning.columns import Columns, Mask
 
-_BLOCKING = ("NoSchedule", "NoExecute")
+BLOCKING = ("NoSchedule", "NoExecute")
 
 
 class NodeMasks:
@@ -68,7 +62,7 @@ class NodeMasks:
         """Nodes whose NoSchedule and NoExecute taints the pod tolerates."""
         if shape.tolerations not in self._tolerated:
             table = [
-                all(shape.tolerates(taint) for taint in taints if taint.effect in _BLOCKING)
+                all(shape.tolerates(taint) for taint in taints if taint.effect in BLOCKING)
                 for taints in self._taint_kinds
             ]
             self._tolerated[shape.tolerations] = np.array(table, np.bool_)[self._taint_kind]
@@ -82,70 +76,3 @@ class NodeMasks:
         ]
         found: Mask = np.array(table, np.bool_)[self._taint_kind]
         return found
-
-
-class NodeRule:
-    """A rule of ours on the node itself, the same for every pod."""
-
-    def __init__(self, name: str, columns: Columns, refuses: Callable[[Node], str]) -> None:
-        self.name = name
-        self._texts = [refuses(node) for node in columns.nodes]
-        self._mask = np.array([not text for text in self._texts], np.bool_)
-        self._harmless = bool(self._mask.all())
-
-    def mask(self, pod: int) -> Mask | None:
-        return None if self._harmless else self._mask
-
-    def reason(self, pod: int, node: int) -> str:
-        return self._texts[node]
-
-
-def node_rules(columns: Columns) -> list[NodeRule]:
-    """Where nothing is ever moved to, whatever the scheduler would say."""
-    rules: Sequence[tuple[str, Callable[[Node], str]]] = (
-        ("ControlPlane", lambda n: "the node runs the control plane" if n.control_plane else ""),
-        ("NodeNotReady", lambda n: "" if n.ready else "the node is not Ready"),
-        ("NodeUnschedulable", lambda n: "the node is cordoned" if n.unschedulable else ""),
-        ("Maintenance", lambda n: "the node is under maintenance" if n.maintenance else ""),
-        ("NodeDeleting", lambda n: "the node is being deleted" if n.deleting else ""),
-        ("NodeProblem", lambda n: n.problem),
-    )
-    return [NodeRule(name, columns, refuses) for name, refuses in rules]
-
-
-class TaintToleration:
-    """The pod tolerates the node's NoSchedule and NoExecute taints."""
-
-    name = "TaintToleration"
-
-    def __init__(self, columns: Columns, masks: NodeMasks) -> None:
-        self._columns = columns
-        self._masks = masks
-
-    def mask(self, pod: int) -> Mask | None:
-        return self._masks.tolerated(self._columns.shape(pod))
-
-    def reason(self, pod: int, node: int) -> str:
-        shape = self._columns.shape(pod)
-        taints = self._columns.nodes[node].taints
-        return f"taint {next(str(t) for t in taints if t.effect in _BLOCKING and not shape.tolerates(t))} not tolerated"
-
-
-class RequiredNodeAffinity:
-    """The node has the labels that the pod's node selector and required node affinity ask for."""
-
-    name = "NodeAffinity"
-
-    def __init__(self, columns: Columns, masks: NodeMasks) -> None:
-        self._columns = columns
-        self._masks = masks
-
-    def mask(self, pod: int) -> Mask | None:
-        return self._masks.selected(self._columns.shape(pod))
-
-    def reason(self, pod: int, node: int) -> str:
-        labels = self._columns.nodes[node].labels
-        for key, value in self._columns.shape(pod).node_selector:
-            if labels.get(key) != value:
-                return f"node selector {key}={value} not met"
-        return "required node affinity not met"

@@ -1,24 +1,27 @@
-"""Host ports: two pods cannot take one port of one address of a node."""
+"""Keeps two pods from taking one host port of one address of a node."""
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 import numpy as np
 
 from rescheduler.model.shape import HostPort
 from rescheduler.planning.columns import Indexes, Mask
-from rescheduler.planning.whatif import WhatIf
+from rescheduler.planning.predicates.base import Predicate, PredicateContext
 
 
-class NodePorts:
+class NodePorts(Predicate):
     """The ports that the pod takes on its node are free there."""
 
-    name = "NodePorts"
+    name: ClassVar[str] = "NodePorts"
+    order: ClassVar[int] = 100
+    caption: ClassVar[str] = "Port is taken"
 
-    def __init__(self, whatif: WhatIf) -> None:
-        self._whatif = whatif
-        self._columns = whatif.columns
+    def __init__(self, context: PredicateContext) -> None:
+        super().__init__(context)
         self._clashing: dict[HostPort, Indexes] = {}
-        whatif.add_listener(self)
+        self._whatif.add_listener(self)
 
     def changed(self, pod: int, node: int, delta: int) -> None:
         """Follow a change of the what-if."""

@@ -1,99 +1,20 @@
-"""Required pod affinity and anti-affinity, in both directions, as kube-scheduler's InterPodAffinity reckons them.
+"""Required pod affinity, as kube-scheduler's InterPodAffinity computes it.
 
-Besides "may it be placed here" this module answers "may it leave": whether a pod that goes takes away what another
-pod's required affinity stands on. The scheduler doesn't ask that; a rescheduler must not break the rules that others
-were placed by.
+A rescheduler also has to ask what the scheduler does not: whether a pod that leaves takes away what another pod's
+required affinity depends on. It must not break the rules that others were placed by.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from rescheduler.model.shape import PodTerm
 from rescheduler.planning.columns import Mask
-from rescheduler.planning.matching import (
-    DomainCounts,
-    Matching,
-    RuleIndex,
-    RuleOwnerCounts,
-    RuleOwners,
-    Subjects,
-    rule_owners,
-    subjects_of,
-)
-from rescheduler.planning.whatif import WhatIf
-
-
-class RequiredPodAntiAffinity:
-    """No pod that it keeps away from is in the domain, and none there keeps away from it."""
-
-    name = "PodAntiAffinity"
-
-    def __init__(self, whatif: WhatIf, matching: Matching) -> None:
-        self._whatif = whatif
-        self._columns = whatif.columns
-        self._matching = matching
-        self._carried: dict[tuple[Subjects, str], DomainCounts] = {}
-        self._against: dict[int, list[DomainCounts]] = {}
-        self._shunned: dict[tuple[int, str], list[tuple[PodTerm, DomainCounts]]] = {}
-
-    @cached_property
-    def _index(self) -> RuleIndex[tuple[Subjects, str]]:
-        """Every anti-affinity term in the cluster, found by the pods that it keeps away."""
-        index: RuleIndex[tuple[Subjects, str]] = RuleIndex(self._matching)
-        for carrier in rule_owners(self._columns, lambda shape: bool(shape.anti_affinity)):
-            self._follow(carrier, index)
-        return index
-
-    @cached_property
-    def _following(self) -> RuleOwnerCounts:
-        return RuleOwnerCounts(self._whatif)
-
-    def _follow(self, carrier: RuleOwners, index: RuleIndex[tuple[Subjects, str]]) -> None:
-        for term in dict.fromkeys(carrier.shape.anti_affinity):
-            subjects = subjects_of(term, carrier.namespace)
-            if subjects is None:
-                continue
-            rule = (subjects, term.topology_key)
-            if rule not in self._carried:
-                self._carried[rule] = DomainCounts(self._columns, term.topology_key)
-                index.add(frozenset({subjects}), rule)
-            self._following.count(carrier, self._carried[rule])
-
-    def _kept_away_by(self, pod: int) -> list[DomainCounts]:
-        """Where pods stand that keep away from this one."""
-        group = int(self._columns.pod_group[pod])
-        if group not in self._against:
-            rules = self._index.rules_for(*self._columns.groups[group])
-            self._against[group] = [self._carried[rule] for rule in rules]
-        return self._against[group]
-
-    def _keeps_away_from(self, pod: int) -> list[tuple[PodTerm, DomainCounts]]:
-        """Where the pods stand that this one keeps away from."""
-        key = (int(self._columns.pod_shape[pod]), self._columns.pods[pod].namespace)
-        if key not in self._shunned:
-            found = ((term, subjects_of(term, key[1])) for term in self._columns.shape(pod).anti_affinity)
-            shunned = [(t, self._matching.counts([s], t.topology_key)) for t, s in found if s is not None]
-            self._shunned[key] = shunned
-        return self._shunned[key]
-
-    def mask(self, pod: int) -> Mask | None:
-        crowds = [*self._kept_away_by(pod), *(counts for _, counts in self._keeps_away_from(pod))]
-        if not crowds:
-            return None
-        refused = np.zeros(len(self._columns.nodes), np.bool_)
-        for counts in crowds:
-            refused |= counts.at_nodes() > 0
-        return ~refused
-
-    def reason(self, pod: int, node: int) -> str:
-        for term, counts in self._keeps_away_from(pod):
-            if counts.at_nodes()[node]:
-                return f"its anti-affinity to pods with {term.selector} in the same {term.topology_key}"
-        return "a pod there has an anti-affinity to it"
+from rescheduler.planning.matching import DomainCounts, RuleIndex, RuleOwnerCounts, Subjects, rule_owners, subjects_of
+from rescheduler.planning.predicates.base import Predicate, PredicateContext
 
 
 class Companions(NamedTuple):
@@ -103,15 +24,16 @@ class Companions(NamedTuple):
     keys: tuple[str, ...]
 
 
-class RequiredPodAffinity:
+class RequiredPodAffinity(Predicate):
     """The pods that it must be near to are in the domain; or it is the first of its kind."""
 
-    name = "PodAffinity"
+    name: ClassVar[str] = "PodAffinity"
+    order: ClassVar[int] = 120
+    caption: ClassVar[str] = "Not near the pods it needs"
 
-    def __init__(self, whatif: WhatIf, matching: Matching) -> None:
-        self._whatif = whatif
-        self._columns = whatif.columns
-        self._matching = matching
+    def __init__(self, context: PredicateContext) -> None:
+        super().__init__(context)
+        self._matching = context.matching
         self._needed: dict[int, list[Companions]] = {}
         self._dependants: dict[Companions, list[DomainCounts]] = {}
         self._selfish: dict[Companions, list[DomainCounts]] = {}

@@ -1,22 +1,25 @@
-"""Room: every requested resource, and a place among the node's pods."""
+"""Keeps pods off nodes without room for every resource that they request."""
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 import numpy as np
 
 from rescheduler.planning.columns import PODS, Columns, Ints, Mask
-from rescheduler.planning.whatif import WhatIf
+from rescheduler.planning.predicates.base import Predicate, PredicateContext
 
 
-class NodeResourcesFit:
+class NodeResourcesFit(Predicate):
     """The node has what the pod asks left over; nothing asked of a resource is nothing checked, as in the scheduler."""
 
-    name = "NodeResourcesFit"
+    name: ClassVar[str] = "NodeResourcesFit"
+    order: ClassVar[int] = 90
+    caption: ClassVar[str] = "No room"
 
-    def __init__(self, whatif: WhatIf) -> None:
-        self._whatif = whatif
-        self._columns = whatif.columns
-        self._asked: dict[int, list[tuple[int, int]]] = {}
+    def __init__(self, context: PredicateContext) -> None:
+        super().__init__(context)
+        self._requests: dict[int, list[tuple[int, int]]] = {}
 
     def mask(self, pod: int) -> Mask | None:
         return self.fits(pod, self._whatif.free)
@@ -32,10 +35,10 @@ class NodeResourcesFit:
     def requests(self, pod: int) -> list[tuple[int, int]]:
         """Resource number and amount, for every resource that the pod asks; at least the place in the pod count."""
         shape = int(self._columns.pod_shape[pod])
-        known = self._asked.get(shape)
+        known = self._requests.get(shape)
         if known is None:
             row = self._columns.shape_requests[shape]
-            known = self._asked[shape] = [(int(r), int(row[r])) for r in np.flatnonzero(row)]
+            known = self._requests[shape] = [(int(r), int(row[r])) for r in np.flatnonzero(row)]
         return known
 
     def reason(self, pod: int, node: int) -> str:

@@ -18,7 +18,7 @@ from rescheduler.model.selector import Labels, Operator, Requirement, Selector
 from rescheduler.model.shape import Shape, TopologySpread
 from rescheduler.planning.columns import Columns, Indexes, Mask
 from rescheduler.planning.matching import DomainCounts, Matching, Pair, RuleIndex, RuleOwners, Subjects, rule_owners
-from rescheduler.planning.predicates.nodes import NodeMasks
+from rescheduler.planning.predicates.support.node_masks import NodeMasks
 from rescheduler.planning.whatif import WhatIf
 
 NOBODY = Selector((Requirement("", Operator.EXISTS),))
@@ -154,54 +154,6 @@ class Constraints:
                 subjects = spread_subjects(spread, carrier.namespace, carrier.labels)
                 index.add(frozenset({subjects}), (carrier.pair, position))
         return index
-
-
-class PodTopologySpread:
-    """The pod does not make its workload more uneven than its hard spread constraints allow."""
-
-    name = "PodTopologySpread"
-
-    def __init__(self, whatif: WhatIf, matching: Matching, masks: NodeMasks) -> None:
-        self._whatif = whatif
-        self._columns: Columns = whatif.columns
-        self.hard = Constraints(whatif, matching, masks, hard=True)
-        self.soft = Constraints(whatif, matching, masks, hard=False)
-
-    def _carried(self, pod: int) -> list[tuple[Constraint, bool]]:
-        """The pod's own hard constraints, and whether each counts the pod itself."""
-        return self.hard.carried((int(self._columns.pod_shape[pod]), int(self._columns.pod_group[pod])))
-
-    def mask(self, pod: int) -> Mask | None:
-        if not self._columns.shape(pod).spread:
-            return None
-        carried = self._carried(pod)
-        return self._whatif.certain_mask(lambda: _even(carried)) if carried else None
-
-    def reason(self, pod: int, node: int) -> str:
-        for constraint, itself in self._carried(pod):
-            if constraint.counts.domain[node] < 0:
-                return f"its spread constraint: the node has no label {constraint.key}"
-            if not constraint.room(counts_itself=itself)[node]:
-                value = self._columns.nodes[node].labels[constraint.key]
-                return f"its spread constraint: {constraint.key} {value} would be over maxSkew {constraint.max_skew}"
-        return "its spread constraint, should pods that are nominated elsewhere not come"
-
-    def skews(self, pod: int) -> list[tuple[Constraint, int]]:
-        """The constraints that count this pod, with their skew now: to be compared after a move."""
-        return [(constraint, constraint.skew()) for constraint in self.hard.counting(pod)]
-
-    @staticmethod
-    def kept(before: list[tuple[Constraint, int]]) -> str:
-        """After a move was laid into the what-if: which constraint it broke, or nothing."""
-        for constraint, skew in before:
-            if constraint.skew() > max(constraint.max_skew, skew):
-                return f"without the original, spread over {constraint.key} would be over maxSkew {constraint.max_skew}"
-        return ""
-
-
-def _even(carried: list[tuple[Constraint, bool]]) -> Mask:
-    found: Mask = np.logical_and.reduce([constraint.room(counts_itself=itself) for constraint, itself in carried])
-    return found
 
 
 def spread_subjects(spread: TopologySpread, namespace: str, labels: Labels) -> Subjects:

@@ -1,0 +1,48 @@
+"""The guard DoNotDisrupt."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rescheduler.model import labels
+from rescheduler.model.objects import Pod
+from rescheduler.model.time import DurationError, format_instant, parse_duration
+from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
+
+
+class DoNotDisruptGuard(Guard):
+    """Pods that Karpenter is told to leave alone, for good or for so long after their start."""
+
+    name: ClassVar[str] = "DoNotDisrupt"
+    order: ClassVar[int] = 160
+    caption: ClassVar[str] = "Marked as not to be disrupted"
+    changed_by: ClassVar[str] = "the pod's annotation `karpenter.sh/do-not-disrupt`"
+
+    def objection(self, pod: Pod, context: GuardContext) -> str:
+        said = pod.annotations.get(labels.DO_NOT_DISRUPT, "false") if pod.annotations else "false"
+        if said == "false" or context.policy.by_hand:
+            return ""
+        mark = f"annotation {labels.DO_NOT_DISRUPT} is"
+        if said == "true":
+            return f"{mark} true"
+        lasting = _delay(pod)
+        if lasting is None:
+            # Karpenter itself ignores it, but whoever wrote it wanted the pod to be left alone.
+            return f"{mark} {said[:40]!r}, which is neither true nor false nor a duration such as 4h: it counts as true"
+        now = context.snapshot.taken_at
+        if now is None or pod.started is None:
+            return f"{mark} {said}, and nothing says {'what time it is' if now is None else 'when the pod started'}"
+        if now >= pod.started + lasting:
+            return ""
+        return f"{mark} {said}, and the pod started at {format_instant(pod.started)}"
+
+    def lasts(self, pod: Pod) -> Lasting:
+        return Lasting.UNTIL_CHANGED if _delay(pod) is None else Lasting.WITH_TIME
+
+
+def _delay(pod: Pod) -> float | None:
+    """For how long after its start Karpenter leaves a pod alone; None if the annotation is no duration."""
+    try:
+        return parse_duration(pod.annotations[labels.DO_NOT_DISRUPT])
+    except (KeyError, DurationError):
+        return None

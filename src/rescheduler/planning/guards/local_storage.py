@@ -1,0 +1,23 @@
+"""The guard LocalStorage."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rescheduler.model.objects import Pod
+from rescheduler.planning.guards.base import Guard, GuardContext
+
+
+class LocalStorageGuard(Guard):
+    """Pods with data on their node, unless allow.localStorage."""
+
+    name: ClassVar[str] = "LocalStorage"
+    order: ClassVar[int] = 280
+    caption: ClassVar[str] = "Data on its node"
+    changed_by: ClassVar[str] = "`allow.localStorage`"
+
+    def objection(self, pod: Pod, context: GuardContext) -> str:
+        kept = pod.shape.local_storage
+        if not kept or context.policy.allow.local_storage or context.lifts_caution(pod):
+            return ""
+        return f"it has local storage ({', '.join(kept)})"

@@ -1,0 +1,30 @@
+"""The guard Migrating."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rescheduler.model import labels
+from rescheduler.model.objects import Pod
+from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
+
+
+class MigratingGuard(Guard):
+    """Pods that a migration is moving already, or failed to move a short while ago."""
+
+    name: ClassVar[str] = "Migrating"
+    order: ClassVar[int] = 40
+    caption: ClassVar[str] = "Being moved already"
+    lasting: ClassVar[Lasting] = Lasting.SOON
+    on_removal: ClassVar[bool] = True
+    on_recovery: ClassVar[bool] = True
+
+    def objection(self, pod: Pod, context: GuardContext) -> str:
+        if why := context.snapshot.spoken_for.get((pod.namespace, pod.name)):
+            return why
+        status = pod.labels.get(labels.MIGRATION_STATUS, "")
+        return (
+            f"migration {pod.labels.get(labels.MIGRATION_ID, '')} is {status}"
+            if status in labels.RUNNING_MIGRATIONS
+            else ""
+        )

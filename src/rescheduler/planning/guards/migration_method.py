@@ -1,0 +1,27 @@
+"""The guard MigrationMethod."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rescheduler.model import labels
+from rescheduler.model.objects import Pod
+from rescheduler.model.policy import MigrationMethod
+from rescheduler.planning.guards.base import Guard, GuardContext
+
+
+class MigrationMethodGuard(Guard):
+    """Pods that migrationMethod handoff is chosen for and that cannot be handed off; or with a method that is none."""
+
+    name: ClassVar[str] = "MigrationMethod"
+    order: ClassVar[int] = 320
+    caption: ClassVar[str] = "No fitting method"
+
+    def objection(self, pod: Pod, context: GuardContext) -> str:
+        wanted = context.workloads.annotation(pod, labels.MIGRATION_METHOD)
+        if wanted is not None and wanted not in set(MigrationMethod):
+            return f"annotation {labels.MIGRATION_METHOD} is {wanted!r}, not one of {', '.join(MigrationMethod)}"
+        if (wanted or context.policy.migration_method) != MigrationMethod.HANDOFF or pod.owner is None:
+            return ""
+        why = context.methods.cannot_hand_off(pod)
+        return f"handoff is the method chosen for it, and {why}" if why else ""

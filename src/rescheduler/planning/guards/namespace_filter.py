@@ -1,0 +1,32 @@
+"""The guard NamespaceFilter."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rescheduler.model.objects import Pod
+from rescheduler.planning.guards.base import Guard, GuardContext
+
+
+class NamespaceFilterGuard(Guard):
+    """Pods outside of filters.namespaces, or whose namespace filters.namespaceSelector does not select."""
+
+    name: ClassVar[str] = "NamespaceFilter"
+    order: ClassVar[int] = 110
+    caption: ClassVar[str] = "Filtered by namespace"
+    changed_by: ClassVar[str] = "`filters.namespaces`, `filters.namespaceSelector`"
+    on_removal: ClassVar[bool] = True
+
+    def objection(self, pod: Pod, context: GuardContext) -> str:
+        filters = context.policy.filters
+        if context.policy.by_hand:
+            return ""
+        if filters.namespaces and pod.namespace not in filters.namespaces:
+            return f"namespace {pod.namespace} is not in filters.namespaces"
+        wanted = filters.namespace_labels
+        if wanted is None:
+            return ""
+        labels = context.snapshot.namespaces.get(pod.namespace)
+        if labels is None:
+            return f"the labels of namespace {pod.namespace}, which filters.namespaceSelector goes by, are not known"
+        return "" if wanted.matches(labels) else f"filters.namespaceSelector {wanted} does not select its namespace"

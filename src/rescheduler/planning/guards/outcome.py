@@ -1,0 +1,26 @@
+"""The guard Outcome."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rescheduler.model.objects import Pod
+from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
+
+
+class OutcomeGuard(Guard):
+    """Pods of workloads whose last moves did not pay or came back, unless their node is under maintenance."""
+
+    name: ClassVar[str] = "Outcome"
+    order: ClassVar[int] = 210
+    caption: ClassVar[str] = "Resting after bad moves"
+    changed_by: ClassVar[str] = "`coolDown`, `outcomes.longestRest`"
+    lasting: ClassVar[Lasting] = Lasting.WITH_TIME
+
+    def objection(self, pod: Pod, context: GuardContext) -> str:
+        now = context.snapshot.taken_at
+        if now is None or not context.snapshot.memories or pod.node in context.under_maintenance:
+            return ""
+        memory = context.snapshot.memories.get(context.workloads.key(pod))
+        rest = memory.rest(context.policy) if memory is not None else None
+        return rest.why if rest is not None and now < rest.until else ""

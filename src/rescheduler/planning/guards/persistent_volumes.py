@@ -1,0 +1,31 @@
+"""The guard PersistentVolumes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rescheduler.model.objects import Pod
+from rescheduler.planning.guards.base import Guard, GuardContext
+
+
+class PersistentVolumesGuard(Guard):
+    """Pods with a PersistentVolumeClaim, where filters.persistentVolumes is false; of protected classes, if any."""
+
+    name: ClassVar[str] = "PersistentVolumes"
+    order: ClassVar[int] = 270
+    caption: ClassVar[str] = "Has persistent volumes"
+    changed_by: ClassVar[str] = "`filters.persistentVolumes`, `filters.protectedStorageClasses`"
+
+    def objection(self, pod: Pod, context: GuardContext) -> str:
+        filters = context.policy.filters
+        if filters.persistent_volumes or not pod.shape.claims or context.lifts_filters(pod):
+            return ""
+        for name in pod.shape.claims:
+            if not filters.storage_classes:
+                return f"it uses claim {name}, and filters.persistentVolumes is false"
+            claim = context.snapshot.claims.get((pod.namespace, name))
+            if claim is None or not claim.storage_class:
+                return f"which storage class claim {name} has is not known (filters.protectedStorageClasses)"
+            if claim.storage_class in filters.storage_classes:
+                return f"claim {name} is of storage class {claim.storage_class} (filters.protectedStorageClasses)"
+        return ""

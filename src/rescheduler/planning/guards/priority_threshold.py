@@ -1,0 +1,36 @@
+"""The guard PriorityThreshold."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rescheduler.model.objects import Pod
+from rescheduler.planning.guards.base import Guard, GuardContext
+
+_BUILT_IN = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+class PriorityThresholdGuard(Guard):
+    """Pods of filters.priorityThreshold or above."""
+
+    name: ClassVar[str] = "PriorityThreshold"
+    order: ClassVar[int] = 140
+    caption: ClassVar[str] = "Priority too high"
+    changed_by: ClassVar[str] = "`filters.priorityThreshold`"
+
+    def objection(self, pod: Pod, context: GuardContext) -> str:
+        threshold = context.policy.filters.priority_threshold
+        if threshold is None or context.lifts_filters(pod):
+            return ""
+        if isinstance(threshold, int):
+            return (
+                f"its priority {pod.priority} is not below filters.priorityThreshold"
+                if pod.priority >= threshold
+                else ""
+            )
+        known = context.snapshot.priority_classes.get(threshold, _BUILT_IN.get(threshold))
+        if known is None:
+            return f"PriorityClass {threshold}, which filters.priorityThreshold names, is not known"
+        return (
+            f"its priority {pod.priority} is not below that of {threshold} ({known})" if pod.priority >= known else ""
+        )

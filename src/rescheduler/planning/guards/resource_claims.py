@@ -1,0 +1,23 @@
+"""The guard ResourceClaims."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rescheduler.model.objects import Pod
+from rescheduler.planning.guards.base import Guard, GuardContext
+
+
+class ResourceClaimsGuard(Guard):
+    """Pods with dynamically claimed devices: whether another node has such devices free cannot be checked."""
+
+    name: ClassVar[str] = "ResourceClaims"
+    order: ClassVar[int] = 300
+    caption: ClassVar[str] = "Claimed devices"
+
+    def objection(self, pod: Pod, context: GuardContext) -> str:
+        return (
+            "its claimed devices (resourceClaims) cannot be checked on another node"
+            if pod.shape.resource_claims
+            else ""
+        )

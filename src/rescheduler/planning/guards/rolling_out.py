@@ -1,0 +1,24 @@
+"""The guard RollingOut."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rescheduler.model.objects import Pod
+from rescheduler.planning.guards.base import Guard, GuardContext, Lasting
+
+
+class RollingOutGuard(Guard):
+    """Pods of workloads that are just rolled out or scaled by their owner, unless their node is under maintenance."""
+
+    name: ClassVar[str] = "RollingOut"
+    order: ClassVar[int] = 220
+    caption: ClassVar[str] = "Being rolled out"
+    lasting: ClassVar[Lasting] = Lasting.SOON
+
+    def objection(self, pod: Pod, context: GuardContext) -> str:
+        changing = context.changing
+        if not changing or pod.owner is None or context.policy.by_hand or pod.node in context.under_maintenance:
+            return ""
+        controller = (pod.owner.kind, pod.namespace, pod.owner.name)
+        return changing.get(controller) or changing.get(context.workloads.key(pod), "")

@@ -1,0 +1,25 @@
+"""The guard WithoutDisruptionBudget."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rescheduler.model.objects import Pod
+from rescheduler.planning.guards.base import Guard, GuardContext
+
+
+class WithoutDisruptionBudgetGuard(Guard):
+    """Pods that no disruption budget selects, where filters.withoutDisruptionBudget is false."""
+
+    name: ClassVar[str] = "WithoutDisruptionBudget"
+    order: ClassVar[int] = 260
+    caption: ClassVar[str] = "No disruption budget"
+    changed_by: ClassVar[str] = "`filters.withoutDisruptionBudget`"
+
+    def objection(self, pod: Pod, context: GuardContext) -> str:
+        if context.policy.filters.without_disruption_budget or context.lifts_filters(pod):
+            return ""
+        budgets = context.budgets.get(pod.namespace, ())
+        if any(budget.selector is not None and budget.selector.matches(pod.labels) for budget in budgets):
+            return ""
+        return "no disruption budget selects it, and filters.withoutDisruptionBudget is false"

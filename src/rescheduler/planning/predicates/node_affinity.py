@@ -1,0 +1,31 @@
+"""Keeps pods off nodes without the labels that they require."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rescheduler.planning.columns import Mask
+from rescheduler.planning.predicates.base import Predicate, PredicateContext
+
+
+class RequiredNodeAffinity(Predicate):
+    """The node has the labels that the pod's node selector and required node affinity ask for."""
+
+    name: ClassVar[str] = "NodeAffinity"
+    order: ClassVar[int] = 80
+    caption: ClassVar[str] = "Labels do not fit"
+    node_only: ClassVar[bool] = True
+
+    def __init__(self, context: PredicateContext) -> None:
+        super().__init__(context)
+        self._masks = context.node_masks
+
+    def mask(self, pod: int) -> Mask | None:
+        return self._masks.selected(self._columns.shape(pod))
+
+    def reason(self, pod: int, node: int) -> str:
+        labels = self._columns.nodes[node].labels
+        for key, value in self._columns.shape(pod).node_selector:
+            if labels.get(key) != value:
+                return f"node selector {key}={value} not met"
+        return "required node affinity not met"

@@ -1,0 +1,20 @@
+"""Keeps pods off cordoned nodes."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rescheduler.model.objects import Node
+from rescheduler.planning.predicates.base import NodeRule
+
+
+class NodeUnschedulable(NodeRule):
+    """The node is not cordoned."""
+
+    name: ClassVar[str] = "NodeUnschedulable"
+    order: ClassVar[int] = 30
+    caption: ClassVar[str] = "Cordoned"
+
+    @staticmethod
+    def refusal(node: Node) -> str:
+        return "the node is cordoned" if node.unschedulable else ""

@@ -1,0 +1,60 @@
+"""What the predicates about volumes share: a pod's claims, and rules that depend on claims and nodes alone."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+
+from rescheduler.model.objects import Claim
+from rescheduler.planning.columns import Columns, Mask
+from rescheduler.planning.predicates.base import Predicate, PredicateContext
+
+
+def claims_of(columns: Columns, pod: int) -> list[tuple[str, Claim | None]]:
+    """The claims that a pod uses, with their objects where the input has them."""
+    row = columns.pods[pod]
+    return [(name, columns.snapshot.claims.get((row.namespace, name))) for name in row.shape.claims]
+
+
+def claiming_pods(columns: Columns) -> list[int]:
+    """The pods that use claims."""
+    claiming = np.array([bool(shape.claims) for shape in columns.shapes], np.bool_)
+    return [int(pod) for pod in np.flatnonzero(claiming[columns.pod_shape])] if claiming.any() else []
+
+
+class ClaimRule(Predicate):
+    """A rule that depends on the pod's claims and the node's labels only; computed once for each claim."""
+
+    def __init__(self, context: PredicateContext) -> None:
+        super().__init__(context)
+        self._masks = context.node_masks
+        self._known: dict[tuple[str, str], tuple[Mask, str]] = {}
+
+    def mask(self, pod: int) -> Mask | None:
+        row = self._columns.pods[pod]
+        if not self._columns.shape(pod).claims:
+            return None
+        found: Mask = np.logical_and.reduce(
+            [self.allowed(row.namespace, name)[0] for name in self._columns.shape(pod).claims]
+        )
+        return found
+
+    def reason(self, pod: int, node: int) -> str:
+        row = self._columns.pods[pod]
+        verdicts = (self.allowed(row.namespace, name) for name in self._columns.shape(pod).claims)
+        return next(why for mask, why in verdicts if not mask[node])
+
+    def allowed(self, namespace: str, name: str) -> tuple[Mask, str]:
+        """Where one claim lets its pod be, and the reason where it doesn't."""
+        key = (namespace, name)
+        if key not in self._known:
+            self._known[key] = self._where(name, self._columns.snapshot.claims.get(key))
+        return self._known[key]
+
+    @abstractmethod
+    def _where(self, name: str, claim: Claim | None) -> tuple[Mask, str]:
+        """Where a claim lets its pod be, and the reason where it doesn't."""
+
+    def _all(self, *, allowed: bool) -> Mask:
+        return np.full(len(self._columns.nodes), allowed)

@@ -1,0 +1,30 @@
+"""Keeps pods off nodes with taints that they do not tolerate."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rescheduler.planning.columns import Mask
+from rescheduler.planning.predicates.base import Predicate, PredicateContext
+from rescheduler.planning.predicates.support.node_masks import BLOCKING
+
+
+class TaintToleration(Predicate):
+    """The pod tolerates the node's NoSchedule and NoExecute taints."""
+
+    name: ClassVar[str] = "TaintToleration"
+    order: ClassVar[int] = 70
+    caption: ClassVar[str] = "Taint not tolerated"
+    node_only: ClassVar[bool] = True
+
+    def __init__(self, context: PredicateContext) -> None:
+        super().__init__(context)
+        self._masks = context.node_masks
+
+    def mask(self, pod: int) -> Mask | None:
+        return self._masks.tolerated(self._columns.shape(pod))
+
+    def reason(self, pod: int, node: int) -> str:
+        shape = self._columns.shape(pod)
+        taints = self._columns.nodes[node].taints
+        return f"taint {next(str(t) for t in taints if t.effect in BLOCKING and not shape.tolerates(t))} not tolerated"
