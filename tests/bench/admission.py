@@ -26,11 +26,11 @@ from pathlib import Path
 
 import msgspec
 
-from rescheduler.admission.advisor import Knowledge, KnowledgeSettings
+from rescheduler.admission.advisor import AdvisorSettings, PlacementAdvisor
 from rescheduler.admission.certificates import new_authority, new_serving
 from rescheduler.admission.extender import Extender
-from rescheduler.admission.server import Address, Manner, Server
-from rescheduler.admission.webhook import Mutation
+from rescheduler.admission.server import Address, AdmissionServer, ServerLimits
+from rescheduler.admission.webhook import PodMutator
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.decode.reader import without_gc
 from rescheduler.model import labels
@@ -84,9 +84,9 @@ class World:
         with without_gc():
             self._fill(nodes, pods, rng)
             self._trouble(rng)
-        settings = KnowledgeSettings(forget_after=3600.0, gate=False)
-        knowledge = Knowledge(self.cache, self.board, lambda: settings, lambda: self.now)
-        mutation = Mutation(knowledge, lambda: ("kube-system",), lambda: self.now)
+        settings = AdvisorSettings(forget_after=3600.0, gate=False)
+        knowledge = PlacementAdvisor(self.cache, self.board, lambda: settings, lambda: self.now)
+        mutation = PodMutator(knowledge, lambda: ("kube-system",), lambda: self.now)
         extender = Extender(knowledge, lambda newcomer, reason: None)
         rng.shuffle(self._pods)
         some = rng.sample(self.names, min(SAMPLED, len(self.names)))
@@ -156,7 +156,7 @@ class World:
             folder = Path(text)
             for number, (_, bodies) in enumerate(self.questions.values()):
                 (folder / str(number)).write_bytes(msgspec.json.encode(bodies))
-            async with Server(routes, _certified(folder), Address("127.0.0.1", 0), Manner()) as server:
+            async with AdmissionServer(routes, _certified(folder), Address("127.0.0.1", 0), ServerLimits()) as server:
                 head = f"{'p50':>9} {'p99':>9} {'fixed p50':>10} {'p99':>9} {'p50 ÷':>6} {'p99 ÷':>6} {'a second':>9}"
                 print(f"  {'through HTTPS':<28} {'at once':>7} {head}")
                 for number, path in enumerate(self.questions):

@@ -29,10 +29,10 @@ from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy, Utilization
 from rescheduler.model.usage import MeasuredUsage
-from rescheduler.web.node_stats import Loads
-from rescheduler.web.push import Hub, Pulse, Reader
-from rescheduler.web.responses import Body, encoded
-from rescheduler.web.state import Showing
+from rescheduler.web.node_stats import NodeStatsTracker
+from rescheduler.web.push import Broadcaster, EventHub, Subscriber
+from rescheduler.web.responses import JsonBody, encode_json
+from rescheduler.web.state import PageState
 from rescheduler.web.views.moves import migrations
 from rescheduler.web.views.nodes import columns
 from rescheduler.web.views.overview import overview, search
@@ -94,7 +94,7 @@ class Bench:
             self.stage.migration(f"m{number}", order, way if number < 20 else over, created=self.stage.clock.now)
 
     @property
-    def _showing(self) -> Showing:
+    def _showing(self) -> PageState:
         return self.stage.page.showing
 
     def report_changes(self) -> None:
@@ -126,11 +126,11 @@ class Bench:
         gc.collect()
         tracemalloc.start()
         before = tracemalloc.get_traced_memory()[0]
-        loads = Loads(self.stage.watching.cache, Policy())
+        loads = NodeStatsTracker(self.stage.watching.cache, Policy())
         held = tracemalloc.get_traced_memory()[0] - before
         tracemalloc.stop()
         started = time.thread_time()
-        Loads(self.stage.watching.cache, Policy())
+        NodeStatsTracker(self.stage.watching.cache, Policy())
         took = time.thread_time() - started
         print(
             f"  {'memory beside the cache':<46} {held / 2**20:>6.1f} MB ({held / max(1, loads.pods):.0f} bytes a pod)"
@@ -166,19 +166,19 @@ class Bench:
         def afresh() -> bytes:
             self._showing.loads.touch(self._names[0])
             self._showing.loads._standing = None  # as after a change
-            return encoded(made())
+            return encode_json(made())
 
         data = made()
-        body, took, base = encoded(data), _median(afresh, ROUNDS), _median(lambda: encoded(data), ROUNDS)
+        body, took, base = encode_json(data), _median(afresh, ROUNDS), _median(lambda: encode_json(data), ROUNDS)
         packed = asyncio.run(_packed(body))
         sizes = f"{len(body) / 1024:>6.1f} KB {len(packed) / 1024:>6.1f} KB"
         print(f"    {path:<30} {sizes} {_us(took)} {_us(base)} {took / base:>6.1f}", flush=True)
 
-    def _pulse(self, before: Pulse | None = None) -> tuple[Pulse, Reader]:
+    def _pulse(self, before: Broadcaster | None = None) -> tuple[Broadcaster, Subscriber]:
         """A pulse with one page open, that takes nothing."""
-        hub, reader = Hub(), Reader(lambda: None)
+        hub, reader = EventHub(), Subscriber(lambda: None)
         hub._readers.add(reader)
-        pulse = before or Pulse(self._showing, hub)
+        pulse = before or Broadcaster(self._showing, hub)
         pulse._hub = hub
         return pulse, reader
 
@@ -208,14 +208,14 @@ class Bench:
             await _watched(name, work)
         await plans.end()
 
-    def _measured(self) -> tuple[Loads, MeasuredUsage]:
+    def _measured(self) -> tuple[NodeStatsTracker, MeasuredUsage]:
         """The same cluster by measured use, and a measurement: every pod uses half of what it asks."""
         cache = self.stage.watching.cache
         half = {
             (pod.namespace, pod.name): tuple((name, amount // 2) for name, amount in pod.held)
             for pod in cache.rows("Pod")
         }
-        return Loads(cache, Policy(utilization=Utilization.USAGE)), MeasuredUsage(pods=half)
+        return NodeStatsTracker(cache, Policy(utilization=Utilization.USAGE)), MeasuredUsage(pods=half)
 
 
 async def _watched(name: str, work: Callable[[], Awaitable[object]]) -> None:
@@ -241,7 +241,7 @@ async def _watched(name: str, work: Callable[[], Awaitable[object]]) -> None:
 
 
 async def _packed(plain: bytes) -> bytes:
-    return await Body(plain).compressed()
+    return await JsonBody(plain).compressed()
 
 
 def _median(work: Callable[[], object], rounds: int) -> float:

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from rescheduler.admission.advisor import Knowledge, KnowledgeSettings
+from rescheduler.admission.advisor import AdvisorSettings, PlacementAdvisor
 from rescheduler.admission.extender import Extender
-from rescheduler.admission.webhook import Mutation
+from rescheduler.admission.webhook import PodMutator
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.model import labels
 from rescheduler.model.json import Json
@@ -60,7 +60,7 @@ class Workload:
             PodMigration(self.space.name, "move", MigrationSpec("web-1", strategy="Manual"), progress, "uid", "1")
         )
 
-    def knowledge(self, *, gate: bool = False) -> Knowledge:
+    def knowledge(self, *, gate: bool = False) -> PlacementAdvisor:
         """All that is known of the cluster now."""
         cache = ClusterCache("contract")
         for each in self.space.api.get("/api/v1/nodes")["items"]:
@@ -68,7 +68,7 @@ class Workload:
         for kind in ("Deployment", "ReplicaSet", "Pod"):
             for each in self.space.list(kind):
                 cache.put(kind, json.dumps(each).encode())
-        return Knowledge(cache, self.board, lambda: KnowledgeSettings(3600.0, gate), lambda: NOW + 60)
+        return PlacementAdvisor(cache, self.board, lambda: AdvisorSettings(3600.0, gate), lambda: NOW + 60)
 
     def scaled(self, replicas: int) -> Items:
         self.space.patch("Deployment", "web", {"spec": {"replicas": replicas}})
@@ -84,9 +84,9 @@ def authority(tmp_path: Path) -> Authority:
 
 
 @contextlib.contextmanager
-def webhook(space: Space, authority: Authority, knowledge: Knowledge) -> Iterator[None]:
+def webhook(space: Space, authority: Authority, knowledge: PlacementAdvisor) -> Iterator[None]:
     """Our webhook, asked by the API server."""
-    mutation = Mutation(knowledge, tuple, lambda: NOW + 60)
+    mutation = PodMutator(knowledge, tuple, lambda: NOW + 60)
 
     def answer(path: str, asked: Json) -> object:
         return json.loads(mutation.review(json.dumps(asked).encode()))
@@ -100,7 +100,7 @@ def webhook(space: Space, authority: Authority, knowledge: Knowledge) -> Iterato
 
 
 @contextlib.contextmanager
-def extender(space: Space, knowledge: Knowledge, **fields: Any) -> Iterator[list[str]]:
+def extender(space: Space, knowledge: PlacementAdvisor, **fields: Any) -> Iterator[list[str]]:
     """Our extender, asked by the scheduler; gives what it tells."""
     told: list[str] = []
     ours = Extender(knowledge, lambda newcomer, reason: told.append(reason))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rescheduler.admission.certificates import Pair as Signed
+from rescheduler.admission.certificates import KeyPair as Signed
 from rescheduler.admission.certificates import new_authority, new_serving
 from rescheduler.model.json import Json
 from rescheduler.model.labels import MANAGED_BY, MANAGER

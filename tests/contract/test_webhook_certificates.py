@@ -13,7 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.admission.certificates import AUTHORITY_NAME, PREVIOUS_KEPT, Holding, new_authority, new_serving
+from rescheduler.admission.certificates import (
+    AUTHORITY_NAME,
+    PREVIOUS_KEPT,
+    CertificateState,
+    new_authority,
+    new_serving,
+)
 from rescheduler.admission.registration import SETTLE, names_of_server
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.webhook import CertificateFiles, WebhookConfiguration, WebhookSettings, bundle_in
@@ -54,9 +60,9 @@ def secrets_of(settings: WebhookSettings) -> str:
     return f"/api/v1/namespaces/{settings.namespace}/secrets"
 
 
-def stored(space: Space, settings: WebhookSettings) -> Holding:
+def stored(space: Space, settings: WebhookSettings) -> CertificateState:
     found = space.api.get(f"{secrets_of(settings)}/{settings.secret}")["data"]
-    return Holding.read({key: base64.b64decode(value) for key, value in found.items()})
+    return CertificateState.read({key: base64.b64decode(value) for key, value in found.items()})
 
 
 def store(space: Space, settings: WebhookSettings, data: dict[str, bytes], labels: Json | None = None) -> None:
@@ -82,11 +88,11 @@ def der(certificate: bytes) -> bytes:
     return ssl.PEM_cert_to_DER_cert(certificate.decode())
 
 
-def aged(settings: WebhookSettings, authority: float, serving: float) -> Holding:
+def aged(settings: WebhookSettings, authority: float, serving: float) -> CertificateState:
     """Certificates of an age, in seconds."""
     now = time.time()
     ours = new_authority(AUTHORITY_NAME, now - authority)
-    return Holding(ours, new_serving(ours, sorted(names_of_server(settings)), now - serving))
+    return CertificateState(ours, new_serving(ours, sorted(names_of_server(settings)), now - serving))
 
 
 def registered_with(ours: Replica, bundle: bytes) -> None:

@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.admission.certificates import Pair, new_authority, new_serving
+from rescheduler.admission.certificates import KeyPair, new_authority, new_serving
 from rescheduler.app.scheduler_config import Extender, Scheduler, Trust, merged
 from rescheduler.config.loader import load
 from rescheduler.model.labels import MANAGED_BY, MANAGER
@@ -286,7 +286,7 @@ def own(cluster: EmbeddedControlPlane) -> Any:
     first, old = new_authority("ours", now), new_authority("old", now)
     serving = new_serving(first, [SERVICE, "10.96.0.99"], now)
     keep(cluster, {"ca.crt": first.certificate, "previous-ca.crt": old.certificate, "tls.crt": serving.certificate})
-    yield Pair(first.certificate + old.certificate, b"")
+    yield KeyPair(first.certificate + old.certificate, b"")
     cluster.api.delete(f"{SECRETS}/kube-rescheduler-webhook")
 
 
@@ -301,7 +301,7 @@ def asking(cluster: EmbeddedControlPlane, *args: str) -> Ran:
     return rescheduler("scheduler-config", *args, *flags)
 
 
-def test_our_own_ca_is_taken_from_the_cluster(cluster: EmbeddedControlPlane, own: Pair) -> None:
+def test_our_own_ca_is_taken_from_the_cluster(cluster: EmbeddedControlPlane, own: KeyPair) -> None:
     ran = asking(cluster)
     assert (ran.code, ran.said) == (0, "")
     found = extender(yaml.safe_load(ran.out))
@@ -315,7 +315,7 @@ def test_our_own_ca_is_taken_from_the_cluster(cluster: EmbeddedControlPlane, own
     ("host", "name"), [("10.96.0.99", None), ("10.96.0.12", SERVICE), ("webhook.example", SERVICE)]
 )
 def test_a_host_that_our_certificate_does_not_name_is_known_by_the_services_name(
-    cluster: EmbeddedControlPlane, own: Pair, host: str, name: str | None
+    cluster: EmbeddedControlPlane, own: KeyPair, host: str, name: str | None
 ) -> None:
     ran = asking(cluster, "--url", f"https://{host}:443", "-ojson")
     assert extender(ran.data)["tlsConfig"].get("serverName") == name

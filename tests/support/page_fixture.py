@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from rescheduler.model.json import Json
-from rescheduler.web.api import Files
-from rescheduler.web.responses import Refusal, answered
+from rescheduler.web.api import PageFiles
+from rescheduler.web.responses import HttpError, json_response
 from tests.support import page_documents
 from tests.support.page_thread import InThread, pages_in_thread
 from tests.testbed.processes import until
@@ -65,7 +65,7 @@ class Served:
 
     def install(self, app: web.Application) -> None:
         """The routes, as the product's server asks its parts for them."""
-        files = Files()
+        files = PageFiles()
         app.router.add_get("/", files.index)
         app.router.add_get("/page/{path:.+}", files.file)
         app.router.add_get("/api/live", self._live)
@@ -88,21 +88,21 @@ class Served:
     async def _document(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         if name not in self.documents:
-            raise Refusal(404, f"there is no {name}")
-        return await answered(request, self.documents[name])
+            raise HttpError(404, f"there is no {name}")
+        return await json_response(request, self.documents[name])
 
     async def _node(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         if name not in self.documents["nodes"]["names"]:
-            raise Refusal(404, f"there is no node {name}: it may have been removed")
-        return await answered(request, page_documents.node(self.documents["nodes"], name))
+            raise HttpError(404, f"there is no node {name}: it may have been removed")
+        return await json_response(request, page_documents.node(self.documents["nodes"], name))
 
     async def _pod(self, request: web.Request) -> web.Response:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         if name.startswith("gone"):
-            raise Refusal(404, f"there is no pod {namespace}/{name}: it may have been moved or deleted")
+            raise HttpError(404, f"there is no pod {namespace}/{name}: it may have been moved or deleted")
         nodes, plan = self.documents["nodes"], self.documents["plan"]
-        return await answered(request, page_documents.pod(nodes, plan, namespace, name))
+        return await json_response(request, page_documents.pod(nodes, plan, namespace, name))
 
     async def _search(self, request: web.Request) -> web.Response:
         wanted = request.query.get("q", "").lower()
@@ -110,10 +110,10 @@ class Served:
         moves = (self.documents["plan"]["plan"] or {"moves": []})["moves"]
         pods = [{"namespace": each["namespace"], "name": each["pod"], "node": each["from"]} for each in moves]
         found = [each for each in pods if wanted in each["name"].lower()]
-        return await answered(request, {"nodes": nodes[:20], "pods": found[:20], "more": max(0, len(nodes) - 20)})
+        return await json_response(request, {"nodes": nodes[:20], "pods": found[:20], "more": max(0, len(nodes) - 20)})
 
     async def _whoami(self, request: web.Request) -> web.Response:
-        return await answered(request, self._who(request))
+        return await json_response(request, self._who(request))
 
     def _who(self, request: web.Request) -> Json:
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
@@ -121,18 +121,18 @@ class Served:
             name, may = ("local", EVERYTHING) if self.local else ("", NOTHING)
             return {"name": name, "groups": [], "may": may}
         if token not in self.tokens:
-            raise Refusal(401, "the token is not accepted: it may have expired; make a new one")
+            raise HttpError(401, "the token is not accepted: it may have expired; make a new one")
         return self.tokens[token]
 
     async def _act(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         self.actions.append((name, await request.json(), dict(request.headers)))
         if name in self.refusals:
-            raise Refusal(*self.refusals[name])
+            raise HttpError(*self.refusals[name])
         who = self._who(request)["name"]
         if not who:
-            raise Refusal(401, "nobody is signed in: an action needs a Kubernetes token")
-        return await answered(request, {"done": f"{name}: done by {who}"})
+            raise HttpError(401, "nobody is signed in: an action needs a Kubernetes token")
+        return await json_response(request, {"done": f"{name}: done by {who}"})
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from rescheduler.web.metrics import Metrics
-from rescheduler.web.server import Pages, Part, serving
+from rescheduler.web.server import Routes, WebApp, serve
 
 HERE = "127.0.0.1"
 T = TypeVar("T")
@@ -48,20 +48,20 @@ async def drop_connections() -> None:
 
 
 @contextmanager
-def pages_in_thread(*parts: Part, port: int = 0) -> Iterator[InThread]:
+def pages_in_thread(*parts: Routes, port: int = 0) -> Iterator[InThread]:
     """Serve these parts on loopback; with port 0 on a free one."""
     up: Future[tuple[InThread, asyncio.Event]] = Future()
 
-    async def serve() -> None:
+    async def run_app() -> None:
         over = asyncio.Event()
-        async with serving(Pages(Metrics(), parts=parts), HERE, port) as bound:
+        async with serve(WebApp(Metrics(), parts=parts), HERE, port) as bound:
             up.set_result((InThread(f"http://{HERE}:{bound}", asyncio.get_running_loop()), over))
             await over.wait()
         await drop_connections()
 
     def run() -> None:
         try:
-            asyncio.run(serve())
+            asyncio.run(run_app())
         except BaseException as error:
             if up.done():
                 raise

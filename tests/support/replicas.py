@@ -18,9 +18,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from rescheduler.admission.advisor import Knowledge, KnowledgeSettings
-from rescheduler.admission.server import Address, Server
-from rescheduler.admission.webhook import Mutation
+from rescheduler.admission.advisor import AdvisorSettings, PlacementAdvisor
+from rescheduler.admission.server import Address, AdmissionServer
+from rescheduler.admission.webhook import PodMutator
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.connection import Impersonation
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
@@ -101,16 +101,18 @@ class Replica:
             works = [asyncio.ensure_future(watching.run())]
             try:
                 await watching.synced()
-                knowledge = Knowledge(
-                    watching.cache, watching.board, lambda: KnowledgeSettings(3600.0, self._wanted.gate), now
+                knowledge = PlacementAdvisor(
+                    watching.cache, watching.board, lambda: AdvisorSettings(3600.0, self._wanted.gate), now
                 )
                 if self._wanted.patience is not None:
                     ungater = Ungater(
                         watching.cache, MigrationObserver(client), CommandSender(client), now, self._wanted.patience
                     )
                     works.append(asyncio.ensure_future(ungater.run()))
-                mutation = Mutation(knowledge, tuple, now)
-                async with Server({"/mutate": mutation.review}, self._tls(), Address("127.0.0.1", 0)) as server:
+                mutation = PodMutator(knowledge, tuple, now)
+                async with AdmissionServer(
+                    {"/mutate": mutation.review}, self._tls(), Address("127.0.0.1", 0)
+                ) as server:
                     self._up.set_result(f"https://127.0.0.1:{server.address.port}/mutate")
                     await self._stop.wait()
             finally:

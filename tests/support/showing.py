@@ -23,7 +23,7 @@ from rescheduler.model.migration import MigrationSpec, MigrationStatus, PodMigra
 from rescheduler.runtime.informers import Watching
 from rescheduler.runtime.usage_poller import Metering
 from rescheduler.web.metrics import Metrics
-from rescheduler.web.server import Pages, serving
+from rescheduler.web.server import WebApp, serve
 
 HERE = "127.0.0.1"
 NOW = 1_800_000_000.0  # 2027-01-15T08:00:00Z
@@ -169,7 +169,7 @@ def pod(
 @asynccontextmanager
 async def served(stage: Stage) -> AsyncGenerator[str]:
     """Serve the page with the real server; gives its address."""
-    async with serving(Pages(Metrics(), {}, parts=[stage.page.api]), HERE, 0) as port:
+    async with serve(WebApp(Metrics(), {}, parts=[stage.page.api]), HERE, 0) as port:
         yield f"http://{HERE}:{port}"
 
 

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
-from rescheduler.app.actions import Deeds
+from rescheduler.app.actions import PageActions
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
@@ -28,10 +28,10 @@ from rescheduler.kube.pause_state import PauseStore, state_name
 from rescheduler.kube.reviews import ReviewClient
 from rescheduler.model.json import Json
 from rescheduler.runtime.migration_cache import Board
-from rescheduler.web.actions import Actions
-from rescheduler.web.auth import Access, Identity
+from rescheduler.web.actions import ActionRoutes
+from rescheduler.web.auth import Authenticator, RequestChecks
 from rescheduler.web.metrics import Metrics
-from rescheduler.web.server import Pages, serving
+from rescheduler.web.server import WebApp, serve
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.testbed.api import ApiError
 from tests.testbed.processes import until
@@ -117,10 +117,10 @@ async def served(cluster: ClusterUnderTest, namespace: str, *, local: bool = Fal
             page.heard.append("a pause has changed")
 
         recorder = EventRecorder(own, "test", own.clock.now)
-        deeds = Deeds(own, recorder, PauseStore(own, namespace, STATE), page.board, hear)
-        access = Access(local=local)
-        actions = Actions(access, Identity(ReviewClient(own), lambda: page.time), deeds)
-        async with serving(Pages(Metrics(), parts=[actions], access=access), HERE, 0) as page.port:
+        deeds = PageActions(own, recorder, PauseStore(own, namespace, STATE), page.board, hear)
+        access = RequestChecks(local=local)
+        actions = ActionRoutes(access, Authenticator(ReviewClient(own), lambda: page.time), deeds)
+        async with serve(WebApp(Metrics(), parts=[actions], access=access), HERE, 0) as page.port:
             yield page
 
 

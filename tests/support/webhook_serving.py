@@ -1,7 +1,7 @@
 """Our webhook as replicas of it run, in threads of their own, so that tests which block may have it asked.
 
-A Replica serves with the product's `Serving`; as a leader it also registers with `Registration`. What it answers is a
-test's `Reviews`: a probe's answer, and an annotation on every other pod, so that each pod shows whether it was asked
+A Replica serves with the product's `WebhookServer`; as a leader it also registers with `Registration`. It answers with
+a test's `Reviews`: a probe's answer, and an annotation on every other pod, so that each pod shows whether it was asked
 about and whether the answer was taken. Nothing here is product code.
 """
 
@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from rescheduler.admission.registration import Registration, Serving
+from rescheduler.admission.registration import Registration, WebhookServer
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.connection import Impersonation
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
@@ -76,7 +76,7 @@ class Replica:
         self.loop: asyncio.AbstractEventLoop
         self.client: ApiClient
         self._end: asyncio.Event
-        self.serving: Serving
+        self.serving: WebhookServer
         self.registration: Registration
         self._thread = threading.Thread(target=self._run, name="webhook")
         self._thread.start()
@@ -118,7 +118,7 @@ class Replica:
     async def _live(self) -> None:
         self.loop, self._end = asyncio.get_running_loop(), asyncio.Event()
         async with ApiClient(self._connection) as self.client:
-            self.serving = Serving(self.client, self.settings, {MUTATE: self.reviews.review})
+            self.serving = WebhookServer(self.client, self.settings, {MUTATE: self.reviews.review})
             self.registration = Registration(self.client, self.settings, self.serving.why_not, self.now)
             self._ready.set()
             async with asyncio.TaskGroup() as group:
@@ -227,7 +227,7 @@ def process(space: Space, settings: WebhookSettings) -> Iterator[subprocess.Pope
 async def _serve(kubeconfig: str, wanted: Json) -> None:
     settings = WebhookSettings(**(wanted | {"bind": tuple(wanted["bind"])}))
     async with ApiClient(load_connection(KubeconfigOptions(Path(kubeconfig), None), {})) as client:
-        await Serving(client, settings, {MUTATE: Reviews().review}).serve()
+        await WebhookServer(client, settings, {MUTATE: Reviews().review}).serve()
 
 
 if __name__ == "__main__":

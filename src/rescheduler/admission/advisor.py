@@ -42,7 +42,7 @@ JUST_NOW = 60.0
 """What failed longer ago is recorded by now, or was not worth a record."""
 
 
-class Fall(NamedTuple):
+class RecentFailure(NamedTuple):
     """One pod that has failed."""
 
     pod: str
@@ -54,22 +54,22 @@ class Fall(NamedTuple):
     seen: float
 
 
-class FreshFailures:
+class RecentFailures:
     """The failed pods of every controller; those that are gone are remembered for as long as they are fresh."""
 
     def __init__(self, cache: ClusterCache, reasons: Callable[[], tuple[str, ...]], now: Callable[[], float]) -> None:
         self._cache = cache
         self._reasons = reasons
         self._now = now
-        self._falls: dict[ObjectKey, dict[str, Fall]] = {}
-        self._known: dict[ObjectKey, Fall] = {}
-        self._gone: deque[Fall] = deque()
+        self._falls: dict[ObjectKey, dict[str, RecentFailure]] = {}
+        self._known: dict[ObjectKey, RecentFailure] = {}
+        self._gone: deque[RecentFailure] = deque()
 
     def __len__(self) -> int:
         """How many pods are remembered."""
         return sum(map(len, self._falls.values()))
 
-    def of(self, namespace: str, owner: str) -> Iterator[Fall]:
+    def of(self, namespace: str, owner: str) -> Iterator[RecentFailure]:
         """Those of one controller that are fresh."""
         oldest = self._now() - JUST_NOW
         yield from (fall for fall in self._falls.get((namespace, owner), {}).values() if fall.seen > oldest)
@@ -87,14 +87,14 @@ class FreshFailures:
             self._known[key] = fall
             self._falls.setdefault(fall.owner, {})[fall.uid] = fall
 
-    def _fall(self, row: Pod) -> Fall | None:
+    def _fall(self, row: Pod) -> RecentFailure | None:
         """What a failed pod tells about its node, if anything."""
         if row.owner is None or row.ailment is None or not row.node:
             return None
         reason = row.ailment.reason
         if not any(reason.startswith(each[:-1]) if each.endswith("*") else reason == each for each in self._reasons()):
             return None
-        return Fall(row.name, row.uid, (row.namespace, row.owner.uid), row.node, reason, self._now())
+        return RecentFailure(row.name, row.uid, (row.namespace, row.owner.uid), row.node, reason, self._now())
 
     def _forget(self, key: ObjectKey) -> None:
         """A failed pod is gone, or another has its name: it is remembered for as long as it is fresh."""
@@ -110,7 +110,7 @@ class FreshFailures:
                 self._falls.pop(stale.owner, None)
 
 
-class Holder(NamedTuple):
+class FailureRecordOwner(NamedTuple):
     """Who keeps the record, and the annotations that say so."""
 
     kind: str
@@ -125,7 +125,7 @@ class Holder(NamedTuple):
         return self.annotations.get(labels.FAILURES, "")
 
 
-def holder_of(newcomer: NewPod, cache: ClusterCache) -> Holder:
+def holder_of(newcomer: NewPod, cache: ClusterCache) -> FailureRecordOwner:
     """Of a pod that nobody manages it is the pod itself, or who has its name; of any other its top owner."""
     asked = asks_for_retries(newcomer.annotations)
     owner = newcomer.owner
@@ -134,7 +134,7 @@ def holder_of(newcomer: NewPod, cache: ClusterCache) -> Holder:
         if labels.FAILURES not in notes:
             row: Pod | None = cache.row("Pod", (newcomer.namespace, newcomer.name)) if newcomer.name else None
             notes = row.annotations if row is not None and row.owner is None else NOTHING
-        return Holder("Pod", newcomer.name or newcomer.generate_name, notes, asked)
+        return FailureRecordOwner("Pod", newcomer.name or newcomer.generate_name, notes, asked)
     namespace = newcomer.namespace
     controller = top = workload_of(cache, namespace, owner)
     above = controller.owner if controller is not None else _guessed_above(newcomer, cache)
@@ -143,8 +143,8 @@ def holder_of(newcomer: NewPod, cache: ClusterCache) -> Holder:
     if above is not None and is_known_above(cache, namespace, owner.kind, above):
         top = workload_of(cache, namespace, above)  # the copy of a Deployment's record is never the record
     if top is None:
-        return Holder(owner.kind, owner.name, NOTHING, asked)
-    return Holder(top.kind, top.name, top.annotations, asked or asks_for_retries(top.annotations))
+        return FailureRecordOwner(owner.kind, owner.name, NOTHING, asked)
+    return FailureRecordOwner(top.kind, top.name, top.annotations, asked or asks_for_retries(top.annotations))
 
 
 def _guessed_above(newcomer: NewPod, cache: ClusterCache) -> Owner | None:
@@ -168,7 +168,7 @@ _MOST = 200_000  # requirements that are looked at for one pod, which takes some
 _pods = msgspec.json.Decoder(structs.ApiPod)
 
 
-class Reach:
+class NodeMatcher:
     """Judges nodes one by one, and stops at the first that suits: with most pods that is the first of all."""
 
     def __init__(self, cache: ClusterCache, now: Callable[[], float]) -> None:
@@ -241,7 +241,7 @@ _REVISIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class KnowledgeSettings:
+class AdvisorSettings:
     """What the operator says about it."""
 
     forget_after: float
@@ -252,19 +252,19 @@ class KnowledgeSettings:
     """Which pods in phase Failed count, as in `recovery.settings`; none where recovery is switched off."""
 
 
-class Knowledge:
+class PlacementAdvisor:
     """All that is known, ready to be asked."""
 
     def __init__(
-        self, cache: ClusterCache, board: Board, settings: Callable[[], KnowledgeSettings], now: Callable[[], float]
+        self, cache: ClusterCache, board: Board, settings: Callable[[], AdvisorSettings], now: Callable[[], float]
     ) -> None:
         self._cache = cache
         self._board = board
         self._settings = settings
         self._now = now
-        self._reach = Reach(cache, now)
+        self._reach = NodeMatcher(cache, now)
         self._open: set[str] = set()
-        self._fresh = FreshFailures(cache, lambda: settings().failed_reasons, now)
+        self._fresh = RecentFailures(cache, lambda: settings().failed_reasons, now)
         self._marked: dict[ObjectKey, dict[ObjectKey, str]] = {}
         """By migration, the pods that carry its mark, and their UIDs."""
         self._marks: dict[ObjectKey, ObjectKey] = {}
@@ -396,7 +396,7 @@ def _is_its_pod(migration: PodMigration, newcomer: NewPod) -> bool:
     return known.uid == newcomer.uid if known.uid and newcomer.uid else known.name == newcomer.name
 
 
-def _is_of_another_template(entry: RecordEntry, holder: Holder, newcomer: NewPod) -> bool:
+def _is_of_another_template(entry: RecordEntry, holder: FailureRecordOwner, newcomer: NewPod) -> bool:
     """Whether those who failed were made from another template: whoever corrects one starts anew."""
     revision = newcomer.labels.get(_REVISIONS.get(holder.kind, ""), "")
     return bool(entry.revision) and bool(revision) and entry.revision != revision
@@ -431,7 +431,7 @@ def _read(text: str) -> Record:
         return {}
 
 
-def _told(holder: Holder, failures: Mapping[str, NodeFailure]) -> dict[str, str]:
+def _told(holder: FailureRecordOwner, failures: Mapping[str, NodeFailure]) -> dict[str, str]:
     """Why each node is avoided.
 
     kube-scheduler puts the number of nodes that share a reason in front of it: "3 node(s) where …". So the time, which
@@ -441,7 +441,7 @@ def _told(holder: Holder, failures: Mapping[str, NodeFailure]) -> dict[str, str]
     return {node: _reason(holder, failure, alone=shared[failure.reason] == 1) for node, failure in failures.items()}
 
 
-def _reason(holder: Holder, failure: NodeFailure, *, alone: bool) -> str:
+def _reason(holder: FailureRecordOwner, failure: NodeFailure, *, alone: bool) -> str:
     details: Iterable[str] = filter(None, (failure.reason, f"at {format_instant(failure.at)}" if alone else ""))
     said = " ".join(details)
     whose = f"pod {holder.name}" if holder.kind == "Pod" else f"pods of {holder.kind} {holder.name}"

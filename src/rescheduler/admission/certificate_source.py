@@ -14,16 +14,16 @@ import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
-from rescheduler.admission.certificates import CertificateError, Holding, Pair, check
+from rescheduler.admission.certificates import CertificateError, CertificateState, KeyPair, check
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.secrets import SecretStore
 from rescheduler.kube.tls import RereadFile
 
 _log = logging.getLogger(__name__)
-Source = Callable[[], Awaitable[Pair]]
+ReadPair = Callable[[], Awaitable[KeyPair]]
 
 
-class Keeper:
+class CertificateSource:
     """Serves what a source gives; `context` is for a server, and stays the same for as long as it runs.
 
     Each pair has a context of its own, to which a handshake is handed over when it begins (by the callback that is
@@ -31,11 +31,11 @@ class Keeper:
     ECDSA: a context keeps one pair of each kind, and would go on to serve the old one to some clients.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ReadPair) -> None:
         self._source = source
         self._told = ""
         self._served: ssl.SSLContext | None = None
-        self.pair: Pair | None = None
+        self.pair: KeyPair | None = None
         """What is served; None before the first."""
         self.context = _bare()
         self.context.sni_callback = self._hand_over
@@ -74,12 +74,12 @@ class Keeper:
             handshake.context = self._served
 
 
-def from_files(certificate: Path, key: Path) -> Source:
+def from_files(certificate: Path, key: Path) -> ReadPair:
     """A pair that somebody else keeps in files, as cert-manager does."""
     files = RereadFile(certificate, "the webhook's certificate"), RereadFile(key, "the webhook's key")
 
-    async def read() -> Pair:
-        pair = Pair(files[0].read(), files[1].read())
+    async def read() -> KeyPair:
+        pair = KeyPair(files[0].read(), files[1].read())
         try:
             check(pair)
         except CertificateError as error:
@@ -90,15 +90,15 @@ def from_files(certificate: Path, key: Path) -> Source:
     return read
 
 
-def from_secret(secrets: SecretStore) -> Source:
+def from_secret(secrets: SecretStore) -> ReadPair:
     """The pair that the leader keeps in our Secret."""
 
-    async def read() -> Pair:
+    async def read() -> KeyPair:
         found = await secrets.read()
         if found is None:
             raise CertificateError(f"{secrets} is not there; the leader makes it")
         try:
-            return Holding.read(found.data).serving
+            return CertificateState.read(found.data).serving
         except CertificateError as error:
             raise CertificateError(f"{secrets}: {error}; the leader makes it anew") from error
 
@@ -112,7 +112,7 @@ def _bare() -> ssl.SSLContext:
     return context
 
 
-def _context(pair: Pair) -> ssl.SSLContext:
+def _context(pair: KeyPair) -> ssl.SSLContext:
     context = _bare()
     with _in_file(pair.certificate) as certificate, _in_file(pair.key) as key:
         try:

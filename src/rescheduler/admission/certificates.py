@@ -28,14 +28,14 @@ class CertificateError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class KeyPair:
     """A certificate, maybe with those that lead to its authority behind it, and its key; both PEM."""
 
     certificate: bytes
     key: bytes = field(repr=False)
 
 
-def new_authority(name: str, now: float, life: timedelta = AUTHORITY_LIFE) -> Pair:
+def new_authority(name: str, now: float, life: timedelta = AUTHORITY_LIFE) -> KeyPair:
     """A certificate authority that signs itself and serving certificates, and no other authorities."""
     key = ec.generate_private_key(ec.SECP256R1())
     # No two share a subject: where both are trusted, whoever verifies must not take one for the other.
@@ -50,7 +50,7 @@ def new_authority(name: str, now: float, life: timedelta = AUTHORITY_LIFE) -> Pa
     return _signed(builder, key, key)
 
 
-def new_serving(authority: Pair, names: Iterable[str], now: float, life: timedelta = SERVING_LIFE) -> Pair:
+def new_serving(authority: KeyPair, names: Iterable[str], now: float, life: timedelta = SERVING_LIFE) -> KeyPair:
     """A certificate for a server with these DNS names and IP addresses, that ends no later than its authority."""
     issuer, issuer_key = _first(authority.certificate), _key(authority.key)
     if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
@@ -69,7 +69,7 @@ def new_serving(authority: Pair, names: Iterable[str], now: float, life: timedel
     return _signed(builder, key, issuer_key)
 
 
-def check(pair: Pair) -> None:
+def check(pair: KeyPair) -> None:
     """A CertificateError if this can't be served: no PEM, or the key of another certificate."""
     if _public_bytes(_first(pair.certificate).public_key()) != _public_bytes(_key(pair.key).public_key()):
         raise CertificateError("the key is not the certificate's")
@@ -201,13 +201,13 @@ def _builder(
 
 def _signed(
     builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey, issuer_key: ec.EllipticCurvePrivateKey
-) -> Pair:
+) -> KeyPair:
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
     signed = builder.add_extension(issuer, critical=False).sign(issuer_key, hashes.SHA256())
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    return Pair(signed.public_bytes(serialization.Encoding.PEM), private)
+    return KeyPair(signed.public_bytes(serialization.Encoding.PEM), private)
 
 
 AUTHORITY_NAME = "kube-rescheduler webhook CA"
@@ -217,11 +217,11 @@ _PREVIOUS = "previous-ca.crt"
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class CertificateState:
     """An authority, the certificate that it signed for us, and earlier authorities that are still trusted."""
 
-    authority: Pair
-    serving: Pair
+    authority: KeyPair
+    serving: KeyPair
     previous: bytes = b""
 
     @property
@@ -230,12 +230,12 @@ class Holding:
         return joined(self.authority.certificate, self.previous)
 
     @classmethod
-    def read(cls, data: Mapping[str, bytes]) -> Holding:
+    def read(cls, data: Mapping[str, bytes]) -> CertificateState:
         """From a Secret; a CertificateError says what is wrong with it."""
         lacking = [key for key in _KEYS if not data.get(key)]
         if lacking:
             raise CertificateError(f"it lacks {', '.join(lacking)}")
-        authority, serving = Pair(data["ca.crt"], data["ca.key"]), Pair(data["tls.crt"], data["tls.key"])
+        authority, serving = KeyPair(data["ca.crt"], data["ca.key"]), KeyPair(data["tls.crt"], data["tls.key"])
         previous = data.get(_PREVIOUS, b"")
         looks: tuple[tuple[str, Callable[[], object]], ...] = (
             ("ca.crt and ca.key", lambda: check(authority)),
@@ -255,7 +255,7 @@ class Holding:
         return dict(zip(_KEYS, pairs, strict=True)) | ({_PREVIOUS: self.previous} if self.previous else {})
 
 
-def following(holding: Holding | None, names: frozenset[str], trusted: bytes, now: float) -> Holding:
+def next_state(holding: CertificateState | None, names: frozenset[str], trusted: bytes, now: float) -> CertificateState:
     """What is to be held now; the same, if nothing is due. `trusted` are the authorities that callers know already."""
     if holding is None:
         return _anew(names, trusted, now)
@@ -263,18 +263,18 @@ def following(holding: Holding | None, names: frozenset[str], trusted: bytes, no
     if is_due(authority.certificate, now) or ends_at(authority.certificate) <= now:
         return _anew(names, joined(authority.certificate, holding.previous), now)
     if not _serves(holding, names, now):
-        return Holding(authority, new_serving(authority, sorted(names), now), holding.previous)
+        return CertificateState(authority, new_serving(authority, sorted(names), now), holding.previous)
     if holding.previous and now >= issued_at(holding.serving.certificate) + PREVIOUS_KEPT:
-        return Holding(authority, holding.serving)
+        return CertificateState(authority, holding.serving)
     return holding
 
 
-def _anew(names: frozenset[str], trusted: bytes, now: float) -> Holding:
+def _anew(names: frozenset[str], trusted: bytes, now: float) -> CertificateState:
     authority = new_authority(AUTHORITY_NAME, now)
-    return Holding(authority, new_serving(authority, sorted(names), now), valid_at(trusted, now))
+    return CertificateState(authority, new_serving(authority, sorted(names), now), valid_at(trusted, now))
 
 
-def _serves(holding: Holding, names: frozenset[str], now: float) -> bool:
+def _serves(holding: CertificateState, names: frozenset[str], now: float) -> bool:
     certificate = holding.serving.certificate
     known = is_signed_by(certificate, holding.authority.certificate)
     return known and names <= names_of(certificate) and not is_due(certificate, now)

@@ -14,8 +14,8 @@ import msgspec
 import structlog
 from msgspec import Raw
 
-from rescheduler.admission.advisor import NO_ADVICE, Knowledge
-from rescheduler.admission.reviews import NonsenseError, ReviewError, read_newcomer
+from rescheduler.admission.advisor import NO_ADVICE, PlacementAdvisor
+from rescheduler.admission.reviews import NotAPodError, ReviewError, read_new_pod
 from rescheduler.decode.structs import ABSENT, present
 from rescheduler.model.advice import NewPod, PlacementAdvice
 
@@ -70,7 +70,7 @@ def _first(*parts: Raw) -> Raw:
     return next((part for part in parts if present(part)), ABSENT)
 
 
-class _Asked(NamedTuple):
+class _ExtenderRequest(NamedTuple):
     newcomer: NewPod
     pod: Raw
     names: list[str]
@@ -84,7 +84,7 @@ class Extender:
 
     def __init__(
         self,
-        knowledge: Knowledge,
+        knowledge: PlacementAdvisor,
         told: Callable[[NewPod, str], None],
         excluded: Callable[[], Collection[str]] = lambda: (),
     ) -> None:
@@ -104,7 +104,7 @@ class Extender:
         scores = self._guarded(self._scores, asked) or {}
         return msgspec.json.encode([_Score(name, scores.get(name, _BETWEEN)) for name in asked.names])
 
-    def _refused(self, asked: _Asked) -> Mapping[str, str]:
+    def _refused(self, asked: _ExtenderRequest) -> Mapping[str, str]:
         avoid = self._advice(asked.newcomer).avoid
         refused = {name: avoid[name] for name in asked.names if name in avoid} if avoid else {}
         if not all(name in refused for name in asked.names):
@@ -116,7 +116,7 @@ class Extender:
         self._told(asked.newcomer, _all_refused(refused))
         return {}
 
-    def _scores(self, asked: _Asked) -> Mapping[str, int]:
+    def _scores(self, asked: _ExtenderRequest) -> Mapping[str, int]:
         advice = self._advice(asked.newcomer)
         scores = dict.fromkeys(advice.avoid, _LOWEST)
         if advice.expected is not None:
@@ -128,7 +128,7 @@ class Extender:
     def _advice(self, newcomer: NewPod) -> PlacementAdvice:
         return NO_ADVICE if newcomer.namespace in self._excluded() else self._knowledge.advise(newcomer)
 
-    def _guarded(self, decide: Callable[[_Asked], T], asked: _Asked) -> T | None:
+    def _guarded(self, decide: Callable[[_ExtenderRequest], T], asked: _ExtenderRequest) -> T | None:
         try:
             return decide(asked)
         except Exception:  # noqa: BLE001  a fault of ours must never keep a pod from being placed
@@ -142,7 +142,7 @@ def _all_refused(refused: Mapping[str, str]) -> str:
     return f"pods like it failed on every node that it could go to ({some}): none of them is refused"
 
 
-def _filtered(asked: _Asked, refused: Mapping[str, str]) -> bytes:
+def _filtered(asked: _ExtenderRequest, refused: Mapping[str, str]) -> bytes:
     result: dict[str, Any] = {
         "Nodes": None,
         "NodeNames": None,
@@ -158,7 +158,7 @@ def _filtered(asked: _Asked, refused: Mapping[str, str]) -> bytes:
     return msgspec.json.encode(result)
 
 
-def _read(body: bytes) -> _Asked:
+def _read(body: bytes) -> _ExtenderRequest:
     """What is asked."""
     try:
         given = _args.decode(body)
@@ -168,8 +168,8 @@ def _read(body: bytes) -> _Asked:
     if not present(pod):
         raise ReviewError(400, "ExtenderArgs without Pod: there is nobody to place")
     try:
-        newcomer = read_newcomer(pod)
-    except NonsenseError as error:
+        newcomer = read_new_pod(pod)
+    except NotAPodError as error:
         raise ReviewError(400, f"Pod: {error}") from None
     whole: dict[str, Raw] | None = None
     items: Sequence[Raw] = ()
@@ -183,7 +183,7 @@ def _read(body: bytes) -> _Asked:
         raise ReviewError(400, "ExtenderArgs with neither NodeNames nor Nodes: there is no node to choose from")
     if not names:
         raise ReviewError(400, "ExtenderArgs with an empty list of nodes: there is no node to choose from")
-    return _Asked(newcomer, pod, names, whole, list(items))
+    return _ExtenderRequest(newcomer, pod, names, whole, list(items))
 
 
 def _part(raw: Raw, form: type[T], path: str) -> T:

@@ -1,8 +1,8 @@
-"""The webhook's two lives, for `app` to run: every replica serves it, and the leader has the API server ask it.
+"""Serves the webhook on every replica, and registers it with the API server on the leader.
 
-`Serving` waits for a certificate, serves, and takes up new ones. `Registration` keeps the Secret and the configuration,
-and finds out whether the webhook is in force. What the API server is told to trust always comes first, and what is
-served later: so no call meets a certificate that it cannot verify.
+`WebhookServer` waits for a certificate, serves, and reloads renewed ones. `Registration` keeps the Secret and the
+MutatingWebhookConfiguration, and probes whether the API server calls the webhook. A new CA is always published in the
+configuration before a certificate signed by it is served, so no call meets a certificate that it cannot verify.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from rescheduler.admission.certificate_source import Keeper, from_files, from_secret
-from rescheduler.admission.certificates import CertificateError, Holding, following, split
-from rescheduler.admission.server import Address, Handler, Manner, Server
+from rescheduler.admission.certificate_source import CertificateSource, from_files, from_secret
+from rescheduler.admission.certificates import CertificateError, CertificateState, next_state, split
+from rescheduler.admission.server import Address, AdmissionServer, Handler, ServerLimits
 from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ClusterError
@@ -40,7 +40,7 @@ def names_of_server(settings: WebhookSettings) -> frozenset[str]:
     return frozenset(names | ({_canonical(host)} if host else set()))
 
 
-class Serving:
+class WebhookServer:
     """The server of one replica. `serve` runs until it is cancelled, and then lets calls under way end."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Serving:
         client: ApiClient,
         settings: WebhookSettings,
         routes: Mapping[str, Handler],
-        manner: Manner | None = None,
+        manner: ServerLimits | None = None,
     ) -> None:
         files = settings.files
         source = (
@@ -56,11 +56,11 @@ class Serving:
             if files is None
             else from_files(files.certificate, files.key)
         )
-        self._keeper = Keeper(source)
+        self._keeper = CertificateSource(source)
         self._settings = settings
         self._routes = routes
         self._manner = manner
-        self._server: Server | None = None
+        self._server: AdmissionServer | None = None
         self.knows: Callable[[], str] = lambda: ""
         """Why the handlers can't answer yet (nothing is known of the cluster), for `/readyz`; nothing if they can."""
         self.report: Callable[[str, int, float], None] = lambda route, status, seconds: None
@@ -80,7 +80,7 @@ class Serving:
         """Get a certificate, serve, take up new ones; until cancelled."""
         while not await self._keeper.look():  # noqa: ASYNC110 - what is waited for is in the cluster, or in files
             await asyncio.sleep(_FIRST_LOOKS)
-        server = Server(self._routes, self._keeper.context, Address(*self._settings.bind), self._manner)
+        server = AdmissionServer(self._routes, self._keeper.context, Address(*self._settings.bind), self._manner)
         server.ready = lambda: self.why_not() or self.knows()
         server.report = self.report
         async with server:
@@ -95,11 +95,11 @@ class Serving:
 
 
 @dataclass(frozen=True, slots=True)
-class _Coming:
+class _PendingRotation:
     """What the Secret is to hold instead of this version of it, when its authority has been announced for a while."""
 
     version: str
-    holding: Holding
+    holding: CertificateState
     announced: float | None = None
 
 
@@ -118,7 +118,7 @@ class Registration:
         files = settings.files
         self._files = files
         self._authority = RereadFile(files.authority, "the webhook's CA") if files and files.authority else None
-        self._coming: _Coming | None = None
+        self._coming: _PendingRotation | None = None
         self.in_force = False
         """Whether the API server asks our webhook, and takes its answer."""
         self.why = "not looked at yet"
@@ -178,7 +178,7 @@ class Registration:
         told = _readable(bundle_in(found))
         coming = self._coming
         if coming is None or coming.version != version:
-            coming = _Coming(version, following(holding, self._names, told, now))
+            coming = _PendingRotation(version, next_state(holding, self._names, told, now))
         wanted = coming.holding
         if wanted == holding:
             self._coming = None
@@ -196,16 +196,16 @@ class Registration:
         _log.info("%s holds a new certificate for the webhook", self._secrets)
         return wanted.bundle
 
-    def _held(self, secret: StoredSecret | None) -> Holding | None:
+    def _held(self, secret: StoredSecret | None) -> CertificateState | None:
         if secret is None:
             return None
         try:
-            return Holding.read(secret.data)
+            return CertificateState.read(secret.data)
         except CertificateError as error:
             _log.warning("%s is broken, and is made anew: %s", self._secrets, error)
             return None
 
-    async def _stored(self, secret: StoredSecret | None, wanted: Holding) -> bool:
+    async def _stored(self, secret: StoredSecret | None, wanted: CertificateState) -> bool:
         data = wanted.written()
         return await (self._secrets.create(data) if secret is None else self._secrets.replace(secret, data))
 

@@ -32,7 +32,7 @@ KIND = "AdmissionReview"
 T = TypeVar("T")
 
 
-class NonsenseError(ValueError):
+class NotAPodError(ValueError):
     """An object that is no pod, whatever it says it is."""
 
 
@@ -40,7 +40,7 @@ class _Camel(Struct, rename="camel", gc=False):
     """Base: camelCase outside."""
 
 
-class Kind(_Camel):
+class GroupVersionKind(_Camel):
     """Of which kind the object is."""
 
     group: str | None = None
@@ -48,14 +48,14 @@ class Kind(_Camel):
     kind: str | None = None
 
 
-class Resource(_Camel):
+class GroupResource(_Camel):
     """Under which path it was written."""
 
     group: str | None = None
     resource: str | None = None
 
 
-class Request(_Camel):
+class AdmissionRequest(_Camel):
     """What is to be decided about; each part stays raw until it is known to be worth a look."""
 
     uid: Raw = ABSENT
@@ -67,17 +67,17 @@ class Request(_Camel):
     object: Raw = ABSENT
 
 
-class Review(_Camel):
+class AdmissionReview(_Camel):
     """An AdmissionReview."""
 
     api_version: str
     uid: str
-    request: Request
+    request: AdmissionRequest
 
     def concerns_a_new_pod(self) -> bool:
         """Whether it is about the creation of a pod, in the form that we know."""
         request = self.request
-        kind, resource = _read(request.kind, Kind), _read(request.resource, Resource)
+        kind, resource = _read(request.kind, GroupVersionKind), _read(request.resource, GroupResource)
         return (
             self.api_version == V1
             and _text(request.operation) == "CREATE"
@@ -132,12 +132,12 @@ class _Pod(_Camel):
 
 
 _documents = msgspec.json.Decoder(_Document)
-_requests = msgspec.json.Decoder(Request)
+_requests = msgspec.json.Decoder(AdmissionRequest)
 _pods = msgspec.json.Decoder(_Pod)
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-def read_review(body: bytes) -> Review:
+def read_review(body: bytes) -> AdmissionReview:
     """The review that a body holds; ReviewError if it holds none."""
     try:
         document = _documents.decode(body)
@@ -152,16 +152,16 @@ def read_review(body: bytes) -> Review:
     uid = _text(request.uid)
     if not uid:
         raise ReviewError(400, f"the {KIND} has no request.uid, so it cannot be answered")
-    return Review(_text(document.api_version), uid, request)
+    return AdmissionReview(_text(document.api_version), uid, request)
 
 
-def read_newcomer(raw: Raw, namespace: str = "") -> NewPod:
+def read_new_pod(raw: Raw, namespace: str = "") -> NewPod:
     """Whose pod it is; NonsenseError if it is none."""
     try:
         pod = _pods.decode(raw)
         owner = sections.owner(pod.metadata.owner_references, "metadata.ownerReferences")
     except (*_UNREADABLE, SectionError) as error:
-        raise NonsenseError(str(error)) from None
+        raise NotAPodError(str(error)) from None
     meta = pod.metadata
     return NewPod(
         namespace=namespace or meta.namespace or "default",
@@ -174,7 +174,7 @@ def read_newcomer(raw: Raw, namespace: str = "") -> NewPod:
     )
 
 
-def answer(review: Review, patch: list[dict[str, Any]], warnings: tuple[str, ...] = ()) -> bytes:
+def answer(review: AdmissionReview, patch: list[dict[str, Any]], warnings: tuple[str, ...] = ()) -> bytes:
     """The review with our response: always allowed."""
     response: dict[str, Any] = {"uid": review.uid, "allowed": True}
     if patch:

@@ -86,7 +86,7 @@ class Address(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class ServerLimits:
     """How much the server takes, and how long it waits; sizes in bytes, times in seconds."""
 
     body: int = 4 * 2**20
@@ -109,13 +109,13 @@ class Manner:
     """At the end, for connections whose next answer tells the client not to use them again."""
 
 
-class _Refusal(Exception):  # noqa: N818 - an answer, not an error of ours
+class _HttpError(Exception):
     def __init__(self, status: int, why: str, **headers: str) -> None:
         super().__init__(why)
         self.status, self.why, self.headers = status, why, headers
 
 
-class Server:
+class AdmissionServer:
     """An async context manager: it listens in the block. `ready` says why it is not ready, or nothing.
 
     `report(route, status, seconds)` hears of every answer; paths that nobody serves are all the route "".
@@ -126,12 +126,12 @@ class Server:
         routes: Mapping[str, Handler],
         tls: ssl.SSLContext | None,
         address: Address,
-        manner: Manner | None = None,
+        manner: ServerLimits | None = None,
     ) -> None:
         self._routes = dict(routes)
         self._tls = tls
         self._wanted = address
-        self._manner = manner or Manner()
+        self._manner = manner or ServerLimits()
         self.ready: Callable[[], str] = lambda: ""
         self.report: Callable[[str, int, float], None] = lambda route, status, seconds: None
         self._held = 0  # bytes of bodies
@@ -208,7 +208,7 @@ class Server:
             if path in (_HEALTHZ, _READYZ):
                 return self._health(request, path)
             return await self._handled(request, path)
-        except _Refusal as refusal:
+        except _HttpError as refusal:
             return web.Response(status=refusal.status, text=refusal.why + "\n", headers=refusal.headers)
         except ReviewError as error:
             return web.Response(status=error.status, text=error.message + "\n")
@@ -219,7 +219,7 @@ class Server:
 
     def _health(self, request: web.BaseRequest, path: str) -> web.Response:
         if request.method not in _LOOKS:
-            raise _Refusal(405, f"{path} is looked at with GET", Allow=", ".join(_LOOKS))
+            raise _HttpError(405, f"{path} is looked at with GET", Allow=", ".join(_LOOKS))
         why = self.ready() if path == _READYZ else ""
         if self._ending and path == _READYZ:
             why = "ending"
@@ -228,13 +228,15 @@ class Server:
     async def _handled(self, request: web.BaseRequest, path: str) -> web.Response:
         handler = self._routes.get(path)
         if handler is None:
-            raise _Refusal(404, f"nothing is here; served are {', '.join(sorted(self._routes))}")
+            raise _HttpError(404, f"nothing is here; served are {', '.join(sorted(self._routes))}")
         if request.method != "POST":
-            raise _Refusal(405, f"{path} is asked with POST", Allow="POST")
+            raise _HttpError(405, f"{path} is asked with POST", Allow="POST")
         if request.content_type.lower() != _JSON or "Content-Type" not in request.headers:
-            raise _Refusal(415, f"{path} takes Content-Type {_JSON}, not {request.headers.get('Content-Type', 'none')}")
+            raise _HttpError(
+                415, f"{path} takes {_JSON}, not Content-Type {request.headers.get('Content-Type', 'none')}"
+            )
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise _Refusal(415, f"{path} takes bodies that are not compressed")
+            raise _HttpError(415, f"{path} takes bodies that are not compressed")
         parts: list[bytes] = []
         try:
             await self._read(request, parts, self._manner.bodies.get(path, self._manner.body))
@@ -258,15 +260,15 @@ class Server:
                     if size > most:
                         raise _too_large(most)
                     if self._held + len(part) > self._manner.at_once:
-                        raise _Refusal(503, "too many large bodies at once: try again", **{"Retry-After": "1"})
+                        raise _HttpError(503, "too many large bodies at once: try again", **{"Retry-After": "1"})
                     parts.append(part)
                     self._held += len(part)
         except TimeoutError:
             why = f"{size} bytes arrived in {self._manner.to_send:g} s, and the rest did not"
-            raise _Refusal(408, why) from None
+            raise _HttpError(408, why) from None
         except (ConnectionError, web.RequestPayloadError, http_exceptions.HttpProcessingError) as error:
-            raise _Refusal(400, f"the body does not arrive whole: {error}") from None
+            raise _HttpError(400, f"the body does not arrive whole: {error}") from None
 
 
-def _too_large(most: int) -> _Refusal:
-    return _Refusal(413, f"the body is larger than the {most} bytes that are taken here")
+def _too_large(most: int) -> _HttpError:
+    return _HttpError(413, f"the body is larger than the {most} bytes that are taken here")

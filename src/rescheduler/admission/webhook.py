@@ -16,8 +16,8 @@ import msgspec
 import structlog
 from msgspec import Raw
 
-from rescheduler.admission.advisor import NO_ADVICE, Knowledge
-from rescheduler.admission.reviews import NonsenseError, Review, answer, read_newcomer, read_review
+from rescheduler.admission.advisor import NO_ADVICE, PlacementAdvisor
+from rescheduler.admission.reviews import AdmissionReview, NotAPodError, answer, read_new_pod, read_review
 from rescheduler.migration.steps.steering import add_preference
 from rescheduler.model import labels
 from rescheduler.model import labels as marks
@@ -152,10 +152,12 @@ _OUR_FAULT = "kube-rescheduler could not look at this pod; it is created as it i
 _MISSPELT = f"annotation {labels.MISSPELT_RETRIES} is read as {labels.SCHEDULING_RETRIES}; please write it so"
 
 
-class Mutation:
+class PodMutator:
     """Answers reviews; it changes nothing, so that a dry run gets the same answer."""
 
-    def __init__(self, knowledge: Knowledge, excluded: Callable[[], Collection[str]], now: Callable[[], float]) -> None:
+    def __init__(
+        self, knowledge: PlacementAdvisor, excluded: Callable[[], Collection[str]], now: Callable[[], float]
+    ) -> None:
         self._knowledge = knowledge
         self._excluded = excluded
         self._now = now
@@ -176,13 +178,13 @@ class Mutation:
         """
         return len(bytes(pod)) <= _LARGEST_POD and self._knowledge.leaves_any(avoid, pod)
 
-    def _answer(self, asked: Review) -> bytes:
+    def _answer(self, asked: AdmissionReview) -> bytes:
         if not asked.concerns_a_new_pod():
             return answer(asked, [])
         raw = asked.request.object
         try:
-            newcomer = read_newcomer(raw, asked.namespace)
-        except NonsenseError as error:
+            newcomer = read_new_pod(raw, asked.namespace)
+        except NotAPodError as error:
             _log.info("an object that is no pod is let through", review=asked.uid, why=str(error))
             return answer(asked, [])
         probe = labels.PROBE in newcomer.labels

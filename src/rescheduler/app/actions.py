@@ -26,8 +26,8 @@ from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.plan import Method
 from rescheduler.runtime.migration_cache import Board
-from rescheduler.web.actions import Migrate
-from rescheduler.web.responses import Refusal
+from rescheduler.web.actions import MoveRequest
+from rescheduler.web.responses import HttpError
 
 _log = structlog.stdlib.get_logger(__name__)
 _PATIENCE = 15.0  # seconds: for longer nobody looks at a button
@@ -37,7 +37,7 @@ _SHOWN = 3  # refusals that are told one by one
 
 
 @dataclass(frozen=True, slots=True)
-class Deeds:
+class PageActions:
     """Does them. `client` may write on every replica; `empties` says whether nodes under maintenance are emptied."""
 
     client: ApiClient
@@ -88,7 +88,7 @@ class Deeds:
         approved = sum(each.outcome is ApprovalOutcome.APPROVED for each in answers)
         before = len(answers) - approved - len(refused)
         if refused and not approved:
-            raise Refusal(409, f"nothing was approved: {_reasons(refused)}")
+            raise HttpError(409, f"nothing was approved: {_reasons(refused)}")
         told = [f"{_moves(approved)} approved: each begins as soon as the limits and the cluster let it."]
         if before:
             told.append(f"{_moves(before)} approved before.")
@@ -107,7 +107,7 @@ class Deeds:
             answers += lane
         return sorted(answers, key=lambda each: (each.namespace, each.name))
 
-    async def migrate(self, by: str, demand: Migrate) -> str:
+    async def migrate(self, by: str, demand: MoveRequest) -> str:
         """Move one pod."""
         method = None if demand.method in ("", "auto") else Method(demand.method)
         reason = f"asked for by {by} on the page"
@@ -147,24 +147,26 @@ async def _answering(what: str) -> AsyncGenerator[None]:
             yield
     except TimeoutError:
         why = "the API server does not answer in time, so it is not known whether it was done: look, then try again"
-        raise Refusal(503, why) from None
+        raise HttpError(503, why) from None
     except NotFoundError as error:
-        raise Refusal(404, str(error)) from None
+        raise HttpError(404, str(error)) from None
     except (move.RefusedError, StaleError) as error:
-        raise Refusal(409, str(error)) from None
+        raise HttpError(409, str(error)) from None
     except ClusterError as error:
         _log.warning("a deed for the page failed", action=what, error=str(error))
         raise _refusal(error) from None
 
 
-def _refusal(error: ClusterError) -> Refusal:
+def _refusal(error: ClusterError) -> HttpError:
     if not isinstance(error, ApiError):
-        return Refusal(503, str(error))
+        return HttpError(503, str(error))
     if error.status == 403:
-        return Refusal(503, f"you may do it, but the controller itself may not: {error.message}; see deploy/rbac.yaml")
+        return HttpError(
+            503, f"you may do it, but the controller itself may not: {error.message}; see deploy/rbac.yaml"
+        )
     if error.status in _PASSED_ON and error.status is not None:
-        return Refusal(error.status, error.message)
-    return Refusal(503, f"the API server could not do it: {error.message}; look, then try again")
+        return HttpError(error.status, error.message)
+    return HttpError(503, f"the API server could not do it: {error.message}; look, then try again")
 
 
 def _moves(count: int) -> str:

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import structlog
 
-from rescheduler.admission.advisor import Knowledge, KnowledgeSettings
+from rescheduler.admission.advisor import AdvisorSettings, PlacementAdvisor
 from rescheduler.admission.extender import Extender
-from rescheduler.admission.registration import Registration, Serving
-from rescheduler.admission.server import Address, Handler, Manner, Server
-from rescheduler.admission.webhook import Mutation
+from rescheduler.admission.registration import Registration, WebhookServer
+from rescheduler.admission.server import Address, AdmissionServer, Handler, ServerLimits
+from rescheduler.admission.webhook import PodMutator
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.live import LiveConfig
 from rescheduler.config.sections import SteeringMode as Wanted
@@ -76,7 +76,7 @@ class Steering:
         self._bulletins = EventQueue(EventRecorder(ground.own, ground.identity, now))
         self._wants_gate = fields.webhook.enabled and fields.webhook.steering is Wanted.NOMINATE
         self._known_by = self._settings_of_knowledge()
-        self._knowledge = Knowledge(watching.cache, watching.board, lambda: self._known_by, now)
+        self._knowledge = PlacementAdvisor(watching.cache, watching.board, lambda: self._known_by, now)
         self._serving = self._secure()
         self._plain = self._insecure()
         served = self._serving.why_not if self._serving is not None else lambda: "it is not served"
@@ -129,10 +129,10 @@ class Steering:
         """Why this replica does not serve what it should; empty if it does."""
         return self._serving.why_not() if self._serving is not None else ""
 
-    def _settings_of_knowledge(self) -> KnowledgeSettings:
+    def _settings_of_knowledge(self) -> AdvisorSettings:
         recovery = self._ground.live_config.recovery()
         reasons = recovery.failed_reasons if recovery.enabled else ()  # else nobody records what we avoid
-        return KnowledgeSettings(recovery.forget_after, self._wants_gate, reasons)
+        return AdvisorSettings(recovery.forget_after, self._wants_gate, reasons)
 
     def _changed(self) -> None:
         """Go by another configuration, as far as it can be changed: whose pods are left alone, and what is avoided."""
@@ -141,24 +141,24 @@ class Steering:
         self._registration.exclude(self._settings.excluded_namespaces)
         self._keeping.called.set()
 
-    def _secure(self) -> Serving | None:
+    def _secure(self) -> WebhookServer | None:
         fields = self._fields
         routes = self._extender() if fields.extender.enabled else {}
         if fields.webhook.enabled:
-            routes[MUTATE] = Mutation(self._knowledge, lambda: self._unasked, self._ground.own.clock.now).review
+            routes[MUTATE] = PodMutator(self._knowledge, lambda: self._unasked, self._ground.own.clock.now).review
         if not routes or not (fields.webhook.enabled or self._settings.files):
             return None
-        serving = Serving(self._ground.own, self._settings, routes, _manner())
+        serving = WebhookServer(self._ground.own, self._settings, routes, _manner())
         serving.knows = self._ground.watching.lacking
         serving.report = self._ground.metrics.answered
         return serving
 
-    def _insecure(self) -> Server | None:
+    def _insecure(self) -> AdmissionServer | None:
         fields = self._fields
         if not (fields.extender.enabled and fields.extender.insecure_port):
             return None
         address = Address(fields.webhook.bind_address, fields.extender.insecure_port)
-        server = Server(self._extender(), None, address, _manner())
+        server = AdmissionServer(self._extender(), None, address, _manner())
         server.report = self._ground.metrics.answered
         return server
 
@@ -199,7 +199,7 @@ class Steering:
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    serving: Serving
+    serving: WebhookServer
 
     async def run(self) -> None:
         await self.serving.serve()
@@ -207,7 +207,7 @@ class _Served:
 
 @dataclass(frozen=True, slots=True)
 class _Listening:
-    server: Server
+    server: AdmissionServer
 
     async def run(self) -> None:
         async with self.server:
@@ -236,5 +236,5 @@ def webhook_settings(config: Configuration, namespace: str) -> WebhookSettings:
     )
 
 
-def _manner() -> Manner:
-    return Manner(bodies={FILTER: _NODES, PRIORITIZE: _NODES})
+def _manner() -> ServerLimits:
+    return ServerLimits(bodies={FILTER: _NODES, PRIORITIZE: _NODES})

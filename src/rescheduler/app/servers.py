@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from rescheduler.app.actions import Deeds
+from rescheduler.app.actions import PageActions
 from rescheduler.app.planning import explained, planned
 from rescheduler.config.live import LiveConfig
 from rescheduler.kube.client import ApiClient
@@ -31,14 +31,14 @@ from rescheduler.runtime.pause_watcher import Pauses
 from rescheduler.runtime.planning_loop import settled
 from rescheduler.runtime.usage_poller import Metering
 from rescheduler.strategies.node_maintenance import NodeMaintenance
-from rescheduler.web.actions import Actions
+from rescheduler.web.actions import ActionRoutes
 from rescheduler.web.api import Api
-from rescheduler.web.auth import Access, Identity
-from rescheduler.web.metrics import Metrics, Sources
-from rescheduler.web.node_stats import Loads, Measuring
-from rescheduler.web.plans import Mind, Plans
-from rescheduler.web.server import Pages, serving
-from rescheduler.web.state import Health, Moves, Replica, Showing, Usage
+from rescheduler.web.auth import Authenticator, RequestChecks
+from rescheduler.web.metrics import Metrics, MetricSources
+from rescheduler.web.node_stats import NodeStatsTracker, UsageRefresher
+from rescheduler.web.plans import PlanCache, PlanningFunctions
+from rescheduler.web.server import WebApp, serve
+from rescheduler.web.state import ComponentHealth, MigrationTracker, PageState, ReplicaInfo, UsageStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ class Page:
     """What is served, and who is told of plans."""
 
     api: Api
-    plans: Plans
-    showing: Showing
+    plans: PlanCache
+    showing: PageState
 
 
 def page_of(parts: PageParts) -> Page:
@@ -79,20 +79,20 @@ def page_of(parts: PageParts) -> Page:
     def interval() -> float:
         return live_config.config.fields.rescheduling_interval
 
-    plans = Plans(lambda: _mind(watching, live_config.policy()), parts.now, interval, replica.leading)
-    loads = Loads(watching.cache, live_config.policy())
-    measuring = Measuring(loads, lambda: watching.cache.copied(parts.now()), parts.metering)
+    plans = PlanCache(lambda: _mind(watching, live_config.policy()), parts.now, interval, replica.leading)
+    loads = NodeStatsTracker(watching.cache, live_config.policy())
+    measuring = UsageRefresher(loads, lambda: watching.cache.copied(parts.now()), parts.metering)
     live_config.listen(plans.think_anew)
     live_config.listen(lambda: loads.judge_by(live_config.policy()))
     live_config.listen(measuring.again)
-    showing = Showing(
+    showing = PageState(
         cluster=parts.cluster.partition(" of ")[0],  # not in which file: whoever looks need not know our paths
         live_config=live_config,
         replica=replica,
         cache=watching.cache,
         board=watching.board,
         loads=loads,
-        moves=Moves(watching.board, parts.now, loads.touch),
+        moves=MigrationTracker(watching.board, parts.now, loads.touch),
         plans=plans,
         now=parts.now,
         paused=parts.paused,
@@ -104,15 +104,15 @@ def page_of(parts: PageParts) -> Page:
     return Page(Api(showing), plans, showing)
 
 
-def _replica(parts: PageParts) -> Replica:
+def _replica(parts: PageParts) -> ReplicaInfo:
     election = parts.election
     if election is None:
-        return Replica(parts.identity, lambda: True, lambda: parts.identity)
-    return Replica(parts.identity, election.leading.is_set, lambda: election.holder)
+        return ReplicaInfo(parts.identity, lambda: True, lambda: parts.identity)
+    return ReplicaInfo(parts.identity, election.leading.is_set, lambda: election.holder)
 
 
-def _mind(watching: Watching, policy: Policy) -> Mind:
-    return Mind(
+def _mind(watching: Watching, policy: Policy) -> PlanningFunctions:
+    return PlanningFunctions(
         copied=settled(watching.copied, watching.board, policy.cool_down),
         plan=lambda snapshot: planned(snapshot, policy),
         explain=lambda planner, plan, key: explanation_document(explained(planner, plan, key), plan),
@@ -129,24 +129,24 @@ def _context(snapshot: ClusterSnapshot, policy: Policy) -> GuardContext:
     return GuardContext(policy, snapshot, workloads, methods, empty)
 
 
-def _usage(metering: Metering | None) -> Usage:
+def _usage(metering: Metering | None) -> UsageStatus:
     if metering is None:
-        return Usage()
-    return Usage(metering.last, metering.failure)
+        return UsageStatus()
+    return UsageStatus(metering.last, metering.failure)
 
 
-def _health(parts: PageParts, replica: Replica) -> list[Health]:
+def _health(parts: PageParts, replica: ReplicaInfo) -> list[ComponentHealth]:
     leader = replica.leader()
-    found = [Health("leader", "" if leader else "nobody leads: nothing is planned or moved")]
-    found += [Health(name, check()) for name, check in parts.checks.items()]
+    found = [ComponentHealth("leader", "" if leader else "nobody leads: nothing is planned or moved")]
+    found += [ComponentHealth(name, check()) for name, check in parts.checks.items()]
     if (metering := parts.metering()) is not None:
         heard = metering.last
         why = metering.failure or ("" if heard is not None else "asked for the first time")
         lag = max(0.0, parts.now() - heard) if heard is not None else None
-        found.append(Health("usage", why, metering.known, lag))
+        found.append(ComponentHealth("usage", why, metering.known, lag))
     for kind in parts.watching.kinds():
         why = kind.failure or ("" if kind.lag is not None else "being read for the first time")
-        found.append(Health(kind.kind, why, kind.objects, kind.lag))
+        found.append(ComponentHealth(kind.kind, why, kind.objects, kind.lag))
     return found
 
 
@@ -207,17 +207,17 @@ class Front:
         if doorway.port is None:
             yield
             return
-        access = Access(local=doorway.insecure_local)
+        access = RequestChecks(local=doorway.insecure_local)
         parts = (self._page.api, self._actions(access)) if self._page is not None else ()
-        pages = Pages(self._knowing.metrics, self._knowing.checks, parts, access)
-        async with serving(pages, doorway.address, doorway.port) as port:
+        pages = WebApp(self._knowing.metrics, self._knowing.checks, parts, access)
+        async with serve(pages, doorway.address, doorway.port) as port:
             host = f"[{doorway.address}]" if ":" in doorway.address else doorway.address
             doorway.opened(f"http://{host}:{port}/")
             yield
 
-    def _actions(self, access: Access) -> Actions:
+    def _actions(self, access: RequestChecks) -> ActionRoutes:
         knowing = self._knowing
-        deeds = Deeds(
+        deeds = PageActions(
             knowing.own,
             EventRecorder(knowing.own, knowing.identity, knowing.own.clock.now),
             knowing.pausing,
@@ -225,7 +225,7 @@ class Front:
             knowing.pauses.refresh,
             empties=lambda: NodeMaintenance.name in knowing.live_config.policy().strategies,
         )
-        return Actions(access, Identity(ReviewClient(knowing.own)), deeds)
+        return ActionRoutes(access, Authenticator(ReviewClient(knowing.own)), deeds)
 
 
 def _every(seconds: float, count: Callable[[], int]) -> Callable[[], int]:
@@ -257,14 +257,14 @@ def _page(knowing: Knowing, doorway: Doorway) -> Page:
     )
 
 
-def _sources(knowing: Knowing, page: Page | None) -> Sources:
+def _sources(knowing: Knowing, page: Page | None) -> MetricSources:
     watching, election, live_config = knowing.watching, knowing.election, knowing.live_config
     board, pauses, now = watching.board, knowing.pauses, knowing.own.clock.now
 
     def resting() -> int:
         return sum(rest.until > now() for rest in find_backoffs(board.all(), live_config.policy()).values())
 
-    return Sources(
+    return MetricSources(
         lease=live_config.config.fields.leader_election.resource_name,
         leading=election.leading.is_set if election is not None else lambda: True,
         fresh=lambda: not watching.lacking(),

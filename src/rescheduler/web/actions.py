@@ -18,8 +18,8 @@ from msgspec import Meta, Struct
 
 from rescheduler.kube.reviews import ResourceAttributes, User
 from rescheduler.model.json import ObjectKey
-from rescheduler.web.auth import Access, Identity, peer
-from rescheduler.web.responses import Refusal, answered
+from rescheduler.web.auth import Authenticator, RequestChecks, peer
+from rescheduler.web.responses import HttpError, json_response
 
 MIGRATIONS = ("podmigrations", "rescheduler.io")
 _NAME = r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
@@ -32,34 +32,34 @@ OptionalName = Annotated[str, Meta(max_length=253, pattern=rf"^({_NAME})?\Z")]
 Line = Annotated[str, Meta(max_length=500, pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*\Z")]
 
 
-class _Demand(Struct, forbid_unknown_fields=True):
+class _ActionBody(Struct, forbid_unknown_fields=True):
     """Base: nothing that we do not know."""
 
 
-class Pause(_Demand):
+class PauseRequest(_ActionBody):
     """Begin no more moves."""
 
     reason: Line = ""
 
 
-class Resume(_Demand):
+class ResumeRequest(_ActionBody):
     """Go on."""
 
 
-class Which(_Demand):
+class MigrationRef(_ActionBody):
     """One migration."""
 
     namespace: Name
     name: Name
 
 
-class Approve(_Demand):
+class ApproveRequest(_ActionBody):
     """Let these migrations begin."""
 
-    migrations: Annotated[list[Which], Meta(min_length=1, max_length=1000)]
+    migrations: Annotated[list[MigrationRef], Meta(min_length=1, max_length=1000)]
 
 
-class Migrate(_Demand):
+class MoveRequest(_ActionBody):
     """Move one pod; without a target to wherever it fits best."""
 
     namespace: Name
@@ -68,50 +68,50 @@ class Migrate(_Demand):
     method: Literal["", "auto", "handoff", "evict", "copy"] = ""
 
 
-class Maintenance(_Demand):
+class MaintenanceRequest(_ActionBody):
     """Empty a node and keep it empty, or have done with that."""
 
     node: Name
     on: bool
 
 
-Demand = Pause | Resume | Approve | Migrate | Maintenance
-DEMANDS: dict[str, type[Demand]] = {
-    "pause": Pause,
-    "resume": Resume,
-    "approve": Approve,
-    "migrate": Migrate,
-    "maintenance": Maintenance,
+ActionRequest = PauseRequest | ResumeRequest | ApproveRequest | MoveRequest | MaintenanceRequest
+ACTIONS: dict[str, type[ActionRequest]] = {
+    "pause": PauseRequest,
+    "resume": ResumeRequest,
+    "approve": ApproveRequest,
+    "migrate": MoveRequest,
+    "maintenance": MaintenanceRequest,
 }
 
 
-def read(action: str, body: bytes) -> Demand:
+def decode_request(action: str, body: bytes) -> ActionRequest:
     """What a body asks for; a Refusal says where it is wrong."""
-    kind = DEMANDS[action]
+    kind = ACTIONS[action]
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise Refusal(422, _format_problem(str(error), kind)) from None
+        raise HttpError(422, _format_problem(str(error), kind)) from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Refusal(400, f"the body is not JSON: {error}") from None
+        raise HttpError(400, f"the body is not JSON: {error}") from None
 
 
-def needed(demand: Demand, state: tuple[str, str]) -> list[ResourceAttributes]:
+def required_rights(demand: ActionRequest, state: tuple[str, str]) -> list[ResourceAttributes]:
     """The rights that it needs; `state` is the namespace and name of the ConfigMap that says whether we are paused."""
     resource, group = MIGRATIONS
     match demand:
-        case Pause() | Resume():
+        case PauseRequest() | ResumeRequest():
             return [ResourceAttributes("patch", "configmaps", "", *state)]
-        case Approve():
+        case ApproveRequest():
             namespaces = sorted({each.namespace for each in demand.migrations})
             return [ResourceAttributes("patch", resource, group, namespace) for namespace in namespaces]
-        case Migrate():
+        case MoveRequest():
             return [ResourceAttributes("create", resource, group, demand.namespace)]
-        case Maintenance():
+        case MaintenanceRequest():
             return [ResourceAttributes("patch", "nodes", name=demand.node)]
 
 
-def everywhere(state: tuple[str, str]) -> dict[str, ResourceAttributes]:
+def page_rights(state: tuple[str, str]) -> dict[str, ResourceAttributes]:
     """By what the page shows, the right that goes with it; in all namespaces, for those who may act in all."""
     resource, group = MIGRATIONS
     return {
@@ -122,13 +122,13 @@ def everywhere(state: tuple[str, str]) -> dict[str, ResourceAttributes]:
     }
 
 
-def _format_problem(message: str, kind: type[Demand]) -> str:
+def _format_problem(message: str, kind: type[ActionRequest]) -> str:
     """msgspec's words with the path in front, as in all our errors."""
     found = _SECTION.match(message)
     what, path = (found[1], found[2] or "") if found else (message, "")
     path = path.lstrip(".")
     if unknown := _UNKNOWN.fullmatch(what):
-        inner = Which if path.startswith("migrations[") else kind
+        inner = MigrationRef if path.startswith("migrations[") else kind
         allowed = ", ".join(inner.__struct_fields__) or "none"
         return f"{_joined(path, ascii(unknown[1][:80])[1:-1])}: unknown field; allowed are: {allowed}"
     if missing := _MISSING.fullmatch(what):
@@ -148,7 +148,7 @@ _TO_SEND = 10.0  # seconds for a body
 _MOST_NAMESPACES = 50  # that are asked about one by one
 
 
-class Deeds(Protocol):
+class ActionHandlers(Protocol):
     """Does it, and says in a sentence what happens next; a Refusal says why not. `by` is who wants it."""
 
     @property
@@ -164,15 +164,15 @@ class Deeds(Protocol):
 
     async def approve(self, by: str, migrations: Sequence[ObjectKey]) -> str: ...
 
-    async def migrate(self, by: str, demand: Migrate) -> str: ...
+    async def migrate(self, by: str, demand: MoveRequest) -> str: ...
 
     async def maintain(self, by: str, node: str, *, on: bool) -> str: ...
 
 
-class Actions:
+class ActionRoutes:
     """The routes."""
 
-    def __init__(self, access: Access, identity: Identity, deeds: Deeds) -> None:
+    def __init__(self, access: RequestChecks, identity: Authenticator, deeds: ActionHandlers) -> None:
         self._access, self._identity, self._deeds = access, identity, deeds
 
     def install(self, app: web.Application) -> None:
@@ -182,7 +182,7 @@ class Actions:
 
     async def _whoami(self, request: web.Request) -> web.Response:
         person = await self._person(request)
-        asked = everywhere(self._deeds.state)
+        asked = page_rights(self._deeds.state)
         if person is None:
             may = dict.fromkeys(asked, False)
         elif person is LOCAL:
@@ -190,29 +190,29 @@ class Actions:
         else:
             may = {name: await self._identity.might(person, question) for name, question in asked.items()}
         known = person or User("")
-        return await answered(request, {"name": known.name, "groups": known.groups, "may": may})
+        return await json_response(request, {"name": known.name, "groups": known.groups, "may": may})
 
     async def _act(self, request: web.Request) -> web.Response:
         action = request.match_info["name"]
-        if action not in DEMANDS:
-            raise Refusal(404, f"there is no such action; there are {', '.join(DEMANDS)}")
+        if action not in ACTIONS:
+            raise HttpError(404, f"there is no such action; there are {', '.join(ACTIONS)}")
         self._access.check_sent_by_page(request, action)
         person = await self._person(request)
         if person is None:
             why = "sign in with a Kubernetes token first (Authorization: Bearer …)"
-            raise Refusal(401, why, **{"WWW-Authenticate": "Bearer"})
-        demand = self._whole(read(action, await _body(request)))
+            raise HttpError(401, why, **{"WWW-Authenticate": "Bearer"})
+        demand = self._whole(decode_request(action, await _body(request)))
         if person is not LOCAL:
             await self._check(person, demand)
         try:
             done = await self._do(person.name, demand)
-        except Refusal as refusal:
+        except HttpError as refusal:
             _log.info(
                 "not done on the page", action=action, by=person.name, status=refusal.status, why=refusal.sentence
             )
             raise
         _log.info("done on the page", action=action, by=person.name, peer=peer(request), **_log_fields(demand))
-        return await answered(request, {"done": done})
+        return await json_response(request, {"done": done})
 
     async def _person(self, request: web.Request) -> User | None:
         """Who it is; None where nobody says who he is. A token counts also where none is needed."""
@@ -224,43 +224,45 @@ class Actions:
         # What is not ASCII is nobody's token, and may not even be text that the API server could be asked about.
         if len(given) > 1 or scheme.lower() != "bearer" or not token or not token.isascii():
             why = "Authorization must be given once, as: Bearer and a Kubernetes token"
-            raise Refusal(401, why, **{"WWW-Authenticate": "Bearer"})
+            raise HttpError(401, why, **{"WWW-Authenticate": "Bearer"})
         return await self._identity.person(token, peer(request))
 
-    def _whole(self, demand: Demand) -> Demand:
+    def _whole(self, demand: ActionRequest) -> ActionRequest:
         """With all that belongs to it: moves of one proposal are approved together."""
-        if not isinstance(demand, Approve):
+        if not isinstance(demand, ApproveRequest):
             return demand
         keys = self._deeds.together([(each.namespace, each.name) for each in demand.migrations])
-        return Approve([Which(*key) for key in keys])
+        return ApproveRequest([MigrationRef(*key) for key in keys])
 
-    async def _check(self, person: User, demand: Demand) -> None:
+    async def _check(self, person: User, demand: ActionRequest) -> None:
         """Refuse what the API server does not let this person do."""
-        questions = needed(demand, self._deeds.state)
+        questions = required_rights(demand, self._deeds.state)
         if len(questions) > 1:  # who may do it everywhere need not be asked about one namespace after the other
             whole = ResourceAttributes(questions[0].verb, questions[0].resource, questions[0].group)
             if await self._identity.may(person, whole):
                 return
         if len(questions) > _MOST_NAMESPACES:
-            raise Refusal(422, f"migrations: of more than {_MOST_NAMESPACES} namespaces; approve them in several parts")
+            raise HttpError(
+                422, f"migrations: of more than {_MOST_NAMESPACES} namespaces; approve them in several parts"
+            )
         denied = [each for each in questions if not await self._identity.may(person, each)]
         if denied:
             why = f"{person.name} may not {'; '.join(map(str, denied))}: ask for an RBAC role that allows it"
             _log.info("not allowed on the page", by=person.name, why=why)
-            raise Refusal(403, why)
+            raise HttpError(403, why)
 
-    async def _do(self, by: str, demand: Demand) -> str:
+    async def _do(self, by: str, demand: ActionRequest) -> str:
         deeds = self._deeds
         match demand:
-            case Pause():
+            case PauseRequest():
                 return await deeds.pause(by, demand.reason)
-            case Resume():
+            case ResumeRequest():
                 return await deeds.resume(by)
-            case Approve():
+            case ApproveRequest():
                 return await deeds.approve(by, [(each.namespace, each.name) for each in demand.migrations])
-            case Migrate():
+            case MoveRequest():
                 return await deeds.migrate(by, demand)
-            case Maintenance():
+            case MaintenanceRequest():
                 return await deeds.maintain(by, demand.node, on=demand.on)
 
 
@@ -277,28 +279,28 @@ async def _body(request: web.Request) -> bytes:
                     raise _too_large()
                 parts.append(part)
     except TimeoutError:
-        raise Refusal(408, f"the body did not arrive within {_TO_SEND:g} s") from None
+        raise HttpError(408, f"the body did not arrive within {_TO_SEND:g} s") from None
     except (ConnectionError, web.RequestPayloadError, http_exceptions.HttpProcessingError):
-        raise Refusal(400, "the body does not arrive whole") from None
+        raise HttpError(400, "the body does not arrive whole") from None
     return b"".join(parts)
 
 
-def _too_large() -> Refusal:
-    return Refusal(413, f"the body is larger than the {_LARGEST} bytes that are taken here")
+def _too_large() -> HttpError:
+    return HttpError(413, f"the body is larger than the {_LARGEST} bytes that are taken here")
 
 
-def _log_fields(demand: Demand) -> Mapping[str, object]:
+def _log_fields(demand: ActionRequest) -> Mapping[str, object]:
     """What it is about, for the log."""
     match demand:
-        case Approve():
+        case ApproveRequest():
             return {
                 "migrations": len(demand.migrations),
                 "first": f"{demand.migrations[0].namespace}/{demand.migrations[0].name}",
             }
-        case Migrate():
+        case MoveRequest():
             return {"pod": f"{demand.namespace}/{demand.pod}", "target": demand.target, "method": demand.method}
-        case Maintenance():
+        case MaintenanceRequest():
             return {"node": demand.node, "on": demand.on}
-        case Pause():
+        case PauseRequest():
             return {"reason": demand.reason}
     return {}

@@ -17,11 +17,11 @@ from importlib.resources.abc import Traversable
 
 from aiohttp import web
 
-from rescheduler.web.plans import Planned
-from rescheduler.web.push import Hub, Pulse
-from rescheduler.web.responses import Body, Refusal, answered, encoded, takes_gzip
-from rescheduler.web.state import Showing
-from rescheduler.web.views.moves import NONE, Written, migrations, plan, written
+from rescheduler.web.plans import TimedPlan
+from rescheduler.web.push import Broadcaster, EventHub
+from rescheduler.web.responses import HttpError, JsonBody, accepts_gzip, encode_json, json_response
+from rescheduler.web.state import PageState
+from rescheduler.web.views.moves import NONE, PlanDocument, document_plan, migrations, plan
 from rescheduler.web.views.nodes import columns, node
 from rescheduler.web.views.overview import configuration, outcomes, overview, sample, search
 
@@ -43,7 +43,7 @@ _TEXT = ("text/", "application/", "image/svg")
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class PageFile:
     """One file, ready to be sent."""
 
     body: bytes
@@ -53,7 +53,7 @@ class File:
     tag: str
 
 
-class Files:
+class PageFiles:
     """All of them, by their path below the folder."""
 
     def __init__(self, folder: Traversable | None = None) -> None:
@@ -78,12 +78,12 @@ class Files:
         """One file, or that the browser's own copy is still right."""
         found = self._files.get(path)
         if found is None:
-            raise Refusal(404, "the page has no such file: reload it from /")
+            raise HttpError(404, "the page has no such file: reload it from /")
         headers = {"ETag": found.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
         if _has_it(request, found.tag):
             return web.Response(status=304, headers=headers)
         body = found.body
-        if found.compressed and takes_gzip(request):
+        if found.compressed and accepts_gzip(request):
             body = found.compressed
             headers["Content-Encoding"] = "gzip"
         charset = "utf-8" if found.kind.startswith(_TEXT) else None
@@ -97,16 +97,16 @@ def _has_it(request: web.Request, tag: str) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _own() -> Mapping[str, File]:
+def _own() -> Mapping[str, PageFile]:
     """Those of the page itself: they are packed once, however many servers a process has."""
     return _all_of(resources.files("rescheduler.web").joinpath("page"))
 
 
-def _all_of(folder: Traversable) -> Mapping[str, File]:
+def _all_of(folder: Traversable) -> Mapping[str, PageFile]:
     return dict(_found(folder, "")) if folder.is_dir() else {}
 
 
-def _found(folder: Traversable, prefix: str) -> Iterator[tuple[str, File]]:
+def _found(folder: Traversable, prefix: str) -> Iterator[tuple[str, PageFile]]:
     for each in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if each.is_dir():
             yield from _found(each, f"{prefix}{each.name}/")
@@ -117,7 +117,7 @@ def _found(folder: Traversable, prefix: str) -> Iterator[tuple[str, File]]:
         body = each.read_bytes()
         packed = gzip.compress(body, 9, mtime=0)
         tag = f'W/"{hashlib.sha256(body).hexdigest()[:24]}"'
-        yield f"{prefix}{each.name}", File(body, packed if len(packed) < len(body) else b"", kind, tag)
+        yield f"{prefix}{each.name}", PageFile(body, packed if len(packed) < len(body) else b"", kind, tag)
 
 
 _LONGEST_SEARCH = 512  # characters: more than the longest namespace and name
@@ -127,14 +127,14 @@ _AT_ONCE = 4  # searches; each goes over all pods
 class Api:
     """What is served of it."""
 
-    def __init__(self, showing: Showing, files: Files | None = None) -> None:
+    def __init__(self, showing: PageState, files: PageFiles | None = None) -> None:
         self._showing = showing
-        self._files = files if files is not None else Files()
-        self._hub = Hub()
-        self._pulse = Pulse(showing, self._hub)
-        self._columns: tuple[tuple[int, int], Body] | None = None
-        self._plan: tuple[Planned | None, Written] = (None, NONE)
-        self._configuration: tuple[int, Body] | None = None
+        self._files = files if files is not None else PageFiles()
+        self._hub = EventHub()
+        self._pulse = Broadcaster(showing, self._hub)
+        self._columns: tuple[tuple[int, int], JsonBody] | None = None
+        self._plan: tuple[TimedPlan | None, PlanDocument] = (None, NONE)
+        self._configuration: tuple[int, JsonBody] | None = None
         self._searches = 0
         self._one_outcome = asyncio.Lock()  # one reckoning at a time, however many ask
 
@@ -177,13 +177,13 @@ class Api:
         self._hub.end()
 
     async def _overview(self, request: web.Request) -> web.Response:
-        return await answered(request, overview(self._showing))
+        return await json_response(request, overview(self._showing))
 
     async def _nodes(self, request: web.Request) -> web.Response:
         of = (self._showing.loads.changes, self._pulse.revision)
         if self._columns is None or self._columns[0] != of:
-            self._columns = of, Body(encoded(columns(self._showing, self._pulse.revision)))
-        return await answered(request, self._columns[1])
+            self._columns = of, JsonBody(encode_json(columns(self._showing, self._pulse.revision)))
+        return await json_response(request, self._columns[1])
 
     async def _node(self, request: web.Request) -> web.Response:
         loads, name = self._showing.loads, request.match_info["name"]
@@ -191,51 +191,51 @@ class Api:
         objections = await self._showing.plans.objections(pods, lambda: _is_there(request)) if pods else []
         found = loads.node(name)
         if found is None:
-            raise Refusal(404, f"there is no node {_shown(name)}: it may have been deleted")
-        return await answered(request, node(self._showing, found, pods, objections))
+            raise HttpError(404, f"there is no node {_shown(name)}: it may have been deleted")
+        return await json_response(request, node(self._showing, found, pods, objections))
 
     async def _spread(self, request: web.Request) -> web.Response:
-        return await answered(request, {"samples": [sample(each) for each in self._showing.samples.all()]})
+        return await json_response(request, {"samples": [sample(each) for each in self._showing.samples.all()]})
 
     async def _look_at_plan(self, request: web.Request) -> web.Response:
         planned = await self._showing.plans.look(lambda: _is_there(request))
         if planned is not None and planned is not self._plan[0]:
-            self._plan = planned, await asyncio.to_thread(written, planned.plan)
-        return await answered(request, plan(self._showing, *self._plan, self._showing.moves.awaiting()))
+            self._plan = planned, await asyncio.to_thread(document_plan, planned.plan)
+        return await json_response(request, plan(self._showing, *self._plan, self._showing.moves.awaiting()))
 
     async def _migrations(self, request: web.Request) -> web.Response:
-        return await answered(request, migrations(self._showing))
+        return await json_response(request, migrations(self._showing))
 
     async def _pod(self, request: web.Request) -> web.Response:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         if self._showing.loads.pod((namespace, name)) is None:
-            raise Refusal(404, f"there is no pod {_shown(f'{namespace}/{name}')}: it may have been moved or deleted")
-        return await answered(
+            raise HttpError(404, f"there is no pod {_shown(f'{namespace}/{name}')}: it may have been moved or deleted")
+        return await json_response(
             request, await self._showing.plans.explained((namespace, name), lambda: _is_there(request))
         )
 
     async def _search(self, request: web.Request) -> web.Response:
         text = request.query.get("q", "")
         if len(text) > _LONGEST_SEARCH:
-            raise Refusal(414, f"a search is at most {_LONGEST_SEARCH} characters long")
+            raise HttpError(414, f"a search is at most {_LONGEST_SEARCH} characters long")
         if self._searches >= _AT_ONCE:
-            raise Refusal(503, "too many search at once: try again", Retry_After="1")
+            raise HttpError(503, "too many search at once: try again", Retry_After="1")
         self._searches += 1
         try:
-            return await answered(request, await search(self._showing, text))
+            return await json_response(request, await search(self._showing, text))
         finally:
             self._searches -= 1
 
     async def _config(self, request: web.Request) -> web.Response:
         live_config = self._showing.live_config
         if self._configuration is None or self._configuration[0] != live_config.revision:
-            self._configuration = live_config.revision, Body(encoded(configuration(live_config)))
-        return await answered(request, self._configuration[1])
+            self._configuration = live_config.revision, JsonBody(encode_json(configuration(live_config)))
+        return await json_response(request, self._configuration[1])
 
     async def _outcomes(self, request: web.Request) -> web.Response:
         async with self._one_outcome:
             found = await outcomes(self._showing)
-        return await answered(request, found)
+        return await json_response(request, found)
 
     async def _live(self, request: web.Request) -> web.StreamResponse:
         replica = self._showing.replica.identity

@@ -29,7 +29,7 @@ from aiohttp import web
 
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.reviews import ResourceAttributes, ReviewClient, User
-from rescheduler.web.responses import Refusal
+from rescheduler.web.responses import HttpError
 
 ACTION = "X-Rescheduler-Action"
 JSON = "application/json"
@@ -40,7 +40,7 @@ _PORTS = {"http": "80", "https": "443"}
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class RequestChecks:
     """How this server is reached; `local` is `--ui-insecure-local`."""
 
     local: bool = False
@@ -48,7 +48,7 @@ class Access:
     def check_host(self, request: web.BaseRequest) -> None:
         """Refuse who called us by a foreign name, where those on this machine need no token."""
         if self.local and not _is_loopback(_host(request)):
-            raise Refusal(
+            raise HttpError(
                 403,
                 f"with --ui-insecure-local this is only answered as localhost or 127.0.0.1, not as "
                 f"{_shown(request.headers.get('Host', ''))}: open http://localhost with the port in your browser",
@@ -66,21 +66,21 @@ class Access:
     def check_sent_by_page(self, request: web.BaseRequest, action: str) -> None:
         """Refuse what another site may have had a browser send."""
         if request.headers.getall(ACTION, []) != [action]:
-            raise Refusal(403, f"an action needs the header {ACTION}: {action}, which only our own page sends")
+            raise HttpError(403, f"an action needs the header {ACTION}: {action}, which only our own page sends")
         if not set(request.headers.getall("Sec-Fetch-Site", [])) <= _PAGES_OWN:
-            raise Refusal(403, "the request comes from another site (Sec-Fetch-Site): use the page that we serve")
+            raise HttpError(403, "the request comes from another site (Sec-Fetch-Site): use the page that we serve")
         called = request.headers.get("Host", "")
         for origin in request.headers.getall("Origin", []):
             if not _is_same(origin, called):
-                raise Refusal(
+                raise HttpError(
                     403,
                     f"the request comes from a page of {_shown(origin)}, and this is {_shown(called)}: use the page "
                     "that we serve; a proxy in between must leave Host as it is",
                 )
         if request.headers.getall("Content-Type", []) == [] or request.content_type.lower() != JSON:
-            raise Refusal(415, f"an action is asked for with Content-Type: {JSON}")
+            raise HttpError(415, f"an action is asked for with Content-Type: {JSON}")
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-            raise Refusal(415, "an action's body is not compressed")
+            raise HttpError(415, "an action's body is not compressed")
 
 
 def check_insecure_local(address: str, port: int | None) -> None:
@@ -150,7 +150,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Remembered(Generic[Key, Value]):
+class ExpiringCache(Generic[Key, Value]):
     """What was found out a moment ago; the oldest is forgotten first."""
 
     def __init__(self, seconds: float, most: int, now: Callable[[], float]) -> None:
@@ -173,7 +173,7 @@ class Remembered(Generic[Key, Value]):
             self._kept.popitem(last=False)
 
 
-class WrongTokens:
+class TokenRateLimit:
     """How often each peer was wrong lately; whoever was too often has to wait."""
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -200,16 +200,16 @@ class WrongTokens:
             _log.warning("too many wrong tokens on the page", peer=peer, times=_WRONG, seconds=_WITHIN)
 
 
-class Identity:
+class Authenticator:
     """Asks, and remembers."""
 
     def __init__(self, reviews: ReviewClient, now: Callable[[], float] = time.monotonic) -> None:
         self._reviews = reviews
         self._key = secrets.token_bytes(32)
-        self._people: Remembered[bytes, User] = Remembered(_REMEMBERED, _MOST, now)
-        self._accepted: Remembered[bytes, User] = Remembered(3600.0, _MOST, now)
-        self._rights: Remembered[tuple[User, ResourceAttributes], bool] = Remembered(_REMEMBERED, _MOST, now)
-        self._wrong = WrongTokens(now)
+        self._people: ExpiringCache[bytes, User] = ExpiringCache(_REMEMBERED, _MOST, now)
+        self._accepted: ExpiringCache[bytes, User] = ExpiringCache(3600.0, _MOST, now)
+        self._rights: ExpiringCache[tuple[User, ResourceAttributes], bool] = ExpiringCache(_REMEMBERED, _MOST, now)
+        self._wrong = TokenRateLimit(now)
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._asking = 0
 
@@ -218,7 +218,7 @@ class Identity:
         digest = hmac.digest(self._key, token.encode("utf-8", "surrogateescape"), hashlib.sha256)
         # Whoever was accepted before is asked about in any case: behind a proxy, all people are one peer.
         if self._accepted.get(digest) is None and (seconds := self._wrong.wait(peer)):
-            raise Refusal(
+            raise HttpError(
                 429,
                 f"too many tokens from {peer} were not accepted: try again in {seconds:.0f} s",
                 **{"Retry-After": f"{seconds + 1:.0f}"},
@@ -230,7 +230,7 @@ class Identity:
             self._people.put(digest, found)
         if found is _NOBODY:
             self._wrong.count(peer)
-            raise Refusal(
+            raise HttpError(
                 401,
                 "Kubernetes does not accept this token, or not any more: get a new one, for example with "
                 "`kubectl create token NAME`",
@@ -255,21 +255,21 @@ class Identity:
     async def _question(self, what: str, right: str) -> AsyncGenerator[None]:
         """For asking the API server something; what goes wrong is told as an answer."""
         if self._asking >= _WAITING:
-            raise Refusal(503, "too many people sign in at once: try again", **{"Retry-After": "1"})
+            raise HttpError(503, "too many people sign in at once: try again", **{"Retry-After": "1"})
         self._asking += 1
         try:
             async with asyncio.timeout(_PATIENCE), self._turns:
                 yield
         except TimeoutError:
-            raise Refusal(503, f"the API server does not say in time {what}: try again") from None
+            raise HttpError(503, f"the API server does not say in time {what}: try again") from None
         except ClusterError as error:
             _log.warning("the API server does not answer a review", about=what, error=str(error))
             if isinstance(error, ApiError) and error.status == 403:
                 why = (
                     f"the controller may not ask the API server {what}: give it the right to {right} (deploy/rbac.yaml)"
                 )
-                raise Refusal(503, why) from None
-            raise Refusal(503, f"the API server could not be asked {what}: try again; the log says more") from None
+                raise HttpError(503, why) from None
+            raise HttpError(503, f"the API server could not be asked {what}: try again; the log says more") from None
         finally:
             self._asking -= 1
 

@@ -39,7 +39,7 @@ POOLS = (
 """The first of these that a node has names its pool: clouds have no common label for it."""
 
 
-class State(IntEnum):
+class NodeFlag(IntEnum):
     """What the map marks. The numbers are bits, and part of the API; several make a plain number, their sum."""
 
     NOT_READY = 1
@@ -52,24 +52,24 @@ class State(IntEnum):
 
 
 WORDS = {
-    State.NOT_READY: "not ready",
-    State.CORDONED: "cordoned",
-    State.MAINTENANCE: "maintenance",
-    State.CONTROL_PLANE: "control plane",
-    State.DELETING: "being deleted",
-    State.SOURCE: "source of a move",
-    State.TARGET: "target of a move",
+    NodeFlag.NOT_READY: "not ready",
+    NodeFlag.CORDONED: "cordoned",
+    NodeFlag.MAINTENANCE: "maintenance",
+    NodeFlag.CONTROL_PLANE: "control plane",
+    NodeFlag.DELETING: "being deleted",
+    NodeFlag.SOURCE: "source of a move",
+    NodeFlag.TARGET: "target of a move",
 }
 
 
 def state_of(node: Node) -> int:
     """What the node itself says; which moves touch it, others know."""
     said = (
-        (State.NOT_READY, not node.ready),
-        (State.CORDONED, node.unschedulable),
-        (State.MAINTENANCE, node.maintenance),
-        (State.CONTROL_PLANE, node.control_plane),
-        (State.DELETING, node.deleting),
+        (NodeFlag.NOT_READY, not node.ready),
+        (NodeFlag.CORDONED, node.unschedulable),
+        (NodeFlag.MAINTENANCE, node.maintenance),
+        (NodeFlag.CONTROL_PLANE, node.control_plane),
+        (NodeFlag.DELETING, node.deleting),
     )
     return sum(state.value for state, holds in said if holds)
 
@@ -94,7 +94,7 @@ Numbered = tuple[list[int], list[str]]
 
 
 @dataclass(frozen=True)
-class Judging:
+class ThresholdRules:
     """By what nodes are judged: the policy, and the resources whose use is kept."""
 
     policy: Policy
@@ -122,7 +122,7 @@ class Judging:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class NodeSpread:
     """How evenly the nodes are used."""
 
     cpu: LoadDistribution
@@ -133,7 +133,7 @@ class Spread:
     """Hot nodes of each pool of the configuration."""
 
 
-class Traits(NamedTuple):
+class NodeInfo(NamedTuple):
     """What the map shows of a node besides its use."""
 
     capacity: Amounts
@@ -146,7 +146,7 @@ class Traits(NamedTuple):
     """Whether the mean of its pool is taken of it, too."""
 
     @classmethod
-    def of(cls, node: Node, judging: Judging) -> Traits:
+    def of(cls, node: Node, judging: ThresholdRules) -> NodeInfo:
         """As its row tells it."""
         number = pool_number(judging.policy.pools, node.labels)
         pool = judging.policy.pools[number].name if number >= 0 else pool_of(node)
@@ -160,12 +160,12 @@ class Traits(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Frame:
+class NodeTable:
     """All nodes in the order of their names, and what does not change when pods do."""
 
-    judging: Judging
+    judging: ThresholdRules
     names: tuple[str, ...]
-    traits: tuple[Traits, ...]
+    traits: tuple[NodeInfo, ...]
     slots: NDArray[np.intp]
     capacity: Ints
     """[R, N]: what is allocatable."""
@@ -177,7 +177,7 @@ class Frame:
     pool: Numbered
 
     @classmethod
-    def of(cls, nodes: Mapping[str, Traits], slots: list[int], judging: Judging) -> Frame:
+    def of(cls, nodes: Mapping[str, NodeInfo], slots: list[int], judging: ThresholdRules) -> NodeTable:
         """These nodes; `slots` tells where their figures are kept."""
         traits = tuple(nodes.values())
         capacity: Ints = np.array([each.capacity for each in traits], np.int64).reshape(-1, len(judging.resources)).T
@@ -187,7 +187,7 @@ class Frame:
             traits,
             np.array(slots, np.intp),
             capacity,
-            workers=np.array([not each.state & State.CONTROL_PLANE for each in traits], np.bool_),
+            workers=np.array([not each.state & NodeFlag.CONTROL_PLANE for each in traits], np.bool_),
             counting=np.array([each.counting for each in traits], np.bool_),
             number=np.array([each.number for each in traits], np.int32),
             zone=numbered([each.zone for each in traits]),
@@ -220,10 +220,10 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Standing:
+class NodeStats:
     """All nodes at one moment."""
 
-    frame: Frame
+    frame: NodeTable
     used: Ints
     """[R, N]"""
 
@@ -252,13 +252,13 @@ class Standing:
         return found
 
     @cached_property
-    def spread(self) -> Spread:
+    def spread(self) -> NodeSpread:
         """Over the nodes that are not the control plane's."""
         frame, judging = self.frame, self.frame.judging
         workers = frame.workers
         percent = self.percent[:, workers]
         capacity = frame.capacity[:, workers][judging.rows]
-        return Spread(
+        return NodeSpread(
             describe_spread(percent[CPU]),
             describe_spread(percent[MEMORY]),
             int(self.hot.sum()),
@@ -266,10 +266,10 @@ class Standing:
             count_hot_by_pool([pool.name for pool in judging.policy.pools], frame.number, self.hot),
         )
 
-    def at(self, index: int) -> NodeStanding:
+    def at(self, index: int) -> SingleNodeStats:
         """One node of them."""
         judging = self.frame.judging
-        return NodeStanding(
+        return SingleNodeStats(
             used=dict(zip(judging.resources, self.used[:, index].tolist(), strict=True)),
             capacity=dict(zip(judging.resources, self.frame.capacity[:, index].tolist(), strict=True)),
             percent=dict(zip(judging.resources, self.percent[:, index].tolist(), strict=True)),
@@ -279,7 +279,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeStanding:
+class SingleNodeStats:
     """One node at one moment, by resource."""
 
     used: Mapping[str, int]

@@ -20,7 +20,7 @@ from rescheduler.model.usage import MeasuredUsage
 from rescheduler.planning.columns import CAP, PODS, Ints
 from rescheduler.planning.load import Amounts, PodMeasure
 from rescheduler.runtime.usage_poller import Metering
-from rescheduler.web.node_snapshot import COUNT, Frame, Judging, Standing, Traits
+from rescheduler.web.node_snapshot import COUNT, NodeInfo, NodeStats, NodeTable, ThresholdRules
 
 
 def workload_of(cache: ClusterCache, pod: Pod) -> str:
@@ -51,7 +51,7 @@ def _known(cache: ClusterCache, owner: Owner, namespace: str) -> Workload | None
 _PIECE = 32  # nodes that are summed before others have a turn: with 30 pods each, about 3 ms
 
 
-class Reckoning:
+class MeasuredSums:
     """Sums by one measurement. `slots` tells where each node's figures stand, `pods_on` which pods count there."""
 
     def __init__(
@@ -97,29 +97,29 @@ _FIRST = 64  # nodes that there is room for at first
 _NO_PODS: frozenset[PodKey] = frozenset()
 
 
-class Loads:
+class NodeStatsTracker:
     """The nodes and what their pods hold, as the cache has told it so far."""
 
     def __init__(self, cache: ClusterCache, policy: Policy) -> None:
         self._cache = cache
-        self._judging = Judging(policy)
+        self._judging = ThresholdRules(policy)
         self._rows = _rows_of(self._judging)
         self._nodes: dict[str, Node] = {}
-        self._traits: dict[str, Traits] = {}
+        self._traits: dict[str, NodeInfo] = {}
         self._pods: dict[PodKey, Pod] = {}
         self._on: dict[str, set[PodKey]] = {}
         self._slots: dict[str, int] = {}
         self._free: list[int] = []
         self._used: Ints = np.zeros((len(self._judging.resources), _FIRST), np.int64)
-        self._reckoning: Reckoning | None = None
+        self._reckoning: MeasuredSums | None = None
         """By measured use; None where requests count."""
-        self._coming: Reckoning | None = None
+        self._coming: MeasuredSums | None = None
         """The next one, while it is filled."""
-        self._summing: tuple[Reckoning, ...] = ()
+        self._summing: tuple[MeasuredSums, ...] = ()
         """Both, as far as there are any: told of each change, so it is no detour."""
         self._order: dict[str, int] | None = None
-        self._frame: Frame | None = None
-        self._standing: Standing | None = None
+        self._frame: NodeTable | None = None
+        self._standing: NodeStats | None = None
         self.layout = 0
         """Grows when nodes come or go, or stand elsewhere on the map."""
         self.changes = 0
@@ -182,21 +182,21 @@ class Loads:
         places = self._places()
         return sorted(places[name] for name in names if name in places)
 
-    def standing(self) -> Standing:
+    def standing(self) -> NodeStats:
         """All nodes as they stand now; the same object until something changes."""
         if self._standing is None:
             if self._frame is None:
                 traits = {name: self._traits[name] for name in self._places()}
-                self._frame = Frame.of(traits, [self._slots[name] for name in traits], self._judging)
+                self._frame = NodeTable.of(traits, [self._slots[name] for name in traits], self._judging)
             used = self._reckoning.used() if self._reckoning is not None else self._used
-            self._standing = Standing(self._frame, used[:, self._frame.slots])
+            self._standing = NodeStats(self._frame, used[:, self._frame.slots])
         return self._standing
 
     def judge_by(self, policy: Policy) -> None:
         """Judge nodes by another policy from now on. What is measured counts again when it is next measured."""
         if policy == self._judging.policy:
             return
-        before, self._judging = self._judging, Judging(policy)
+        before, self._judging = self._judging, ThresholdRules(policy)
         if before.resources != self._judging.resources:
             self._rows = _rows_of(self._judging)
             self._used = np.zeros((len(self._judging.resources), self._used.shape[1]), np.int64)
@@ -204,7 +204,7 @@ class Loads:
                 self._add(pod, 1)
         if before.resources != self._judging.resources or before.policy.utilization is not policy.utilization:
             self._go_by(None, None)
-        self._traits = {name: Traits.of(node, self._judging) for name, node in self._nodes.items()}
+        self._traits = {name: NodeInfo.of(node, self._judging) for name, node in self._nodes.items()}
         self._frame = self._standing = None
         self.layout += 1
         for name in self._nodes:
@@ -256,7 +256,7 @@ class Loads:
             self.layout += 1
             return
         self._nodes[name] = node
-        self._traits[name] = now = Traits.of(node, self._judging)
+        self._traits[name] = now = NodeInfo.of(node, self._judging)
         if traits is None or traits.layout != now.layout:
             self.layout += 1
         if known is None:
@@ -315,14 +315,14 @@ class Loads:
         used[COUNT, slot] += sign
         return True
 
-    def _go_by(self, reckoning: Reckoning | None, coming: Reckoning | None) -> None:
+    def _go_by(self, reckoning: MeasuredSums | None, coming: MeasuredSums | None) -> None:
         self._reckoning, self._coming = reckoning, coming
         self._summing = tuple(each for each in (reckoning, coming) if each is not None)
 
-    def _reckoned_by(self, measured: MeasuredUsage) -> Reckoning:
+    def _reckoned_by(self, measured: MeasuredUsage) -> MeasuredSums:
         resources = self._judging.resources
         measure = PodMeasure(measured, self.utilization, resources, self._workload)
-        return Reckoning(measure, len(resources), self._slots, self._counting_on)
+        return MeasuredSums(measure, len(resources), self._slots, self._counting_on)
 
     def _counting_on(self, name: str) -> Iterator[Pod]:
         pods = self._pods
@@ -345,7 +345,7 @@ def _place(pod: Pod | None) -> str | None:
     return (pod.node or pod.nominated) if pod is not None else None
 
 
-def _rows_of(judging: Judging) -> dict[str, int]:
+def _rows_of(judging: ThresholdRules) -> dict[str, int]:
     """Where what pods ask for is kept; each pod is one pod, whatever it asks."""
     return {name: row for row, name in enumerate(judging.resources) if name != PODS}
 
@@ -357,10 +357,10 @@ _RENEWED = 30.0  # seconds after which it is taken anew even if nothing was meas
 Copied = Callable[[], Callable[[], ClusterSnapshot]]
 
 
-class Measuring:
+class UsageRefresher:
     """What the loads go by. `copied` copies the cluster; `metering` gives whoever measures, None where nobody does."""
 
-    def __init__(self, loads: Loads, copied: Copied, metering: Callable[[], Metering | None]) -> None:
+    def __init__(self, loads: NodeStatsTracker, copied: Copied, metering: Callable[[], Metering | None]) -> None:
         self._loads = loads
         self._copied = copied
         self._metering = metering

@@ -19,10 +19,10 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.guards import first_objection
 from rescheduler.planning.guards.base import GuardContext
 from rescheduler.planning.planner import Planner
-from rescheduler.web.responses import Body, Refusal, encoded
+from rescheduler.web.responses import HttpError, JsonBody, encode_json
 
 Found = TypeVar("Found")
-Wanted = Callable[[], bool]
+StillWanted = Callable[[], bool]
 """Whether somebody still waits for it."""
 _MOST = 16
 
@@ -32,7 +32,7 @@ def always() -> bool:
     return True
 
 
-class Thinking:
+class WorkLane:
     """One lane of work."""
 
     def __init__(self, most: int = _MOST) -> None:
@@ -40,10 +40,10 @@ class Thinking:
         self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[object]] = set()
 
-    async def do(self, work: Callable[[], Awaitable[Found]], wanted: Wanted = always) -> Found:
+    async def do(self, work: Callable[[], Awaitable[Found]], wanted: StillWanted = always) -> Found:
         """Do it when its turn comes, and give what it found."""
         if len(self._tasks) >= self._most:
-            raise Refusal(503, "too many ask at once for what takes time: try again", Retry_After="2")
+            raise HttpError(503, "too many ask at once for what takes time: try again", Retry_After="2")
         task = asyncio.create_task(self._in_turn(work, wanted))
         self._tasks.add(task)
         task.add_done_callback(self._over)
@@ -56,10 +56,10 @@ class Thinking:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _in_turn(self, work: Callable[[], Awaitable[Found]], wanted: Wanted) -> Found:
+    async def _in_turn(self, work: Callable[[], Awaitable[Found]], wanted: StillWanted) -> Found:
         async with self._turn:
             if not wanted():
-                raise Refusal(408, "nobody waits for it any more")
+                raise HttpError(408, "nobody waits for it any more")
             return await work()
 
     def _over(self, task: asyncio.Task[object]) -> None:
@@ -79,7 +79,7 @@ _REMEMBERED = 64  # explanations of one planner
 
 
 @dataclass(frozen=True, slots=True)
-class Mind:
+class PlanningFunctions:
     """How `app` plans and explains."""
 
     copied: Callable[[], Callable[[], ClusterSnapshot]]
@@ -93,7 +93,7 @@ class Mind:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class TimedPlan:
     """A plan, when it was begun, and how many seconds it took."""
 
     plan: Plan
@@ -102,30 +102,30 @@ class Planned:
 
 
 @dataclass(slots=True)
-class _Thought:
+class _CachedPlan:
     """A planner that has planned."""
 
     planner: Planner
-    planned: Planned
+    planned: TimedPlan
     at: float
     """By the monotonic clock."""
     asked: float
-    said: dict[PodKey, Body] = field(default_factory=dict)
+    said: dict[PodKey, JsonBody] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class _Guarding:
+class _CachedGuards:
     context: GuardContext
     at: float
     seconds: float
 
 
-class Plans:
+class PlanCache:
     """What has been planned last, and who thinks on."""
 
     def __init__(
         self,
-        mind: Callable[[], Mind],
+        mind: Callable[[], PlanningFunctions],
         now: Callable[[], float],
         interval: Callable[[], float],
         leading: Callable[[], bool],
@@ -134,24 +134,24 @@ class Plans:
         self._now = now
         self._interval = interval
         self._leading = leading
-        self._planning = Thinking()
-        self._guards = Thinking()  # a lane of its own: a node is shown at once, even while somebody plans
-        self._thought: _Thought | None = None
-        self._guarding: _Guarding | None = None
+        self._planning = WorkLane()
+        self._guards = WorkLane()  # a lane of its own: a node is shown at once, even while somebody plans
+        self._thought: _CachedPlan | None = None
+        self._guarding: _CachedGuards | None = None
         self._epoch = 0
         """Grows when the operator wants something else; what was thought across that is thought again."""
-        self.newest: Planned | None = None
+        self.newest: TimedPlan | None = None
 
     def made(self, plan: Plan, at: float, seconds: float) -> None:
         """Take the plan that the leader's cycle has begun at this time (epoch)."""
-        self.newest = Planned(plan, at, seconds)
+        self.newest = TimedPlan(plan, at, seconds)
 
     @property
     def next(self) -> float | None:
         """When the leader plans again; None where nobody here does so by himself."""
         return self.newest.made + self._interval() if self.newest is not None and self._leading() else None
 
-    async def look(self, wanted: Wanted = always) -> Planned | None:
+    async def look(self, wanted: StillWanted = always) -> TimedPlan | None:
         """The newest plan; one is made if it is too old. None while the cluster is not known yet."""
         if not self._is_stale() or self._mind().lacking():
             return self.newest
@@ -163,12 +163,12 @@ class Plans:
         await self._planning.do(think, wanted)
         return self.newest
 
-    async def explained(self, key: PodKey, wanted: Wanted = always) -> Body:
+    async def explained(self, key: PodKey, wanted: StillWanted = always) -> JsonBody:
         """What there is to say about a pod, by a planner of the newest state."""
         if why := self._mind().lacking():
-            raise Refusal(503, f"the cluster is not known yet ({why}): try again", Retry_After="2")
+            raise HttpError(503, f"the cluster is not known yet ({why}): try again", Retry_After="2")
 
-        async def think() -> Body:
+        async def think() -> JsonBody:
             thought = self._thought
             if thought is None or not _is_fresh(thought.at, thought.planned.seconds):
                 thought = await self._think()
@@ -184,7 +184,7 @@ class Plans:
 
         return await self._planning.do(think, wanted)
 
-    async def objections(self, pods: Sequence[Pod], wanted: Wanted = always) -> list[Objection]:
+    async def objections(self, pods: Sequence[Pod], wanted: StillWanted = always) -> list[Objection]:
         """For each pod, the first guard that objects to moving it."""
 
         async def think() -> list[Objection]:
@@ -227,17 +227,17 @@ class Plans:
         lasts = max(self._interval() * (2.0 if self._leading() else 1.0), self.newest.seconds * _TIMES)
         return self._now() - self.newest.made > lasts
 
-    async def _think(self) -> _Thought:
+    async def _think(self) -> _CachedPlan:
         gone, self._thought = [self._thought], None
         epoch, mind = self._epoch, self._mind()
         began, copied = self._now(), mind.copied()
 
-        def plan() -> _Thought:
+        def plan() -> _CachedPlan:
             gone.clear()  # before the next one is made: two at once would be too much
             started = time.monotonic()
             planner, plan = mind.plan(copied())
             ended = time.monotonic()
-            return _Thought(planner, Planned(plan, began, ended - started), ended, ended)
+            return _CachedPlan(planner, TimedPlan(plan, began, ended - started), ended, ended)
 
         thought = await asyncio.to_thread(plan)
         if epoch != self._epoch:
@@ -245,24 +245,24 @@ class Plans:
         self._thought = thought
         return thought
 
-    def _explain(self, thought: _Thought, key: PodKey) -> Body:
+    def _explain(self, thought: _CachedPlan, key: PodKey) -> JsonBody:
         """In a thread."""
         if key not in thought.planner.columns.pod_index:
             namespace, pod = key
             why = "it is being replaced, or came or went a moment ago"
-            raise Refusal(404, f"the planner has no pod {namespace}/{pod}: {why}; try again")
-        return Body(encoded(self._mind().explain(thought.planner, thought.planned.plan, key)))
+            raise HttpError(404, f"the planner has no pod {namespace}/{pod}: {why}; try again")
+        return JsonBody(encode_json(self._mind().explain(thought.planner, thought.planned.plan, key)))
 
     async def _guard_anew(self, pods: Sequence[Pod]) -> list[Objection]:
         epoch, mind = self._epoch, self._mind()
         copied = mind.copied()
 
-        def guard() -> tuple[_Guarding, list[Objection]]:
+        def guard() -> tuple[_CachedGuards, list[Objection]]:
             started = time.monotonic()
             context = mind.context(copied())
             found = _objections(context, pods)
             ended = time.monotonic()
-            return _Guarding(context, ended, ended - started), found
+            return _CachedGuards(context, ended, ended - started), found
 
         guarding, found = await asyncio.to_thread(guard)
         if epoch != self._epoch:

@@ -15,8 +15,8 @@ from itertools import islice
 import structlog
 from aiohttp import ClientConnectionError, web
 
-from rescheduler.web.responses import Refusal, encoded
-from rescheduler.web.state import EVERY, Sample, Showing
+from rescheduler.web.responses import HttpError, encode_json
+from rescheduler.web.state import EVERY, PageState, SpreadSample
 from rescheduler.web.views import moves as migrations
 from rescheduler.web.views import nodes
 from rescheduler.web.views.overview import overview, sample, without_time
@@ -33,12 +33,12 @@ _HEADERS = {
 }
 
 
-def message(event: str, data: object) -> bytes:
+def encode_event(event: str, data: object) -> bytes:
     """An event as it is sent; JSON has no line breaks, so it is one line of data."""
-    return b"event: %s\ndata: %s\n\n" % (event.encode(), encoded(data))
+    return b"event: %s\ndata: %s\n\n" % (event.encode(), encode_json(data))
 
 
-class Reader:
+class Subscriber:
     """One open page: what it is still to be sent."""
 
     def __init__(self, hang_up: Callable[[], None]) -> None:
@@ -83,12 +83,12 @@ class Reader:
         return told or _COMMENT
 
 
-class Hub:
+class EventHub:
     """All open pages."""
 
     def __init__(self, most: int = MOST_READERS) -> None:
         self._most = most
-        self._readers: set[Reader] = set()
+        self._readers: set[Subscriber] = set()
         self._ended = False
 
     @property
@@ -99,7 +99,7 @@ class Hub:
     def publish(self, event: str, data: object) -> None:
         """Send an event to everybody."""
         if self._readers:
-            told = message(event, data)
+            told = encode_event(event, data)
             for reader in self._readers:
                 reader.offer(told)
 
@@ -113,13 +113,13 @@ class Hub:
         """Answer with events until one side goes."""
         if self._ended or len(self._readers) >= self._most:
             why = "the server is ending" if self._ended else f"{self._most} pages are open already"
-            raise Refusal(503, f"{why}: try again", Retry_After="5")
+            raise HttpError(503, f"{why}: try again", Retry_After="5")
         response = web.StreamResponse(headers=_HEADERS)
         response.force_close()  # what follows an endless answer on its connection is nothing
         if request.method == "HEAD":
             return response
-        reader = Reader(lambda: _hang_up(request))
-        reader.offer(message("hello", hello))
+        reader = Subscriber(lambda: _hang_up(request))
+        reader.offer(encode_event("hello", hello))
         self._readers.add(reader)
         try:
             await response.prepare(request)
@@ -148,10 +148,10 @@ _OVERVIEW_EVERY = 2  # beats
 _MIGRATIONS = 500  # that are told of in one beat; a plan may have thousands, and the loop has other things to do
 
 
-class Pulse:
+class Broadcaster:
     """Who notices changes; `revision` numbers what was told of the nodes."""
 
-    def __init__(self, showing: Showing, hub: Hub) -> None:
+    def __init__(self, showing: PageState, hub: EventHub) -> None:
         self._showing = showing
         self._hub = hub
         self._beats = 0
@@ -213,7 +213,7 @@ class Pulse:
         last = samples.last
         if not showing.loads.nodes or (last is not None and 0 <= now - last.time < EVERY - BEAT / 2):
             return
-        taken = Sample(now, showing.loads.standing().spread, showing.moves.completed)
+        taken = SpreadSample(now, showing.loads.standing().spread, showing.moves.completed)
         samples.add(taken)
         self._hub.publish("sample", sample(taken))
 

@@ -1,6 +1,6 @@
 """How the API answers: JSON, compressed where that pays, and every refusal as a sentence with its status.
 
-The handlers of `api` and `actions` return what `answered` makes, or raise Refusal; `errors` is the middleware that
+The handlers of `api` and `actions` return what `json_response` makes, or raise Refusal; `errors` is the middleware that
 turns that, and whatever else goes wrong, into `{"error": …}`. What is large is compressed in a thread: the loop has
 leases to renew.
 """
@@ -31,7 +31,7 @@ _SAID = {
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Refusal(Exception):  # noqa: N818 - an answer, not an error of ours
+class HttpError(Exception):
     """A request that is not done: the status and a sentence that names the cure; `Retry_After` and such are headers."""
 
     def __init__(self, status: int, sentence: str, **headers: str) -> None:
@@ -40,7 +40,7 @@ class Refusal(Exception):  # noqa: N818 - an answer, not an error of ours
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-class Body:
+class JsonBody:
     """A body that several may ask for: encoded once, compressed once, when somebody first takes it so."""
 
     def __init__(self, plain: bytes) -> None:
@@ -56,22 +56,22 @@ class Body:
         return await asyncio.shield(self._compressing)
 
 
-def encoded(data: object) -> bytes:
+def encode_json(data: object) -> bytes:
     """As JSON."""
     return msgspec.json.encode(data)
 
 
-async def answered(request: web.Request, data: object, *, status: int = 200) -> web.Response:
+async def json_response(request: web.Request, data: object, *, status: int = 200) -> web.Response:
     """The answer to a request; `data` is anything that msgspec writes as JSON, or a Body."""
-    body = data if isinstance(data, Body) else Body(encoded(data))
+    body = data if isinstance(data, JsonBody) else JsonBody(encode_json(data))
     headers = {"Vary": "Accept-Encoding", **_NO_STORE}
-    if len(body.plain) < _SMALL or not takes_gzip(request):
+    if len(body.plain) < _SMALL or not accepts_gzip(request):
         return web.Response(body=body.plain, status=status, content_type=_JSON, headers=headers)
     headers["Content-Encoding"] = "gzip"
     return web.Response(body=await body.compressed(), status=status, content_type=_JSON, headers=headers)
 
 
-def takes_gzip(request: web.Request) -> bool:
+def accepts_gzip(request: web.Request) -> bool:
     """Whether whoever asks reads gzip: named, and not with the quality 0."""
     for part in request.headers.get("Accept-Encoding", "").lower().split(","):
         name, _, quality = part.partition(";")
@@ -85,7 +85,7 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Every refusal as JSON. A bug of ours is told of in the log, and in a word to whoever asked."""
     try:
         return await handler(request)
-    except Refusal as refusal:
+    except HttpError as refusal:
         return _refused(refusal.status, refusal.sentence, refusal.headers)
     except web.HTTPException as answer:
         if answer.status < 400:
@@ -103,7 +103,7 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 def _refused(status: int, sentence: str, headers: Mapping[str, str]) -> web.Response:
-    body = encoded({"error": sentence})
+    body = encode_json({"error": sentence})
     return web.Response(body=body, status=status, content_type=_JSON, headers={**_NO_STORE, **headers})
 
 

@@ -18,7 +18,7 @@ from aiohttp import http_exceptions, web
 from aiohttp.typedefs import Middleware
 
 from rescheduler.kube.errors import ClusterError
-from rescheduler.web.auth import Access
+from rescheduler.web.auth import RequestChecks
 from rescheduler.web.metrics import CONTENT_TYPE, Metrics
 from rescheduler.web.responses import errors
 
@@ -42,7 +42,7 @@ Check = Callable[[], str]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Part(Protocol):
+class Routes(Protocol):
     """Whatever serves more."""
 
     def install(self, app: web.Application) -> None:
@@ -50,14 +50,14 @@ class Part(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Pages:
+class WebApp:
     """What is served."""
 
     metrics: Metrics
     ready: Mapping[str, Check] = field(default_factory=dict)
     """By name, what must be fine before we are ready."""
-    parts: Sequence[Part] = ()
-    access: Access = field(default_factory=Access)
+    parts: Sequence[Routes] = ()
+    access: RequestChecks = field(default_factory=RequestChecks)
 
     def application(self) -> web.Application:
         """As aiohttp serves it."""
@@ -88,7 +88,7 @@ class Pages:
 
 
 @asynccontextmanager
-async def serving(pages: Pages, address: str, port: int) -> AsyncGenerator[int]:
+async def serve(pages: WebApp, address: str, port: int) -> AsyncGenerator[int]:
     """Serve in the block; gives the port, which with 0 is a free one."""
     runner = web.AppRunner(pages.application(), shutdown_timeout=_LAST_ANSWERS)
     await runner.setup()
@@ -149,7 +149,7 @@ class _Connection(web.RequestHandler):
         return response
 
 
-def _host_check(access: Access) -> Middleware:
+def _host_check(access: RequestChecks) -> Middleware:
     @web.middleware
     async def check_host(request: web.Request, handler: Handler) -> web.StreamResponse:
         access.check_host(request)

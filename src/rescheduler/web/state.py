@@ -17,9 +17,9 @@ from rescheduler.kube.pause_state import PauseDetails
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.runtime.migration_cache import Board
-from rescheduler.web.node_snapshot import Spread, State
-from rescheduler.web.node_stats import Loads, Measuring
-from rescheduler.web.plans import Plans
+from rescheduler.web.node_snapshot import NodeFlag, NodeSpread
+from rescheduler.web.node_stats import NodeStatsTracker, UsageRefresher
+from rescheduler.web.plans import PlanCache
 
 EVERY = 5.0
 """Seconds between samples."""
@@ -29,21 +29,21 @@ _TIERS = ((240, EVERY), (240, 60.0), (240, 900.0))  # how many, and how far apar
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SpreadSample:
     """The spread at one time, and how many migrations had been completed."""
 
     time: float
-    spread: Spread
+    spread: NodeSpread
     completed: int
 
 
-class Samples:
+class SpreadHistory:
     """All that are kept: 720 at most, of 20 minutes, 4 hours and 2.5 days."""
 
     def __init__(self) -> None:
-        self._tiers: list[deque[Sample]] = [deque() for _ in _TIERS]
+        self._tiers: list[deque[SpreadSample]] = [deque() for _ in _TIERS]
 
-    def add(self, sample: Sample) -> None:
+    def add(self, sample: SpreadSample) -> None:
         """Keep one more."""
         for tier, (most, apart) in zip(self._tiers, _TIERS, strict=True):
             if tier and 0 <= sample.time - tier[-1].time < apart * 0.9:  # timers are not that exact
@@ -53,46 +53,46 @@ class Samples:
                 return
             sample = tier.popleft()
 
-    def all(self) -> Iterator[Sample]:
+    def all(self) -> Iterator[SpreadSample]:
         """The oldest first."""
         for tier in reversed(self._tiers):
             yield from tier
 
     @property
-    def last(self) -> Sample | None:
+    def last(self) -> SpreadSample | None:
         """The newest."""
         return self._tiers[0][-1] if self._tiers[0] else None
 
 
-_SOURCE, _TARGET = State.SOURCE.value, State.TARGET.value
+_SOURCE, _TARGET = NodeFlag.SOURCE.value, NodeFlag.TARGET.value
 _MOST_STEPS = 100  # of one migration: three attempts of the longest method have fewer
 
 
-class Passed(NamedTuple):
+class StepStart(NamedTuple):
     """A step, and when it began."""
 
     step: str
     time: float
 
 
-class _Way(NamedTuple):
+class _Route(NamedTuple):
     source: str
     target: str
 
 
-_NOWHERE = _Way("", "")
+_NOWHERE = _Route("", "")
 
 
-class Moves:
+class MigrationTracker:
     """What is remembered of every migration on the board."""
 
     def __init__(self, board: Board, now: Callable[[], float], touch: Callable[[str], None]) -> None:
         self._board = board
         self._now = now
         self._touch = touch
-        self._history: dict[ObjectKey, list[Passed]] = {}
+        self._history: dict[ObjectKey, list[StepStart]] = {}
         self._phases: dict[ObjectKey, Phase] = {}
-        self._ways: dict[ObjectKey, _Way] = {}
+        self._ways: dict[ObjectKey, _Route] = {}
         self._sources: Counter[str] = Counter()
         self._targets: Counter[str] = Counter()
         self.completed = 0
@@ -103,7 +103,7 @@ class Moves:
             self._hear((each.namespace, each.name), ours=False)
         board.listen(lambda key, ours: self._hear(key, ours=ours))
 
-    def history(self, key: ObjectKey) -> tuple[Passed, ...]:
+    def history(self, key: ObjectKey) -> tuple[StepStart, ...]:
         """The steps that a migration was seen in, oldest first."""
         return tuple(self._history.get(key, ()))
 
@@ -140,14 +140,14 @@ class Moves:
         if not progress.step:
             return
         began = progress.step_started if progress.step_started is not None else self._now()
-        passed, known = Passed(progress.step, began), self._history.setdefault(key, [])
+        passed, known = StepStart(progress.step, began), self._history.setdefault(key, [])
         if not known or known[-1] != passed:
             if known and known[-1].step == passed.step and progress.step_started is None:
                 return  # nobody tells when it began: it is the same one
             known.append(passed)
             del known[:-_MOST_STEPS]
 
-    def _go(self, key: ObjectKey, way: _Way) -> None:
+    def _go(self, key: ObjectKey, way: _Route) -> None:
         before = self._ways.pop(key, _NOWHERE)
         if way != _NOWHERE:
             self._ways[key] = way
@@ -166,14 +166,14 @@ class Moves:
                     self._touch(name)
 
 
-def _way(migration: PodMigration | None) -> _Way:
+def _way(migration: PodMigration | None) -> _Route:
     if migration is None or migration.progress.phase is not Phase.IN_PROGRESS:
         return _NOWHERE
-    return _Way(migration.progress.source, migration.progress.target)
+    return _Route(migration.progress.source, migration.progress.target)
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class ComponentHealth:
     """How one part is: a kind that is watched, the leader, a server of ours."""
 
     name: str
@@ -185,7 +185,7 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class UsageStatus:
     """How it stands with what is measured."""
 
     last: float | None = None
@@ -195,7 +195,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
+class ReplicaInfo:
     """Who we are among the replicas."""
 
     identity: str
@@ -204,23 +204,23 @@ class Replica:
 
 
 @dataclass(frozen=True, slots=True)
-class Showing:
+class PageState:
     """What there is to show."""
 
     cluster: str
     """Where we are connected to, in words."""
     live_config: LiveConfig
-    replica: Replica
+    replica: ReplicaInfo
     cache: ClusterCache
     board: Board
-    loads: Loads
-    moves: Moves
-    plans: Plans
+    loads: NodeStatsTracker
+    moves: MigrationTracker
+    plans: PlanCache
     now: Callable[[], float]
     paused: Callable[[], PauseDetails | None]
-    health: Callable[[], Sequence[Health]]
-    measuring: Measuring
-    usage: Callable[[], Usage]
+    health: Callable[[], Sequence[ComponentHealth]]
+    measuring: UsageRefresher
+    usage: Callable[[], UsageStatus]
     local: bool = False
     """Whether this server takes actions from this machine without a token."""
-    samples: Samples = field(default_factory=Samples)
+    samples: SpreadHistory = field(default_factory=SpreadHistory)

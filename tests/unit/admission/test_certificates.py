@@ -16,7 +16,7 @@ from rescheduler.admission.certificates import (
     AUTHORITY_LIFE,
     SERVING_LIFE,
     CertificateError,
-    Pair,
+    KeyPair,
     check,
     ends_at,
     is_due,
@@ -36,7 +36,7 @@ DAY = 86400.0
 NAMES = ("hook.ours.svc", "127.0.0.1", "::1")
 
 
-def authority(now: float = NOW) -> Pair:
+def authority(now: float = NOW) -> KeyPair:
     return new_authority("test", now)
 
 
@@ -105,7 +105,7 @@ def test_whatever_is_not_due_is_valid(days: float, at: float) -> None:
 def test_a_key_of_another_certificate_is_refused() -> None:
     one, two = authority(), authority()
     with pytest.raises(CertificateError, match="the key is not the certificate's"):
-        check(Pair(one.certificate, two.key))
+        check(KeyPair(one.certificate, two.key))
 
 
 def test_an_encrypted_key_is_refused_with_the_cure() -> None:
@@ -115,13 +115,13 @@ def test_an_encrypted_key_is_refused_with_the_cure() -> None:
         serialization.BestAvailableEncryption(b"secret"),
     )
     with pytest.raises(CertificateError, match=r"encrypted.*store it decrypted"):
-        check(Pair(authority().certificate, key))
+        check(KeyPair(authority().certificate, key))
 
 
 @given(st.binary(max_size=300), st.binary(max_size=300))
 def test_garbage_is_refused_in_words(certificate: bytes, key: bytes) -> None:
     with pytest.raises(CertificateError):
-        check(Pair(certificate, key))
+        check(KeyPair(certificate, key))
 
 
 @settings(max_examples=examples(few=50, many=500))
@@ -131,7 +131,7 @@ def test_a_certificate_with_a_wrong_byte_is_refused_or_still_fits(at: int, byte:
     spoilt = bytearray(pair.certificate)
     spoilt[at % len(spoilt)] = byte
     try:
-        check(Pair(bytes(spoilt), pair.key))
+        check(KeyPair(bytes(spoilt), pair.key))
         names_of(bytes(spoilt))
         is_due(bytes(spoilt), NOW)
         is_signed_by(bytes(spoilt), pair.certificate)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from rescheduler.admission.advisor import Knowledge
+from rescheduler.admission.advisor import PlacementAdvisor
 from rescheduler.admission.extender import Extender
 from rescheduler.admission.reviews import ReviewError
 from rescheduler.model import labels
@@ -179,7 +179,7 @@ def test_what_are_no_arguments_is_refused_with_the_reason(body: bytes, why: str)
 
 
 def test_a_fault_of_ours_is_logged_and_the_pod_is_placed_all_the_same() -> None:
-    class Broken(Knowledge):
+    class Broken(PlacementAdvisor):
         def advise(self, newcomer: NewPod) -> PlacementAdvice:
             raise RuntimeError(f"no idea about {newcomer.name}")
 

@@ -8,7 +8,7 @@ import json
 from msgspec import Raw
 
 from rescheduler.admission import advisor
-from rescheduler.admission.webhook import Mutation, patch_for
+from rescheduler.admission.webhook import PodMutator, patch_for
 from rescheduler.model import labels
 from rescheduler.model.advice import PlacementAdvice
 from rescheduler.model.objects import Owner
@@ -45,7 +45,7 @@ def test_what_is_no_node_is_not_avoided_because_the_api_server_would_refuse_the_
     for name in ("a b", "", "gone"):
         assert not known.advise(newcomer(None, "solo", annotations=record(name))).avoid
     body = review(pod_json(None, name="solo", annotations=record("a b", "one")))
-    answer = json.loads(Mutation(known, tuple, lambda: NOW).review(body))
+    answer = json.loads(PodMutator(known, tuple, lambda: NOW).review(body))
     assert "a b" not in json.dumps(answer)
 
 
@@ -68,7 +68,7 @@ def test_preferences_go_by_the_label_of_a_node_which_need_not_be_its_name() -> N
     world.node("two", labels={"kubernetes.io/hostname": "two.example.com"})
     world.migration()
     body = review(pod_json(WEB))
-    answer = json.loads(Mutation(world.knowledge(), tuple, lambda: NOW).review(body))
+    answer = json.loads(PodMutator(world.knowledge(), tuple, lambda: NOW).review(body))
     patch = base64.b64decode(answer["response"]["patch"]).decode()
     assert '"two.example.com"' in patch
     assert '"one"' in patch, "of which no label is known"

@@ -16,9 +16,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from rescheduler.admission.certificate_source import Keeper, from_files
-from rescheduler.admission.certificates import CertificateError, Pair, joined, new_authority, new_serving
-from rescheduler.admission.server import Address, Server
+from rescheduler.admission.certificate_source import CertificateSource, from_files
+from rescheduler.admission.certificates import CertificateError, KeyPair, joined, new_authority, new_serving
+from rescheduler.admission.server import Address, AdmissionServer
 
 HOST = "127.0.0.1"
 
@@ -31,23 +31,23 @@ class World:
         self.authority = new_authority("test", self.now)
         self.certificate, self.key = folder / "tls.crt", folder / "tls.key"
         self.pair = self.renew()
-        self.keeper = Keeper(from_files(self.certificate, self.key))
+        self.keeper = CertificateSource(from_files(self.certificate, self.key))
 
-    def renew(self, authority: Pair | None = None) -> Pair:
+    def renew(self, authority: KeyPair | None = None) -> KeyPair:
         self.pair = new_serving(authority or self.authority, [HOST], self.now)
         self.write(self.pair)
         return self.pair
 
-    def write(self, pair: Pair) -> None:
+    def write(self, pair: KeyPair) -> None:
         self.certificate.write_bytes(pair.certificate)
         self.key.write_bytes(pair.key)
 
-    def trust(self, *others: Pair) -> ssl.SSLContext:
+    def trust(self, *others: KeyPair) -> ssl.SSLContext:
         bundle = joined(self.authority.certificate, *(each.certificate for each in others))
         return ssl.create_default_context(cadata=bundle.decode())
 
 
-def with_rsa(authority: Pair) -> Pair:
+def with_rsa(authority: KeyPair) -> KeyPair:
     """A pair as a template, of the other common kind."""
     model = x509.load_pem_x509_certificate(new_serving(authority, [HOST], time.time()).certificate)
     signer = serialization.load_pem_private_key(authority.key, None)
@@ -60,13 +60,13 @@ def with_rsa(authority: Pair) -> Pair:
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     )
-    return Pair(made.public_bytes(serialization.Encoding.PEM), private)
+    return KeyPair(made.public_bytes(serialization.Encoding.PEM), private)
 
 
 @asynccontextmanager
 async def serving(world: World) -> AsyncIterator[str]:
     assert await world.keeper.look()
-    async with Server({"/echo": bytes}, world.keeper.context, Address(HOST, 0)) as server:
+    async with AdmissionServer({"/echo": bytes}, world.keeper.context, Address(HOST, 0)) as server:
         yield f"https://{HOST}:{server.address.port}"
 
 
@@ -148,11 +148,11 @@ async def test_files_that_make_no_sense_change_nothing_and_are_told_of_once(
         before = world.pair
         after = new_serving(world.authority, [HOST], world.now)
         spoilt = {
-            "half a key": Pair(after.certificate, after.key[:60]),
-            "no key": Pair(after.certificate, b"no key at all"),
-            "half a certificate": Pair(after.certificate[:200], after.key),
-            "empty": Pair(b"", b""),
-            "another's key": Pair(after.certificate, before.key),
+            "half a key": KeyPair(after.certificate, after.key[:60]),
+            "no key": KeyPair(after.certificate, b"no key at all"),
+            "half a certificate": KeyPair(after.certificate[:200], after.key),
+            "empty": KeyPair(b"", b""),
+            "another's key": KeyPair(after.certificate, before.key),
             "gone": after,
         }[what]
         world.write(spoilt)
@@ -172,16 +172,16 @@ async def test_files_that_make_no_sense_change_nothing_and_are_told_of_once(
 
 
 async def test_without_a_certificate_there_is_nothing_to_serve_and_a_reason(tmp_path: Path) -> None:
-    keeper = Keeper(from_files(tmp_path / "tls.crt", tmp_path / "tls.key"))
+    keeper = CertificateSource(from_files(tmp_path / "tls.crt", tmp_path / "tls.key"))
     assert not await keeper.look()
     assert "cannot read" in keeper.why
 
 
 async def test_a_source_that_fails_in_words_is_no_crash() -> None:
-    async def nothing() -> Pair:
+    async def nothing() -> KeyPair:
         raise CertificateError("nothing here")
 
-    keeper = Keeper(nothing)
+    keeper = CertificateSource(nothing)
     assert not await keeper.look()
     assert keeper.why == "nothing here"
 

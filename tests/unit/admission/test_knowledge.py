@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rescheduler.admission.advisor import NO_ADVICE, FreshFailures
+from rescheduler.admission.advisor import NO_ADVICE, RecentFailures
 from rescheduler.model import labels
 from rescheduler.model.advice import ExpectedMove, NewPod
 from rescheduler.model.migration import ObjectReference, Phase
@@ -315,7 +315,7 @@ class TestPodsThatFailedJustNow:
 
     def test_nothing_is_kept_of_pods_that_are_gone_for_long(self) -> None:
         world = World()
-        fresh = FreshFailures(world.cache, lambda: ("Evicted",), lambda: world.time)
+        fresh = RecentFailures(world.cache, lambda: ("Evicted",), lambda: world.time)
         world.cache.listen(lambda _kind, key, _version: fresh.changed(key))
         for number in range(1000):
             world.time += 1

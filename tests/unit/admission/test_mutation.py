@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from kubemini.patches import apply_json_patch
-from rescheduler.admission.advisor import Knowledge
+from rescheduler.admission.advisor import PlacementAdvisor
 from rescheduler.admission.reviews import ReviewError
-from rescheduler.admission.webhook import Mutation
+from rescheduler.admission.webhook import PodMutator
 from rescheduler.model import labels
 from rescheduler.model.advice import NewPod, PlacementAdvice
 from rescheduler.model.json import Json
@@ -26,16 +26,16 @@ UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 ALLOWED = {"uid": UID, "allowed": True}
 
 
-def mutation(world: World | None = None) -> Mutation:
+def mutation(world: World | None = None) -> PodMutator:
     """The webhook of a cluster in which a migration waits for a pod and pods have failed on node three."""
     if world is None:
         world = World()
         world.migration()
         world.deployment(record("three"))
-    return Mutation(world.knowledge(), lambda: ("kube-system",), lambda: NOW)
+    return PodMutator(world.knowledge(), lambda: ("kube-system",), lambda: NOW)
 
 
-def response(body: bytes, by: Mutation | None = None) -> Json:
+def response(body: bytes, by: PodMutator | None = None) -> Json:
     """What the answer says."""
     answer = json.loads((by or mutation()).review(body))
     assert answer["kind"] == "AdmissionReview"
@@ -159,14 +159,14 @@ def test_what_is_no_review_is_refused_with_the_reason(body: bytes, why: str) -> 
 
 
 def test_a_fault_of_ours_is_logged_and_the_pod_is_created_all_the_same() -> None:
-    class Broken(Knowledge):
+    class Broken(PlacementAdvisor):
         def advise(self, newcomer: NewPod) -> PlacementAdvice:
             raise RuntimeError(f"no idea about {newcomer.namespace}")
 
     world = World()
     broken = Broken(world.cache, world.board, world.knowledge()._settings, lambda: NOW)
     with capture_logs() as logs:
-        found = response(review(pod_json()), Mutation(broken, tuple, lambda: NOW))
+        found = response(review(pod_json()), PodMutator(broken, tuple, lambda: NOW))
     assert found["allowed"] is True
     assert "patch" not in found
     assert "created as it is" in found["warnings"][0]

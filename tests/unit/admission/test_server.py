@@ -13,13 +13,13 @@ import aiohttp
 import pytest
 
 from rescheduler.admission.reviews import ReviewError
-from rescheduler.admission.server import Address, Manner, Server
+from rescheduler.admission.server import Address, AdmissionServer, ServerLimits
 from rescheduler.kube.errors import ClusterError
 
 HOST = "127.0.0.1"
 JSON = {"Content-Type": "application/json"}
 SECONDS = 30.0
-QUICK = Manner(body=1000, bodies={"/large": 100_000}, at_once=150_000, linger=0.2, drain=5.0)
+QUICK = ServerLimits(body=1000, bodies={"/large": 100_000}, at_once=150_000, linger=0.2, drain=5.0)
 
 
 def refuse(body: bytes) -> bytes:
@@ -34,19 +34,19 @@ ROUTES: dict[str, Callable[[bytes], bytes]] = {"/echo": bytes, "/large": bytes, 
 
 
 @asynccontextmanager
-async def running(manner: Manner = QUICK) -> AsyncIterator[Server]:
-    async with asyncio.timeout(SECONDS), Server(ROUTES, None, Address(HOST, 0), manner) as server:
+async def running(manner: ServerLimits = QUICK) -> AsyncIterator[AdmissionServer]:
+    async with asyncio.timeout(SECONDS), AdmissionServer(ROUTES, None, Address(HOST, 0), manner) as server:
         yield server
 
 
 @asynccontextmanager
-async def calling(server: Server) -> AsyncIterator[aiohttp.ClientSession]:
+async def calling(server: AdmissionServer) -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession(f"http://{HOST}:{server.address.port}") as session:
         yield session
 
 
 @asynccontextmanager
-async def line(server: Server) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def line(server: AdmissionServer) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     reader, writer = await asyncio.open_connection(HOST, server.address.port)
     try:
         yield reader, writer
@@ -213,7 +213,10 @@ async def test_one_that_does_not_take_its_answer_is_given_up() -> None:
 
     size = 20 * 2**20
     manner = replace(QUICK, to_send=SECONDS / 2, bodies={"/large": 2 * size}, at_once=4 * size)
-    async with asyncio.timeout(10 * SECONDS), Server({"/large": answer}, None, Address(HOST, 0), manner) as server:
+    async with (
+        asyncio.timeout(10 * SECONDS),
+        AdmissionServer({"/large": answer}, None, Address(HOST, 0), manner) as server,
+    ):
         server.report = lambda route, status, seconds: told.put_nowait(status)
         async with line(server) as (reader, writer):
             writer.write(head("/large", size) + b"x" * size)
@@ -321,5 +324,5 @@ async def test_calls_on_kept_connections_all_get_an_answer_while_it_ends() -> No
 async def test_a_port_that_is_taken_is_told_of() -> None:
     async with running() as server:
         with pytest.raises(ClusterError, match=f"cannot listen on {HOST}:{server.address.port}"):
-            async with Server(ROUTES, None, server.address):
+            async with AdmissionServer(ROUTES, None, server.address):
                 pass

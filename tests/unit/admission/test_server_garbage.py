@@ -15,11 +15,11 @@ from collections.abc import Callable
 
 import pytest
 
-from rescheduler.admission.certificate_source import Keeper
-from rescheduler.admission.certificates import Pair, new_authority, new_serving
+from rescheduler.admission.certificate_source import CertificateSource
+from rescheduler.admission.certificates import KeyPair, new_authority, new_serving
 from rescheduler.admission.extender import Extender
-from rescheduler.admission.server import Address, Handler, Manner, Server
-from rescheduler.admission.webhook import Mutation
+from rescheduler.admission.server import Address, AdmissionServer, Handler, ServerLimits
+from rescheduler.admission.webhook import PodMutator
 from tests.support.examples import examples
 from tests.support.raw_http import HOST, asked, resident
 from tests.unit.admission.worlds import NOW, WEB, World, record, reference
@@ -61,7 +61,7 @@ def routes() -> dict[str, Handler]:
     world.deployment(record("one", "two"))
     knowledge = world.knowledge()
     extender = Extender(knowledge, lambda newcomer, why: None)
-    mutation = Mutation(knowledge, lambda: ("kube-system",), lambda: NOW)
+    mutation = PodMutator(knowledge, lambda: ("kube-system",), lambda: NOW)
     return {
         "/mutate": mutation.review,
         "/extender/filter": extender.filter,
@@ -142,7 +142,7 @@ async def test_many_reviews_of_garbage() -> None:
     sizes: list[int] = []
     numbers = iter(range(REVIEWS))
     rng = Random(6)
-    async with Server(routes(), None, Address(HOST, 0), Manner(body=LARGEST)) as server:
+    async with AdmissionServer(routes(), None, Address(HOST, 0), ServerLimits(body=LARGEST)) as server:
         port = server.address.port
 
         async def caller() -> None:
@@ -187,14 +187,16 @@ async def test_noise_where_a_handshake_should_be(caplog: pytest.LogCaptureFixtur
     now = time.time()
     authority = new_authority("test", now)
 
-    async def given() -> Pair:
+    async def given() -> KeyPair:
         return new_serving(authority, [HOST], now)
 
-    keeper = Keeper(given)
+    keeper = CertificateSource(given)
     assert await keeper.look()
     trust = ssl.create_default_context(cadata=authority.certificate.decode())
     rng = Random(7)
-    async with Server({"/echo": bytes}, keeper.context, Address(HOST, 0), Manner(handshake=60.0)) as server:
+    async with AdmissionServer(
+        {"/echo": bytes}, keeper.context, Address(HOST, 0), ServerLimits(handshake=60.0)
+    ) as server:
         for number in range(300):
             reader, writer = await asyncio.open_connection(HOST, server.address.port)
             writer.write(rng.choice([b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"GET / HTTP/1.1\r\n\r\n"]))

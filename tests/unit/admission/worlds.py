@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from rescheduler.admission.advisor import Knowledge, KnowledgeSettings
+from rescheduler.admission.advisor import AdvisorSettings, PlacementAdvisor
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.model import labels as marks
 from rescheduler.model.advice import NewPod
@@ -45,8 +45,8 @@ class World:
         for name in nodes or ("one", "two", "three"):
             self.node(name)
 
-    def knowledge(self, *, gate: bool = False) -> Knowledge:
-        return Knowledge(self.cache, self.board, lambda: KnowledgeSettings(FORGET_AFTER, gate), lambda: self.time)
+    def knowledge(self, *, gate: bool = False) -> PlacementAdvisor:
+        return PlacementAdvisor(self.cache, self.board, lambda: AdvisorSettings(FORGET_AFTER, gate), lambda: self.time)
 
     def put(self, kind: str, metadata: Json, **sections: Any) -> None:
         whole = {"namespace": "shop", "uid": f"{metadata['name']}-uid", "resourceVersion": "1"} | metadata

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict
 
 from rescheduler.kube.errors import ClusterError
-from rescheduler.web.auth import Access, check_insecure_local
-from rescheduler.web.responses import Refusal
+from rescheduler.web.auth import RequestChecks, check_insecure_local
+from rescheduler.web.responses import HttpError
 
-LOCAL = Access(local=True)
+LOCAL = RequestChecks(local=True)
 HOSTS = ("localhost", "localhost:8080", "LOCALHOST:8080", "127.0.0.1", "127.0.0.1:8080", "127.9.9.9", "[::1]:8080")
 FOREIGN = (
     "evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", "0.0.0.0",
@@ -40,8 +40,8 @@ def sent_by_page(**headers: str) -> int:
         "Content_Type": "application/json",
     }
     try:
-        Access().check_sent_by_page(request(**(usual | headers)), "pause")
-    except Refusal as refusal:
+        RequestChecks().check_sent_by_page(request(**(usual | headers)), "pause")
+    except HttpError as refusal:
         return refusal.status
     return 200
 
@@ -51,7 +51,7 @@ def sent_by_page(**headers: str) -> int:
 def test_this_machine_by_its_own_name_needs_no_token(host: str, peer: str) -> None:
     LOCAL.check_host(request(peer, Host=host))
     assert LOCAL.needs_no_token(request(peer, Host=host))
-    assert not Access().needs_no_token(request(peer, Host=host))
+    assert not RequestChecks().needs_no_token(request(peer, Host=host))
 
 
 @pytest.mark.parametrize("peer", ["10.0.0.7", "203.0.113.5", "fe80::1", "::ffff:10.0.0.7", "", "nonsense"])
@@ -61,11 +61,11 @@ def test_another_machine_needs_a_token_whatever_name_it_calls(peer: str) -> None
 
 @pytest.mark.parametrize("host", FOREIGN)
 def test_a_foreign_name_is_not_answered(host: str) -> None:
-    with pytest.raises(Refusal, match="only answered as localhost") as caught:
+    with pytest.raises(HttpError, match="only answered as localhost") as caught:
         LOCAL.check_host(request(Host=host))
     assert caught.value.status == 403
     assert not LOCAL.needs_no_token(request(Host=host))
-    Access().check_host(request(Host=host))  # where tokens are needed, any name may lead to us
+    RequestChecks().check_host(request(Host=host))  # where tokens are needed, any name may lead to us
 
 
 def test_two_names_are_none() -> None:
@@ -74,7 +74,7 @@ def test_two_names_are_none() -> None:
     given = CIMultiDict([("Host", "localhost"), ("Host", "evil.example")])
     twice = make_mocked_request("GET", "/", headers=given, transport=transport)
     assert not LOCAL.needs_no_token(twice)
-    with pytest.raises(Refusal):
+    with pytest.raises(HttpError):
         LOCAL.check_host(twice)
 
 
@@ -113,8 +113,8 @@ def test_all_of_several_headers_must_be_right() -> None:
     for extra in (("Origin", "http://b"), ("Sec-Fetch-Site", "cross-site"), ("X-Rescheduler-Action", "pause")):
         ours = [("Origin", "http://a"), ("Sec-Fetch-Site", "same-origin")]
         twice = make_mocked_request("POST", "/", headers=CIMultiDict([*usual, *ours, extra]))
-        with pytest.raises(Refusal):
-            Access().check_sent_by_page(twice, "pause")
+        with pytest.raises(HttpError):
+            RequestChecks().check_sent_by_page(twice, "pause")
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "json"])

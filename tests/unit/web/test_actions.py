@@ -15,10 +15,10 @@ from multidict import CIMultiDict
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.reviews import ReviewClient
 from rescheduler.model.json import ObjectKey
-from rescheduler.web.actions import Actions, Migrate
-from rescheduler.web.auth import Access, Identity
+from rescheduler.web.actions import ActionRoutes, MoveRequest
+from rescheduler.web.auth import Authenticator, RequestChecks
 from rescheduler.web.metrics import Metrics
-from rescheduler.web.server import Pages, serving
+from rescheduler.web.server import WebApp, serve
 from tests.support.api_server import Answer, ApiServer, api_server
 from tests.support.kubeconfigs import connection
 
@@ -48,7 +48,7 @@ class Kept:
     async def approve(self, by: str, migrations: Sequence[ObjectKey]) -> str:
         return self._keep(f"{by} approves {len(migrations)}")
 
-    async def migrate(self, by: str, demand: Migrate) -> str:
+    async def migrate(self, by: str, demand: MoveRequest) -> str:
         return self._keep(f"{by} moves {demand.pod}")
 
     async def maintain(self, by: str, node: str, *, on: bool) -> str:
@@ -100,8 +100,8 @@ async def stage(tmp_path: Path, *rights: Answer) -> AsyncIterator[Stage]:
         server.script(TOKENS, JANE)
         server.script(RIGHTS, *rights)
         deeds = Kept()
-        actions = Actions(Access(), Identity(ReviewClient(own)), deeds)
-        async with serving(Pages(Metrics(), parts=[actions]), HERE, 0) as port:
+        actions = ActionRoutes(RequestChecks(), Authenticator(ReviewClient(own)), deeds)
+        async with serve(WebApp(Metrics(), parts=[actions]), HERE, 0) as port:
             yield Stage(f"http://{HERE}:{port}", deeds, server)
 
 

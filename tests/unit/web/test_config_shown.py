@@ -8,7 +8,7 @@ from rescheduler import app
 from rescheduler.config.errors import ConfigError
 from rescheduler.config.live import LiveConfig
 from rescheduler.runtime.config_watcher import Reread
-from rescheduler.web.metrics import Metrics, Sources
+from rescheduler.web.metrics import Metrics, MetricSources
 from tests.support.showing import NOW, Stage, asked, served
 from tests.unit.web.scraped import scraped, value
 from tests.unit.web.test_plans_shared import Thinker
@@ -110,7 +110,7 @@ async def test_who_does_not_lead_shows_no_plan_of_the_old_one() -> None:
 def test_metrics_tell_what_is_in_force_and_what_became_of_the_file() -> None:
     metrics, live_config = Metrics(), LiveConfig(app.configuration(None, {}), NOW)
     assert value(metrics, "rescheduler_config_last_reload_successful") is None
-    metrics.read(Sources(live_config=lambda: live_config))
+    metrics.read(MetricSources(live_config=lambda: live_config))
     assert value(metrics, "rescheduler_config_last_reload_successful") == 1
     assert value(metrics, "rescheduler_config_last_reload_success_timestamp_seconds") == NOW
     assert value(metrics, "rescheduler_config_reloads_total", result="refused") == 0

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from rescheduler.app.actions import Deeds
+from rescheduler.app.actions import PageActions
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.pause_state import PauseStore
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.runtime.migration_cache import Board
-from rescheduler.web.actions import Migrate
-from rescheduler.web.responses import Refusal
+from rescheduler.web.actions import MoveRequest
+from rescheduler.web.responses import HttpError
 from tests.support.api_server import Answer, ApiServer, api_server, status_answer
 from tests.support.kubeconfigs import connection
 
@@ -35,7 +35,7 @@ RUNNING = {
 
 
 @asynccontextmanager
-async def deeds(tmp_path: Path, *, empties: bool = True) -> AsyncIterator[tuple[Deeds, ApiServer]]:
+async def deeds(tmp_path: Path, *, empties: bool = True) -> AsyncIterator[tuple[PageActions, ApiServer]]:
     async with api_server() as server:
         found = connection(tmp_path, {"server": server.url})
         async with ApiClient(found) as own:
@@ -44,11 +44,11 @@ async def deeds(tmp_path: Path, *, empties: bool = True) -> AsyncIterator[tuple[
                 return
 
             recorder = EventRecorder(own, "test", own.clock.now)
-            yield Deeds(own, recorder, PauseStore(own, "ours", "state"), Board(), hear, lambda: empties), server
+            yield PageActions(own, recorder, PauseStore(own, "ours", "state"), Board(), hear, lambda: empties), server
 
 
 async def refused(deed: Awaitable[str]) -> tuple[int, str]:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(HttpError) as caught:
         await deed
     return caught.value.status, caught.value.sentence
 
@@ -79,7 +79,7 @@ async def test_an_api_server_in_trouble_is_told_of(tmp_path: Path) -> None:
 async def test_a_cluster_without_migrations_says_how_to_install_them(tmp_path: Path) -> None:
     async with deeds(tmp_path) as (doing, server):
         server.script(POD, body(RUNNING))
-        status, said = await refused(doing.migrate("jane", Migrate("shop", "web")))
+        status, said = await refused(doing.migrate("jane", MoveRequest("shop", "web")))
         assert (status, "rescheduler crds | kubectl apply" in said) == (503, True)
 
 
@@ -88,7 +88,7 @@ async def test_what_a_rule_of_the_cluster_forbids_is_told_in_its_words(tmp_path:
         server.script(POD, body(RUNNING))
         quota = status_answer(422, "Invalid", "admission webhook denied the request: not on Fridays")
         server.script(MIGRATIONS, body({"metadata": {"resourceVersion": "1"}, "items": []}), quota)
-        status, said = await refused(doing.migrate("jane", Migrate("shop", "web", method="auto")))
+        status, said = await refused(doing.migrate("jane", MoveRequest("shop", "web", method="auto")))
         assert (status, said) == (422, "admission webhook denied the request: not on Fridays")
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.web import actions
-from rescheduler.web.actions import DEMANDS, Approve, Maintenance, Migrate, Pause, Which
-from rescheduler.web.responses import Refusal
+from rescheduler.web.actions import ACTIONS, ApproveRequest, MaintenanceRequest, MigrationRef, MoveRequest, PauseRequest
+from rescheduler.web.responses import HttpError
 
 STATE = ("ours", "kube-rescheduler-state")
 Anything = st.recursive(
@@ -20,9 +20,9 @@ Anything = st.recursive(
 )
 
 
-def refusal(action: str, body: object) -> Refusal:
-    with pytest.raises(Refusal) as caught:
-        actions.read(action, body if isinstance(body, bytes) else json.dumps(body).encode())
+def refusal(action: str, body: object) -> HttpError:
+    with pytest.raises(HttpError) as caught:
+        actions.decode_request(action, body if isinstance(body, bytes) else json.dumps(body).encode())
     return caught.value
 
 
@@ -75,23 +75,23 @@ def test_too_many_migrations_are_refused() -> None:
     assert refusal("approve", {"migrations": many}).sentence == "migrations: expected `array` of length <= 1000"
 
 
-@given(action=st.sampled_from(sorted(DEMANDS)), body=Anything | st.binary(max_size=50))
+@given(action=st.sampled_from(sorted(ACTIONS)), body=Anything | st.binary(max_size=50))
 def test_whatever_is_sent_is_understood_or_refused(action: str, body: object) -> None:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     found: object
     try:
-        found = actions.read(action, raw)
-    except Refusal as refused:
+        found = actions.decode_request(action, raw)
+    except HttpError as refused:
         found = refused
-    assert isinstance(found, DEMANDS[action]) or (isinstance(found, Refusal) and found.status in (400, 422))
+    assert isinstance(found, ACTIONS[action]) or (isinstance(found, HttpError) and found.status in (400, 422))
 
 
 def test_each_demand_needs_its_own_right() -> None:
     def needed(*asked: object) -> list[str]:
-        return [str(each) for demand in asked for each in actions.needed(demand, STATE)]  # type: ignore[arg-type]
+        return [str(each) for demand in asked for each in actions.required_rights(demand, STATE)]  # type: ignore[arg-type]
 
-    assert needed(Pause()) == ["patch configmaps kube-rescheduler-state in namespace ours"]
-    assert needed(Migrate("shop", "web")) == ["create podmigrations.rescheduler.io in namespace shop"]
-    assert needed(Maintenance("n1", on=True)) == ["patch nodes n1"]
-    several = Approve([Which("b", "1"), Which("a", "2"), Which("b", "3")])
+    assert needed(PauseRequest()) == ["patch configmaps kube-rescheduler-state in namespace ours"]
+    assert needed(MoveRequest("shop", "web")) == ["create podmigrations.rescheduler.io in namespace shop"]
+    assert needed(MaintenanceRequest("n1", on=True)) == ["patch nodes n1"]
+    several = ApproveRequest([MigrationRef("b", "1"), MigrationRef("a", "2"), MigrationRef("b", "3")])
     assert needed(several) == [f"patch podmigrations.rescheduler.io in namespace {name}" for name in ("a", "b")]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import aiohttp
 
-from rescheduler.web.api import Files
+from rescheduler.web.api import PageFiles
 from tests.support.showing import Stage, served
 
 
@@ -22,11 +22,11 @@ def folder(path: Path) -> Path:
 
 
 def test_only_files_of_the_page_are_there(tmp_path: Path) -> None:
-    assert Files(folder(tmp_path)).paths() == ["icon.png", "index.html", "parts/map.js"]
+    assert PageFiles(folder(tmp_path)).paths() == ["icon.png", "index.html", "parts/map.js"]
 
 
 def test_a_page_that_is_not_there_is_no_reason_not_to_start(tmp_path: Path) -> None:
-    assert Files(tmp_path / "none").paths() == []
+    assert PageFiles(tmp_path / "none").paths() == []
 
 
 async def test_the_products_own_page_is_served_with_types_and_tags() -> None:
@@ -42,7 +42,7 @@ async def test_the_products_own_page_is_served_with_types_and_tags() -> None:
         async with session.get(f"{address}/", headers={"If-None-Match": '"other"'}) as answer:
             assert answer.status == 200
         types = set()
-        for path in Files().paths():
+        for path in PageFiles().paths():
             async with session.get(f"{address}/page/{path}") as answer:
                 assert (answer.status, answer.headers["X-Content-Type-Options"]) == (200, "nosniff"), path
                 types.add(answer.content_type)

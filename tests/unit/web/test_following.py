@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase
 from rescheduler.model.plan import Method
-from rescheduler.web.push import Hub, Pulse, Reader
+from rescheduler.web.push import Broadcaster, EventHub, Subscriber
 from rescheduler.web.views.moves import migrations
 from rescheduler.web.views.nodes import columns
 from tests.support.examples import examples
@@ -39,7 +39,7 @@ class Client:
     """What a page holds, and how it takes events."""
 
     stage: Stage
-    pulse: Pulse
+    pulse: Broadcaster
     map: Json = field(default_factory=dict)
     rows: dict[str, Json] = field(default_factory=dict)
 
@@ -81,9 +81,9 @@ def act(stage: Stage, kind: str, *said: Any) -> None:
 @settings(max_examples=examples(few=10, many=100))
 @given(acts)
 def test_whenever_it_looks_and_whatever_happens_it_ends_with_what_is_there(done: list[tuple[Any, ...]]) -> None:
-    stage, hub = Stage(), Hub()
-    hub._readers.add(Reader(lambda: None))  # somebody listens
-    pulse = Pulse(stage.page.showing, hub)
+    stage, hub = Stage(), EventHub()
+    hub._readers.add(Subscriber(lambda: None))  # somebody listens
+    pulse = Broadcaster(stage.page.showing, hub)
     client = Client(stage, pulse)
     hub.publish = client.take  # type: ignore[method-assign] # what is told is heard at once
     client.look()

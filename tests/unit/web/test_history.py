@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import LoadDistribution, Method
 from rescheduler.runtime.migration_cache import Board
-from rescheduler.web.node_snapshot import Spread, State
-from rescheduler.web.state import Moves, Passed, Sample, Samples
+from rescheduler.web.node_snapshot import NodeFlag, NodeSpread
+from rescheduler.web.state import MigrationTracker, SpreadHistory, SpreadSample, StepStart
 
 FLAT = LoadDistribution(0.0, 0.0, 0.0, 0.0)
 KEY = ("shop", "m")
 
 
 def taken(*times: float) -> list[float]:
-    samples = Samples()
+    samples = SpreadHistory()
     for time in times:
-        samples.add(Sample(time, Spread(FLAT, FLAT, 0), 0))
+        samples.add(SpreadSample(time, NodeSpread(FLAT, FLAT, 0), 0))
     return [each.time for each in samples.all()]
 
 
@@ -44,9 +44,9 @@ def test_however_the_clock_jumps_there_are_never_more_than_720(times: list[float
     assert len(taken(*times)) <= 720
 
 
-def moves() -> tuple[Board, Moves, list[str]]:
+def moves() -> tuple[Board, MigrationTracker, list[str]]:
     board, touched = Board(), list[str]()
-    return board, Moves(board, lambda: 100.0, touched.append), touched
+    return board, MigrationTracker(board, lambda: 100.0, touched.append), touched
 
 
 def at(step: str, phase: Phase = Phase.IN_PROGRESS, version: int = 1, **more: float | str) -> PodMigration:
@@ -61,7 +61,7 @@ def test_each_step_is_kept_once_with_when_it_began() -> None:
     board.put(at("", Phase.PENDING, version=9))
     board.put(at("Mark", version=10, step_started=9.0))
     assert seen.history(KEY) == (
-        Passed("Mark", 1.0), Passed("CreateCopy", 2.0), Passed("RollBack", 3.0), Passed("Mark", 9.0),
+        StepStart("Mark", 1.0), StepStart("CreateCopy", 2.0), StepStart("RollBack", 3.0), StepStart("Mark", 9.0),
     )  # fmt: skip
     board.drop(KEY)
     assert seen.history(KEY) == ()
@@ -71,7 +71,7 @@ def test_a_step_that_nobody_tells_the_time_of_began_when_it_was_seen() -> None:
     board, seen, _ = moves()
     board.put(at("Mark", version=1))
     board.put(at("Mark", version=2))
-    assert seen.history(KEY) == (Passed("Mark", 100.0),)
+    assert seen.history(KEY) == (StepStart("Mark", 100.0),)
 
 
 def test_completed_ones_stay_counted_when_they_are_cleaned_up() -> None:
@@ -85,9 +85,9 @@ def test_completed_ones_stay_counted_when_they_are_cleaned_up() -> None:
 def test_nodes_are_marked_for_as_long_as_a_move_is_under_way() -> None:
     board, seen, touched = moves()
     board.put(at("Mark", version=1, source="a", target="b"))
-    assert (seen.touching("a"), seen.touching("b"), seen.touching("c")) == (State.SOURCE, State.TARGET, 0)
+    assert (seen.touching("a"), seen.touching("b"), seen.touching("c")) == (NodeFlag.SOURCE, NodeFlag.TARGET, 0)
     board.put(at("Mark", version=2, source="a", target="c"))
-    assert (seen.touching("b"), seen.touching("c")) == (0, State.TARGET)
+    assert (seen.touching("b"), seen.touching("c")) == (0, NodeFlag.TARGET)
     board.put(at("", Phase.FAILED, version=3, source="a", target="c"))
     assert (seen.touching("a"), seen.touching("c")) == (0, 0)
     assert set(touched) == {"a", "b", "c"}

@@ -15,8 +15,8 @@ import pytest
 
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.reviews import ResourceAttributes, ReviewClient, User
-from rescheduler.web.auth import Identity, Remembered, WrongTokens
-from rescheduler.web.responses import Refusal
+from rescheduler.web.auth import Authenticator, ExpiringCache, TokenRateLimit
+from rescheduler.web.responses import HttpError
 from tests.support.api_server import Answer, ApiServer, api_server, status_answer
 from tests.support.kubeconfigs import connection
 
@@ -49,15 +49,15 @@ def answered(**status: object) -> Answer:
 
 
 @asynccontextmanager
-async def identity(tmp_path: Path, clock: Clock) -> AsyncIterator[tuple[Identity, ApiServer]]:
+async def identity(tmp_path: Path, clock: Clock) -> AsyncIterator[tuple[Authenticator, ApiServer]]:
     async with api_server() as server:
         found = connection(tmp_path, {"server": server.url})
         async with ApiClient(found) as client:
-            yield Identity(ReviewClient(client), clock), server
+            yield Authenticator(ReviewClient(client), clock), server
 
 
-async def refusal(work: object) -> Refusal:
-    with pytest.raises(Refusal) as caught:
+async def refusal(work: object) -> HttpError:
+    with pytest.raises(HttpError) as caught:
         await work  # type: ignore[misc]
     return caught.value
 
@@ -165,21 +165,21 @@ async def test_somebody_who_is_not_authenticated_is_nobody(tmp_path: Path) -> No
 
 async def test_not_more_is_asked_at_once_than_the_api_server_should_bear() -> None:
     slow = Slow()
-    found = Identity(cast("ReviewClient", slow), Clock())
+    found = Authenticator(cast("ReviewClient", slow), Clock())
     asking = [asyncio.create_task(found.person(f"token-{number}", f"10.0.0.{number}")) for number in range(150)]
     for _ in range(10):
         await asyncio.sleep(0)  # all of them have come as far as they can
     assert slow.waiting == 8
     slow.answer.set()
     results = await asyncio.gather(*asking, return_exceptions=True)
-    statuses = [each.status for each in results if isinstance(each, Refusal)]
+    statuses = [each.status for each in results if isinstance(each, HttpError)]
     assert (statuses.count(401), statuses.count(503)) == (100, 50)
     assert slow.most == 8
 
 
 def test_the_oldest_is_forgotten_first() -> None:
     clock = Clock()
-    kept: Remembered[int, str] = Remembered(5.0, 3, clock)
+    kept: ExpiringCache[int, str] = ExpiringCache(5.0, 3, clock)
     for number in range(5):
         kept.put(number, str(number))
     assert [kept.get(number) for number in range(5)] == [None, None, "2", "3", "4"]
@@ -190,7 +190,7 @@ def test_the_oldest_is_forgotten_first() -> None:
 
 def test_wrong_tokens_are_counted_by_who_sends_them() -> None:
     clock = Clock()
-    wrong = WrongTokens(clock)
+    wrong = TokenRateLimit(clock)
     for number in range(10):
         assert wrong.wait("2001:db8::1") == 0
         wrong.count(f"2001:db8::{number:x}")

@@ -19,7 +19,7 @@ from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase
 from rescheduler.model.plan import ClusterLoad, LoadDistribution, Method, Plan
 from rescheduler.web import push
 from rescheduler.web.api import Api
-from rescheduler.web.push import Hub, Pulse
+from rescheduler.web.push import Broadcaster, EventHub
 from tests.support.showing import HERE, NOW, Stage, asked, served
 
 Event = tuple[str, Any]
@@ -150,11 +150,11 @@ async def test_a_plan_that_the_leader_made_is_told_and_is_then_the_newest() -> N
 
 async def test_the_overview_is_told_only_when_something_has_changed() -> None:
     made = stage()
-    hub = Hub()
-    pulse = Pulse(made.page.showing, hub)
+    hub = EventHub()
+    pulse = Broadcaster(made.page.showing, hub)
     told: list[str] = []
     hub.publish = lambda event, data: told.append(event)  # type: ignore[method-assign] # to see what is told
-    hub._readers.add(push.Reader(lambda: None))  # somebody listens
+    hub._readers.add(push.Subscriber(lambda: None))  # somebody listens
     for _ in range(2):
         pulse.beat()
     assert told.count("overview") == 1
@@ -172,10 +172,10 @@ async def test_the_overview_is_told_only_when_something_has_changed() -> None:
 
 async def test_thousands_of_migrations_are_told_a_part_at_a_time() -> None:
     made = stage()
-    hub, told = Hub(), list[str]()
-    pulse = Pulse(made.page.showing, hub)
+    hub, told = EventHub(), list[str]()
+    pulse = Broadcaster(made.page.showing, hub)
     hub.publish = lambda event, data: told.append(event)  # type: ignore[method-assign] # to see what is told
-    hub._readers.add(push.Reader(lambda: None))
+    hub._readers.add(push.Subscriber(lambda: None))
     for number in range(1200):
         made.migration(f"m{number}", MigrationSpec("web-1"))
     counts = []
@@ -187,7 +187,7 @@ async def test_thousands_of_migrations_are_told_a_part_at_a_time() -> None:
 
 async def test_samples_go_on_while_nobody_looks() -> None:
     made = stage()
-    pulse = Pulse(made.page.showing, Hub())
+    pulse = Broadcaster(made.page.showing, EventHub())
     for _ in range(60):
         pulse.beat()
         made.clock.now += 0.5
@@ -232,7 +232,7 @@ async def test_a_page_that_goes_is_forgotten() -> None:
 
 async def test_whoever_comes_when_all_places_are_taken_is_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
     made = stage()
-    monkeypatch.setattr(made.page.api, "_hub", Hub(most=1))
+    monkeypatch.setattr(made.page.api, "_hub", EventHub(most=1))
     async with served(made) as address, listening(address) as page:
         await page.until("hello")
         async with aiohttp.ClientSession() as session, session.get(f"{address}/api/live") as answer:
@@ -242,7 +242,7 @@ async def test_whoever_comes_when_all_places_are_taken_is_told_to_come_again(mon
 
 async def test_a_reader_that_does_not_read_is_cut_off_and_the_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(push, "_BEHIND", 2**20)
-    hub = Hub()
+    hub = EventHub()
     big = {"text": "x" * 2**17}
 
     async def stream(request: web.Request) -> web.StreamResponse:

@@ -18,7 +18,7 @@ from rescheduler.model.usage import MeasuredUsage
 from rescheduler.planning.planner import Planner
 from rescheduler.planning.thresholds import other_percents, resources_over
 from rescheduler.web.node_snapshot import COUNT, CPU, MEMORY
-from rescheduler.web.node_stats import Loads
+from rescheduler.web.node_stats import NodeStatsTracker
 from tests.support.examples import examples
 from tests.support.showing import NOW, node, pod
 
@@ -119,7 +119,7 @@ def _asking_gpu(body: dict[str, object], gpu: str) -> dict[str, object]:
     return body
 
 
-def pictured(loads: Loads) -> ClusterLoad:
+def pictured(loads: NodeStatsTracker) -> ClusterLoad:
     """What the page shows, as a plan would say it."""
     standing = loads.standing()
     frame, spread, percent, judging = standing.frame, standing.spread, standing.percent, standing.frame.judging
@@ -144,7 +144,7 @@ def pictured(loads: Loads) -> ClusterLoad:
     return ClusterLoad(spread.cpu, spread.memory, spread.hot_nodes, rows, others, spread.pools)
 
 
-def _is_known(loads: Loads, resource: str) -> bool:
+def _is_known(loads: NodeStatsTracker, resource: str) -> bool:
     """Whether anybody has or asks for it: a plan says nothing about what nobody has heard of."""
     nodes, pods = loads._nodes.values(), loads._pods.values()
     asked = (name for each in pods for name, _ in each.shape.requests)
@@ -168,14 +168,14 @@ def changed(cache: ClusterCache, change: tuple[str, object, object]) -> None:
 @given(changes_of_a_cluster, st.integers(0, 40), some_policies)
 def test_after_any_changes_the_figures_are_those_of_plannings_own_picture(changes, first, policy) -> None:  # type: ignore[no-untyped-def] # hypothesis fills them in
     cache = ClusterCache("test")
-    loads: Loads | None = None
+    loads: NodeStatsTracker | None = None
     for number, change in enumerate(changes):
         if number == first:  # what was there before it listened counts, too
-            loads = Loads(cache, policy)
+            loads = NodeStatsTracker(cache, policy)
         changed(cache, change)
         if loads is not None and number % 5 == 0:
             assert pictured(loads) == picture_of(cache, policy)
-    loads = loads or Loads(cache, policy)
+    loads = loads or NodeStatsTracker(cache, policy)
     assert pictured(loads) == picture_of(cache, policy)
     assert loads.names() == sorted(row.name for row in cache.rows("Node"))
     for name in loads.names():
@@ -188,7 +188,7 @@ def test_after_any_changes_the_figures_are_those_of_plannings_own_picture(change
 def test_measured_use_is_that_of_plannings_own_picture_too_however_it_changes(changes, told, policy) -> None:  # type: ignore[no-untyped-def] # as above
     async def live() -> None:
         cache, measured = ClusterCache("test"), None
-        loads = Loads(cache, policy)
+        loads = NodeStatsTracker(cache, policy)
         for number, change in enumerate(changes):
             changed(cache, change)
             if number % 7 == 0:
@@ -210,7 +210,7 @@ def test_another_policy_counts_from_the_moment_on_and_measured_use_from_the_next
 ) -> None:
     async def live() -> None:
         cache = ClusterCache("test")
-        loads = Loads(cache, policies[0])
+        loads = NodeStatsTracker(cache, policies[0])
         for number, change in enumerate(changes):
             changed(cache, change)
             if number % 9 == 0:
@@ -226,7 +226,7 @@ def test_another_policy_counts_from_the_moment_on_and_measured_use_from_the_next
 async def test_pods_that_come_while_a_measurement_is_summed_count() -> None:
     cache = ClusterCache("test")
     policy = replace(POLICY, utilization=Utilization.USAGE)
-    loads = Loads(cache, policy)
+    loads = NodeStatsTracker(cache, policy)
     for number in range(200):
         cache.put("Node", msgspec.json.encode(node(f"n{number}")))
         cache.put("Pod", msgspec.json.encode(pod(f"p{number}", f"n{number}")))
@@ -243,7 +243,7 @@ async def test_pods_that_come_while_a_measurement_is_summed_count() -> None:
 
 async def test_a_measurement_touches_the_nodes_whose_figures_it_changes_and_no_others() -> None:
     cache = ClusterCache("test")
-    loads = Loads(cache, replace(POLICY, utilization=Utilization.USAGE))
+    loads = NodeStatsTracker(cache, replace(POLICY, utilization=Utilization.USAGE))
     for name in NODES:
         cache.put("Node", msgspec.json.encode(node(name)))
     cache.put("Pod", msgspec.json.encode(pod("p", "a", cpu="500m", memory="1Gi")))
@@ -263,7 +263,7 @@ async def test_a_measurement_touches_the_nodes_whose_figures_it_changes_and_no_o
 
 def test_what_changes_nothing_that_is_shown_touches_no_node() -> None:
     cache = ClusterCache("test")
-    loads = Loads(cache, POLICY)
+    loads = NodeStatsTracker(cache, POLICY)
     cache.put("Node", msgspec.json.encode(node("a")))
     cache.put("Pod", msgspec.json.encode(pod("p", "a")))
     loads.touched.clear()
@@ -277,7 +277,7 @@ def test_what_changes_nothing_that_is_shown_touches_no_node() -> None:
 
 def test_the_map_is_laid_out_anew_only_when_nodes_come_go_or_stand_elsewhere() -> None:
     cache = ClusterCache("test")
-    loads = Loads(cache, POLICY)
+    loads = NodeStatsTracker(cache, POLICY)
     cache.put("Node", msgspec.json.encode(node("a")))
     layout = loads.layout
     cache.put("Node", msgspec.json.encode(node("a", ready=False)))
@@ -293,7 +293,7 @@ def test_the_map_is_laid_out_anew_only_when_nodes_come_go_or_stand_elsewhere() -
 def test_a_node_stands_in_the_pool_of_the_configuration_and_in_the_clouds_where_it_has_none() -> None:
     cache = ClusterCache("test")
     gpu = Pool("gpu", parse_selector("tier=gpu"), Thresholds(cpu=90.0))
-    loads = Loads(cache, replace(POLICY, pools=(gpu,)))
+    loads = NodeStatsTracker(cache, replace(POLICY, pools=(gpu,)))
     cloud = {"karpenter.sh/nodepool": "general"}
     cache.put("Node", msgspec.json.encode(node("a", labels={"tier": "gpu", **cloud})))
     cache.put("Node", msgspec.json.encode(node("b", labels=cloud)))
@@ -304,7 +304,7 @@ def test_a_node_stands_in_the_pool_of_the_configuration_and_in_the_clouds_where_
 
 def test_more_nodes_come_and_go_than_there_was_room_for() -> None:
     cache = ClusterCache("test")
-    loads = Loads(cache, POLICY)
+    loads = NodeStatsTracker(cache, POLICY)
     for number in range(200):
         cache.put("Node", msgspec.json.encode(node(f"n{number}", cpu="10")))
         cache.put("Pod", msgspec.json.encode(pod(f"p{number}", f"n{number}", cpu="1")))

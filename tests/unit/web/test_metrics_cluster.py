@@ -13,8 +13,8 @@ from rescheduler.model.migration import Phase
 from rescheduler.model.plan import ClusterLoad, LoadDistribution, Method, Move, NodeLoad, Plan, Rejection
 from rescheduler.model.policy import Policy, Thresholds
 from rescheduler.runtime.informers import Following
-from rescheduler.web.metrics import Metrics, Sources
-from rescheduler.web.node_stats import Loads
+from rescheduler.web.metrics import Metrics, MetricSources
+from rescheduler.web.node_stats import NodeStatsTracker
 from tests.unit.web.scraped import names, scraped, total, value
 
 USE = "rescheduler_node_utilisation"
@@ -35,8 +35,8 @@ def plan(*guards: str, moves: int = 0, strategy: str = "LoadBalancing") -> Plan:
     return Plan(moved, refused, PICTURE, PICTURE)
 
 
-def everything() -> Sources:
-    return Sources(
+def everything() -> MetricSources:
+    return MetricSources(
         lease="kube-rescheduler",
         kinds=lambda: [Following("pods", 7, 1.5, "")],
         migrations=lambda phase: 2,
@@ -105,10 +105,10 @@ class TestNodes:
 
     def test_stand_as_the_page_shows_them_where_there_is_one(self) -> None:
         cache = ClusterCache("test")
-        loads = Loads(cache, Policy(thresholds=Thresholds(80, 80)))
+        loads = NodeStatsTracker(cache, Policy(thresholds=Thresholds(80, 80)))
         metrics = Metrics()
         metrics.planned(plan())
-        metrics.read(Sources(standing=loads.standing))
+        metrics.read(MetricSources(standing=loads.standing))
         assert value(metrics, "rescheduler_nodes") == 0
         assert value(metrics, f"{USE}_max_ratio", resource="cpu") is None  # of no nodes there is no most used one
         for name, cpu in (("a", "2"), ("b", "4")):
@@ -186,7 +186,7 @@ class TestWhoSpeaks:
         leads = [True]
         metrics = Metrics()
         metrics.planned(plan())
-        metrics.read(Sources(lease="l", leading=lambda: leads[0]))
+        metrics.read(MetricSources(lease="l", leading=lambda: leads[0]))
         assert value(metrics, "rescheduler_hot_nodes") == 1
         leads[0] = False
         assert value(metrics, "rescheduler_hot_nodes") is None
@@ -200,7 +200,7 @@ class TestWhoSpeaks:
     def test_whether_it_is_paused_may_not_be_known(self) -> None:
         metrics = Metrics()
         known: list[bool | None] = [None]
-        metrics.read(Sources(paused=lambda: known[0]))
+        metrics.read(MetricSources(paused=lambda: known[0]))
         assert value(metrics, "rescheduler_paused") is None
         known[0] = True
         assert value(metrics, "rescheduler_paused") == 1
@@ -209,7 +209,7 @@ class TestWhoSpeaks:
 def test_sizes_and_lags_are_told_by_kind() -> None:
     metrics = Metrics()
     kinds = [Following("pods", 7, 1.5, ""), Following("nodes", 3, 70.0, "BrokenOff"), Following("jobs", 0, None, "")]
-    metrics.read(Sources(kinds=lambda: kinds))
+    metrics.read(MetricSources(kinds=lambda: kinds))
     lags = {each.kind: value(metrics, "rescheduler_cache_lag_seconds", kind=each.kind) for each in kinds}
     assert lags == {"pods": 1.5, "nodes": 70.0, "jobs": None}
     assert {each.kind: value(metrics, "rescheduler_cache_up", kind=each.kind) for each in kinds} == {
@@ -220,7 +220,7 @@ def test_sizes_and_lags_are_told_by_kind() -> None:
 
 def test_migrations_are_counted_by_phase() -> None:
     metrics = Metrics()
-    metrics.read(Sources(migrations=lambda phase: {Phase.PENDING: 2}.get(phase, 0)))
+    metrics.read(MetricSources(migrations=lambda phase: {Phase.PENDING: 2}.get(phase, 0)))
     shown = {phase: value(metrics, "rescheduler_migrations", phase=phase.value) for phase in Phase}
     assert shown == {Phase.PENDING: 2, Phase.IN_PROGRESS: 0, Phase.COMPLETED: 0, Phase.FAILED: 0}
 

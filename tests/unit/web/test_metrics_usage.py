@@ -19,9 +19,9 @@ from rescheduler.runtime.usage_poller import Metering
 from rescheduler.strategies import discover
 from rescheduler.usage.history import UsageHistory
 from rescheduler.usage.source import Take, UsageError
-from rescheduler.web.metrics import Metrics, Sources
+from rescheduler.web.metrics import Metrics, MetricSources
 from rescheduler.web.metrics.catalogue import strategies
-from rescheduler.web.node_stats import Loads
+from rescheduler.web.node_stats import NodeStatsTracker
 from tests.support.showing import NOW, node, pod
 from tests.unit.web.scraped import scraped, value
 
@@ -67,7 +67,7 @@ def test_other_resources_and_pools_have_series_of_their_own(by_page: bool) -> No
     cache, metrics = cluster(), Metrics()
     metrics.planned(Planner(cache.snapshot(NOW), POLICY).build_plan())
     if by_page:
-        metrics.read(Sources(standing=Loads(cache, POLICY).standing))
+        metrics.read(MetricSources(standing=NodeStatsTracker(cache, POLICY).standing))
     assert value(metrics, f"{USE}_max_ratio", resource=GPU) == pytest.approx(0.75)
     assert value(metrics, f"{USE}_min_ratio", resource=GPU) == pytest.approx(0.75)  # of the one node that has any
     assert value(metrics, f"{USE}_ratio_gcount", resource=GPU) == 1
@@ -80,7 +80,7 @@ def test_other_resources_and_pools_have_series_of_their_own(by_page: bool) -> No
 def test_a_resource_that_no_node_has_is_no_reason_to_show_anything_wrong() -> None:
     cache, metrics = cluster(), Metrics()
     policy = Policy(thresholds=Thresholds(others=(("example.com/none", 50.0),)))
-    metrics.read(Sources(standing=Loads(cache, policy).standing))
+    metrics.read(MetricSources(standing=NodeStatsTracker(cache, policy).standing))
     assert value(metrics, f"{USE}_max_ratio", resource="example.com/none") is None
     assert value(metrics, "rescheduler_hot_nodes") == 0
 
@@ -89,7 +89,7 @@ async def test_the_source_of_usage_is_told_of_while_it_answers_and_while_it_does
     source, metrics = _Source(), Metrics()
     metering = Metering(source, UsageHistory(UsageSettings()), 30.0, lambda: NOW)
     live_config = LiveConfig(app.configuration(None, {"utilization": "max"}), NOW)
-    metrics.read(Sources(metering=lambda: metering, live_config=lambda: live_config))
+    metrics.read(MetricSources(metering=lambda: metering, live_config=lambda: live_config))
     assert value(metrics, "rescheduler_usage_up") is None  # nobody has been asked yet
     assert value(metrics, "rescheduler_utilization_info", utilization="max") == 1
     source.rows = [Usage("NodeMetrics", "", name, (("cpu", 5), ("memory", 5)), NOW) for name in ("a", "b")]
@@ -108,7 +108,7 @@ async def test_the_source_of_usage_is_told_of_while_it_answers_and_while_it_does
 
 def test_where_only_requests_count_nothing_is_told_of_usage() -> None:
     metrics = Metrics()
-    metrics.read(Sources(live_config=lambda: LiveConfig(app.configuration(None, {}), NOW)))
+    metrics.read(MetricSources(live_config=lambda: LiveConfig(app.configuration(None, {}), NOW)))
     assert value(metrics, "rescheduler_utilization_info", utilization="requests") == 1
     assert not [name for name, _ in scraped(metrics) if name.startswith("rescheduler_usage_")]
 

@@ -14,7 +14,7 @@ import yaml
 from rescheduler.cli.main import root
 from rescheduler.config.loader import load_defaults
 from rescheduler.strategies import settings_by_name
-from rescheduler.web.metrics import Description, Metrics
+from rescheduler.web.metrics import MetricDescription, Metrics
 from tests.support.promql import Asked, asked, grouped
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -26,7 +26,7 @@ RULES: list[dict[str, Any]] = [
 ALERTS = [rule for rule in RULES if "alert" in rule]
 BOARD: dict[str, Any] = json.loads((DEPLOY / "grafana-dashboard.json").read_text(encoding="utf-8"))
 RECORDED = {rule["record"]: grouped(rule["expr"]) for rule in RULES if "record" in rule}
-DESCRIBED: dict[str, Description] = {name: each for each in Metrics().described() for name in each.series}
+DESCRIBED: dict[str, MetricDescription] = {name: each for each in Metrics().described() for name in each.series}
 OF_THE_PROCESS = {"process_resident_memory_bytes", "process_cpu_seconds_total"}
 EVERYWHERE = {"job", "instance"}
 

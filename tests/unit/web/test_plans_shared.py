@@ -16,8 +16,8 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.guards.base import GuardContext
 from rescheduler.planning.planner import Planner
 from rescheduler.web import plans as module
-from rescheduler.web.plans import Mind, Plans, Thinking
-from rescheduler.web.responses import Refusal
+from rescheduler.web.plans import PlanCache, PlanningFunctions, WorkLane
+from rescheduler.web.responses import HttpError
 from tests.support.builders import cluster, node, pod
 from tests.support.showing import Clock
 
@@ -35,8 +35,8 @@ class Thinker:
         self.go_on = threading.Event()
         self.go_on.set()
         self.snapshot = cluster(node("a"), node("b"), *(pod(f"p{n}", on="a") for n in range(4)))
-        mind = Mind(lambda: lambda: self.snapshot, self._plan, self._explain, self._context, lambda: "")
-        self.plans = Plans(lambda: mind, self.clock, lambda: 30.0, lambda: leading)
+        mind = PlanningFunctions(lambda: lambda: self.snapshot, self._plan, self._explain, self._context, lambda: "")
+        self.plans = PlanCache(lambda: mind, self.clock, lambda: 30.0, lambda: leading)
 
     def _busy(self, work: Callable[[], Any]) -> Any:
         self.at_once += 1
@@ -117,7 +117,7 @@ async def test_what_is_planned_for_an_explanation_grows_old(monkeypatch: pytest.
 
 async def test_a_pod_that_the_planner_does_not_know_is_refused() -> None:
     thinker = Thinker()
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(HttpError) as refused:
         await thinker.plans.explained(("default", "nobody"))
     assert refused.value.status == 404
 
@@ -133,7 +133,7 @@ async def test_nothing_is_begun_for_those_who_have_gone() -> None:
     third = asyncio.create_task(thinker.plans.explained(("default", "p3")))
     await asyncio.sleep(0)
     thinker.go_on.set()
-    with pytest.raises(Refusal):
+    with pytest.raises(HttpError):
         await gone
     await third
     assert (thinker.explained, thinker.most_at_once) == ([("default", "p1"), ("default", "p3")], 1)
@@ -142,14 +142,14 @@ async def test_nothing_is_begun_for_those_who_have_gone() -> None:
 
 
 async def test_too_many_who_wait_are_told_to_come_again() -> None:
-    lane, go_on = Thinking(most=2), asyncio.Event()
+    lane, go_on = WorkLane(most=2), asyncio.Event()
 
     async def work() -> None:
         await go_on.wait()
 
     waiting = [asyncio.create_task(lane.do(work)) for _ in range(2)]
     await asyncio.sleep(0)
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(HttpError) as refused:
         await lane.do(work)
     assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "2"})
     go_on.set()
@@ -157,7 +157,7 @@ async def test_too_many_who_wait_are_told_to_come_again() -> None:
 
 
 async def test_the_end_leaves_nobody_waiting() -> None:
-    lane, never = Thinking(), asyncio.Event()
+    lane, never = WorkLane(), asyncio.Event()
     waiting = [asyncio.create_task(lane.do(never.wait)) for _ in range(3)]
     await asyncio.sleep(0)
     await lane.end()

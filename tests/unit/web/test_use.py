@@ -177,10 +177,10 @@ async def test_nothing_is_taken_twice_and_nothing_where_nobody_measures(monkeypa
     taken: list[object] = []
     loads = made.page.showing.loads
 
-    async def measure_by(measured: object) -> None:
+    async def take(measured: object) -> None:
         taken.append(measured)
 
-    monkeypatch.setattr(loads, "measure_by", measure_by)
+    monkeypatch.setattr(loads, "use_measured", take)
     looking, metering = made.page.showing.measuring, made.metering
     assert metering is not None
     await metering.ask()

@@ -7,8 +7,8 @@ import pytest
 from aiohttp import web
 
 from rescheduler.web.metrics import Metrics
-from rescheduler.web.responses import Refusal
-from rescheduler.web.server import Pages, serving
+from rescheduler.web.responses import HttpError
+from rescheduler.web.server import WebApp, serve
 
 HERE = "127.0.0.1"
 POLICY = {
@@ -31,7 +31,7 @@ class Part:
         return web.json_response({"fine": True})
 
     async def _refused(self, request: web.Request) -> web.Response:
-        raise Refusal(409, "not now", Retry_After="1")
+        raise HttpError(409, "not now", Retry_After="1")
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -67,7 +67,7 @@ class Part:
 )
 async def test_every_answer_is_strict(method: str, path: str, status: int) -> None:
     async with (
-        serving(Pages(Metrics(), parts=[Part()]), HERE, 0) as port,
+        serve(WebApp(Metrics(), parts=[Part()]), HERE, 0) as port,
         aiohttp.ClientSession() as session,
         session.request(method, f"http://{HERE}:{port}{path}") as answer,
     ):

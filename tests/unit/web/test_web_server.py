@@ -7,7 +7,7 @@ import pytest
 
 from rescheduler.kube.errors import ClusterError
 from rescheduler.web.metrics import Metrics
-from rescheduler.web.server import Pages, serving
+from rescheduler.web.server import WebApp, serve
 
 HERE = "127.0.0.1"
 
@@ -23,7 +23,7 @@ async def test_what_was_counted_is_read_as_prometheus_wants_it() -> None:
     metrics.recovered("exhausted")
     metrics.answered("/mutate", 200, 0.002)
     metrics.webhook_in_force(yes=True)
-    async with serving(Pages(metrics), HERE, 0) as port:
+    async with serve(WebApp(metrics), HERE, 0) as port:
         status, text = await fetched(port, "/metrics")
     assert status == 200
     assert 'rescheduler_recoveries_total{outcome="exhausted"} 2.0' in text
@@ -34,7 +34,7 @@ async def test_what_was_counted_is_read_as_prometheus_wants_it() -> None:
 
 async def test_whoever_is_not_ready_says_why() -> None:
     lacking = {"caches": "pods: being read"}
-    async with serving(Pages(Metrics(), {"caches": lambda: lacking["caches"], "lease": str}), HERE, 0) as port:
+    async with serve(WebApp(Metrics(), {"caches": lambda: lacking["caches"], "lease": str}), HERE, 0) as port:
         assert await fetched(port, "/livez") == (200, "ok")
         status, text = await fetched(port, "/readyz")
         assert status == 503
@@ -46,7 +46,7 @@ async def test_whoever_is_not_ready_says_why() -> None:
 
 
 async def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
-    async with serving(Pages(Metrics()), HERE, 0) as port:
+    async with serve(WebApp(Metrics()), HERE, 0) as port:
         with pytest.raises(ClusterError, match=rf"web: cannot listen on {HERE}:{port}: "):
-            async with serving(Pages(Metrics()), HERE, port):
+            async with serve(WebApp(Metrics()), HERE, port):
                 raise AssertionError("it was listened on twice")

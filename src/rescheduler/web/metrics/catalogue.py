@@ -27,7 +27,7 @@ METHODS = tuple(method.value for method in Method)
 _WORD = re.compile(r"[A-Za-z]{1,40}")
 
 
-class Known:
+class FixedLabel:
     """A label whose values are known beforehand."""
 
     def __init__(self, values: Iterable[str]) -> None:
@@ -38,7 +38,7 @@ class Known:
         return given if given in self.values else OTHER
 
 
-class Few:
+class CappedLabel:
     """A label whose values come from our own code, where newcomers are added: the first so many words are let in."""
 
     def __init__(self, most: int) -> None:
@@ -55,17 +55,17 @@ class Few:
         return given
 
 
-def strategies() -> Known:
+def strategies() -> FixedLabel:
     """Those that exist, and what people order by hand."""
-    return Known((*discover(), MigrationSpec("").strategy))
+    return FixedLabel((*discover(), MigrationSpec("").strategy))
 
 
 @lru_cache(maxsize=1)
-def steps() -> Known:
+def steps() -> FixedLabel:
     """Those of all methods."""
     lifecycle = Lifecycle()
     names = dict.fromkeys(name for method in Method for name in lifecycle.steps(method))
-    return Known((*names, ROLL_BACK))
+    return FixedLabel((*names, ROLL_BACK))
 
 
 def method_value(method: Method | None) -> str:
@@ -86,7 +86,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # a series beside ea
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class MetricDescription:
     """What there is to know about a metric."""
 
     name: str
@@ -103,29 +103,29 @@ class Description:
         return frozenset(f"{self.name}{end}" for end in ends.get(self.type, ("",)))
 
 
-class Catalogue:
+class MetricCatalogue:
     """Where metrics are made. `leading` says whether we lead, `fresh` whether we know how the cluster stands."""
 
     def __init__(self, leading: Callable[[], bool], fresh: Callable[[], bool]) -> None:
         self._registry = CollectorRegistry()
         self._leading = leading
         self._fresh = fresh
-        self.described: list[Description] = []
+        self.described: list[MetricDescription] = []
         ProcessCollector(registry=self._registry)
 
     def counter(self, name: str, meaning: str, labels: Labels = ()) -> Counter:
         """Something that is counted; its name ends with `_total`."""
-        self.described.append(Description(name, "counter", labels, meaning))
+        self.described.append(MetricDescription(name, "counter", labels, meaning))
         return Counter(name, meaning, labels, registry=self._registry)
 
     def histogram(self, name: str, meaning: str, labels: Labels = (), buckets: Sequence[float] = _SECONDS) -> Histogram:
         """How often something took how long, or was how large."""
-        self.described.append(Description(name, "histogram", labels, meaning))
+        self.described.append(MetricDescription(name, "histogram", labels, meaning))
         return Histogram(name, meaning, labels, buckets=buckets, registry=self._registry)
 
     def gauge(self, name: str, meaning: str, labels: Labels, read: Reading) -> None:
         """Something about this replica that goes up and down."""
-        self._at_scrape(Description(name, "gauge", labels, meaning), read, lambda: True)
+        self._at_scrape(MetricDescription(name, "gauge", labels, meaning), read, lambda: True)
 
     def tally(self, name: str, meaning: str, read: Reading) -> None:
         """Something that somebody else counts; its name ends with `_total`."""
@@ -137,16 +137,16 @@ class Catalogue:
                 family.add_metric(values, value)
             return family
 
-        self.described.append(Description(name, "counter", (), meaning))
-        self._registry.register(_Asked(collect, CounterMetricFamily(stem, meaning, labels=())))
+        self.described.append(MetricDescription(name, "counter", (), meaning))
+        self._registry.register(_ScrapedMetric(collect, CounterMetricFamily(stem, meaning, labels=())))
 
     def leaders_gauge(self, name: str, meaning: str, labels: Labels, read: Reading) -> None:
         """Something about a leader's work."""
-        self._at_scrape(Description(name, "gauge", labels, meaning, leader=True), read, self._leading)
+        self._at_scrape(MetricDescription(name, "gauge", labels, meaning, leader=True), read, self._leading)
 
     def clusters_gauge(self, name: str, meaning: str, labels: Labels, read: Reading) -> None:
         """Something about the cluster."""
-        self._at_scrape(Description(name, "gauge", labels, meaning, leader=True), read, self._speaks)
+        self._at_scrape(MetricDescription(name, "gauge", labels, meaning, leader=True), read, self._speaks)
 
     def clusters_distribution(self, name: str, meaning: str, labels: Labels, read: Distribution) -> None:
         """How something in the cluster is distributed now: a histogram that goes down, too."""
@@ -157,8 +157,8 @@ class Catalogue:
                 family.add_metric(values, [(_bound(le), float(count)) for le, count in counts.items()], total)
             return family
 
-        self.described.append(Description(name, "gauge histogram", labels, meaning, leader=True))
-        self._registry.register(_Asked(collect, GaugeHistogramMetricFamily(name, meaning, labels=labels)))
+        self.described.append(MetricDescription(name, "gauge histogram", labels, meaning, leader=True))
+        self._registry.register(_ScrapedMetric(collect, GaugeHistogramMetricFamily(name, meaning, labels=labels)))
 
     def text(self) -> bytes:
         """All of it, as Prometheus reads it."""
@@ -168,7 +168,7 @@ class Catalogue:
         """Whether we speak for the cluster."""
         return self._leading() and self._fresh()
 
-    def _at_scrape(self, about: Description, read: Reading, shown: Callable[[], bool]) -> None:
+    def _at_scrape(self, about: MetricDescription, read: Reading, shown: Callable[[], bool]) -> None:
         def collect() -> Metric:
             family = GaugeMetricFamily(about.name, about.meaning, labels=about.labels)
             for values, value in read() if shown() else ():
@@ -176,10 +176,12 @@ class Catalogue:
             return family
 
         self.described.append(about)
-        self._registry.register(_Asked(collect, GaugeMetricFamily(about.name, about.meaning, labels=about.labels)))
+        self._registry.register(
+            _ScrapedMetric(collect, GaugeMetricFamily(about.name, about.meaning, labels=about.labels))
+        )
 
 
-class _Asked(Collector):
+class _ScrapedMetric(Collector):
     """A metric that is read when it is asked for."""
 
     def __init__(self, read: Callable[[], Metric], empty: Metric) -> None:

@@ -17,14 +17,14 @@ from rescheduler.recovery.model import OUTCOMES
 from rescheduler.runtime.config_watcher import Reread
 from rescheduler.runtime.informers import Following
 from rescheduler.runtime.usage_poller import Metering
-from rescheduler.web.metrics.catalogue import Catalogue, Description, Known, Labels
-from rescheduler.web.metrics.moves import Moves, Outcomes
-from rescheduler.web.metrics.plans import CyclePhase, Nodes, P, Plans, Result, Utilisation
-from rescheduler.web.node_snapshot import Standing
+from rescheduler.web.metrics.catalogue import FixedLabel, Labels, MetricCatalogue, MetricDescription
+from rescheduler.web.metrics.moves import MigrationMetrics, OutcomeMetrics
+from rescheduler.web.metrics.plans import CyclePhase, MeasuredUtilisation, P, PlanMetrics, Result, UtilisationMetrics
+from rescheduler.web.node_snapshot import NodeStats
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class MetricSources:
     """Who knows what is true at this moment. Nobody here may block: they are asked while others wait."""
 
     lease: str = ""
@@ -33,7 +33,7 @@ class Sources:
     fresh: Callable[[], bool] = lambda: True
     """Whether what is known of the cluster is up to date."""
     kinds: Callable[[], Iterable[Following]] = lambda: ()
-    standing: Callable[[], Standing] | None = None
+    standing: Callable[[], NodeStats] | None = None
     """How the nodes stand; without it, how they stood when the newest plan was made."""
     migrations: Callable[[Phase], int] | None = None
     awaiting: Callable[[], int] | None = None
@@ -55,10 +55,10 @@ class Sources:
 Values = Iterator[tuple[Labels, float]]
 
 
-class Configurations:
+class ConfigMetrics:
     """What is counted when the file is re-read, and what is read of the live configuration at every scrape."""
 
-    def __init__(self, catalogue: Catalogue, sources: Callable[[], Sources]) -> None:
+    def __init__(self, catalogue: MetricCatalogue, sources: Callable[[], MetricSources]) -> None:
         self._sources = sources
         self._reloads = catalogue.counter(
             "rescheduler_config_reloads_total",
@@ -102,10 +102,10 @@ _QUICK = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 _NO_ANSWER = "<error>"  # as client-go says it
 
 
-class Requests:
+class RequestMetrics:
     """What was asked, and how it was answered."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: MetricCatalogue) -> None:
         self._sent = catalogue.counter(
             "rest_client_requests_total",
             f"Requests to the API server, by HTTP status; `{_NO_ANSWER}` where no whole answer came. Each try counts.",
@@ -146,10 +146,10 @@ class Requests:
         self._answered.labels(path).observe(seconds)
 
 
-class Usage:
+class UsageMetrics:
     """The source of usage, as it stands at each scrape."""
 
-    def __init__(self, catalogue: Catalogue, sources: Callable[[], Sources]) -> None:
+    def __init__(self, catalogue: MetricCatalogue, sources: Callable[[], MetricSources]) -> None:
         self._sources = sources
         by = "Always 1; what the use of nodes is to be reckoned by: requests, usage or max."
         catalogue.gauge("rescheduler_utilization_info", by, ("utilization",), self._by)
@@ -183,10 +183,10 @@ class Usage:
             yield metering
 
 
-class Replica:
+class ReplicaMetrics:
     """This replica, as its sources tell it."""
 
-    def __init__(self, catalogue: Catalogue, sources: Callable[[], Sources]) -> None:
+    def __init__(self, catalogue: MetricCatalogue, sources: Callable[[], MetricSources]) -> None:
         self._sources = sources
         self._in_force: bool | None = None
         build = "Always 1; which version this is."
@@ -253,24 +253,24 @@ class Metrics:
     """All that is counted, in a registry of its own."""
 
     def __init__(self) -> None:
-        self._sources = Sources()
-        self._catalogue = Catalogue(lambda: bool(self._sources.leading()), lambda: bool(self._sources.fresh()))
-        self._replica = Replica(self._catalogue, lambda: self._sources)
-        Nodes(self._catalogue, self._utilisation)
-        Usage(self._catalogue, lambda: self._sources)
-        self._configurations = Configurations(self._catalogue, lambda: self._sources)
-        self._plans = Plans(self._catalogue)
-        self._moves = Moves(self._catalogue)
-        self._outcomes = Outcomes(self._catalogue)
-        self._known_recoveries = Known(OUTCOMES)
+        self._sources = MetricSources()
+        self._catalogue = MetricCatalogue(lambda: bool(self._sources.leading()), lambda: bool(self._sources.fresh()))
+        self._replica = ReplicaMetrics(self._catalogue, lambda: self._sources)
+        UtilisationMetrics(self._catalogue, self._utilisation)
+        UsageMetrics(self._catalogue, lambda: self._sources)
+        self._configurations = ConfigMetrics(self._catalogue, lambda: self._sources)
+        self._plans = PlanMetrics(self._catalogue)
+        self._moves = MigrationMetrics(self._catalogue)
+        self._outcomes = OutcomeMetrics(self._catalogue)
+        self._known_recoveries = FixedLabel(OUTCOMES)
         self._recoveries = self._catalogue.counter(
             "rescheduler_recoveries_total", "What was done about failed pods, and how it went on.", ("outcome",)
         )
         for outcome in OUTCOMES:
             self._recoveries.labels(outcome)
-        self._requests = Requests(self._catalogue)
+        self._requests = RequestMetrics(self._catalogue)
 
-    def read(self, sources: Sources) -> None:
+    def read(self, sources: MetricSources) -> None:
         """Ask these at every scrape from now on."""
         self._sources = sources
 
@@ -318,7 +318,7 @@ class Metrics:
         """Tell whether the webhook is asked; of replicas that have not tried it nothing is told."""
         self._replica.webhook_in_force(yes=yes)
 
-    def described(self) -> tuple[Description, ...]:
+    def described(self) -> tuple[MetricDescription, ...]:
         """Every metric of ours, in the order in which they are shown."""
         return tuple(self._catalogue.described)
 
@@ -326,6 +326,6 @@ class Metrics:
         """All of it, as Prometheus reads it."""
         return self._catalogue.text()
 
-    def _utilisation(self) -> Utilisation | None:
+    def _utilisation(self) -> MeasuredUtilisation | None:
         standing = self._sources.standing
-        return Utilisation.of_standing(standing()) if standing is not None else self._plans.utilisation
+        return MeasuredUtilisation.of_standing(standing()) if standing is not None else self._plans.utilisation

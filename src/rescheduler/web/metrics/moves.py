@@ -12,16 +12,24 @@ from prometheus_client import Histogram
 from rescheduler.migration.commands import Command, Verb
 from rescheduler.migration.observation import FailedCommand
 from rescheduler.model.migration import MigrationStatus, OutcomeVerdict, Phase, PodMigration
-from rescheduler.web.metrics.catalogue import METHODS, NO_METHOD, Catalogue, Known, method_value, steps, strategies
+from rescheduler.web.metrics.catalogue import (
+    METHODS,
+    NO_METHOD,
+    FixedLabel,
+    MetricCatalogue,
+    method_value,
+    steps,
+    strategies,
+)
 
 _LONG = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0)
 _BUDGET, _TWO_BUDGETS, _BUSY, _OTHER = REFUSALS = ("DisruptionBudget", "TwoDisruptionBudgets", "Busy", "Other")
 
 
-class Moves:
+class MigrationMetrics:
     """The moves that this process carried out."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: MetricCatalogue) -> None:
         self._strategies = strategies()
         by = ("strategy", "method")
         self._landed = catalogue.counter("rescheduler_moves_landed_total", "Moves whose migration completed.", by)
@@ -111,12 +119,12 @@ def _why(refused: FailedCommand) -> str:
 _MOST = 1000.0  # points; a prediction is text of whoever made the PodMigration, and what is absurd must not count
 
 
-class Outcomes:
+class OutcomeMetrics:
     """The outcomes of finished moves."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: MetricCatalogue) -> None:
         self._strategies = strategies()
-        self._verdicts = Known(OutcomeVerdict)
+        self._verdicts = FixedLabel(OutcomeVerdict)
         self._assessed = catalogue.counter(
             "rescheduler_moves_assessed_total",
             "Finished moves that were judged, by verdict; one that comes back later is judged again.",

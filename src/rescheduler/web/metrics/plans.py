@@ -19,15 +19,15 @@ import numpy as np
 from rescheduler.model.plan import ClusterLoad, Plan
 from rescheduler.planning import guards
 from rescheduler.planning.columns import Floats
-from rescheduler.web.metrics.catalogue import METHODS, Catalogue, Few, Labels, method_value, strategies
-from rescheduler.web.node_snapshot import COUNT, Standing
+from rescheduler.web.metrics.catalogue import METHODS, CappedLabel, Labels, MetricCatalogue, method_value, strategies
+from rescheduler.web.node_snapshot import COUNT, NodeStats
 
 BOUNDS: Floats = np.array([*(share / 20 for share in range(1, 21)), 1.5, np.inf])
 Values = Iterator[tuple[Labels, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Utilisation:
+class MeasuredUtilisation:
     """How much of each node is used, by resource; of what not every node has, those that have it."""
 
     shares: Mapping[str, Floats]
@@ -37,7 +37,7 @@ class Utilisation:
     """Hot nodes of each pool."""
 
     @classmethod
-    def of_picture(cls, picture: ClusterLoad) -> Utilisation:
+    def of_picture(cls, picture: ClusterLoad) -> MeasuredUtilisation:
         """As a plan shows it, which tells how many pods a node can take only where that counts."""
         percent = np.array([(load.cpu, load.memory) for load in picture.loads], np.float64).reshape(-1, 2)
         shares = {"cpu": percent[:, 0] / 100, "memory": percent[:, 1] / 100}
@@ -47,7 +47,7 @@ class Utilisation:
         return cls(shares, len(picture.loads), picture.hot_nodes, picture.pools)
 
     @classmethod
-    def of_standing(cls, standing: Standing) -> Utilisation:
+    def of_standing(cls, standing: NodeStats) -> MeasuredUtilisation:
         """As the page shows it."""
         frame, spread = standing.frame, standing.spread
         shares = {
@@ -67,10 +67,10 @@ _STATISTICS: Mapping[str, tuple[str, Callable[[Floats], float]]] = {
 }
 
 
-class Nodes:
+class UtilisationMetrics:
     """The nodes, as they stand at each scrape."""
 
-    def __init__(self, catalogue: Catalogue, read: Callable[[], Utilisation | None]) -> None:
+    def __init__(self, catalogue: MetricCatalogue, read: Callable[[], MeasuredUtilisation | None]) -> None:
         self._read = read
         catalogue.clusters_distribution(
             "rescheduler_node_utilisation_ratio",
@@ -106,7 +106,7 @@ class Nodes:
         if (now := self._read()) is not None:
             yield from (((pool,), hot) for pool, hot in now.pools)
 
-    def _number(self, value: Callable[[Utilisation], int]) -> Values:
+    def _number(self, value: Callable[[MeasuredUtilisation], int]) -> Values:
         if (now := self._read()) is not None:
             yield (), value(now)
 
@@ -120,14 +120,14 @@ P = ParamSpec("P")
 Result = TypeVar("Result")
 
 
-class Plans:
+class PlanMetrics:
     """The plans of this process."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: MetricCatalogue) -> None:
         self._strategies = strategies()
-        self._guards = Few(_MOST_GUARDS)
+        self._guards = CappedLabel(_MOST_GUARDS)
         self._newest: tuple[Plan, float] | None = None
-        self.utilisation: Utilisation | None = None
+        self.utilisation: MeasuredUtilisation | None = None
         """How the nodes stood when the newest plan was made."""
         self._moves = catalogue.counter(
             "rescheduler_moves_planned_total",
@@ -165,7 +165,7 @@ class Plans:
     def planned(self, plan: Plan) -> None:
         """Count a plan, and show it from now on."""
         self._newest = (plan, time.time())
-        self.utilisation = Utilisation.of_picture(plan.before)
+        self.utilisation = MeasuredUtilisation.of_picture(plan.before)
         for move in plan.moves:
             self._moves.labels(self._strategies.value(move.strategy), method_value(move.method)).inc()
         for guard, count in Counter(each.guard for each in plan.rejections).items():

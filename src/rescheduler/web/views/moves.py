@@ -14,15 +14,15 @@ from rescheduler.model.json import Json
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.plan import Method, Plan, plan_document
 from rescheduler.web.node_stats import workload_of
-from rescheduler.web.plans import Planned
-from rescheduler.web.state import Showing
+from rescheduler.web.plans import TimedPlan
+from rescheduler.web.state import PageState
 
 MOST = 500
 _lifecycle = Lifecycle()
 _STEPS = {method: _lifecycle.steps(method) for method in Method}
 
 
-def migrations(showing: Showing) -> Json:
+def migrations(showing: PageState) -> Json:
     """The newest, as `/api/migrations` gives them; those that are not over are among them, however old."""
     active = sorted(showing.board.active(), key=_age)
     over = [each for each in showing.board.all() if each.progress.over]
@@ -32,7 +32,7 @@ def migrations(showing: Showing) -> Json:
     return {"migrations": [row(showing, each) for each in shown], "more": more}
 
 
-def row(showing: Showing, migration: PodMigration) -> Json:
+def row(showing: PageState, migration: PodMigration) -> Json:
     """One of them."""
     order, progress = migration.order, migration.progress
     method = progress.method or order.method
@@ -84,7 +84,7 @@ MOST_REJECTIONS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class PlanDocument:
     """A plan as it is shown."""
 
     document: msgspec.Raw
@@ -92,19 +92,19 @@ class Written:
     rejected: Json
 
 
-NONE = Written(msgspec.Raw(b"null"), {"total": 0, "byGuard": {}})
+NONE = PlanDocument(msgspec.Raw(b"null"), {"total": 0, "byGuard": {}})
 """While nobody has made a plan."""
 
 
-def written(made: Plan) -> Written:
+def document_plan(made: Plan) -> PlanDocument:
     """The plan; it may be large, so this is done in a thread."""
     shown = replace(made, rejections=made.rejections[:MOST_REJECTIONS])
     guards = Counter(rejection.guard for rejection in made.rejections)
     document = msgspec.Raw(msgspec.json.encode(plan_document(shown)))
-    return Written(document, {"total": len(made.rejections), "byGuard": dict(guards.most_common())})
+    return PlanDocument(document, {"total": len(made.rejections), "byGuard": dict(guards.most_common())})
 
 
-def plan(showing: Showing, planned: Planned | None, shown: Written, awaiting: Sequence[PodMigration]) -> Json:
+def plan(showing: PageState, planned: TimedPlan | None, shown: PlanDocument, awaiting: Sequence[PodMigration]) -> Json:
     """As `/api/plan` gives it."""
     return {
         "made": planned.made if planned is not None else None,

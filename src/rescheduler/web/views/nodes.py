@@ -13,10 +13,10 @@ from rescheduler.planning.columns import Floats, Ints
 from rescheduler.web.node_snapshot import COUNT, CPU, MEMORY, WORDS
 from rescheduler.web.node_stats import workload_of
 from rescheduler.web.plans import Objection
-from rescheduler.web.state import Showing
+from rescheduler.web.state import PageState
 
 
-def node(showing: Showing, found: Node, pods: Sequence[Pod], objections: Sequence[Objection]) -> Json:
+def node(showing: PageState, found: Node, pods: Sequence[Pod], objections: Sequence[Objection]) -> Json:
     """All of it, as `/api/nodes/{name}` gives it; the objections are those to each of the pods."""
     standing = showing.loads.standing()
     index = showing.loads.indexes([found.name])[0]
@@ -39,7 +39,7 @@ def node(showing: Showing, found: Node, pods: Sequence[Pod], objections: Sequenc
     }
 
 
-def _pod(showing: Showing, pod: Pod, said: Objection) -> Json:
+def _pod(showing: PageState, pod: Pod, said: Objection) -> Json:
     held = () if pod.finished else pod.held
     return {
         "namespace": pod.namespace,
@@ -65,7 +65,7 @@ def _usage(used: Requests | None) -> Json | None:
     return None if used is None else dict(used)
 
 
-def columns(showing: Showing, revision: int) -> Json:
+def columns(showing: PageState, revision: int) -> Json:
     """Everything, as `/api/nodes` gives it."""
     loads, moves = showing.loads, showing.moves
     standing = loads.standing()
@@ -92,7 +92,7 @@ def columns(showing: Showing, revision: int) -> Json:
     }
 
 
-def rows(showing: Showing, indexes: Sequence[int]) -> list[list[float | int | None]]:
+def rows(showing: PageState, indexes: Sequence[int]) -> list[list[float | int | None]]:
     """Single nodes: index, CPU, memory, pods, state, then what `resources` names."""
     standing, touching = showing.loads.standing(), showing.moves.touching
     frame, percent = standing.frame, np.round(standing.percent[:, indexes], 2)

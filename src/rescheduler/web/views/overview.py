@@ -23,9 +23,9 @@ from rescheduler.model.snapshot import WorkloadKey
 from rescheduler.planning.outcomes import find_backoffs
 from rescheduler.planning.settings import StrategySettings
 from rescheduler.strategies import discover
-from rescheduler.web.node_snapshot import Spread
+from rescheduler.web.node_snapshot import NodeSpread
 from rescheduler.web.node_stats import PodKey
-from rescheduler.web.state import Health, Sample, Showing
+from rescheduler.web.state import ComponentHealth, PageState, SpreadSample
 
 _MOST = 50  # errors that are shown
 
@@ -95,7 +95,7 @@ _PIECE = 1_000  # pods that are looked at before others have a turn: about a mil
 _Rank = tuple[bool, str, str]
 
 
-async def search(showing: Showing, text: str) -> Json:
+async def search(showing: PageState, text: str) -> Json:
     """As `/api/search` gives it: those that begin with the text first; `namespace/name` finds what it says."""
     wanted = text.strip().lower()
     if not wanted:
@@ -106,7 +106,7 @@ async def search(showing: Showing, text: str) -> Json:
     return {"nodes": [name for _, name in nodes[:MOST]], "pods": pods, "more": more}
 
 
-async def _pods(showing: Showing, wanted: str) -> tuple[list[Json], int]:
+async def _pods(showing: PageState, wanted: str) -> tuple[list[Json], int]:
     space, slash, part = wanted.rpartition("/")
     best: list[_Rank] = []
     total = looked = 0
@@ -127,12 +127,12 @@ async def _pods(showing: Showing, wanted: str) -> tuple[list[Json], int]:
     return [{"namespace": key[0], "name": key[1], "node": _node(showing, key)} for key in shown], total
 
 
-def _node(showing: Showing, key: PodKey) -> str:
+def _node(showing: PageState, key: PodKey) -> str:
     pod = showing.loads.pod(key)
     return pod.node if pod is not None else ""  # it went while we looked
 
 
-async def outcomes(showing: Showing) -> Json:
+async def outcomes(showing: PageState) -> Json:
     """As `/api/outcomes` gives it: those that rest the longest first."""
     migrations = list(showing.board.all())  # there may be very many that are kept: not reckoned in the event loop
     reckoned = await asyncio.to_thread(find_backoffs, migrations, showing.live_config.policy())
@@ -153,14 +153,14 @@ async def outcomes(showing: Showing) -> Json:
     }
 
 
-def _is_there(showing: Showing, key: WorkloadKey) -> bool:
+def _is_there(showing: PageState, key: WorkloadKey) -> bool:
     kind, namespace, name = key
     if kind == "Pod":
         return showing.loads.pod((namespace, name)) is not None
     return kind not in WORKLOADS or showing.cache.row(kind, key) is not None
 
 
-def overview(showing: Showing) -> Json:
+def overview(showing: PageState) -> Json:
     """All of it, as `/api/overview` gives it."""
     fields, replica, plans = showing.live_config.config.fields, showing.replica, showing.plans
     paused = showing.paused()
@@ -210,7 +210,7 @@ def without_time(told: Json) -> Json:
     return {**told, "now": 0, "health": health}
 
 
-def sample(taken: Sample) -> Json:
+def sample(taken: SpreadSample) -> Json:
     """One sample of the spread over time."""
     return {
         "time": taken.time,
@@ -221,7 +221,7 @@ def sample(taken: Sample) -> Json:
     }
 
 
-def _window(showing: Showing) -> Json | None:
+def _window(showing: PageState) -> Json | None:
     """The time windows, whether one is open, and until when that stays so; None where there are none."""
     schedule, now = showing.live_config.policy().timing.schedule, showing.now()
     if not schedule.windows:
@@ -235,7 +235,7 @@ def _window(showing: Showing) -> Json | None:
     }
 
 
-def _counts(showing: Showing) -> Json:
+def _counts(showing: PageState) -> Json:
     board = showing.board
     return {
         "nodes": showing.loads.nodes,
@@ -248,7 +248,7 @@ def _counts(showing: Showing) -> Json:
     }
 
 
-def _utilisation(spread: Spread) -> Json:
+def _utilisation(spread: NodeSpread) -> Json:
     return {
         "cpu": asdict(spread.cpu),
         "memory": asdict(spread.memory),
@@ -258,14 +258,14 @@ def _utilisation(spread: Spread) -> Json:
     }
 
 
-def _use(showing: Showing) -> Json:
+def _use(showing: PageState) -> Json:
     """What use is reckoned by, whether it is so now, and when it was measured last."""
     usage, loads = showing.usage(), showing.loads
     by = loads.utilization.value
     return {"by": by, "counts": loads.measured, "measured": usage.last, "why": usage.failure}
 
 
-def _rules(showing: Showing) -> list[Json]:
+def _rules(showing: PageState) -> list[Json]:
     """Above what nodes are hot, in per cent: those of no pool first, then those of each pool of the configuration."""
     standing = showing.loads.standing()
     names = ["", *(pool.name for pool in standing.frame.judging.policy.pools)]
@@ -279,6 +279,6 @@ def _extent(spreading: LoadDistribution) -> Json:
     return {"max": spreading.max, "min": spreading.min, "mean": spreading.mean}
 
 
-def _health(health: Health) -> Json:
+def _health(health: ComponentHealth) -> Json:
     lag = None if health.lag is None else round(health.lag, 1)
     return {"name": health.name, "ok": not health.why, "why": health.why, "count": health.count, "lag": lag}
