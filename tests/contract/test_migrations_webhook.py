@@ -21,7 +21,7 @@ from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, P
 from rescheduler.model.plan import Method
 from tests.support.both_clusters import ClusterUnderTest, Space, condition, name_of
 from tests.support.examples import seeds
-from tests.support.manifests import budget, deployment, job, on, pod, replica_set, stateful_set
+from tests.support.manifests import budget, deployment, job, on, pod, replica_set, simulated, stateful_set
 from tests.support.migrations import (
     MIGRATIONS,
     QUICK,
@@ -150,7 +150,7 @@ def test_a_new_pod_is_led_to_its_target_and_its_workload_is_not_touched(
 
 
 def test_a_pod_of_a_job_is_led_to_its_target(space: Space, moves: Moves, authority: Authority, trio: list[str]) -> None:
-    body = job("sum")
+    body = simulated(job("sum"), completes_in="600")
     body["spec"]["podReplacementPolicy"] = "TerminatingOrFailed"
     space.create(body)
     (original,) = until("its pod runs", lambda: [each for each in space.list("Pod") if _is_ready(each)])
