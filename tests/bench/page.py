@@ -149,13 +149,13 @@ class Bench:
             self._line(path, made)
         print()
         pulse, reader = self._pulse()
-        quiet = _median(pulse.beat, ROUNDS)
+        quiet = _median(pulse.publish_changes, ROUNDS)
         times = []
         for _ in range(ROUNDS):
             for raw, ended in self._rng.sample(self._pods, SECOND_OF_CHURN // 4):
                 self.stage.watching.cache.put("Pod", ended)
                 self.stage.watching.cache.put("Pod", raw)
-            times.append(_median(pulse.beat, 1))
+            times.append(_median(pulse.publish_changes, 1))
             reader.end()
             pulse, reader = self._pulse(pulse)
         print("  a beat (two a second) with a page open")
@@ -199,11 +199,11 @@ class Bench:
             ("/api/search?q=1 (all pods)", lambda: search(self._showing, "1")),
             ("/api/nodes/… (first)", node),
             ("/api/nodes/… (again)", node),
-            ("/api/plan", plans.look),
-            ("/api/pods/… (plans anew)", lambda: plans.explained(some[0])),
-            ("/api/pods/… (shares the plan)", lambda: plans.explained(some[1])),
-            ("/api/pods/… (the same again)", lambda: plans.explained(some[1])),
-            ("a measurement of all pods", lambda: loads.measure_by(measured)),
+            ("/api/plan", plans.get),
+            ("/api/pods/… (plans anew)", lambda: plans.explain(some[0])),
+            ("/api/pods/… (shares the plan)", lambda: plans.explain(some[1])),
+            ("/api/pods/… (the same again)", lambda: plans.explain(some[1])),
+            ("a measurement of all pods", lambda: loads.use_measured(measured)),
         ):
             await _watched(name, work)
         await plans.end()

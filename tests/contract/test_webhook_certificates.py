@@ -62,7 +62,7 @@ def secrets_of(settings: WebhookSettings) -> str:
 
 def stored(space: Space, settings: WebhookSettings) -> CertificateState:
     found = space.api.get(f"{secrets_of(settings)}/{settings.secret}")["data"]
-    return CertificateState.read({key: base64.b64decode(value) for key, value in found.items()})
+    return CertificateState.from_data({key: base64.b64decode(value) for key, value in found.items()})
 
 
 def store(space: Space, settings: WebhookSettings, data: dict[str, bytes], labels: Json | None = None) -> None:
@@ -126,7 +126,7 @@ def test_the_leader_makes_a_secret_that_every_replica_serves_from(space: Space, 
 
 def test_a_certificate_that_is_due_is_renewed_while_pods_are_made(space: Space, settings: WebhookSettings) -> None:
     before = aged(settings, YEAR, 61 * 86400.0)
-    store(space, settings, before.written())
+    store(space, settings, before.to_data())
     with removed(space, settings), replica(space, settings) as ours:
         until("it serves", lambda: not ours.serving.why_not())
         registered_with(ours, before.bundle)
@@ -143,7 +143,7 @@ def test_a_certificate_that_is_due_is_renewed_while_pods_are_made(space: Space, 
 
 def test_a_new_authority_takes_over_while_pods_are_made(space: Space, settings: WebhookSettings) -> None:
     before = aged(settings, 7 * YEAR, 86400.0)
-    store(space, settings, before.written())
+    store(space, settings, before.to_data())
     with removed(space, settings), replica(space, settings) as ours:
         until("it serves", lambda: not ours.serving.why_not())
         registered_with(ours, before.bundle)
@@ -224,7 +224,7 @@ def test_a_secret_that_is_not_ours_is_left_alone(space: Space, settings: Webhook
 def test_a_secret_of_ours_that_is_broken_is_made_anew(
     space: Space, settings: WebhookSettings, broken: dict[str, bytes]
 ) -> None:
-    good = aged(settings, 0.0, 0.0).written()
+    good = aged(settings, 0.0, 0.0).to_data()
     store(space, settings, good | broken if broken else {})
     with leader(space, settings):
         stored(space, settings)

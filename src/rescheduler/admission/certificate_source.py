@@ -40,7 +40,7 @@ class CertificateSource:
         self.context = _bare()
         self.context.sni_callback = self._hand_over
 
-    async def look(self) -> bool:
+    async def refresh(self) -> bool:
         """Serve what there is to be served now; whether there is anything."""
         try:
             pair = await self._source()
@@ -98,7 +98,7 @@ def from_secret(secrets: SecretStore) -> ReadPair:
         if found is None:
             raise CertificateError(f"{secrets} is not there; the leader makes it")
         try:
-            return CertificateState.read(found.data).serving
+            return CertificateState.from_data(found.data).serving
         except CertificateError as error:
             raise CertificateError(f"{secrets}: {error}; the leader makes it anew") from error
 

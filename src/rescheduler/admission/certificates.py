@@ -230,7 +230,7 @@ class CertificateState:
         return joined(self.authority.certificate, self.previous)
 
     @classmethod
-    def read(cls, data: Mapping[str, bytes]) -> CertificateState:
+    def from_data(cls, data: Mapping[str, bytes]) -> CertificateState:
         """From a Secret; a CertificateError says what is wrong with it."""
         lacking = [key for key in _KEYS if not data.get(key)]
         if lacking:
@@ -249,7 +249,7 @@ class CertificateState:
                 raise CertificateError(f"{where}: {error}") from error
         return cls(authority, serving, previous)
 
-    def written(self) -> dict[str, bytes]:
+    def to_data(self) -> dict[str, bytes]:
         """For a Secret."""
         pairs = (self.authority.certificate, self.authority.key, self.serving.certificate, self.serving.key)
         return dict(zip(_KEYS, pairs, strict=True)) | ({_PREVIOUS: self.previous} if self.previous else {})

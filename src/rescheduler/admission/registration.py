@@ -78,7 +78,7 @@ class WebhookServer:
 
     async def serve(self) -> None:
         """Get a certificate, serve, take up new ones; until cancelled."""
-        while not await self._keeper.look():  # noqa: ASYNC110 - what is waited for is in the cluster, or in files
+        while not await self._keeper.refresh():  # noqa: ASYNC110 - what is waited for is in the cluster, or in files
             await asyncio.sleep(_FIRST_LOOKS)
         server = AdmissionServer(self._routes, self._keeper.context, Address(*self._settings.bind), self._manner)
         server.ready = lambda: self.why_not() or self.knows()
@@ -89,7 +89,7 @@ class WebhookServer:
             try:
                 while True:
                     await asyncio.sleep(_LOOKS)
-                    await self._keeper.look()
+                    await self._keeper.refresh()
             finally:
                 self._server = None
 
@@ -200,13 +200,13 @@ class Registration:
         if secret is None:
             return None
         try:
-            return CertificateState.read(secret.data)
+            return CertificateState.from_data(secret.data)
         except CertificateError as error:
             _log.warning("%s is broken, and is made anew: %s", self._secrets, error)
             return None
 
     async def _stored(self, secret: StoredSecret | None, wanted: CertificateState) -> bool:
-        data = wanted.written()
+        data = wanted.to_data()
         return await (self._secrets.create(data) if secret is None else self._secrets.replace(secret, data))
 
     async def _asked(self, *, again: bool) -> str:

@@ -82,9 +82,9 @@ def page_of(parts: PageParts) -> Page:
     plans = PlanCache(lambda: _mind(watching, live_config.policy()), parts.now, interval, replica.leading)
     loads = NodeStatsTracker(watching.cache, live_config.policy())
     measuring = UsageRefresher(loads, lambda: watching.cache.copied(parts.now()), parts.metering)
-    live_config.listen(plans.think_anew)
-    live_config.listen(lambda: loads.judge_by(live_config.policy()))
-    live_config.listen(measuring.again)
+    live_config.listen(plans.invalidate)
+    live_config.listen(lambda: loads.use_policy(live_config.policy()))
+    live_config.listen(measuring.invalidate)
     showing = PageState(
         cluster=parts.cluster.partition(" of ")[0],  # not in which file: whoever looks need not know our paths
         live_config=live_config,
@@ -198,7 +198,7 @@ class Front:
     def planned(self, plan: Plan, at: float, seconds: float) -> None:
         """Show the leader's newest plan."""
         if self._page is not None:
-            self._page.plans.made(plan, at, seconds)
+            self._page.plans.put(plan, at, seconds)
 
     @asynccontextmanager
     async def served(self) -> AsyncGenerator[None]:
@@ -269,7 +269,7 @@ def _sources(knowing: Knowing, page: Page | None) -> MetricSources:
         leading=election.leading.is_set if election is not None else lambda: True,
         fresh=lambda: not watching.lacking(),
         kinds=watching.kinds,
-        standing=page.showing.loads.standing if page is not None else None,
+        standing=page.showing.loads.stats if page is not None else None,
         migrations=board.count,
         awaiting=lambda: sum(each.awaits_approval for each in board.active()),
         resting=_every(_RESTING_EVERY, resting),

@@ -188,7 +188,7 @@ class ActionRoutes:
         elif person is LOCAL:
             may = dict.fromkeys(asked, True)
         else:
-            may = {name: await self._identity.might(person, question) for name, question in asked.items()}
+            may = {name: await self._identity.was_authorized(person, question) for name, question in asked.items()}
         known = person or User("")
         return await json_response(request, {"name": known.name, "groups": known.groups, "may": may})
 
@@ -207,9 +207,7 @@ class ActionRoutes:
         try:
             done = await self._do(person.name, demand)
         except HttpError as refusal:
-            _log.info(
-                "not done on the page", action=action, by=person.name, status=refusal.status, why=refusal.sentence
-            )
+            _log.info("not done on the page", action=action, by=person.name, status=refusal.status, why=refusal.message)
             raise
         _log.info("done on the page", action=action, by=person.name, peer=peer(request), **_log_fields(demand))
         return await json_response(request, {"done": done})
@@ -225,7 +223,7 @@ class ActionRoutes:
         if len(given) > 1 or scheme.lower() != "bearer" or not token or not token.isascii():
             why = "Authorization must be given once, as: Bearer and a Kubernetes token"
             raise HttpError(401, why, **{"WWW-Authenticate": "Bearer"})
-        return await self._identity.person(token, peer(request))
+        return await self._identity.authenticate(token, peer(request))
 
     def _whole(self, demand: ActionRequest) -> ActionRequest:
         """With all that belongs to it: moves of one proposal are approved together."""
@@ -239,13 +237,13 @@ class ActionRoutes:
         questions = required_rights(demand, self._deeds.state)
         if len(questions) > 1:  # who may do it everywhere need not be asked about one namespace after the other
             whole = ResourceAttributes(questions[0].verb, questions[0].resource, questions[0].group)
-            if await self._identity.may(person, whole):
+            if await self._identity.authorize(person, whole):
                 return
         if len(questions) > _MOST_NAMESPACES:
             raise HttpError(
                 422, f"migrations: of more than {_MOST_NAMESPACES} namespaces; approve them in several parts"
             )
-        denied = [each for each in questions if not await self._identity.may(person, each)]
+        denied = [each for each in questions if not await self._identity.authorize(person, each)]
         if denied:
             why = f"{person.name} may not {'; '.join(map(str, denied))}: ask for an RBAC role that allows it"
             _log.info("not allowed on the page", by=person.name, why=why)

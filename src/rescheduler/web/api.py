@@ -198,7 +198,7 @@ class Api:
         return await json_response(request, {"samples": [sample(each) for each in self._showing.samples.all()]})
 
     async def _look_at_plan(self, request: web.Request) -> web.Response:
-        planned = await self._showing.plans.look(lambda: _is_there(request))
+        planned = await self._showing.plans.get(lambda: _is_there(request))
         if planned is not None and planned is not self._plan[0]:
             self._plan = planned, await asyncio.to_thread(document_plan, planned.plan)
         return await json_response(request, plan(self._showing, *self._plan, self._showing.moves.awaiting()))
@@ -211,7 +211,7 @@ class Api:
         if self._showing.loads.pod((namespace, name)) is None:
             raise HttpError(404, f"there is no pod {_shown(f'{namespace}/{name}')}: it may have been moved or deleted")
         return await json_response(
-            request, await self._showing.plans.explained((namespace, name), lambda: _is_there(request))
+            request, await self._showing.plans.explain((namespace, name), lambda: _is_there(request))
         )
 
     async def _search(self, request: web.Request) -> web.Response:

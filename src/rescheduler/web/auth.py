@@ -213,7 +213,7 @@ class Authenticator:
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._asking = 0
 
-    async def person(self, token: str, peer: str) -> User:
+    async def authenticate(self, token: str, peer: str) -> User:
         """Whose token it is; a Refusal where it is nobody's, or this peer was wrong too often."""
         digest = hmac.digest(self._key, token.encode("utf-8", "surrogateescape"), hashlib.sha256)
         # Whoever was accepted before is asked about in any case: behind a proxy, all people are one peer.
@@ -239,17 +239,17 @@ class Authenticator:
         self._accepted.put(digest, found)
         return found
 
-    async def may(self, person: User, question: ResourceAttributes) -> bool:
+    async def authorize(self, person: User, question: ResourceAttributes) -> bool:
         """Whether somebody may do something, as it is now."""
         async with self._question("what you may do", "create subjectaccessreviews.authorization.k8s.io"):
             allowed = await self._reviews.is_allowed(person, question)
         self._rights.put((person, question), allowed)
         return allowed
 
-    async def might(self, person: User, question: ResourceAttributes) -> bool:
+    async def was_authorized(self, person: User, question: ResourceAttributes) -> bool:
         """The same as it was a moment ago: to show, not to act by."""
         known = self._rights.get((person, question))
-        return await self.may(person, question) if known is None else known
+        return await self.authorize(person, question) if known is None else known
 
     @asynccontextmanager
     async def _question(self, what: str, right: str) -> AsyncGenerator[None]:

@@ -182,7 +182,7 @@ class NodeStatsTracker:
         places = self._places()
         return sorted(places[name] for name in names if name in places)
 
-    def standing(self) -> NodeStats:
+    def stats(self) -> NodeStats:
         """All nodes as they stand now; the same object until something changes."""
         if self._standing is None:
             if self._frame is None:
@@ -192,7 +192,7 @@ class NodeStatsTracker:
             self._standing = NodeStats(self._frame, used[:, self._frame.slots])
         return self._standing
 
-    def judge_by(self, policy: Policy) -> None:
+    def use_policy(self, policy: Policy) -> None:
         """Judge nodes by another policy from now on. What is measured counts again when it is next measured."""
         if policy == self._judging.policy:
             return
@@ -210,7 +210,7 @@ class NodeStatsTracker:
         for name in self._nodes:
             self.touch(name)
 
-    async def measure_by(self, measured: MeasuredUsage | None) -> None:
+    async def use_measured(self, measured: MeasuredUsage | None) -> None:
         """Go by what was measured now; None where nothing is. It is summed in pieces, so that nobody waits for it."""
         coming = None
         if measured is not None and self.utilization is not Utilization.REQUESTS:
@@ -220,10 +220,10 @@ class NodeStatsTracker:
                 await asyncio.sleep(0)
             if self._coming is not coming:
                 return  # the policy has changed meanwhile
-        before = self.standing()
+        before = self.stats()
         self._go_by(coming, None)
         self._standing = None
-        for index in np.flatnonzero((self.standing().used != before.used).any(axis=0)).tolist():
+        for index in np.flatnonzero((self.stats().used != before.used).any(axis=0)).tolist():
             self.touch(before.frame.names[index])
 
     def touch(self, name: str) -> None:
@@ -372,11 +372,11 @@ class UsageRefresher:
         while True:
             await asyncio.sleep(_LOOKS)
             try:
-                await self.look()
+                await self.refresh()
             except Exception:  # noqa: BLE001 - as said
                 _log.exception("the page could not take what is measured: a bug of ours")
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Take what is measured, if there is anything new."""
         metering = self._metering()
         seen, now = (metering, metering.last if metering is not None else None), time.monotonic()
@@ -384,13 +384,13 @@ class UsageRefresher:
             return
         self._seen, self._at = seen, now
         if metering is None or metering.last is None:  # nobody measures, or nobody has answered yet
-            await self._loads.measure_by(None)
+            await self._loads.use_measured(None)
             return
         copied = self._copied()
         measured = await asyncio.to_thread(lambda: metering.measured(copied()).measured)
-        await self._loads.measure_by(measured)
+        await self._loads.use_measured(measured)
 
-    def again(self) -> None:
+    def invalidate(self) -> None:
         """Take it anew at the next look: the operator wants something else by now."""
         self._seen = (None, None)
         self._at = 0.0

@@ -40,7 +40,7 @@ class WorkLane:
         self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[object]] = set()
 
-    async def do(self, work: Callable[[], Awaitable[Found]], wanted: StillWanted = always) -> Found:
+    async def run(self, work: Callable[[], Awaitable[Found]], wanted: StillWanted = always) -> Found:
         """Do it when its turn comes, and give what it found."""
         if len(self._tasks) >= self._most:
             raise HttpError(503, "too many ask at once for what takes time: try again", Retry_After="2")
@@ -142,7 +142,7 @@ class PlanCache:
         """Grows when the operator wants something else; what was thought across that is thought again."""
         self.newest: TimedPlan | None = None
 
-    def made(self, plan: Plan, at: float, seconds: float) -> None:
+    def put(self, plan: Plan, at: float, seconds: float) -> None:
         """Take the plan that the leader's cycle has begun at this time (epoch)."""
         self.newest = TimedPlan(plan, at, seconds)
 
@@ -151,7 +151,7 @@ class PlanCache:
         """When the leader plans again; None where nobody here does so by himself."""
         return self.newest.made + self._interval() if self.newest is not None and self._leading() else None
 
-    async def look(self, wanted: StillWanted = always) -> TimedPlan | None:
+    async def get(self, wanted: StillWanted = always) -> TimedPlan | None:
         """The newest plan; one is made if it is too old. None while the cluster is not known yet."""
         if not self._is_stale() or self._mind().lacking():
             return self.newest
@@ -160,10 +160,10 @@ class PlanCache:
             if self._is_stale():  # not if somebody else has asked meanwhile
                 self.newest = (await self._think()).planned
 
-        await self._planning.do(think, wanted)
+        await self._planning.run(think, wanted)
         return self.newest
 
-    async def explained(self, key: PodKey, wanted: StillWanted = always) -> JsonBody:
+    async def explain(self, key: PodKey, wanted: StillWanted = always) -> JsonBody:
         """What there is to say about a pod, by a planner of the newest state."""
         if why := self._mind().lacking():
             raise HttpError(503, f"the cluster is not known yet ({why}): try again", Retry_After="2")
@@ -182,7 +182,7 @@ class PlanCache:
                 thought.said[key] = found
             return thought.said[key]
 
-        return await self._planning.do(think, wanted)
+        return await self._planning.run(think, wanted)
 
     async def objections(self, pods: Sequence[Pod], wanted: StillWanted = always) -> list[Objection]:
         """For each pod, the first guard that objects to moving it."""
@@ -193,9 +193,9 @@ class PlanCache:
                 return await self._guard_anew(pods)
             return await asyncio.to_thread(_objections, guarding.context, pods)
 
-        return await self._guards.do(think, wanted)
+        return await self._guards.run(think, wanted)
 
-    def forget(self) -> None:
+    def drop_unused(self) -> None:
         """Let go of what nobody has asked for lately; in a thread, because even that takes its time."""
         now, gone = time.monotonic(), list[object]()
         if self._thought is not None and now - self._thought.asked > _KEPT:
@@ -207,7 +207,7 @@ class PlanCache:
         if gone:
             asyncio.get_running_loop().run_in_executor(None, gone.clear)
 
-    def think_anew(self) -> None:
+    def invalidate(self) -> None:
         """Explain nothing by what was thought before: the operator wants something else by now."""
         self._epoch += 1
         self._thought = self._guarding = None

@@ -165,11 +165,11 @@ class Broadcaster:
         while True:
             await asyncio.sleep(BEAT)
             try:
-                self.beat()
+                self.publish_changes()
             except Exception:  # noqa: BLE001 - as said
                 _log.exception("the page was not told of a change: a bug of ours")
 
-    def beat(self) -> None:
+    def publish_changes(self) -> None:
         """Tell of everything that has changed since the last time."""
         self._beats += 1
         self._nodes()
@@ -213,13 +213,13 @@ class Broadcaster:
         last = samples.last
         if not showing.loads.nodes or (last is not None and 0 <= now - last.time < EVERY - BEAT / 2):
             return
-        taken = SpreadSample(now, showing.loads.standing().spread, showing.moves.completed)
+        taken = SpreadSample(now, showing.loads.stats().spread, showing.moves.completed)
         samples.add(taken)
         self._hub.publish("sample", sample(taken))
 
     def _plans(self) -> None:
         plans = self._showing.plans
-        plans.forget()
+        plans.drop_unused()
         made = plans.newest.made if plans.newest is not None else None
         if made != self._plan:
             self._plan = made

@@ -36,7 +36,7 @@ class HttpError(Exception):
 
     def __init__(self, status: int, sentence: str, **headers: str) -> None:
         super().__init__(sentence)
-        self.status, self.sentence = status, sentence
+        self.status, self.message = status, sentence
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
@@ -86,7 +86,7 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except HttpError as refusal:
-        return _refused(refusal.status, refusal.sentence, refusal.headers)
+        return _refused(refusal.status, refusal.message, refusal.headers)
     except web.HTTPException as answer:
         if answer.status < 400:
             raise

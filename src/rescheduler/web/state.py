@@ -107,7 +107,7 @@ class MigrationTracker:
         """The steps that a migration was seen in, oldest first."""
         return tuple(self._history.get(key, ()))
 
-    def touching(self, node: str) -> int:
+    def flags_of(self, node: str) -> int:
         """Whether a move that is under way leaves or reaches this node, as bits of its state."""
         return (_SOURCE if node in self._sources else 0) + (_TARGET if node in self._targets else 0)
 

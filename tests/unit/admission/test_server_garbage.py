@@ -191,7 +191,7 @@ async def test_noise_where_a_handshake_should_be(caplog: pytest.LogCaptureFixtur
         return new_serving(authority, [HOST], now)
 
     keeper = CertificateSource(given)
-    assert await keeper.look()
+    assert await keeper.refresh()
     trust = ssl.create_default_context(cadata=authority.certificate.decode())
     rng = Random(7)
     async with AdmissionServer(

@@ -41,7 +41,7 @@ async def test_everything_on_the_page_goes_by_the_new_configuration() -> None:
         before = (await asked(address, "/api/overview"))[1]
         assert (before["thresholds"]["cpu"], before["utilisation"]["hotNodes"]) == (80.0, 0)
         first = made.page.showing.plans
-        assert (await first.look()) is not None
+        assert (await first.get()) is not None
         assert (await asked(address, "/api/config"))[1]["since"] == NOW
         reread(made, cpuThreshold=50.0, reschedulingInterval="10s", approval="required")
         after = (await asked(address, "/api/overview"))[1]
@@ -90,9 +90,9 @@ async def test_no_more_errors_are_shown_than_anybody_reads() -> None:
 async def test_a_plan_that_was_thought_by_the_old_one_is_thought_again() -> None:
     thinker = Thinker()
     thinker.go_on.clear()
-    looking = asyncio.ensure_future(thinker.plans.look())
+    looking = asyncio.ensure_future(thinker.plans.get())
     assert await asyncio.to_thread(thinker.begun.wait, 20)
-    thinker.plans.think_anew()
+    thinker.plans.invalidate()
     thinker.go_on.set()
     await looking
     assert thinker.planned == 2
@@ -101,8 +101,8 @@ async def test_a_plan_that_was_thought_by_the_old_one_is_thought_again() -> None
 async def test_who_does_not_lead_shows_no_plan_of_the_old_one() -> None:
     follower, leader = Thinker(), Thinker(leading=True)
     for each in (follower, leader):
-        await each.plans.look()
-        each.plans.think_anew()
+        await each.plans.get()
+        each.plans.invalidate()
     assert follower.plans.newest is None
     assert leader.plans.newest is not None, "his next one comes by itself, at once"
 

@@ -50,7 +50,7 @@ async def deeds(tmp_path: Path, *, empties: bool = True) -> AsyncIterator[tuple[
 async def refused(deed: Awaitable[str]) -> tuple[int, str]:
     with pytest.raises(HttpError) as caught:
         await deed
-    return caught.value.status, caught.value.sentence
+    return caught.value.status, caught.value.message
 
 
 def body(value: object) -> Answer:

@@ -45,7 +45,7 @@ def refusal(action: str, body: object) -> HttpError:
 )  # fmt: skip
 def test_a_fault_is_told_with_its_path(action: str, body: object, said: str) -> None:
     found = refusal(action, body)
-    assert (found.status, found.sentence) == (422, said)
+    assert (found.status, found.message) == (422, said)
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"{}{}", b'{"reason": "\xff"}', b"nan"])
@@ -72,7 +72,7 @@ def test_a_reason_is_one_line(reason: str) -> None:
 
 def test_too_many_migrations_are_refused() -> None:
     many = [{"namespace": "a", "name": f"m{number}"} for number in range(1001)]
-    assert refusal("approve", {"migrations": many}).sentence == "migrations: expected `array` of length <= 1000"
+    assert refusal("approve", {"migrations": many}).message == "migrations: expected `array` of length <= 1000"
 
 
 @given(action=st.sampled_from(sorted(ACTIONS)), body=Anything | st.binary(max_size=50))

@@ -89,12 +89,12 @@ def test_whenever_it_looks_and_whatever_happens_it_ends_with_what_is_there(done:
     client.look()
     for kind, *said in done:
         if kind == "beat":
-            pulse.beat()
+            pulse.publish_changes()
         elif kind == "look":
             client.look()
         else:
             act(stage, kind, *said)
-    pulse.beat()
+    pulse.publish_changes()
     assert client.map == columns(stage.page.showing, pulse.revision)
     there = {row["name"]: row for row in migrations(stage.page.showing)["migrations"]}
     assert client.rows.keys() == there.keys()

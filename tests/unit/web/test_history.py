@@ -85,9 +85,9 @@ def test_completed_ones_stay_counted_when_they_are_cleaned_up() -> None:
 def test_nodes_are_marked_for_as_long_as_a_move_is_under_way() -> None:
     board, seen, touched = moves()
     board.put(at("Mark", version=1, source="a", target="b"))
-    assert (seen.touching("a"), seen.touching("b"), seen.touching("c")) == (NodeFlag.SOURCE, NodeFlag.TARGET, 0)
+    assert (seen.flags_of("a"), seen.flags_of("b"), seen.flags_of("c")) == (NodeFlag.SOURCE, NodeFlag.TARGET, 0)
     board.put(at("Mark", version=2, source="a", target="c"))
-    assert (seen.touching("b"), seen.touching("c")) == (0, NodeFlag.TARGET)
+    assert (seen.flags_of("b"), seen.flags_of("c")) == (0, NodeFlag.TARGET)
     board.put(at("", Phase.FAILED, version=3, source="a", target="c"))
-    assert (seen.touching("a"), seen.touching("c")) == (0, 0)
+    assert (seen.flags_of("a"), seen.flags_of("c")) == (0, 0)
     assert set(touched) == {"a", "b", "c"}

@@ -67,11 +67,11 @@ async def test_a_person_is_asked_for_once_in_a_few_seconds(tmp_path: Path) -> No
     async with identity(tmp_path, clock) as (found, server):
         server.script(TOKENS, accepted(JANE))
         for _ in range(3):
-            jane = await found.person("secret", HERE)
+            jane = await found.authenticate("secret", HERE)
         assert jane == User("jane", "7", ("ops", "dev"), (("scopes", ("a", "b")),))
         assert len(server.seen) == 1
         clock.now += 5.1
-        await found.person("secret", HERE)
+        await found.authenticate("secret", HERE)
         assert len(server.seen) == 2
         assert json.loads(server.seen[0].body)["spec"] == {"token": "secret"}
 
@@ -80,9 +80,9 @@ async def test_the_whole_person_is_asked_about(tmp_path: Path) -> None:
     async with identity(tmp_path, Clock()) as (found, server):
         server.script(TOKENS, accepted(JANE))
         server.script(RIGHTS, answered(allowed=True), answered(allowed=False), answered(allowed=True, denied=True))
-        jane = await found.person("secret", HERE)
-        assert [await found.may(jane, PAUSE) for _ in range(3)] == [True, False, False]
-        assert not await found.might(jane, PAUSE)  # as it was said last
+        jane = await found.authenticate("secret", HERE)
+        assert [await found.authorize(jane, PAUSE) for _ in range(3)] == [True, False, False]
+        assert not await found.was_authorized(jane, PAUSE)  # as it was said last
         assert len(server.seen) == 4
         assert json.loads(server.seen[1].body)["spec"] == {
             "user": "jane",
@@ -97,8 +97,8 @@ async def test_a_token_is_not_kept(tmp_path: Path) -> None:
     token = "very-" + "secret-" * 5
     async with identity(tmp_path, Clock()) as (found, server):
         server.script(TOKENS, accepted(JANE), refused())
-        await found.person(token + "right", HERE)
-        await refusal(found.person(token + "wrong", HERE))
+        await found.authenticate(token + "right", HERE)
+        await refusal(found.authenticate(token + "wrong", HERE))
         server.seen.clear()
         gc.collect()
         kept = {each for each in held() if isinstance(each, str | bytes)}
@@ -129,17 +129,17 @@ def held() -> Iterator[object]:
 async def test_an_api_server_in_trouble_is_told_of(tmp_path: Path, answer: Answer, said: str) -> None:
     async with identity(tmp_path, Clock()) as (found, server):
         server.script(TOKENS, answer)
-        wrong = await refusal(found.person("secret", HERE))
+        wrong = await refusal(found.authenticate("secret", HERE))
         assert wrong.status == 503
-        assert said in wrong.sentence
-        assert "secret" not in wrong.sentence
+        assert said in wrong.message
+        assert "secret" not in wrong.message
 
 
 @pytest.mark.parametrize("user", [None, {}, {"username": ""}, {"groups": ["system:masters"]}])
 async def test_somebody_without_a_name_is_nobody(tmp_path: Path, user: object) -> None:
     async with identity(tmp_path, Clock()) as (found, server):
         server.script(TOKENS, accepted(user))
-        assert (await refusal(found.person("secret", HERE))).status == 401
+        assert (await refusal(found.authenticate("secret", HERE))).status == 401
 
 
 class Slow:
@@ -160,13 +160,13 @@ async def test_somebody_who_is_not_authenticated_is_nobody(tmp_path: Path) -> No
     async with identity(tmp_path, Clock()) as (found, server):
         server.script(TOKENS, answered(authenticated=False, user=JANE), answered(user=JANE))
         for token in ("one", "other"):
-            assert (await refusal(found.person(token, HERE))).status == 401
+            assert (await refusal(found.authenticate(token, HERE))).status == 401
 
 
 async def test_not_more_is_asked_at_once_than_the_api_server_should_bear() -> None:
     slow = Slow()
     found = Authenticator(cast("ReviewClient", slow), Clock())
-    asking = [asyncio.create_task(found.person(f"token-{number}", f"10.0.0.{number}")) for number in range(150)]
+    asking = [asyncio.create_task(found.authenticate(f"token-{number}", f"10.0.0.{number}")) for number in range(150)]
     for _ in range(10):
         await asyncio.sleep(0)  # all of them have come as far as they can
     assert slow.waiting == 8

@@ -140,7 +140,7 @@ async def test_a_plan_that_the_leader_made_is_told_and_is_then_the_newest() -> N
     picture = ClusterLoad(flat, flat, 0, ())
     async with served(made) as address, listening(address) as page:
         await page.until("hello")
-        made.page.plans.made(Plan((), (), picture, picture, ("a warning",)), NOW - 1, 0.5)
+        made.page.plans.put(Plan((), (), picture, picture, ("a warning",)), NOW - 1, 0.5)
         assert await page.until("plan") == {"made": NOW - 1}
         found = (await asked(address, "/api/plan"))[1]
         assert (found["made"], found["seconds"], found["plan"]["warnings"]) == (NOW - 1, 0.5, ["a warning"])
@@ -156,17 +156,17 @@ async def test_the_overview_is_told_only_when_something_has_changed() -> None:
     hub.publish = lambda event, data: told.append(event)  # type: ignore[method-assign] # to see what is told
     hub._readers.add(push.Subscriber(lambda: None))  # somebody listens
     for _ in range(2):
-        pulse.beat()
+        pulse.publish_changes()
     assert told.count("overview") == 1
     told.clear()
     made.clock.now += 1
     for _ in range(6):
-        pulse.beat()
+        pulse.publish_changes()
     assert told == []
     made.pause = None
     made.pod("web-1", "a")
     for _ in range(2):
-        pulse.beat()
+        pulse.publish_changes()
     assert sorted(told) == ["nodes", "overview"]
 
 
@@ -180,7 +180,7 @@ async def test_thousands_of_migrations_are_told_a_part_at_a_time() -> None:
         made.migration(f"m{number}", MigrationSpec("web-1"))
     counts = []
     for _ in range(4):
-        pulse.beat()
+        pulse.publish_changes()
         counts.append(told.count("migration"))
     assert counts == [500, 1000, 1200, 1200]
 
@@ -189,7 +189,7 @@ async def test_samples_go_on_while_nobody_looks() -> None:
     made = stage()
     pulse = Broadcaster(made.page.showing, EventHub())
     for _ in range(60):
-        pulse.beat()
+        pulse.publish_changes()
         made.clock.now += 0.5
     times = [each.time - NOW for each in made.page.showing.samples.all()]
     assert times == [0.0, 5.0, 10.0, 15.0, 20.0, 25.0]

@@ -121,7 +121,7 @@ def _asking_gpu(body: dict[str, object], gpu: str) -> dict[str, object]:
 
 def pictured(loads: NodeStatsTracker) -> ClusterLoad:
     """What the page shows, as a plan would say it."""
-    standing = loads.standing()
+    standing = loads.stats()
     frame, spread, percent, judging = standing.frame, standing.spread, standing.percent, standing.frame.judging
     known = [row for row, name in zip(judging.rows, judging.counted, strict=True) if name in ("cpu", "memory", "pods")]
     there = [row for row in judging.rows if row in known or _is_known(loads, judging.resources[row])]
@@ -193,10 +193,10 @@ def test_measured_use_is_that_of_plannings_own_picture_too_however_it_changes(ch
             changed(cache, change)
             if number % 7 == 0:
                 measured = told[number // 7 % len(told)]
-                await loads.measure_by(measured)
+                await loads.use_measured(measured)
             if number % 3 == 0:
                 assert pictured(loads) == picture_of(cache, policy, measured)
-        await loads.measure_by(told[-1])
+        await loads.use_measured(told[-1])
         assert pictured(loads) == picture_of(cache, policy, told[-1])
         assert loads.measured == (told[-1] is not None and policy.utilization is not Utilization.REQUESTS)
 
@@ -214,10 +214,10 @@ def test_another_policy_counts_from_the_moment_on_and_measured_use_from_the_next
         for number, change in enumerate(changes):
             changed(cache, change)
             if number % 9 == 0:
-                loads.judge_by(policies[number // 9 % len(policies)])
-                await loads.measure_by(measured)
-        loads.judge_by(policies[-1])
-        await loads.measure_by(measured)
+                loads.use_policy(policies[number // 9 % len(policies)])
+                await loads.use_measured(measured)
+        loads.use_policy(policies[-1])
+        await loads.use_measured(measured)
         assert pictured(loads) == picture_of(cache, policies[-1], measured)
 
     asyncio.run(live())
@@ -231,11 +231,11 @@ async def test_pods_that_come_while_a_measurement_is_summed_count() -> None:
         cache.put("Node", msgspec.json.encode(node(f"n{number}")))
         cache.put("Pod", msgspec.json.encode(pod(f"p{number}", f"n{number}")))
     measured = MeasuredUsage(pods={("shop", f"p{number}"): (("cpu", number), ("memory", 1)) for number in range(400)})
-    summing = asyncio.create_task(loads.measure_by(measured))
+    summing = asyncio.create_task(loads.use_measured(measured))
     for number in range(200, 400):
         await asyncio.sleep(0)
         cache.put("Pod", msgspec.json.encode(pod(f"p{number}", f"n{number - 200}")))
-        loads.standing()  # somebody looks meanwhile
+        loads.stats()  # somebody looks meanwhile
     cache.drop("Node", "n7")
     await summing
     assert pictured(loads) == picture_of(cache, policy, measured)
@@ -247,18 +247,18 @@ async def test_a_measurement_touches_the_nodes_whose_figures_it_changes_and_no_o
     for name in NODES:
         cache.put("Node", msgspec.json.encode(node(name)))
     cache.put("Pod", msgspec.json.encode(pod("p", "a", cpu="500m", memory="1Gi")))
-    loads.standing()
+    loads.stats()
     loads.touched.clear()
-    await loads.measure_by(MeasuredUsage(nodes={"b": (("cpu", 5),), "c": (("cpu", 0),)}))
+    await loads.use_measured(MeasuredUsage(nodes={"b": (("cpu", 5),), "c": (("cpu", 0),)}))
     assert loads.touched == {"b"}
     loads.touched.clear()
-    await loads.measure_by(MeasuredUsage(pods={("shop", "p"): (("cpu", 7), ("memory", 1))}))
+    await loads.use_measured(MeasuredUsage(pods={("shop", "p"): (("cpu", 7), ("memory", 1))}))
     assert loads.touched == {"a", "b"}
     found = loads.pod(("shop", "p"))
     assert found is not None
     assert loads.usage(found) == (("cpu", 7), ("memory", 1))
-    await loads.measure_by(None)
-    assert (loads.measured, loads.usage(found), loads.standing().used[CPU].tolist()) == (False, None, [500, 0, 0, 0])
+    await loads.use_measured(None)
+    assert (loads.measured, loads.usage(found), loads.stats().used[CPU].tolist()) == (False, None, [500, 0, 0, 0])
 
 
 def test_what_changes_nothing_that_is_shown_touches_no_node() -> None:
@@ -287,7 +287,7 @@ def test_the_map_is_laid_out_anew_only_when_nodes_come_go_or_stand_elsewhere() -
     assert loads.layout == layout + 1
     cache.drop("Node", "a")
     assert loads.layout == layout + 2
-    assert loads.standing().spread.cpu.max == 0.0
+    assert loads.stats().spread.cpu.max == 0.0
 
 
 def test_a_node_stands_in_the_pool_of_the_configuration_and_in_the_clouds_where_it_has_none() -> None:
@@ -297,7 +297,7 @@ def test_a_node_stands_in_the_pool_of_the_configuration_and_in_the_clouds_where_
     cloud = {"karpenter.sh/nodepool": "general"}
     cache.put("Node", msgspec.json.encode(node("a", labels={"tier": "gpu", **cloud})))
     cache.put("Node", msgspec.json.encode(node("b", labels=cloud)))
-    standing = loads.standing()
+    standing = loads.stats()
     assert [each.pool for each in standing.frame.traits] == ["gpu", "general"]
     assert [standing.at(at).thresholds["cpu"] for at in (0, 1)] == [90.0, 70.0]
 

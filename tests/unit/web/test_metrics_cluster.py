@@ -108,7 +108,7 @@ class TestNodes:
         loads = NodeStatsTracker(cache, Policy(thresholds=Thresholds(80, 80)))
         metrics = Metrics()
         metrics.planned(plan())
-        metrics.read(MetricSources(standing=loads.standing))
+        metrics.read(MetricSources(standing=loads.stats))
         assert value(metrics, "rescheduler_nodes") == 0
         assert value(metrics, f"{USE}_max_ratio", resource="cpu") is None  # of no nodes there is no most used one
         for name, cpu in (("a", "2"), ("b", "4")):

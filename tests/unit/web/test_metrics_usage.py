@@ -67,7 +67,7 @@ def test_other_resources_and_pools_have_series_of_their_own(by_page: bool) -> No
     cache, metrics = cluster(), Metrics()
     metrics.planned(Planner(cache.snapshot(NOW), POLICY).build_plan())
     if by_page:
-        metrics.read(MetricSources(standing=NodeStatsTracker(cache, POLICY).standing))
+        metrics.read(MetricSources(standing=NodeStatsTracker(cache, POLICY).stats))
     assert value(metrics, f"{USE}_max_ratio", resource=GPU) == pytest.approx(0.75)
     assert value(metrics, f"{USE}_min_ratio", resource=GPU) == pytest.approx(0.75)  # of the one node that has any
     assert value(metrics, f"{USE}_ratio_gcount", resource=GPU) == 1
@@ -80,7 +80,7 @@ def test_other_resources_and_pools_have_series_of_their_own(by_page: bool) -> No
 def test_a_resource_that_no_node_has_is_no_reason_to_show_anything_wrong() -> None:
     cache, metrics = cluster(), Metrics()
     policy = Policy(thresholds=Thresholds(others=(("example.com/none", 50.0),)))
-    metrics.read(MetricSources(standing=NodeStatsTracker(cache, policy).standing))
+    metrics.read(MetricSources(standing=NodeStatsTracker(cache, policy).stats))
     assert value(metrics, f"{USE}_max_ratio", resource="example.com/none") is None
     assert value(metrics, "rescheduler_hot_nodes") == 0
 

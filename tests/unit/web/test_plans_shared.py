@@ -68,32 +68,32 @@ class Thinker:
 
 async def test_those_who_ask_at_the_same_time_share_one_plan() -> None:
     thinker = Thinker()
-    found = await asyncio.gather(*(thinker.plans.look() for _ in range(8)))
+    found = await asyncio.gather(*(thinker.plans.get() for _ in range(8)))
     assert thinker.planned == 1
     assert all(each is found[0] for each in found)
 
 
 async def test_who_does_not_lead_plans_at_most_once_an_interval() -> None:
     thinker = Thinker()
-    await thinker.plans.look()
+    await thinker.plans.get()
     thinker.clock.now += 29
-    await thinker.plans.look()
+    await thinker.plans.get()
     assert thinker.planned == 1
     thinker.clock.now += 2
-    await thinker.plans.look()
+    await thinker.plans.get()
     assert thinker.planned == 2
 
 
 async def test_a_leaders_plan_is_his_cycles() -> None:
     thinker = Thinker(leading=True)
     made = Planner(thinker.snapshot, Policy()).plan([])
-    thinker.plans.made(made, thinker.clock.now, 0.1)
+    thinker.plans.put(made, thinker.clock.now, 0.1)
     thinker.clock.now += 45
-    newest = await thinker.plans.look()
+    newest = await thinker.plans.get()
     assert newest is not None
     assert newest.plan is made
     assert (thinker.planned, thinker.plans.next) == (0, newest.made + 30)
-    await thinker.plans.explained(("default", "p1"))
+    await thinker.plans.explain(("default", "p1"))
     assert thinker.plans.newest is newest, "what is planned for an explanation is not what the cycle has planned"
 
 
@@ -101,7 +101,7 @@ async def test_many_explanations_are_made_one_at_a_time_with_one_planner(monkeyp
     monkeypatch.setattr(module, "_QUICK", 3600.0)  # however long the machine takes for them
     thinker = Thinker()
     keys = [("default", f"p{number % 4}") for number in range(12)]
-    found = await asyncio.gather(*(thinker.plans.explained(key) for key in keys))
+    found = await asyncio.gather(*(thinker.plans.explain(key) for key in keys))
     assert [b'"%s"' % key[1].encode() in body.plain for key, body in zip(keys, found, strict=True)] == [True] * 12
     assert (thinker.planned, thinker.most_at_once, len(thinker.explained)) == (1, 1, 4)
 
@@ -110,27 +110,27 @@ async def test_what_is_planned_for_an_explanation_grows_old(monkeypatch: pytest.
     monkeypatch.setattr(module, "_QUICK", 0.0)
     monkeypatch.setattr(module, "_TIMES", 0.0)
     thinker = Thinker()
-    await thinker.plans.explained(("default", "p1"))
-    await thinker.plans.explained(("default", "p1"))
+    await thinker.plans.explain(("default", "p1"))
+    await thinker.plans.explain(("default", "p1"))
     assert thinker.planned == 2
 
 
 async def test_a_pod_that_the_planner_does_not_know_is_refused() -> None:
     thinker = Thinker()
     with pytest.raises(HttpError) as refused:
-        await thinker.plans.explained(("default", "nobody"))
+        await thinker.plans.explain(("default", "nobody"))
     assert refused.value.status == 404
 
 
 async def test_nothing_is_begun_for_those_who_have_gone() -> None:
     thinker = Thinker()
     thinker.go_on.clear()
-    first = asyncio.create_task(thinker.plans.explained(("default", "p1")))
+    first = asyncio.create_task(thinker.plans.explain(("default", "p1")))
     await asyncio.sleep(0)
-    gone = asyncio.create_task(thinker.plans.explained(("default", "p2"), lambda: False))
+    gone = asyncio.create_task(thinker.plans.explain(("default", "p2"), lambda: False))
     await asyncio.sleep(0)
     first.cancel()  # it has begun: it ends by itself, and nobody else begins before that
-    third = asyncio.create_task(thinker.plans.explained(("default", "p3")))
+    third = asyncio.create_task(thinker.plans.explain(("default", "p3")))
     await asyncio.sleep(0)
     thinker.go_on.set()
     with pytest.raises(HttpError):
@@ -147,10 +147,10 @@ async def test_too_many_who_wait_are_told_to_come_again() -> None:
     async def work() -> None:
         await go_on.wait()
 
-    waiting = [asyncio.create_task(lane.do(work)) for _ in range(2)]
+    waiting = [asyncio.create_task(lane.run(work)) for _ in range(2)]
     await asyncio.sleep(0)
     with pytest.raises(HttpError) as refused:
-        await lane.do(work)
+        await lane.run(work)
     assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "2"})
     go_on.set()
     await asyncio.gather(*waiting)
@@ -158,7 +158,7 @@ async def test_too_many_who_wait_are_told_to_come_again() -> None:
 
 async def test_the_end_leaves_nobody_waiting() -> None:
     lane, never = WorkLane(), asyncio.Event()
-    waiting = [asyncio.create_task(lane.do(never.wait)) for _ in range(3)]
+    waiting = [asyncio.create_task(lane.run(never.wait)) for _ in range(3)]
     await asyncio.sleep(0)
     await lane.end()
     found = await asyncio.gather(*waiting, return_exceptions=True)
@@ -168,11 +168,11 @@ async def test_the_end_leaves_nobody_waiting() -> None:
 async def test_a_planner_that_nobody_asks_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_QUICK", 3600.0)
     thinker = Thinker()
-    await thinker.plans.explained(("default", "p1"))
-    thinker.plans.forget()
-    await thinker.plans.explained(("default", "p1"))
+    await thinker.plans.explain(("default", "p1"))
+    thinker.plans.drop_unused()
+    await thinker.plans.explain(("default", "p1"))
     assert thinker.planned == 1
     monkeypatch.setattr(module, "_KEPT", -1.0)
-    thinker.plans.forget()
-    await thinker.plans.explained(("default", "p1"))
+    thinker.plans.drop_unused()
+    await thinker.plans.explain(("default", "p1"))
     assert thinker.planned == 2

@@ -62,7 +62,7 @@ def fill(made: Stage) -> None:
 
 def use_of_a(made: Stage) -> float:
     """Per cent of its CPU."""
-    return made.page.showing.loads.standing().at(0).percent["cpu"]
+    return made.page.showing.loads.stats().at(0).percent["cpu"]
 
 
 async def test_pools_and_other_resources_are_told_with_their_thresholds() -> None:
@@ -121,7 +121,7 @@ async def test_measured_use_counts_from_when_it_is_measured_and_is_what_the_plan
         assert before["utilisation"]["cpu"]["max"] == 2.5
         source.used = {("PodMetrics", "shop", "train"): 3600, ("NodeMetrics", "", "b"): 400}
         await made.metering.ask()
-        await made.page.showing.measuring.look()
+        await made.page.showing.measuring.refresh()
         after = (await asked(address, "/api/overview"))[1]
         plan = (await asked(address, "/api/plan"))[1]["plan"]
         one = (await asked(address, "/api/nodes/a"))[1]
@@ -141,7 +141,7 @@ async def test_a_source_that_fails_is_told_of_and_what_it_said_counts_until_it_i
     assert made.metering is not None
     source.used = {("NodeMetrics", "", "b"): 3600}
     await made.metering.ask()
-    await made.page.showing.measuring.look()
+    await made.page.showing.measuring.refresh()
     source.fails = "nobody answers"
     clock.now += 20
     await made.metering.ask()
@@ -152,8 +152,8 @@ async def test_a_source_that_fails_is_told_of_and_what_it_said_counts_until_it_i
         assert (health["ok"], health["why"], health["count"], health["lag"]) == (False, "nobody answers", 1, 20.0)
         assert overview["utilisation"]["cpu"]["max"] == 90.0
         clock.now += 600
-        made.page.showing.measuring.again()
-        await made.page.showing.measuring.look()
+        made.page.showing.measuring.invalidate()
+        await made.page.showing.measuring.refresh()
         assert (await asked(address, "/api/overview"))[1]["utilisation"]["cpu"]["max"] == 2.5
 
 
@@ -164,7 +164,7 @@ async def test_a_source_that_has_never_answered_does_not_count_however_often_it_
     source.fails = "nobody answers"
     assert made.metering is not None
     await made.metering.ask()
-    await made.page.showing.measuring.look()
+    await made.page.showing.measuring.refresh()
     async with served(made) as address:
         overview = (await asked(address, "/api/overview"))[1]
     assert overview["use"] == {"by": "usage", "counts": False, "measured": None, "why": "nobody answers"}
@@ -184,16 +184,16 @@ async def test_nothing_is_taken_twice_and_nothing_where_nobody_measures(monkeypa
     looking, metering = made.page.showing.measuring, made.metering
     assert metering is not None
     await metering.ask()
-    await looking.look()
-    await looking.look()
+    await looking.refresh()
+    await looking.refresh()
     assert len(taken) == 1
     clock.now += 30
     await metering.ask()
-    await looking.look()
+    await looking.refresh()
     assert len(taken) == 2
     made.metering = None
-    await looking.look()
-    await looking.look()
+    await looking.refresh()
+    await looking.refresh()
     assert taken[2:] == [None]
 
 
@@ -204,10 +204,10 @@ async def test_another_configuration_is_followed() -> None:
     assert made.metering is not None
     source.used = {("PodMetrics", "shop", "train"): 3600}
     await made.metering.ask()
-    await made.page.showing.measuring.look()
+    await made.page.showing.measuring.refresh()
     assert use_of_a(made) == 90.0
     made.live_config.swap(app.configuration(None, {"utilization": "requests"}), (), NOW)
     assert use_of_a(made) == 2.5
     made.live_config.swap(app.configuration(None, {"utilization": "max"}), (), NOW)
-    await made.page.showing.measuring.look()
+    await made.page.showing.measuring.refresh()
     assert use_of_a(made) == 90.0

@@ -18,10 +18,10 @@ from rescheduler.web.state import PageState
 
 def node(showing: PageState, found: Node, pods: Sequence[Pod], objections: Sequence[Objection]) -> Json:
     """All of it, as `/api/nodes/{name}` gives it; the objections are those to each of the pods."""
-    standing = showing.loads.standing()
+    standing = showing.loads.stats()
     index = showing.loads.indexes([found.name])[0]
     now, traits = standing.at(index), standing.frame.traits[index]
-    state = traits.state | showing.moves.touching(found.name)
+    state = traits.state | showing.moves.flags_of(found.name)
     return {
         "name": found.name,
         "labels": dict(sorted(found.labels.items())),
@@ -68,11 +68,11 @@ def _usage(used: Requests | None) -> Json | None:
 def columns(showing: PageState, revision: int) -> Json:
     """Everything, as `/api/nodes` gives it."""
     loads, moves = showing.loads, showing.moves
-    standing = loads.standing()
+    standing = loads.stats()
     frame, percent = standing.frame, np.round(standing.percent, 2)
     states = [each.state for each in frame.traits]
     for at in loads.indexes(moves.nodes()):
-        states[at] += moves.touching(frame.names[at])
+        states[at] += moves.flags_of(frame.names[at])
     return {
         "replica": showing.replica.identity,  # whose revision it is: a Service may lead to another than the stream
         "revision": revision,
@@ -94,7 +94,7 @@ def columns(showing: PageState, revision: int) -> Json:
 
 def rows(showing: PageState, indexes: Sequence[int]) -> list[list[float | int | None]]:
     """Single nodes: index, CPU, memory, pods, state, then what `resources` names."""
-    standing, touching = showing.loads.standing(), showing.moves.touching
+    standing, touching = showing.loads.stats(), showing.moves.flags_of
     frame, percent = standing.frame, np.round(standing.percent[:, indexes], 2)
     figures = zip(
         indexes,

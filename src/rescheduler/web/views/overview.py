@@ -178,7 +178,7 @@ def overview(showing: PageState) -> Json:
         "interval": fields.rescheduling_interval,
         "nextPlan": plans.next,
         "counts": _counts(showing),
-        "utilisation": _utilisation(showing.loads.standing().spread),
+        "utilisation": _utilisation(showing.loads.stats().spread),
         "use": _use(showing),
         "thresholds": {
             "cpu": rules[0]["cpu"],
@@ -267,7 +267,7 @@ def _use(showing: PageState) -> Json:
 
 def _rules(showing: PageState) -> list[Json]:
     """Above what nodes are hot, in per cent: those of no pool first, then those of each pool of the configuration."""
-    standing = showing.loads.standing()
+    standing = showing.loads.stats()
     names = ["", *(pool.name for pool in standing.frame.judging.policy.pools)]
     return [
         {"pool": name, **{resource: round(each, 2) for resource, each in rule.items()}}
