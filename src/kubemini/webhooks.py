@@ -25,7 +25,7 @@ from kubemini.patches import PatchFailed, apply_json_patch
 from kubemini.refusals import Json, Refusal
 from kubemini.selectors import label_selector
 from kubemini.store import Store
-from rescheduler.kube.tls import verify_like_go
+from rescheduler.kube.connection import verify_like_go
 
 _log = logging.getLogger(__name__)
 _USER = {"username": "system:admin", "groups": ["system:masters", "system:authenticated"]}

@@ -26,7 +26,7 @@ import msgspec
 
 from rescheduler.decode import structs as wire
 from rescheduler.decode.cache import ClusterCache
-from rescheduler.decode.kinds import RESOURCES
+from rescheduler.decode.structs import RESOURCES
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.reflector import LineBuffer, Reflector, WatchEvent, wait_for_first_sync
 from tests.bench.skewed import nodes_of, objects, workloads_of

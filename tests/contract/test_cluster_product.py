@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rescheduler.decode.kinds import RESOURCES, ApiResource
+from rescheduler.decode.structs import RESOURCES, ApiResource
 from rescheduler.kube.client import ApiClient, ListPage
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.lister import list_cluster

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from rescheduler.kube.migrations import MigrationClient
+from rescheduler.kube.objects import CommandSender
 from rescheduler.kube.observer import MigrationObserver
-from rescheduler.kube.writer import CommandSender
 from rescheduler.model import labels
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Method

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from rescheduler.kube.objects import CommandSender
 from rescheduler.kube.observer import MigrationObserver
-from rescheduler.kube.writer import CommandSender
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
 from rescheduler.runtime.maintenance import Cordons

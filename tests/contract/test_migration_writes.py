@@ -15,8 +15,8 @@ from rescheduler.kube.connection import Impersonation
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.migrations import MigrationClient, StaleError
+from rescheduler.kube.objects import CommandSender
 from rescheduler.kube.observer import MigrationObserver
-from rescheduler.kube.writer import CommandSender
 from rescheduler.migration import commands
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method

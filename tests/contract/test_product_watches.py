@@ -15,13 +15,12 @@ import msgspec
 import pytest
 
 from rescheduler.decode.cache import ClusterCache
-from rescheduler.decode.kinds import RESOURCES, ApiResource
 from rescheduler.decode.reader import SnapshotBuilder
 from rescheduler.decode.split import split
-from rescheduler.kube.backoff import Backoff
+from rescheduler.decode.structs import RESOURCES, ApiResource
 from rescheduler.kube.client import ApiClient, ApiRequest, ListPage
 from rescheduler.kube.connection import Connection
-from rescheduler.kube.errors import ApiError
+from rescheduler.kube.errors import ApiError, Backoff
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.lister import list_cluster
 from rescheduler.kube.reflector import Reflector

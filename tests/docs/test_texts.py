@@ -11,7 +11,7 @@ from rescheduler.model.move_history import MoveHistory, PastMove
 from rescheduler.model.policy import Policy
 from rescheduler.model.time import parse_instant
 from rescheduler.usage import metrics_api, prometheus
-from rescheduler.usage.source import FirstNames, RejectedSamples, UsageGaps, describe_gaps, describe_rejected
+from rescheduler.usage.samples import FirstNames, RejectedSamples, UsageGaps, describe_gaps, describe_rejected
 from tests.docs.pages import ROOT, blocks
 
 _MINE = {"__pycache__"}

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rescheduler.decode.kinds import RESOURCES, ApiResource
+from rescheduler.decode.structs import RESOURCES, ApiResource
 from rescheduler.kube.client import ApiClient, ListPage
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.lister import AT_ONCE, ForbiddenKindsError, list_cluster

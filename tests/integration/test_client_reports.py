@@ -11,7 +11,7 @@ import pytest
 
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, FencedError
-from rescheduler.kube.writer import CommandSender
+from rescheduler.kube.objects import CommandSender
 from rescheduler.migration import commands
 from rescheduler.migration.commands import Verb
 from tests.support.api_server import Answer, ApiServer, api_server, status_answer

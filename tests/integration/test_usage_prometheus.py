@@ -26,7 +26,7 @@ from rescheduler.model.usage import PrometheusAccess, PrometheusQueries, UsageSe
 from rescheduler.runtime.usage_poller import Metering
 from rescheduler.usage.history import UsageHistory
 from rescheduler.usage.prometheus import Prometheus
-from rescheduler.usage.source import UsageError
+from rescheduler.usage.samples import UsageError
 from tests.support.builders import cluster, node, pod
 from tests.support.measured_series import Consumer, Guarded, exporter, guarded_prometheus
 from tests.testbed.processes import until

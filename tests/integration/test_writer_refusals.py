@@ -8,7 +8,7 @@ import pytest
 
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
-from rescheduler.kube.writer import CommandSender
+from rescheduler.kube.objects import CommandSender
 from rescheduler.migration import commands
 from tests.support.api_server import api_server, status_answer
 from tests.support.kubeconfigs import RecordedWaits, connection

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rescheduler.decode.kinds import RESOURCES
+from rescheduler.decode.structs import RESOURCES
 from tests.support import dumps
 from tests.support.api_server import ApiServer, api_server, list_answer, status_answer
 from tests.support.cli import Ran, rescheduler

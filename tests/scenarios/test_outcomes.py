@@ -10,7 +10,7 @@ from typing import Any
 from rescheduler import app
 from rescheduler.cli.output.explanation import explanation_lines
 from rescheduler.cli.output.terminal import Terminal
-from rescheduler.decode.kinds import RESOURCES
+from rescheduler.decode.structs import RESOURCES
 from rescheduler.kube.migrations import encode_migration, encode_status
 from rescheduler.model.migration import ObjectReference, PodMigration
 from rescheduler.model.plan import Method

@@ -25,7 +25,7 @@ import aiohttp
 
 from rescheduler.cli.main import run
 from rescheduler.kube.migrations import MigrationClient
-from rescheduler.kube.writer import CommandSender
+from rescheduler.kube.objects import CommandSender
 from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import FailedCommand
 from rescheduler.model.migration import MigrationStatus, PodMigration

@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.connection import Connection, Impersonation
+from rescheduler.kube.errors import Backoff
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from tests.support.api_server import authority
 

@@ -16,9 +16,9 @@ from typing import Any
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.migrations import MigrationClient
+from rescheduler.kube.objects import CommandSender
 from rescheduler.kube.observer import MigrationObserver
 from rescheduler.kube.pause_state import PauseStore
-from rescheduler.kube.writer import CommandSender
 from rescheduler.migration.lifecycle import Lifecycle, MigrationSettings
 from rescheduler.migration.observation import SteeringMethod
 from rescheduler.model.migration import PodMigration

@@ -19,8 +19,8 @@ from rescheduler.kube.client import ApiClient
 from rescheduler.kube.connection import Impersonation
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.migrations import MigrationClient
+from rescheduler.kube.objects import CommandSender
 from rescheduler.kube.observer import MigrationObserver
-from rescheduler.kube.writer import CommandSender
 from rescheduler.migration.commands import Command
 from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.migration.lifecycle import Lifecycle, MigrationSettings

@@ -20,8 +20,8 @@ from typing import Any
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.objects import CommandSender
 from rescheduler.kube.record_owner import RecordOwners
-from rescheduler.kube.writer import CommandSender
 from rescheduler.migration.commands import Command
 from rescheduler.migration.observation import FailedCommand
 from rescheduler.model import labels

@@ -24,8 +24,8 @@ from rescheduler.admission.webhook import PodMutator
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.connection import Impersonation
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
+from rescheduler.kube.objects import CommandSender
 from rescheduler.kube.observer import MigrationObserver
-from rescheduler.kube.writer import CommandSender
 from rescheduler.model import labels
 from rescheduler.runtime.informers import Watching
 from rescheduler.runtime.migration_cache import Board

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from rescheduler.decode.cache import ClusterCache
-from rescheduler.decode.kinds import RESOURCES
+from rescheduler.decode.structs import RESOURCES
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.reflector import Reflector

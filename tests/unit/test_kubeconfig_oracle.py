@@ -10,8 +10,8 @@ from kubernetes.client import Configuration
 from kubernetes.config import load_kube_config
 
 from rescheduler.kube.auth import Authenticator
+from rescheduler.kube.connection import PemSource
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
-from rescheduler.kube.tls import PemSource
 from tests.support.api_server import authority
 from tests.support.kubeconfigs import b64, exec_credential, exec_script, exec_user, kubeconfig, written
 

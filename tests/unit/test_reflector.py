@@ -8,10 +8,9 @@ from typing import Any, cast
 import pytest
 
 from rescheduler.decode.cache import ClusterCache
-from rescheduler.decode.kinds import RESOURCES
-from rescheduler.kube.backoff import Backoff
+from rescheduler.decode.structs import RESOURCES
 from rescheduler.kube.client import ApiClient, ApiRequest, ListPage
-from rescheduler.kube.errors import ApiError
+from rescheduler.kube.errors import ApiError, Backoff
 from rescheduler.kube.reflector import Reflector
 from rescheduler.model.json import Json
 from tests.support.virtual_time import VirtualLoop

@@ -18,10 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rescheduler.decode.cache import ClusterCache
-from rescheduler.decode.kinds import RESOURCES, ApiResource
-from rescheduler.kube.backoff import Backoff
+from rescheduler.decode.structs import RESOURCES, ApiResource
 from rescheduler.kube.client import ApiClient, ApiRequest, ListPage
-from rescheduler.kube.errors import ApiError
+from rescheduler.kube.errors import ApiError, Backoff
 from rescheduler.kube.reflector import Reflector
 from rescheduler.model.json import Json
 

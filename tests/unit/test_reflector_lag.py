@@ -13,9 +13,8 @@ import pytest
 
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube import reflector as module
-from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.client import ApiClient, ApiRequest
-from rescheduler.kube.errors import ApiError
+from rescheduler.kube.errors import ApiError, Backoff
 from rescheduler.kube.reflector import Reflector
 from rescheduler.model.migration import MigrationSpec, Phase, PodMigration
 from rescheduler.runtime.informers import MIGRATIONS, Following, Watching

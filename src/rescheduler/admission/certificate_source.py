@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 from rescheduler.admission.certificates import CertificateError, CertificateState, KeyPair, check
+from rescheduler.kube.connection import RereadFile
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.secrets import SecretStore
-from rescheduler.kube.tls import RereadFile
 
 _log = logging.getLogger(__name__)
 ReadPair = Callable[[], Awaitable[KeyPair]]

@@ -17,11 +17,10 @@ from urllib.parse import urlsplit
 from rescheduler.admission.certificate_source import CertificateSource, from_files, from_secret
 from rescheduler.admission.certificates import CertificateError, CertificateState, next_state, split
 from rescheduler.admission.server import Address, AdmissionServer, Handler, ServerLimits
-from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.client import ApiClient
-from rescheduler.kube.errors import ClusterError
+from rescheduler.kube.connection import RereadFile
+from rescheduler.kube.errors import Backoff, ClusterError
 from rescheduler.kube.secrets import SecretStore, StoredSecret
-from rescheduler.kube.tls import RereadFile
 from rescheduler.kube.webhook import WebhookConfiguration, WebhookProbe, WebhookSettings, asks_us, bundle_in
 from rescheduler.model.json import Json
 

@@ -26,9 +26,9 @@ from rescheduler.config.sections import SteeringMode as Wanted
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.events import EventQueue, EventRecorder
+from rescheduler.kube.objects import CommandSender
 from rescheduler.kube.observer import MigrationObserver
 from rescheduler.kube.webhook import MUTATE, CertificateFiles, WebhookSettings
-from rescheduler.kube.writer import CommandSender
 from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.migration.observation import SteeringMethod
 from rescheduler.model.advice import NewPod

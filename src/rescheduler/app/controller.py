@@ -31,10 +31,10 @@ from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.events import EventQueue, EventRecorder
 from rescheduler.kube.lease import LeaderElector, LeaseName, LeaseTimes
 from rescheduler.kube.migrations import MigrationClient
+from rescheduler.kube.objects import CommandSender
 from rescheduler.kube.observer import MigrationObserver
 from rescheduler.kube.pause_state import PauseStore, state_name
 from rescheduler.kube.record_owner import RecordOwners
-from rescheduler.kube.writer import CommandSender
 from rescheduler.migration.events import Subject, events_for
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Phase, PodMigration

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from rescheduler.app.planning import InputError, LiveCluster
-from rescheduler.decode.kinds import ApiResource
+from rescheduler.decode.structs import ApiResource
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.migrations import InvalidMigrationError, decode_migration

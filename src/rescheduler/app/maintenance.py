@@ -15,8 +15,7 @@ from rescheduler.app.follow import Change, Follower, Part, follow
 from rescheduler.app.planning import LiveCluster
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
-from rescheduler.kube.objects import NotFoundError, ObjectClient, path_of
-from rescheduler.kube.writer import CommandSender
+from rescheduler.kube.objects import CommandSender, NotFoundError, ObjectClient, path_of
 from rescheduler.migration.commands import Command, Verb
 from rescheduler.migration.observation import annotations_of, controller_of, has_finished, is_terminating, labels_of
 from rescheduler.model import labels as marks

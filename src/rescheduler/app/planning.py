@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, BinaryIO, Generic, TypeVar
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.loader import load_defaults, load_file, override
 from rescheduler.decode.dump import DumpReader
-from rescheduler.decode.kinds import RESOURCES, ApiResource
 from rescheduler.decode.reader import SnapshotBuilder, without_gc
 from rescheduler.decode.record import SnapshotRecorder
 from rescheduler.decode.split import split
+from rescheduler.decode.structs import RESOURCES, ApiResource
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy, Utilization
@@ -144,7 +144,7 @@ def measured_once(
 
 
 def _take(history: UsageHistory, settings: UsageSettings, snapshot: ClusterSnapshot) -> None:
-    from rescheduler.usage.overhead import SystemOverhead  # noqa: PLC0415 - as above
+    from rescheduler.usage.history import SystemOverhead  # noqa: PLC0415 - as above
 
     times = [row.timestamp for row in snapshot.usage if row.timestamp is not None]
     asked = snapshot.taken_at if snapshot.taken_at is not None else max(times, default=0.0)
@@ -157,9 +157,9 @@ def _take(history: UsageHistory, settings: UsageSettings, snapshot: ClusterSnaps
 
 
 async def _ask(history: UsageHistory, settings: UsageSettings, snapshot: ClusterSnapshot) -> None:
-    from rescheduler.usage.overhead import SystemOverhead  # noqa: PLC0415 - as above
+    from rescheduler.usage.history import SystemOverhead  # noqa: PLC0415 - as above
     from rescheduler.usage.prometheus import Prometheus  # noqa: PLC0415 - aiohttp takes long, and files need none of it
-    from rescheduler.usage.source import UsageError  # noqa: PLC0415 - the same
+    from rescheduler.usage.samples import UsageError  # noqa: PLC0415 - the same
 
     history.begin(snapshot.taken_at or 0.0, SystemOverhead(snapshot.pods))
     try:

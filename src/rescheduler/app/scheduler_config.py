@@ -21,9 +21,8 @@ from rescheduler.app.planning import InputError, LiveCluster
 from rescheduler.config.document import DocumentError, read_document
 from rescheduler.config.errors import ConfigError, ConfigErrors, Finding, format_path, quote, wrong_type
 from rescheduler.config.loader import PLUGIN, SCHEDULER_KIND
-from rescheduler.kube.backoff import Backoff
 from rescheduler.kube.client import ApiClient
-from rescheduler.kube.errors import ClusterError
+from rescheduler.kube.errors import Backoff, ClusterError
 from rescheduler.model.json import Json
 from rescheduler.model.time import format_duration
 

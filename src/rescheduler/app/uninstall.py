@@ -22,11 +22,10 @@ from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.connection import Connection
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.lease import LeaderElector, LeaseName, LeaseTimes
-from rescheduler.kube.objects import ObjectClient, path_of
+from rescheduler.kube.objects import CommandSender, ObjectClient, path_of
 from rescheduler.kube.pause_state import PauseStore, state_name
 from rescheduler.kube.secrets import SecretStore
 from rescheduler.kube.webhook import WebhookConfiguration, WebhookSettings
-from rescheduler.kube.writer import CommandSender
 from rescheduler.migration.commands import delete
 from rescheduler.migration.crd import POD_MIGRATION
 from rescheduler.runtime.uninstall import Cleanup, Undone

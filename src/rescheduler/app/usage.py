@@ -20,7 +20,7 @@ from rescheduler.runtime.usage_poller import Metering
 from rescheduler.usage.history import UsageHistory
 from rescheduler.usage.metrics_api import MetricsApi
 from rescheduler.usage.prometheus import Prometheus
-from rescheduler.usage.source import UsageBackend
+from rescheduler.usage.samples import UsageBackend
 
 
 def metering_of(

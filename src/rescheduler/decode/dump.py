@@ -19,9 +19,9 @@ import msgspec
 import yaml
 
 from rescheduler.decode import structs
-from rescheduler.decode.kinds import known_kind
 from rescheduler.decode.reader import SnapshotBuilder
 from rescheduler.decode.split import JsonError, ListHead, split
+from rescheduler.decode.structs import known_kind
 from rescheduler.model.nesting import check_nesting
 from rescheduler.model.time import InstantError, parse_instant
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rescheduler.decode import objects, structs
-from rescheduler.decode.kinds import CLUSTER_SCOPED, READ, WORKLOADS
 from rescheduler.decode.pods import PodDecoder
 from rescheduler.decode.sections import SectionError
+from rescheduler.decode.structs import CLUSTER_SCOPED, READ, WORKLOADS
 from rescheduler.model.objects import DisruptionBudget, Node, Pod, Workload
 from rescheduler.model.selector import EVERYTHING
 from rescheduler.model.shape import Shape

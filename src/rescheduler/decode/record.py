@@ -16,10 +16,10 @@ from msgspec import Raw
 
 from rescheduler.decode import structs
 from rescheduler.decode.dump import KINDS, TAKEN_AT
-from rescheduler.decode.kinds import CLUSTER_SCOPED, READ
 from rescheduler.decode.pods import is_usual, select_annotations
 from rescheduler.decode.reader import SnapshotBuilder
 from rescheduler.decode.sections import SectionError
+from rescheduler.decode.structs import CLUSTER_SCOPED, READ
 from rescheduler.model import labels
 from rescheduler.model.time import format_instant
 

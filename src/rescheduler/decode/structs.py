@@ -7,6 +7,7 @@ Sections that many pods share stay `Raw`: their bytes are looked up in a cache a
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
@@ -415,3 +416,89 @@ class ApiSpreadConstraint(ApiStruct):
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
     match_label_keys: list[str] | None = None
+
+
+READ: dict[str, tuple[str, type[ApiObject]]] = {
+    "Node": ("", ApiNode),
+    "Pod": ("", ApiPod),
+    "Namespace": ("", ApiNamespace),
+    "PersistentVolumeClaim": ("", ApiPersistentVolumeClaim),
+    "PersistentVolume": ("", ApiPersistentVolume),
+    "PodDisruptionBudget": ("policy", ApiPodDisruptionBudget),
+    "Deployment": ("apps", ApiWorkload),
+    "ReplicaSet": ("apps", ApiWorkload),
+    "StatefulSet": ("apps", ApiWorkload),
+    "DaemonSet": ("apps", ApiWorkload),
+    "Job": ("batch", ApiWorkload),
+    "CronJob": ("batch", ApiWorkload),
+    "HorizontalPodAutoscaler": ("autoscaling", ApiHorizontalPodAutoscaler),
+    "StorageClass": ("storage.k8s.io", ApiStorageClass),
+    "CSINode": ("storage.k8s.io", ApiCsiNode),
+    "PriorityClass": ("scheduling.k8s.io", ApiPriorityClass),
+    "NodeMetrics": ("metrics.k8s.io", ApiMetrics),
+    "PodMetrics": ("metrics.k8s.io", ApiMetrics),
+}
+"""Kind → API group and the struct it is decoded into."""
+
+WORKLOADS = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob"})
+CLUSTER_SCOPED = frozenset(
+    {"Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "PriorityClass", "NodeMetrics"}
+)
+
+
+def group_of(api_version: str) -> str:
+    """The group of `apps/v1`; the core group is the empty text."""
+    return api_version.rpartition("/")[0]
+
+
+def known_kind(api_version: str | None, kind: str | None) -> str | None:
+    """The kind, if it is one that planning reads: another group's Job is not ours."""
+    if kind not in READ:
+        return None
+    return kind if api_version is None or group_of(api_version) == READ[kind][0] else None
+
+
+@dataclass(frozen=True, slots=True)
+class ApiResource:
+    """`path` lists the kind over all namespaces. `optional` kinds may be missing from a cluster."""
+
+    kind: str
+    api_version: str
+    path: str
+    optional: bool = False
+
+    @property
+    def group(self) -> str:
+        group, slash, _ = self.api_version.partition("/")
+        return group if slash else ""
+
+    @property
+    def plural(self) -> str:
+        return self.path.rpartition("/")[2]
+
+    @property
+    def absent_statuses(self) -> frozenset[int]:
+        """404: no such API. 503: it is registered, but what serves it (metrics-server) does not run."""
+        return frozenset({404, 503}) if self.optional else frozenset()
+
+
+# Pods first: they take the longest, so the others are listed beside them.
+RESOURCES = (
+    ApiResource("Pod", "v1", "/api/v1/pods"),
+    ApiResource("Node", "v1", "/api/v1/nodes"),
+    ApiResource("Namespace", "v1", "/api/v1/namespaces"),
+    ApiResource("PodDisruptionBudget", "policy/v1", "/apis/policy/v1/poddisruptionbudgets"),
+    ApiResource("Deployment", "apps/v1", "/apis/apps/v1/deployments"),
+    ApiResource("ReplicaSet", "apps/v1", "/apis/apps/v1/replicasets"),
+    ApiResource("StatefulSet", "apps/v1", "/apis/apps/v1/statefulsets"),
+    ApiResource("DaemonSet", "apps/v1", "/apis/apps/v1/daemonsets"),
+    ApiResource("Job", "batch/v1", "/apis/batch/v1/jobs"),
+    ApiResource("HorizontalPodAutoscaler", "autoscaling/v2", "/apis/autoscaling/v2/horizontalpodautoscalers"),
+    ApiResource("PersistentVolumeClaim", "v1", "/api/v1/persistentvolumeclaims"),
+    ApiResource("PersistentVolume", "v1", "/api/v1/persistentvolumes"),
+    ApiResource("StorageClass", "storage.k8s.io/v1", "/apis/storage.k8s.io/v1/storageclasses"),
+    ApiResource("CSINode", "storage.k8s.io/v1", "/apis/storage.k8s.io/v1/csinodes"),
+    ApiResource("PriorityClass", "scheduling.k8s.io/v1", "/apis/scheduling.k8s.io/v1/priorityclasses"),
+    ApiResource("NodeMetrics", "metrics.k8s.io/v1beta1", "/apis/metrics.k8s.io/v1beta1/nodes", optional=True),
+    ApiResource("PodMetrics", "metrics.k8s.io/v1beta1", "/apis/metrics.k8s.io/v1beta1/pods", optional=True),
+)

@@ -16,8 +16,7 @@ import msgspec
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.migrations import InvalidMigrationError, MigrationClient
-from rescheduler.kube.objects import path_of
-from rescheduler.kube.writer import FIELD_MANAGER
+from rescheduler.kube.objects import FIELD_MANAGER, path_of
 from rescheduler.model import labels
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Phase, PodMigration

@@ -26,10 +26,11 @@ from rescheduler.kube.connection import (
     Credential,
     ExecPlugin,
     Impersonation,
+    PemSource,
+    RereadFile,
     TokenFile,
 )
 from rescheduler.kube.errors import AuthError
-from rescheduler.kube.tls import PemSource, RereadFile
 
 # Long enough for a login in a browser, short enough that a plugin that hangs is noticed.
 PLUGIN_SECONDS = 180.0

@@ -1,23 +1,11 @@
-"""Connections that end when we say so, and carry no write that may not be sent any more.
-
-`client.py` makes one for its session. A connection is kept for the next request, or cut: aiohttp closes one that cannot
-be kept (a cancelled request, a watch that is left) with TLS's farewell, for which the other side has 30 s, and forgets
-it. Whoever closes the session does not wait for it, and so it outlives the event loop, as an open socket that nobody
-will ever close. HTTP says itself where an answer ends, so the farewell tells nobody anything.
-
-Whether a write may be sent is asked when its connection is there, because to make one may take longer than a lease
-lasts; and once more by its body, because aiohttp has bodies written by a task of their own, a turn of the event loop
-later, and a process may be frozen just there.
-"""
+"""The API client: requests, paged lists and streams, with retries, rate limit, authentication and fencing."""
 
 from __future__ import annotations
 
 import asyncio
-import functools
-import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from types import TracebackType
@@ -25,104 +13,21 @@ from typing import Self
 
 import aiohttp
 import msgspec
-from aiohttp.abc import AbstractStreamWriter
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.client_reqrep import ClientRequest
-from aiohttp.connector import Connection as PooledConnection
-from aiohttp.tracing import Trace
 from multidict import CIMultiDict
 
 from rescheduler import __version__
 from rescheduler.kube.auth import Authenticator, impersonation_headers
-from rescheduler.kube.backoff import READS, Backoff, may_retry
-from rescheduler.kube.connection import Connection, Credential
-from rescheduler.kube.errors import ApiError, FencedError
-from rescheduler.kube.failures import error_from_answer, error_from_exception, not_kubernetes
-from rescheduler.kube.tls import TlsContexts
-
-
-class Connector(aiohttp.TCPConnector):
-    """A connector whose `close` comes back when every one of its sockets is closed."""
-
-    def __init__(self, may_write: Callable[[], bool]) -> None:
-        super().__init__(socket_factory=self._made)
-        self._may_write = may_write
-        handler: type[ResponseHandler] = _Handler
-        # aiohttp has no setting for it. If this name should ever mean nothing, the tests of closing fail.
-        self._factory = functools.partial(handler, loop=self._loop)
-        self._open: set[_Socket] = set()
-        self._all_closed = asyncio.Event()
-
-    async def connect(
-        self,
-        req: ClientRequest,
-        traces: list[Trace],
-        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109  aiohttp names it
-    ) -> PooledConnection:
-        """A connection for this one try; what has no body is written at once."""
-        found = await super().connect(req, traces, timeout)
-        if req.method not in READS and not self._may_write():
-            found.release()
-            raise fenced_error(req.method, req.url.path)
-        return found
-
-    async def close(self, *, abort_ssl: bool = False) -> None:
-        """Cut all connections, also those that are just being made."""
-        await super().close(abort_ssl=abort_ssl)
-        for each in self._open:
-            with suppress(OSError):  # it is not connected yet, or not any more
-                each.shutdown(socket.SHUT_RDWR)
-        if self._open:
-            await self._all_closed.wait()
-
-    def _made(self, address: aiohttp.AddrInfoType) -> socket.socket:
-        if self.closed:
-            raise OSError("the client is closed")
-        family, kind, protocol, _, _ = address
-        made = _Socket(family, kind, protocol)
-        made.on_close = self._forget
-        self._open.add(made)
-        self._all_closed.clear()
-        return made
-
-    def _forget(self, closed: _Socket) -> None:
-        self._open.discard(closed)
-        if not self._open:
-            self._all_closed.set()
-
-
-class FencedBody(aiohttp.BytesPayload):
-    """The body of a write: with its first byte the request goes out, and not if we may not act any more."""
-
-    def __init__(self, value: bytes, content_type: str, ask: Callable[[], None]) -> None:
-        super().__init__(value, content_type=content_type)
-        self._ask = ask
-
-    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        self._ask()
-        await super().write_with_length(writer, content_length)
-
-
-def fenced_error(method: str, path: str) -> FencedError:
-    """What is raised instead of sending a write."""
-    return FencedError(f"{method} {path} is not sent: we may not act any more, another may lead")
-
-
-class _Handler(ResponseHandler):
-    """Cuts where aiohttp would begin the farewell."""
-
-    def close(self) -> None:
-        self.abort()
-
-
-class _Socket(socket.socket):
-    """Tells when it is closed."""
-
-    on_close: Callable[[_Socket], None] = lambda _: None
-
-    def close(self) -> None:
-        super().close()
-        self.on_close(self)
+from rescheduler.kube.connection import Connection, Credential, TlsContexts
+from rescheduler.kube.errors import READS, ApiError, Backoff, FencedError, may_retry
+from rescheduler.kube.transport import (
+    Connector,
+    FencedBody,
+    error_from_answer,
+    error_from_exception,
+    fenced_error,
+    not_kubernetes,
+    send_once,
+)
 
 
 @dataclass(slots=True)
@@ -440,7 +345,7 @@ class ApiClient:
                 ssl=context if context is not None else True,
                 server_hostname=self._connection.tls_server_name,
                 timeout=limits or self._session.timeout,
-                middlewares=() if request.method in READS else (_once,),
+                middlewares=() if request.method in READS else (send_once,),
             ) as response:
                 self.clock.hear(response.headers.get("Date"), sent, self.clock.local())
                 if response.status >= 300:
@@ -461,13 +366,3 @@ class ApiClient:
                 raise fenced_error(request.method, request.path)
 
         return FencedBody(request.body, request.content_type, ask)
-
-
-async def _once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """For writes: aiohttp would repeat a PUT or a DELETE that broke off, and when that is right is for us to say."""
-    try:
-        return await send(request)
-    except aiohttp.ClientConnectorError:
-        raise
-    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        raise aiohttp.ClientConnectionError(str(error)) from error  # which it does not take for a reason

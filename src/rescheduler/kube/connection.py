@@ -6,10 +6,16 @@ path in it, so that an error found much later (a certificate that does not load,
 the line the user has to change. Secrets are kept out of `repr`.
 """
 
+import ssl
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+from yarl import URL
+
+from rescheduler.kube.errors import AuthError
 
 InteractiveMode = Literal["Never", "IfAvailable", "Always"]
 
@@ -121,3 +127,112 @@ class Credential:
     authorization: str | None = field(default=None, repr=False)
     certificate: CertificatePair | None = None
     generation: int = field(default=0, compare=False)
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown."""
+    return str(URL(url).with_user(None))
+
+
+class RereadFile:
+    """A file's content, read again whenever the file is another or has changed (looked at on every use)."""
+
+    def __init__(self, path: Path, where: str) -> None:
+        self._path = path
+        self._where = where
+        self._seen: tuple[int, int, int] | None = None
+        self._content = b""
+
+    def read(self) -> bytes:
+        try:
+            # Looked at before it is read: if it changes in between, it is only read once more the next time.
+            stat = self._path.stat()
+            seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+            if seen != self._seen:
+                self._content = self._path.read_bytes()
+                self._seen = seen
+        except OSError as error:
+            raise AuthError(f"{self._where}: cannot read {self._path}: {error.strerror}") from error
+        return self._content
+
+
+class PemSource:
+    """The bytes of a Pem, wherever they stand."""
+
+    def __init__(self, pem: Pem) -> None:
+        self._data = pem.data
+        self._file = RereadFile(pem.path, pem.where) if pem.path is not None else None
+
+    def read(self) -> bytes:
+        return self._data if self._file is None else self._file.read()
+
+
+class TlsContexts:
+    """The context for the certificate of the moment; None for a server without TLS."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._ca = PemSource(connection.ca) if connection.ca is not None else None
+        self._made_of: tuple[bytes | None, CertificatePair | None] | None = None
+        self._context: ssl.SSLContext | None = None
+
+    def context(self, pair: CertificatePair | None) -> ssl.SSLContext | None:
+        if not self._connection.server.startswith("https:"):
+            return None
+        ca = self._ca.read() if self._ca is not None else None
+        if self._made_of != (ca, pair):
+            self._context = self._build(ca, pair)
+            self._made_of = (ca, pair)
+        return self._context
+
+    def _build(self, ca: bytes | None, pair: CertificatePair | None) -> ssl.SSLContext:
+        if self._connection.insecure:
+            context = ssl.create_default_context()
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        else:
+            context = self._verifying(ca)
+        if pair is not None:
+            _load_pair(context, pair)
+        return context
+
+    def _verifying(self, ca: bytes | None) -> ssl.SSLContext:
+        if ca is None or self._connection.ca is None:
+            context = ssl.create_default_context()  # the system's CAs
+        else:
+            try:
+                # Bundles hold comments in any encoding around the PEM, which itself is ASCII.
+                context = ssl.create_default_context(cadata=ca.decode("ascii", "ignore"))
+            except (ssl.SSLError, ValueError) as error:
+                raise AuthError(f"{self._connection.ca.where}: holds no usable PEM certificate ({error})") from error
+        return verify_like_go(context)
+
+
+def verify_like_go(context: ssl.SSLContext) -> ssl.SSLContext:
+    """The same context, that verifies as kubectl and the API server do, on every Python; chain and name stay checked.
+
+    The CAs of many clusters lack extensions (an authority key identifier, a key usage) that Python insists on by
+    default since 3.13, and Go doesn't; and an intermediate certificate is good enough as the trusted one.
+    """
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
+def _load_pair(context: ssl.SSLContext, pair: CertificatePair) -> None:
+    """Python reads a pair from files only: they are private, and gone again at once."""
+
+    def refuse() -> str:
+        # Without this OpenSSL would ask for a passphrase on the terminal, and block the event loop.
+        raise AuthError(f"{pair.where}: the client key is encrypted, which is not supported; store it decrypted")
+
+    with tempfile.TemporaryDirectory(prefix="rescheduler-") as folder:
+        certificate, key = Path(folder, "certificate"), Path(folder, "key")
+        certificate.write_bytes(pair.certificate)
+        key.touch(mode=0o600)
+        key.write_bytes(pair.key)
+        try:
+            context.load_cert_chain(certificate, key, password=refuse)
+        except ssl.SSLError as error:
+            problem = error.reason or error
+            raise AuthError(f"{pair.where}: the client certificate and key do not load ({problem})") from error

@@ -15,12 +15,9 @@ import re
 import msgspec
 
 from rescheduler import __version__
-from rescheduler.kube.backoff import PASSING, Backoff
 from rescheduler.kube.client import ApiClient, ApiRequest
-from rescheduler.kube.errors import ApiError, ClusterError
-from rescheduler.kube.failures import BROKEN_OFF, TIMED_OUT
-from rescheduler.kube.objects import path_of
-from rescheduler.kube.writer import FIELD_MANAGER
+from rescheduler.kube.errors import BROKEN_OFF, PASSING, TIMED_OUT, ApiError, Backoff, ClusterError
+from rescheduler.kube.objects import FIELD_MANAGER, path_of
 from rescheduler.migration.crd import API_VERSION, CURE, POD_MIGRATION, VERSION_ANNOTATION
 from rescheduler.model.json import Json
 

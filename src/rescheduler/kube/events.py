@@ -19,8 +19,7 @@ import msgspec
 
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
-from rescheduler.kube.objects import path_of
-from rescheduler.kube.writer import FIELD_MANAGER
+from rescheduler.kube.objects import FIELD_MANAGER, path_of
 from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.json import Json
 

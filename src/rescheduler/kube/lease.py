@@ -19,8 +19,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from rescheduler.kube.client import ApiClient, ApiRequest
-from rescheduler.kube.errors import ApiError, ClusterError
-from rescheduler.kube.failures import NOT_KUBERNETES
+from rescheduler.kube.errors import NOT_KUBERNETES, ApiError, ClusterError
 from rescheduler.kube.objects import path_of
 from rescheduler.model.json import Json
 

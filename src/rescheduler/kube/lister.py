@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing
 
-from rescheduler.decode.kinds import RESOURCES, ApiResource
+from rescheduler.decode.structs import RESOURCES, ApiResource
 from rescheduler.kube.client import ApiClient, ListPage
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.migrations import MigrationClient

@@ -16,8 +16,7 @@ import msgspec
 from rescheduler.kube import migration_structs as wire
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
-from rescheduler.kube.objects import path_of
-from rescheduler.kube.writer import FIELD_MANAGER
+from rescheduler.kube.objects import FIELD_MANAGER, path_of
 from rescheduler.migration.crd import API_VERSION, CURE, KIND
 from rescheduler.migration.lifecycle import AWAITING_APPROVAL, ROLL_BACK
 from rescheduler.model import labels

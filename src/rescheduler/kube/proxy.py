@@ -39,11 +39,6 @@ def proxy_from_environment(server: URL, environ: Mapping[str, str]) -> str | Non
     return check_proxy(url if "://" in url else f"http://{url}", variable)
 
 
-def without_password(url: str) -> str:
-    """The URL as it may be shown."""
-    return str(URL(url).with_user(None))
-
-
 def _is_direct(server: URL, no_proxy: str) -> bool:
     host = (server.host or "").lower().rstrip(".")
     address = _address(host)

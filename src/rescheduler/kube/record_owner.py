@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import msgspec
 
 from rescheduler.decode.cache import ClusterCache
-from rescheduler.decode.kinds import WORKLOADS
 from rescheduler.decode.reader import ObjectReader
+from rescheduler.decode.structs import WORKLOADS
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.objects import path_of
 from rescheduler.migration.observation import annotations_of, controller_of

@@ -18,13 +18,11 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from rescheduler.decode.kinds import ApiResource
 from rescheduler.decode.reader import without_gc
 from rescheduler.decode.split import split
-from rescheduler.kube.backoff import Backoff
+from rescheduler.decode.structs import ApiResource
 from rescheduler.kube.client import ApiClient, ApiRequest
-from rescheduler.kube.errors import ApiError, ClusterError
-from rescheduler.kube.failures import BROKEN_OFF, NOT_KUBERNETES
+from rescheduler.kube.errors import BROKEN_OFF, NOT_KUBERNETES, ApiError, Backoff, ClusterError
 
 SILENCE = 150.0
 """Seconds. Bookmarks come about every minute, so a server that is silent for longer is not there any more."""

@@ -12,8 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from rescheduler.kube.client import ApiClient, ApiRequest
-from rescheduler.kube.errors import ApiError
-from rescheduler.kube.failures import NOT_KUBERNETES
+from rescheduler.kube.errors import NOT_KUBERNETES, ApiError
 
 _TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

@@ -15,9 +15,8 @@ from urllib.parse import quote
 import msgspec
 
 from rescheduler.kube.client import ApiClient, ApiRequest
-from rescheduler.kube.errors import ApiError, ClusterError
-from rescheduler.kube.failures import NOT_KUBERNETES
-from rescheduler.kube.writer import FIELD_MANAGER
+from rescheduler.kube.errors import NOT_KUBERNETES, ApiError, ClusterError
+from rescheduler.kube.objects import FIELD_MANAGER
 from rescheduler.model.json import Json
 from rescheduler.model.labels import MANAGED_BY, MANAGER
 

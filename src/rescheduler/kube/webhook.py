@@ -23,11 +23,9 @@ import aiohttp
 import msgspec
 
 from rescheduler.kube.client import ApiClient, ApiRequest
-from rescheduler.kube.errors import ApiError, ClusterError
-from rescheduler.kube.failures import NOT_KUBERNETES
-from rescheduler.kube.objects import path_of
-from rescheduler.kube.tls import verify_like_go
-from rescheduler.kube.writer import FIELD_MANAGER
+from rescheduler.kube.connection import verify_like_go
+from rescheduler.kube.errors import NOT_KUBERNETES, ApiError, ClusterError
+from rescheduler.kube.objects import FIELD_MANAGER, path_of
 from rescheduler.model.json import Json
 from rescheduler.model.labels import ANSWER, MANAGED_BY, MANAGER, PROBE, REGISTERED_BY
 

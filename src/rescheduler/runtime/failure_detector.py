@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable
 from typing import Any, NamedTuple
 
 from rescheduler.decode.cache import ClusterCache
-from rescheduler.decode.kinds import WORKLOADS
+from rescheduler.decode.structs import WORKLOADS
 from rescheduler.kube.record_owner import CONTROLLERS, RecordOwnerKey, asks_for_retries, is_known_above, workload_of
 from rescheduler.model import labels
 from rescheduler.model.json import Json

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import structlog
 
 from rescheduler.decode.cache import ClusterCache
-from rescheduler.decode.kinds import RESOURCES, WORKLOADS, ApiResource
+from rescheduler.decode.structs import RESOURCES, WORKLOADS, ApiResource
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.reflector import Reflector, Sink, wait_for_first_sync
 from rescheduler.model.migration import ObjectReference

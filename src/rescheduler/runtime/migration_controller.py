@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import structlog
 
 from rescheduler.decode.cache import Changed
-from rescheduler.decode.kinds import WORKLOADS
+from rescheduler.decode.structs import WORKLOADS
 from rescheduler.kube.errors import ClusterError
 from rescheduler.migration.steps.common import AwaitMembers, AwaitReady, Land
 from rescheduler.migration.steps.copy import EvictOriginal

@@ -13,15 +13,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rescheduler.decode.cache import ClusterCache
-from rescheduler.decode.kinds import RESOURCES, WORKLOADS, ApiResource
 from rescheduler.decode.split import split
+from rescheduler.decode.structs import RESOURCES, WORKLOADS, ApiResource
 from rescheduler.kube.client import ApiClient, ListPage
 from rescheduler.kube.errors import ApiError
 from rescheduler.kube.lister import list_cluster
 from rescheduler.kube.migrations import MigrationClient, StaleError
-from rescheduler.kube.objects import ObjectClient
+from rescheduler.kube.objects import CommandSender, ObjectClient
 from rescheduler.kube.observer import MigrationObserver
-from rescheduler.kube.writer import CommandSender
 from rescheduler.migration import rollback
 from rescheduler.migration.commands import Command, delete, patch
 from rescheduler.migration.lifecycle import Lifecycle, MigrationSettings

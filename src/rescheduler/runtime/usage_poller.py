@@ -17,9 +17,8 @@ import structlog
 from rescheduler.kube.errors import ClusterError
 from rescheduler.model.objects import Pod
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.usage.history import UsageHistory
-from rescheduler.usage.overhead import SystemOverhead
-from rescheduler.usage.source import UsageBackend, UsageError
+from rescheduler.usage.history import SystemOverhead, UsageHistory
+from rescheduler.usage.samples import UsageBackend, UsageError
 
 _log = structlog.stdlib.get_logger(__name__)
 

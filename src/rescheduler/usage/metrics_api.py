@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from rescheduler.decode.kinds import RESOURCES, ApiResource
 from rescheduler.decode.reader import ObjectReader
 from rescheduler.decode.split import split
+from rescheduler.decode.structs import RESOURCES, ApiResource
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.model.objects import Usage

@@ -26,7 +26,7 @@ from rescheduler.model.objects import Usage
 from rescheduler.model.quantity import MAX
 from rescheduler.model.time import format_duration
 from rescheduler.model.usage import PrometheusAccess
-from rescheduler.usage.source import FirstNames, QueryError, Take, UsageError, UsageFileError
+from rescheduler.usage.samples import FirstNames, QueryError, Take, UsageError, UsageFileError
 
 _LONGEST = 200  # characters of somebody else's text within a sentence
 

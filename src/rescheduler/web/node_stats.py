@@ -11,7 +11,7 @@ import numpy as np
 import structlog
 
 from rescheduler.decode.cache import ClusterCache
-from rescheduler.decode.kinds import WORKLOADS
+from rescheduler.decode.structs import WORKLOADS
 from rescheduler.model.objects import Node, Owner, Pod, Workload
 from rescheduler.model.policy import Policy, Utilization
 from rescheduler.model.shape import Requests

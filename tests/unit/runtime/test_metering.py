@@ -15,7 +15,7 @@ from rescheduler.model.usage import UsageSettings
 from rescheduler.runtime.usage_poller import Metering
 from rescheduler.usage.history import UsageHistory
 from rescheduler.usage.metrics_api import MetricsMissingError
-from rescheduler.usage.source import Take, UsageError
+from rescheduler.usage.samples import Take, UsageError
 from tests.support.builders import NOW, cluster, node
 from tests.support.virtual_time import in_virtual_time
 from tests.unit.usage.rows import of_node

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rescheduler.model.quantity import MAX
 from rescheduler.usage.prometheus import PrometheusQuery, error_text, parse_result
-from rescheduler.usage.source import QueryError
+from rescheduler.usage.samples import QueryError
 from tests.support.builders import NOW
 from tests.unit.usage.prometheus_answers import answered, refused, vector_of
 

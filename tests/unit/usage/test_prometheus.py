@@ -14,7 +14,7 @@ from rescheduler.model.objects import Usage
 from rescheduler.model.usage import PrometheusAccess, PrometheusQueries
 from rescheduler.usage import prometheus as module
 from rescheduler.usage.prometheus import Prometheus
-from rescheduler.usage.source import UsageError, UsageFileError
+from rescheduler.usage.samples import UsageError, UsageFileError
 from tests.support.api_server import Answer, ApiServer, Issued, api_server, authority
 from tests.support.builders import NOW
 from tests.support.tls import strict_by_default

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from rescheduler.model.objects import Pod, Usage
 from rescheduler.model.usage import MeasuredUsage, UsageSettings
-from rescheduler.usage.history import UsageHistory
-from rescheduler.usage.overhead import OverheadHistory, SystemOverhead
+from rescheduler.usage.history import OverheadHistory, SystemOverhead, UsageHistory
 from tests.support.builders import NOW, cluster, node, pod
 from tests.unit.usage.rows import of_node, of_pod
 

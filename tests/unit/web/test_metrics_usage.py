@@ -18,7 +18,7 @@ from rescheduler.planning.planner import Planner
 from rescheduler.runtime.usage_poller import Metering
 from rescheduler.strategies import discover
 from rescheduler.usage.history import UsageHistory
-from rescheduler.usage.source import Take, UsageError
+from rescheduler.usage.samples import Take, UsageError
 from rescheduler.web.metrics import Metrics, MetricSources
 from rescheduler.web.metrics.catalogue import strategies
 from rescheduler.web.node_stats import NodeStatsTracker

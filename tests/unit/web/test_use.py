@@ -9,7 +9,7 @@ from rescheduler.model.objects import Usage
 from rescheduler.model.usage import UsageSettings
 from rescheduler.runtime.usage_poller import Metering
 from rescheduler.usage.history import UsageHistory
-from rescheduler.usage.source import Take, UsageError
+from rescheduler.usage.samples import Take, UsageError
 from rescheduler.web import node_stats
 from rescheduler.web.views.nodes import rows
 from tests.support.showing import NOW, Clock, Stage, asked, node, pod, served

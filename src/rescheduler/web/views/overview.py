@@ -14,7 +14,7 @@ from dataclasses import asdict
 from rescheduler import __version__
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.live import LiveConfig, RejectedConfig
-from rescheduler.decode.kinds import WORKLOADS
+from rescheduler.decode.structs import WORKLOADS
 from rescheduler.model.json import Json
 from rescheduler.model.migration import Phase
 from rescheduler.model.plan import LoadDistribution
