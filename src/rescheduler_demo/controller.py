@@ -16,12 +16,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from kubemini.api import Api
-from rescheduler.app.controller import Running, run_controller
+from rescheduler.app.controller import RunRequest, run_controller
 from rescheduler.app.planning import LiveCluster, configuration
 from rescheduler.config.configuration import Configuration
 from rescheduler.kube.pause_state import PauseDetails, state_name
 from rescheduler.model.time import format_duration
-from rescheduler.runtime.controller import LeadLostError
+from rescheduler.runtime.controller import LeadershipLostError
 from rescheduler_demo.workloads import Pace
 
 CONTROLLER_NAMESPACE = "rescheduler"
@@ -119,8 +119,8 @@ class Supervisor:
         while True:
             self._killed.clear()
             self.starts += 1
-            running = Running(self._live, self._config, insecure_local=True, port=self._port, opened=self._on_open)
-            with suppress(LeadLostError):
+            running = RunRequest(self._live, self._config, insecure_local=True, port=self._port, opened=self._on_open)
+            with suppress(LeadershipLostError):
                 await run_until_first(run_controller(running, asyncio.Event()), self._killed.wait())
             await asyncio.sleep(_RESTART_DELAY)
 

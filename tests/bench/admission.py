@@ -38,7 +38,7 @@ from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record
-from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.migration_cache import MigrationCache
 from tests.bench.skewed import nodes_of, objects, workloads_of
 
 Handler = Callable[[bytes], bytes]
@@ -78,7 +78,7 @@ class World:
     """A cluster in memory, those who decide about its new pods, and what they are asked."""
 
     def __init__(self, nodes: int, pods: int, rng: random.Random) -> None:
-        self.cache, self.board, self.now = ClusterCache("bench"), Board(), time.time()
+        self.cache, self.board, self.now = ClusterCache("bench"), MigrationCache(), time.time()
         self.names: list[str] = []
         self._pods: list[Json] = []
         with without_gc():

@@ -24,7 +24,7 @@ from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectRe
 from rescheduler.model.plan import Method
 from rescheduler.recovery.avoidance import avoided_nodes
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record
-from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.migration_cache import MigrationCache
 from tests.contract.test_cluster_extenders import extender as serving_extender
 from tests.contract.test_cluster_webhooks import probed, registered
 from tests.support.both_clusters import Items, Space, name_of
@@ -47,7 +47,7 @@ class Workload:
         body["spec"]["template"]["metadata"]["annotations"] = {"example.com/own-key": "kept"}
         space.create(body)
         space.rolled_out("web")
-        self.board = Board()
+        self.board = MigrationCache()
 
     def expected(self, source: str, target: str) -> None:
         """A migration waits for its next pod."""

@@ -135,7 +135,7 @@ async def test_moves_that_belong_together_wait_for_the_one_that_is_not_approved(
         assert [each.outcome for each in answers] == [ApprovalOutcome.APPROVED]
         told = await leader.says(first, f"waits for approval of {second.full_name}, which belongs to it")
         assert told.progress.phase is Phase.PENDING
-        whole = add_group_members([leader.now(first)], leader.watching.board.active())
+        whole = add_group_members([leader.now(first)], leader.watching.migrations.active())
         assert sorted(each.name for each in whole) == sorted(each.name for each in ordered)
         again = await approve(leader.client, keys(*whole), "joe")
         assert [(each.outcome, each.by) for each in again] == [
@@ -209,7 +209,7 @@ async def test_what_waits_is_given_up_when_its_pod_or_its_target_is_gone(
         assert (await leader.ends(first)).progress.message in ("the pod is gone", "the pod is being deleted")
         await asyncio.to_thread(cluster.remove_nodes, [doomed])
         await leader.until("the node is gone", lambda: leader.watching.cache.row("Node", doomed) is None)
-        given_up = await leader.reviewing.review() + await leader.reviewing.review()
+        given_up = await leader.reviewing.revalidate() + await leader.reviewing.revalidate()
         ended = await leader.ends(second)
     assert given_up == 1
     assert f"there is no node {doomed}" in ended.progress.message
@@ -222,12 +222,12 @@ async def test_what_the_rules_refuse_twice_is_given_up_and_what_they_refuse_once
     async with leading(space) as leader:
         (waiting,) = await leader.ordered(move(space, web[0], target))
         await waits(leader, waiting)
-        assert await leader.reviewing.review() == 0
+        assert await leader.reviewing.revalidate() == 0
         for closed in (True, False, True):
             await cordon(leader, space, target, closed=closed)
-            assert await leader.reviewing.review() == 0
+            assert await leader.reviewing.revalidate() == 0
         try:
-            assert await leader.reviewing.review() == 1
+            assert await leader.reviewing.revalidate() == 1
         finally:
             await cordon(leader, space, target, closed=False)
         ended = leader.now(waiting)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rescheduler.app.uninstall import HeldError, while_leading
+from rescheduler.app.uninstall import LeaseHeldError, while_leading
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
@@ -258,7 +258,7 @@ def test_a_controller_that_runs_is_named_and_nothing_is_done(space: Space) -> No
             election = LeaderElector(client, LeaseName(space.name, "held", "cleanup"), TIMES)
             await while_leading([election], 5.0, work())
 
-    with pytest.raises(HeldError, match=f"Lease {space.name}/held is held by controller-0"):
+    with pytest.raises(LeaseHeldError, match=f"Lease {space.name}/held is held by controller-0"):
         asyncio.run(attempt())
     assert done == []
 

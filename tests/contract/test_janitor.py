@@ -16,8 +16,8 @@ from rescheduler.kube.observer import MigrationObserver
 from rescheduler.model import labels
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Method
-from rescheduler.runtime.migration_cache import Board
-from rescheduler.runtime.orphans import Janitor, Sweeper
+from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.runtime.orphans import GarbageCollector, OrphanCleaner
 from tests.support.both_clusters import ClusterUnderTest, Space, name_of
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import budget, deployment, pod, stateful_set
@@ -70,10 +70,12 @@ def every(request: pytest.FixtureRequest) -> int:
     return SAMPLED if "real" in request.node.name else 1
 
 
-def janitor(seen: Watched, board: Board | None = None, keep: float = 3600.0) -> Janitor:
+def janitor(seen: Watched, board: MigrationCache | None = None, keep: float = 3600.0) -> GarbageCollector:
     """One that knows of no migration but what the API server tells it."""
-    sweeper = Sweeper(seen.cache, MigrationObserver(seen.client), CommandSender(seen.client))
-    return Janitor(board or Board(), MigrationClient(seen.client), sweeper.sweep, lambda: keep, lambda _: False)
+    sweeper = OrphanCleaner(seen.cache, MigrationObserver(seen.client), CommandSender(seen.client))
+    return GarbageCollector(
+        board or MigrationCache(), MigrationClient(seen.client), sweeper.clean, lambda: keep, lambda _: False
+    )
 
 
 def sweep_until(space: Space, holds: Callable[[], None]) -> None:
@@ -83,14 +85,14 @@ def sweep_until(space: Space, holds: Callable[[], None]) -> None:
         async with watched(space.cluster) as seen, asyncio.timeout(SECONDS):
             cleaning = janitor(seen)
             while True:
-                await cleaning.sweep(time.time())
+                await cleaning.collect(time.time())
                 try:
                     holds()
                 except AssertionError:
                     await asyncio.sleep(0.05)
                     continue
                 break
-            assert await cleaning.sweep(time.time()) == 0
+            assert await cleaning.collect(time.time()) == 0
             holds()
 
     asyncio.run(sweep())
@@ -101,7 +103,7 @@ def sweep_once(space: Space) -> int:
 
     async def sweep() -> int:
         async with watched(space.cluster) as seen:
-            return await janitor(seen).sweep(time.time())
+            return await janitor(seen).collect(time.time())
 
     return asyncio.run(sweep())
 
@@ -224,7 +226,7 @@ def test_finished_migrations_are_forgotten_after_their_time(space: Space) -> Non
 
     async def clean() -> None:
         async with watched(space.cluster) as seen:
-            journal, board = MigrationClient(seen.client), Board()
+            journal, board = MigrationClient(seen.client), MigrationCache()
             for name, finished in (("old", LONG_AGO), ("new", LONG_AGO + 3000)):
                 found = await journal.read(space.name, name)
                 assert found is not None
@@ -232,7 +234,7 @@ def test_finished_migrations_are_forgotten_after_their_time(space: Space) -> Non
             waiting = await journal.read(space.name, "waiting")
             assert waiting is not None
             board.put(waiting)
-            await janitor(seen, board).sweep(LONG_AGO + 3601)
+            await janitor(seen, board).collect(LONG_AGO + 3601)
             left = [name for name in ("old", "new", "waiting") if await journal.read(space.name, name)]
             assert left == ["new", "waiting"]
 

@@ -12,7 +12,7 @@ from rescheduler.kube.objects import CommandSender
 from rescheduler.kube.observer import MigrationObserver
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
-from rescheduler.runtime.maintenance import Cordons
+from rescheduler.runtime.maintenance import CordonController
 from tests.support.both_clusters import ClusterUnderTest
 from tests.support.watching import SECONDS, Watched, watched
 from tests.testbed.hollow import NodeShape
@@ -53,19 +53,19 @@ async def seen(cluster: ClusterUnderTest) -> AsyncIterator[Watched]:
         yield found
 
 
-def cordons(seen: Watched, *, enabled: bool = True) -> Cordons:
-    return Cordons(
+def cordons(seen: Watched, *, enabled: bool = True) -> CordonController:
+    return CordonController(
         seen.cache, MigrationObserver(seen.client), CommandSender(seen.client), cordoned=lambda labels: enabled
     )
 
 
-async def keeps(keeper: Cordons, node: OneNode, state: tuple[bool, bool]) -> None:
+async def keeps(keeper: CordonController, node: OneNode, state: tuple[bool, bool]) -> None:
     """Called again and again, as the loop does, until the node is as it should be; and then it has nothing to do."""
     async with asyncio.timeout(SECONDS):
         while node.state() != state:
-            await keeper.keep(time.time())
+            await keeper.reconcile(time.time())
             await asyncio.sleep(0.02)
-    assert await keeper.keep(time.time()) == 0
+    assert await keeper.reconcile(time.time()) == 0
     assert node.state() == state
 
 
@@ -93,10 +93,10 @@ async def test_a_cordon_of_somebody_else_stays(node: OneNode, seen: Watched) -> 
     node.cordon(closed=True)
     node.label("true")
     await known(seen, node)
-    assert await cordons(seen).keep(time.time()) == 0
+    assert await cordons(seen).reconcile(time.time()) == 0
     node.label(None)
     await known(seen, node)
-    assert await cordons(seen).keep(time.time()) == 0
+    assert await cordons(seen).reconcile(time.time()) == 0
     assert node.state() == (True, False)
 
 
@@ -123,10 +123,10 @@ async def test_without_the_strategy_nothing_is_cordoned_but_ours_are_taken_down(
     idle = cordons(seen, enabled=False)
     node.label("true")
     await known(seen, node)
-    assert await idle.keep(time.time()) == 0
+    assert await idle.reconcile(time.time()) == 0
     await keeps(cordons(seen), node, (True, True))
     await known(seen, node)
-    assert await idle.keep(time.time()) == 0
+    assert await idle.reconcile(time.time()) == 0
     assert node.state() == (True, True)
     node.label(None)
     await keeps(idle, node, (False, False))
@@ -136,5 +136,5 @@ async def test_all_of_ours_can_be_taken_down_though_the_label_stays(node: OneNod
     node.label("true")
     await keeps(cordons(seen), node, (True, True))
     await known(seen, node)
-    assert await cordons(seen).release() == 1
+    assert await cordons(seen).remove_all() == 1
     assert node.state() == (False, False)

@@ -19,9 +19,9 @@ from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationSpec, OutcomeVerdict
 from rescheduler.model.policy import Policy
 from rescheduler.model.time import parse_instant
-from rescheduler.runtime.informers import Watching
-from rescheduler.runtime.migration_cache import Logbook
-from rescheduler.runtime.outcomes import Assessing, Assessor
+from rescheduler.runtime.informers import Informers
+from rescheduler.runtime.migration_cache import MigrationStore
+from rescheduler.runtime.outcomes import AssessmentInputs, OutcomeAssessor
 from tests.support.both_clusters import Space, name_of
 from tests.support.controller_process import Controller, write_config
 from tests.support.manifests import HOSTNAME, deployment, pod
@@ -60,20 +60,25 @@ def body(space: Space, name: str) -> Json:
 
 
 @asynccontextmanager
-async def leader(space: Space, after: float = 120.0) -> AsyncIterator[tuple[Assessor, Watching]]:
+async def leader(space: Space, after: float = 120.0) -> AsyncIterator[tuple[OutcomeAssessor, Informers]]:
     """Who assesses moves and knows the cluster; the clock is ahead."""
     connection = load_connection(KubeconfigOptions(space.cluster.kubeconfig, None), os.environ)
     async with ApiClient(connection) as client:
-        watching = Watching(client, "test")
+        watching = Informers(client, "test")
         following = asyncio.create_task(watching.run())
         try:
             async with asyncio.timeout(SECONDS):
-                await watching.synced()
-            logbook = Logbook(MigrationClient(client), watching.board, lambda before, now: None)
-            by = Assessing(
-                watching.board, watching.copied, watching.stale, Policy, lambda: after, lambda: time.time() + LATER
+                await watching.wait_for_sync()
+            logbook = MigrationStore(MigrationClient(client), watching.migrations, lambda before, now: None)
+            by = AssessmentInputs(
+                watching.migrations,
+                watching.capture,
+                watching.stale,
+                Policy,
+                lambda: after,
+                lambda: time.time() + LATER,
             )
-            yield Assessor(by, logbook, lambda *told: None), watching
+            yield OutcomeAssessor(by, logbook, lambda *told: None), watching
         finally:
             following.cancel()
             await asyncio.wait([following])
@@ -137,10 +142,10 @@ def test_a_migration_that_is_deleted_meanwhile_stays_so(web: Space, nodes: list[
 
     async def story() -> int:
         async with leader(web) as (assessor, watching):
-            known = watching.board.get((web.name, "m"))
+            known = watching.migrations.get((web.name, "m"))
             assert known is not None
             web.api.delete(f"{MIGRATIONS.format(web.name)}/m")
-            watching.board.put(known)  # as if the watch had not told of it yet
+            watching.migrations.put(known)  # as if the watch had not told of it yet
             return await assessor.assess()
 
     assert asyncio.run(story()) == 0
@@ -153,15 +158,17 @@ def test_one_that_was_changed_meanwhile_is_assessed_later(web: Space, nodes: lis
 
     async def story() -> list[int]:
         async with leader(web) as (assessor, watching):
-            known = watching.board.get((web.name, "m"))
+            known = watching.migrations.get((web.name, "m"))
             assert known is not None
             path = f"{MIGRATIONS.format(web.name)}/m"
             newer = web.api.patch(path, {"metadata": {"labels": {"seen": "yes"}}}, "merge")["metadata"]
-            watching.board.drop((web.name, "m"))
-            watching.board.put(known)
+            watching.migrations.drop((web.name, "m"))
+            watching.migrations.put(known)
             first = await assessor.assess()
             async with asyncio.timeout(SECONDS):
-                while (now := watching.board.get((web.name, "m"))) is None or now.version != newer["resourceVersion"]:
+                while (now := watching.migrations.get((web.name, "m"))) is None or now.version != newer[
+                    "resourceVersion"
+                ]:
                     web.api.patch(path, {"metadata": {"labels": {"seen": "again"}}}, "merge")
                     newer = body(web, "m")["metadata"]
                     await asyncio.sleep(0.05)

@@ -13,7 +13,7 @@ from rescheduler.kube.pause_state import PauseDetails, PauseStore
 from rescheduler.migration.steps.common import AwaitReady
 from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationSpec, Phase, PodMigration
-from rescheduler.runtime.pause_watcher import Pauses
+from rescheduler.runtime.pause_watcher import PauseWatcher
 from tests.support.both_clusters import Space, name_of
 from tests.support.leading import SECONDS, STATE, client_of, leading
 from tests.support.manifests import deployment, simulated
@@ -113,21 +113,21 @@ async def test_every_replica_sees_it_and_it_is_told_once(space: Space) -> None:
     async with client_of(space.cluster) as client, client_of(space.cluster) as other:
         state = PauseStore(client, space.name, STATE)
         replicas = [
-            Pauses(PauseStore(each, space.name, STATE), EventRecorder(each, name, each.clock.now))
+            PauseWatcher(PauseStore(each, space.name, STATE), EventRecorder(each, name, each.clock.now))
             for name, each in (("a", client), ("b", other))
         ]
         heard: list[PauseDetails | None] = []
         replicas[1].listen(heard.append)
-        assert [each.paused() is None for each in replicas] == [False, False]
+        assert [each.current() is None for each in replicas] == [False, False]
         for each in replicas:
             await each.refresh()
-        assert [each.paused() for each in replicas] == [None, None]
+        assert [each.current() for each in replicas] == [None, None]
         following = [asyncio.create_task(each.run()) for each in replicas]
         try:
             paused = await state.pause("jane", "why")
-            await _until(lambda: [each.paused() for each in replicas] == [paused, paused])
+            await _until(lambda: [each.current() for each in replicas] == [paused, paused])
             await state.resume("joe")
-            await _until(lambda: [each.paused() for each in replicas] == [None, None])
+            await _until(lambda: [each.current() for each in replicas] == [None, None])
             assert all(each.resumed > 0 for each in replicas)
             await _until(lambda: len(events(space)) >= 2)
         finally:
@@ -155,14 +155,14 @@ async def test_while_paused_nothing_begins_what_has_begun_is_finished_and_a_new_
         await leader.until("it waits for its copy", lambda: leader.now(first).progress.step == AwaitReady.name)
         state = PauseStore(leader.client, space.name, STATE)
         await state.pause("jane", "why")
-        await leader.until("it is known", leader.pauses.paused)
+        await leader.until("it is known", leader.pauses.current)
         second = await leader.logbook.add(migration(space, "second", held, nodes))
         await leader.says(second, "rescheduling is paused by jane: why; `rescheduler resume` goes on")
         assert leader.now(first).progress.step == AwaitReady.name
         await asyncio.to_thread(let_start, space, "web")
         assert (await leader.ends(first)).progress.phase is Phase.COMPLETED
     async with leading(space) as leader:
-        assert leader.pauses.paused() is not None
+        assert leader.pauses.current() is not None
         await leader.says(second, "rescheduling is paused by jane")
         assert leader.now(second).progress.phase is Phase.PENDING
         await PauseStore(leader.client, space.name, STATE).resume("joe")

@@ -167,7 +167,7 @@ async def test_such_a_share_of_a_workload_moves_at_once_and_the_others_wait_thei
     space.rolled_out("web")
     limits = Concurrency(total=None, per_node=None, per_workload="50%")
     async with leading(space, Wanted(concurrency=limits)) as leader:
-        board, at_once = leader.watching.board, [0]
+        board, at_once = leader.watching.migrations, [0]
         board.listen(lambda key, ours: at_once.append(board.count(Phase.IN_PROGRESS)))
         pods = await asyncio.to_thread(space.pods, "web")
         moves = [planned(space, f"m{number}", pod, nodes) for number, pod in enumerate(pods)]
@@ -295,7 +295,7 @@ async def test_a_workload_rests_after_each_move_by_whatever_method_also_when_the
 
 def resting(leader: Leader, space: Space) -> dict[str, int]:
     """How many pods of each app a plan would leave alone because their workload was moved."""
-    snapshot = with_inflight_moves(leader.watching.snapshot(), leader.watching.board.all(), 0.0)
+    snapshot = with_inflight_moves(leader.watching.snapshot(), leader.watching.migrations.all(), 0.0)
     planner = Planner(snapshot, replace(LENIENT, cool_down=600.0))
     ours = [each for each in snapshot.pods if each.namespace == space.name and each.node]
     held = [each for each in ours if "CoolDown" in dict(objections(each, planner.context))]

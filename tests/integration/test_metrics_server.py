@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from rescheduler.app.planning import LiveCluster, measured_once, read
-from rescheduler.app.usage import metering_of
+from rescheduler.app.usage import make_usage_poller
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.model.policy import Utilization
@@ -87,10 +87,10 @@ async def test_where_nobody_serves_it_the_cure_is_named(control_plane: ControlPl
 
 async def test_the_loop_measures_nodes_pods_and_workloads(scene: Scene) -> None:
     async with client_of(scene.cluster) as client:
-        loop = metering_of(Utilization.USAGE, UsageSettings(), client)
+        loop = make_usage_poller(Utilization.USAGE, UsageSettings(), client)
         assert loop is not None
-        await loop.ask()
-        snapshot = loop.measured(await asyncio.to_thread(snapshot_of, scene.cluster))
+        await loop.poll()
+        snapshot = loop.with_usage(await asyncio.to_thread(snapshot_of, scene.cluster))
     measured = snapshot.measured
     assert loop.failure == ""
     assert measured is not None
@@ -119,12 +119,12 @@ def test_by_requests_nothing_is_measured(scene: Scene) -> None:
 
 async def test_when_metrics_server_dies_that_is_said_and_what_is_known_stays(scene: Scene) -> None:
     async with client_of(scene.cluster) as client:
-        loop = metering_of(Utilization.USAGE, UsageSettings(), client)
+        loop = make_usage_poller(Utilization.USAGE, UsageSettings(), client)
         assert loop is not None
-        await loop.ask()
+        await loop.poll()
         scene.server.kill()
-        await loop.ask()
-        snapshot = loop.measured(await asyncio.to_thread(snapshot_of, scene.cluster))
+        await loop.poll()
+        snapshot = loop.with_usage(await asyncio.to_thread(snapshot_of, scene.cluster))
     assert "metrics.k8s.io is registered, but who serves it does not answer" in loop.failure
     assert snapshot.measured is not None
     assert set(scene.nodes) <= set(snapshot.measured.nodes)

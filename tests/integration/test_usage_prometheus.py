@@ -23,7 +23,7 @@ from rescheduler.model.policy import Utilization
 from rescheduler.model.shape import Requests
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.usage import PrometheusAccess, PrometheusQueries, UsageSettings, UsageSource
-from rescheduler.runtime.usage_poller import Metering
+from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.usage.history import UsageHistory
 from rescheduler.usage.prometheus import Prometheus
 from rescheduler.usage.samples import UsageError
@@ -91,14 +91,14 @@ def now() -> ClusterSnapshot:
 
 async def test_nodes_and_pods_are_measured_by_the_ready_queries(prometheus: Guarded) -> None:
     history = UsageHistory(UsageSettings())
-    loop = Metering(Prometheus(access_to(prometheus)), history, 0.5, time.time)
+    loop = UsagePoller(Prometheus(access_to(prometheus)), history, 0.5, time.time)
     running = asyncio.create_task(loop.run())
     try:
-        await loop.heard.wait()
+        await loop.polled.wait()
     finally:
         running.cancel()
         await asyncio.wait([running])
-    found = loop.measured(now()).measured
+    found = loop.with_usage(now()).measured
     assert loop.failure == ""
     assert found is not None
     assert found.warnings == ()

@@ -129,7 +129,7 @@ SHOWN = {
 
 @pytest.mark.parametrize("form", SHOWN)
 def test_watching_gives_json_and_names_at_each_change(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
-    def watch(live: object, part: object, follower: follow.Follower, name: str | None) -> None:
+    def watch(live: object, part: object, follower: follow.ChangeSink, name: str | None) -> None:
         first, later = (json.dumps(each).encode() for each in CHANGES)
         follower.begin()
         follower.put(first)

@@ -24,18 +24,18 @@ from rescheduler.migration.observation import SteeringMethod
 from rescheduler.model.migration import PodMigration
 from rescheduler.model.plan import Move, Plan
 from rescheduler.model.policy import Approval, Concurrency, Policy, Timing
-from rescheduler.runtime.approval_revalidator import Reviewing
-from rescheduler.runtime.executor import Migrator
-from rescheduler.runtime.informers import Watching
-from rescheduler.runtime.migration_cache import Logbook
-from rescheduler.runtime.migration_controller import Carrier
+from rescheduler.runtime.approval_revalidator import ApprovalRevalidator
+from rescheduler.runtime.executor import MigrationExecutor
+from rescheduler.runtime.informers import Informers
+from rescheduler.runtime.migration_cache import MigrationStore
+from rescheduler.runtime.migration_controller import MigrationController
 from rescheduler.runtime.observer import Circumstances, Sightings
-from rescheduler.runtime.pause_watcher import Pauses
-from rescheduler.runtime.planning_loop import Terms, order
-from rescheduler.runtime.starting.gate import Gatekeeper, Judge
-from rescheduler.runtime.starting.holds import Consent
-from rescheduler.runtime.starting.limits import Slots
-from rescheduler.runtime.starting.windows import Timetable
+from rescheduler.runtime.pause_watcher import PauseWatcher
+from rescheduler.runtime.planning_loop import OrderTerms, order
+from rescheduler.runtime.starting.gate import CachedRevalidator, StartGate
+from rescheduler.runtime.starting.holds import Holds
+from rescheduler.runtime.starting.limits import ConcurrencyLimits
+from rescheduler.runtime.starting.windows import TimeWindows
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.builders import cluster, node
 from tests.support.migrations import undisturbed
@@ -63,16 +63,16 @@ class Leader:
     """A leader at work."""
 
     client: ApiClient
-    watching: Watching
-    logbook: Logbook
-    pauses: Pauses
-    reviewing: Reviewing
-    hours: Timetable
+    watching: Informers
+    logbook: MigrationStore
+    pauses: PauseWatcher
+    reviewing: ApprovalRevalidator
+    hours: TimeWindows
 
     async def ordered(self, *moves: Move, most: int | None = None) -> list[PodMigration]:
         """A plan of these moves, which needs approval."""
-        waiting = sum(each.awaits_approval for each in self.watching.board.active())
-        terms = Terms(Approval.REQUIRED, frozenset({"NodeMaintenance"}), most, waiting)
+        waiting = sum(each.awaits_approval for each in self.watching.migrations.active())
+        terms = OrderTerms(Approval.REQUIRED, frozenset({"NodeMaintenance"}), most, waiting)
         return await order(plan_of(*moves), self.logbook, self.client.clock.now(), terms)
 
     async def until(self, what: str, reached: Callable[[], Any]) -> Any:
@@ -82,13 +82,13 @@ class Leader:
                 while not (found := reached()):  # noqa: ASYNC110 - cache, board and pauses tell in ways of their own
                     await asyncio.sleep(0.02)
         except TimeoutError:
-            known = [(each.full_name, each.progress) for each in self.watching.board.all()]
+            known = [(each.full_name, each.progress) for each in self.watching.migrations.all()]
             raise AssertionError(f"not within {SECONDS} s: {what}; {known}") from None
         return found
 
     def now(self, migration: PodMigration) -> PodMigration:
         """The migration as it is known now."""
-        found = self.watching.board.get((migration.namespace, migration.name))
+        found = self.watching.migrations.get((migration.namespace, migration.name))
         assert found is not None, f"{migration.full_name} is gone"
         return found
 
@@ -116,32 +116,34 @@ async def leading(space: Space, wanted: Wanted | None = None) -> AsyncIterator[L
     given = wanted or Wanted()
     await asyncio.to_thread(undisturbed, space.cluster)
     async with client_of(space.cluster) as client:
-        watching, pauses = Watching(client, "test"), Pauses(PauseStore(client, space.name, STATE))
-        board, observer, now = watching.board, MigrationObserver(client), client.clock.now
-        logbook = Logbook(MigrationClient(client, now), board, lambda before, after: None)
-        hours = Timetable(board, given.timing, now)
-        consent = Consent(board, lambda: given.approval_timeout, pauses, hours, lambda: given.manner.timeout)
-        judge = Judge(watching.copied, board, lambda: LENIENT)
-        gatekeeper = Gatekeeper(
+        watching, pauses = Informers(client, "test"), PauseWatcher(PauseStore(client, space.name, STATE))
+        board, observer, now = watching.migrations, MigrationObserver(client), client.clock.now
+        logbook = MigrationStore(MigrationClient(client, now), board, lambda before, after: None)
+        hours = TimeWindows(board, given.timing, now)
+        consent = Holds(board, lambda: given.approval_timeout, pauses, hours, lambda: given.manner.timeout)
+        judge = CachedRevalidator(watching.capture, board, lambda: LENIENT)
+        gatekeeper = StartGate(
             board,
             judge,
-            Slots(board, lambda: given.concurrency, watching.replicas),
+            ConcurrencyLimits(board, lambda: given.concurrency, watching.replicas),
             lambda: given.manner.timeout,
             consent,
         )
         sightings = Sightings(observer, watching.cache)
         seen = Circumstances(sightings, board, lambda _: SteeringMethod.TEMPLATE)
-        migrator = Migrator(logbook, seen, CommandSender(client), lambda: Lifecycle(given.manner), gatekeeper.admit)
-        carrier = Carrier(migrator, gatekeeper, board, sightings, now)
-        reviewing = Reviewing(watching.copied, board, logbook, lambda: LENIENT, now)
+        migrator = MigrationExecutor(
+            logbook, seen, CommandSender(client), lambda: Lifecycle(given.manner), gatekeeper.check
+        )
+        carrier = MigrationController(migrator, gatekeeper, board, sightings, now)
+        reviewing = ApprovalRevalidator(watching.capture, board, logbook, lambda: LENIENT, now)
         tasks = [asyncio.create_task(watching.run())]
         try:
-            await asyncio.wait_for(watching.synced(), SECONDS)
+            await asyncio.wait_for(watching.wait_for_sync(), SECONDS)
             await pauses.refresh()
             tasks += [asyncio.create_task(pauses.run()), asyncio.create_task(carrier.run())]
             yield Leader(client, watching, logbook, pauses, reviewing, hours)
             gatekeeper.open = False
-            await carrier.park(SECONDS)
+            await carrier.drain(SECONDS)
         finally:
             for task in tasks:
                 task.cancel()

@@ -36,7 +36,7 @@ from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.plan import Method
-from rescheduler.runtime.executor import Admitted, Migrator
+from rescheduler.runtime.executor import MigrationExecutor, StartDecision
 from tests.support.both_clusters import PATHS, ClusterUnderTest, Space, condition, is_ready, name_of
 from tests.testbed.api import ApiError
 from tests.testbed.namespaces import LOOKED_FOR, NOT_SERVED
@@ -159,7 +159,7 @@ class Moves:
                 wait: float | None = 0.0
                 while wait is not None:
                     await asyncio.sleep(min(wait, _LOOK_AGAIN))
-                    wait = await migrator.work_on(key, lambda: time.time() + 60, _alone)
+                    wait = await migrator.execute(key, lambda: time.time() + 60, _alone)
 
         asyncio.run(look())
 
@@ -180,7 +180,7 @@ class Moves:
                 others = [each for each in drive.members if each != name]
                 known = [await journal.read(self.space.name, each) for each in others]
                 members = tuple(each for each in known if each is not None)
-                wait = await migrator.work_on((self.space.name, name), time.time, _these(members))
+                wait = await migrator.execute((self.space.name, name), time.time, _these(members))
                 found = await journal.read(self.space.name, name)
                 assert found is not None
                 if drive.until(found):
@@ -248,16 +248,16 @@ def pod_migrations(cluster: ClusterUnderTest) -> Iterator[None]:
         until("PodMigration is gone", lambda: not exists())
 
 
-async def admit(scene: StepContext) -> Admitted:
+async def admit(scene: StepContext) -> StartDecision:
     """By the method that is ordered, or the next one that was not tried."""
     pod, migration = scene.original, scene.migration
     if pod is None:
-        return Admitted(None, "the pod is gone", never=True)
+        return StartDecision(None, "the pod is gone", never=True)
     owner = controller_of(pod)
     fitting = (Method.COPY,) if owner is None else (Method.HANDOFF, Method.EVICT)
     wanted = [each for each in (migration.order.method, *fitting) if each and each not in migration.progress.tried]
     if not wanted:
-        return Admitted(None, migration.progress.message, never=True)
+        return StartDecision(None, migration.progress.message, never=True)
     begun = replace(
         migration.progress,
         method=wanted[0],
@@ -266,7 +266,7 @@ async def admit(scene: StepContext) -> Admitted:
         target=migration.order.target,
         controller=ObjectReference(owner["kind"], owner["name"], owner["uid"]) if owner else None,
     )
-    return Admitted(begun)
+    return StartDecision(begun)
 
 
 Inventory = Mapping[tuple[str, str], Json]
@@ -346,12 +346,14 @@ def _alone(_: PodMigration) -> tuple[PodMigration, ...]:
     return ()
 
 
-def _migrator(client: ApiClient, drive: Drive) -> Migrator:
+def _migrator(client: ApiClient, drive: Drive) -> MigrationExecutor:
     journal, writer = (
         _FusedJournal(MigrationClient(client), drive.fuse),
         _FusedWriter(CommandSender(client), drive.fuse),
     )
-    return Migrator(journal, _Told(MigrationObserver(client), drive), writer, lambda: Lifecycle(drive.manner), admit)
+    return MigrationExecutor(
+        journal, _Told(MigrationObserver(client), drive), writer, lambda: Lifecycle(drive.manner), admit
+    )
 
 
 def _essence(body: Json) -> Json:

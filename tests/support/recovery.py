@@ -28,10 +28,10 @@ from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.policy import Policy
 from rescheduler.recovery.settings import RecoverySettings
-from rescheduler.runtime.controller import beside
-from rescheduler.runtime.informers import CRON_JOBS, WATCHED, Watching
-from rescheduler.runtime.migration_cache import Board
-from rescheduler.runtime.recovery_controller import Hands, Known, Recovery
+from rescheduler.runtime.controller import run_beside
+from rescheduler.runtime.informers import CRON_JOBS, WATCHED, Informers
+from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.runtime.recovery_controller import Hands, Known, RecoveryController
 from tests.support.both_clusters import ClusterUnderTest, Space
 from tests.support.migrations import Fuse, Killed, undisturbed
 from tests.testbed.processes import until
@@ -121,14 +121,14 @@ async def _live(
 ) -> None:
     (settings, policy), (ready, stop) = manner, signals
     async with ApiClient(load_connection(KubeconfigOptions(cluster.kubeconfig, None), os.environ)) as client:
-        watching = Watching(client, "test", (*WATCHED, CRON_JOBS))
-        known = Known(watching.cache, Board(), lambda: policy, lambda: settings, client.clock.now)
+        watching = Informers(client, "test", (*WATCHED, CRON_JOBS))
+        known = Known(watching.cache, MigrationCache(), lambda: policy, lambda: settings, client.clock.now)
         recorder = EventRecorder(client, "test", client.clock.now)
         hands = Hands(RecordOwners(client), _FusedWriter(CommandSender(client), found), recorder, found.count)
-        recovery = Recovery(known, hands)
-        async with beside(watching.run()) as following:
+        recovery = RecoveryController(known, hands)
+        async with run_beside(watching.run()) as following:
             async with asyncio.timeout(SECONDS):
-                await watching.synced()
+                await watching.wait_for_sync()
             running = asyncio.create_task(recovery.run())
             stopping = asyncio.create_task(asyncio.to_thread(stop.wait))
             ready.set()

@@ -27,9 +27,9 @@ from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.objects import CommandSender
 from rescheduler.kube.observer import MigrationObserver
 from rescheduler.model import labels
-from rescheduler.runtime.informers import Watching
-from rescheduler.runtime.migration_cache import Board
-from rescheduler.runtime.stale_gates import Ungater
+from rescheduler.runtime.informers import Informers
+from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.runtime.stale_gates import StaleGateController
 from tests.support.both_clusters import Space
 from tests.support.manifests import gated
 from tests.testbed.pki import Authority
@@ -58,7 +58,7 @@ class Replica:
         self._connection = load_connection(options, os.environ)
         self._loop = asyncio.new_event_loop()
         self._up: Future[str] = Future()
-        self._board: Board | None = None
+        self._board: MigrationCache | None = None
         self._stop: asyncio.Event | None = None
         self._thread = threading.Thread(target=self._loop.run_until_complete, args=(self._guarded(),))
 
@@ -96,16 +96,16 @@ class Replica:
     async def _run(self) -> None:
         self._stop = asyncio.Event()
         async with ApiClient(self._connection) as client:
-            watching, now = Watching(client, "the cluster"), client.clock.now
-            self._board = watching.board
+            watching, now = Informers(client, "the cluster"), client.clock.now
+            self._board = watching.migrations
             works = [asyncio.ensure_future(watching.run())]
             try:
-                await watching.synced()
+                await watching.wait_for_sync()
                 knowledge = PlacementAdvisor(
-                    watching.cache, watching.board, lambda: AdvisorSettings(3600.0, self._wanted.gate), now
+                    watching.cache, watching.migrations, lambda: AdvisorSettings(3600.0, self._wanted.gate), now
                 )
                 if self._wanted.patience is not None:
-                    ungater = Ungater(
+                    ungater = StaleGateController(
                         watching.cache, MigrationObserver(client), CommandSender(client), now, self._wanted.patience
                     )
                     works.append(asyncio.ensure_future(ungater.run()))

@@ -20,8 +20,8 @@ from rescheduler.kube.client import ApiClient, ServerClock
 from rescheduler.kube.pause_state import PauseDetails
 from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, PodMigration
-from rescheduler.runtime.informers import Watching
-from rescheduler.runtime.usage_poller import Metering
+from rescheduler.runtime.informers import Informers
+from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.web.metrics import Metrics
 from rescheduler.web.server import WebApp, serve
 
@@ -48,14 +48,14 @@ class _Client:
         self.clock = ServerClock(now)
 
 
-class Read(Watching):
+class Read(Informers):
     """Watching that has read everything: what the test has put there is all there is."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         super().__init__(cast("ApiClient", _Client(now)), "the test's cluster")
         self.lacks = ""
 
-    def unknown(self) -> str:
+    def unsynced(self) -> str:
         return self.lacks
 
 
@@ -67,7 +67,7 @@ class Stage:
     clock: Clock = field(default_factory=Clock)
     pause: PauseDetails | None = None
     local: bool = False
-    metering: Metering | None = None
+    metering: UsagePoller | None = None
 
     def __post_init__(self) -> None:
         self.watching = Read(self.clock)
@@ -81,7 +81,7 @@ class Stage:
                 now=self.clock,
                 paused=lambda: self.pause,
                 local=self.local,
-                checks={"caches": self.watching.lacking},
+                checks={"caches": self.watching.why_not_ready},
                 metering=lambda: self.metering,
             )
         )
@@ -106,7 +106,7 @@ class Stage:
         made = PodMigration(
             "shop", name, order, progress or MigrationStatus(), f"{name}-uid", str(self._versions), **more
         )
-        self.watching.board.put(made)
+        self.watching.migrations.put(made)
         return made
 
 

@@ -27,7 +27,7 @@ from rescheduler.kube.kubeconfig import KubeconfigOptions, load_connection
 from rescheduler.kube.pause_state import PauseStore, state_name
 from rescheduler.kube.reviews import ReviewClient
 from rescheduler.model.json import Json
-from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.web.actions import ActionRoutes
 from rescheduler.web.auth import Authenticator, RequestChecks
 from rescheduler.web.metrics import Metrics
@@ -67,7 +67,7 @@ class ServedPage:
     """The server, with words for asking it."""
 
     port: int
-    board: Board
+    board: MigrationCache
     heard: list[str] = field(default_factory=list)
     time: float = 0.0
     """As the identity sees it: what it remembers is forgotten when a test says so."""
@@ -111,7 +111,7 @@ class ServedPage:
 async def served(cluster: ClusterUnderTest, namespace: str, *, local: bool = False) -> AsyncIterator[ServedPage]:
     """The page's actions of a controller that lives in a namespace."""
     async with ApiClient(load_connection(KubeconfigOptions(cluster.kubeconfig, None), os.environ)) as own:
-        page = ServedPage(0, Board())
+        page = ServedPage(0, MigrationCache())
 
         async def hear() -> None:
             page.heard.append("a pause has changed")

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from rescheduler import app
-from rescheduler.app.usage import Meters
+from rescheduler.app.usage import UsageMonitor
 from rescheduler.config.live import LiveConfig
 from rescheduler.kube.client import ApiClient, ListPage
 from rescheduler.kube.errors import ApiError
-from rescheduler.runtime.controller import beside
+from rescheduler.runtime.controller import run_beside
 from tests.support.builders import NOW
 from tests.support.virtual_time import VirtualLoop
 
@@ -43,13 +43,15 @@ class Server:
         yield ListPage(b'{"items": []}', first=True)
 
 
-def told(story: Callable[[LiveConfig, Server, Meters], Coroutine[Any, Any, None]], utilization: str = "usage") -> None:
+def told(
+    story: Callable[[LiveConfig, Server, UsageMonitor], Coroutine[Any, Any, None]], utilization: str = "usage"
+) -> None:
     """What happens while somebody measures, and time passes as soon as nothing else happens."""
 
     async def run() -> None:
         live_config, server = LiveConfig(configured(utilization), NOW), Server()
-        meters = Meters(live_config, cast("ApiClient", server), tuple)
-        async with beside(meters.run()) as measuring:
+        meters = UsageMonitor(live_config, cast("ApiClient", server), tuple)
+        async with run_beside(meters.run()) as measuring:
             await story(live_config, server, meters)
             assert not measuring.done()
 
@@ -58,8 +60,8 @@ def told(story: Callable[[LiveConfig, Server, Meters], Coroutine[Any, Any, None]
 
 
 def test_nobody_waits_for_one_who_is_no_longer_to_measure() -> None:
-    async def story(live_config: LiveConfig, server: Server, meters: Meters) -> None:
-        async with beside(meters.heard()) as waiting:
+    async def story(live_config: LiveConfig, server: Server, meters: UsageMonitor) -> None:
+        async with run_beside(meters.wait_until_polled()) as waiting:
             await asyncio.sleep(1)
             live_config.swap(configured("requests"), (), NOW)
             await asyncio.sleep(1)
@@ -69,8 +71,8 @@ def test_nobody_waits_for_one_who_is_no_longer_to_measure() -> None:
 
 
 def test_whoever_waits_goes_on_with_the_new_one_be_it_changed_twice_in_a_moment() -> None:
-    async def story(live_config: LiveConfig, server: Server, meters: Meters) -> None:
-        async with beside(meters.heard()) as waiting:
+    async def story(live_config: LiveConfig, server: Server, meters: UsageMonitor) -> None:
+        async with run_beside(meters.wait_until_polled()) as waiting:
             await asyncio.sleep(1)
             live_config.swap(configured("max"), (), NOW)
             live_config.swap(configured("max", "10s"), (), NOW)
@@ -84,10 +86,10 @@ def test_whoever_waits_goes_on_with_the_new_one_be_it_changed_twice_in_a_moment(
 
 
 def test_what_is_to_be_measured_from_now_on_is_waited_for_at_once() -> None:
-    async def story(live_config: LiveConfig, server: Server, meters: Meters) -> None:
-        await meters.heard()
+    async def story(live_config: LiveConfig, server: Server, meters: UsageMonitor) -> None:
+        await meters.wait_until_polled()
         live_config.swap(configured("usage"), (), NOW)
-        async with beside(meters.heard()) as waiting:
+        async with run_beside(meters.wait_until_polled()) as waiting:
             await asyncio.sleep(1)
             assert not waiting.done()
             server.answers.set()
@@ -98,9 +100,9 @@ def test_what_is_to_be_measured_from_now_on_is_waited_for_at_once() -> None:
 
 
 def test_a_source_that_says_nothing_at_all_is_not_waited_for_without_end() -> None:
-    async def story(live_config: LiveConfig, server: Server, meters: Meters) -> None:
+    async def story(live_config: LiveConfig, server: Server, meters: UsageMonitor) -> None:
         started = asyncio.get_running_loop().time()
-        await meters.heard()
+        await meters.wait_until_polled()
         assert asyncio.get_running_loop().time() - started == 60.0
 
     told(story)
@@ -109,25 +111,25 @@ def test_a_source_that_says_nothing_at_all_is_not_waited_for_without_end() -> No
 def test_it_says_when_nobody_can_tell_any_more_what_is_used() -> None:
     """Else moves that were made for what is used would be judged by requests."""
 
-    async def story(live_config: LiveConfig, server: Server, meters: Meters) -> None:
-        assert meters.lacking() == "what is used is not known: it is asked for the first time"
+    async def story(live_config: LiveConfig, server: Server, meters: UsageMonitor) -> None:
+        assert meters.why_missing() == "what is used is not known: it is asked for the first time"
         server.answers.set()
         await asyncio.sleep(1)
-        assert meters.lacking() == ""
+        assert meters.why_missing() == ""
         server.refuses = ApiError(503, "", "nobody serves it", "/")
         await asyncio.sleep(60)
         server.time += 179
-        assert meters.lacking() == ""
+        assert meters.why_missing() == ""
         server.time += 2
-        assert meters.lacking().startswith("what is used is not known: metrics.k8s.io is registered, but")
+        assert meters.why_missing().startswith("what is used is not known: metrics.k8s.io is registered, but")
         live_config.swap(configured("requests"), (), NOW)
-        assert meters.lacking() == ""
+        assert meters.why_missing() == ""
 
     told(story)
 
 
 def test_what_does_not_concern_it_leaves_its_history_alone() -> None:
-    async def story(live_config: LiveConfig, server: Server, meters: Meters) -> None:
+    async def story(live_config: LiveConfig, server: Server, meters: UsageMonitor) -> None:
         server.answers.set()
         await asyncio.sleep(1)
         known = meters.current

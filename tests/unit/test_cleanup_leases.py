@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from rescheduler.app.uninstall import Claim, HeldError, while_claiming
+from rescheduler.app.uninstall import LeaseClaim, LeaseHeldError, while_claiming
 from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, ClusterError
 from rescheduler.kube.lease import LeaseName
@@ -52,8 +52,8 @@ class Way(Line):
         return await self.send(ApiRequest(method, path, params))
 
 
-def claim(server: Server) -> Claim:
-    return Claim(cast("ApiClient", Way(server)), LeaseName("ours", "rescheduler", "cleanup"), TIMES)
+def claim(server: Server) -> LeaseClaim:
+    return LeaseClaim(cast("ApiClient", Way(server)), LeaseName("ours", "rescheduler", "cleanup"), TIMES)
 
 
 async def done_at() -> float:
@@ -131,7 +131,9 @@ async def test_a_holder_that_renews_is_a_controller_and_one_that_does_not_is_tol
             home.write(renewTime=str(clock()))
 
     renewing = asyncio.create_task(renew())
-    with pytest.raises(HeldError, match=r"a controller is running: Lease ours/rescheduler is held by controller-0"):
+    with pytest.raises(
+        LeaseHeldError, match=r"a controller is running: Lease ours/rescheduler is held by controller-0"
+    ):
         await while_claiming([claim(home)], 30.0, done_at())
     renewing.cancel()
     with pytest.raises(ClusterError) as told:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from rescheduler import app
-from rescheduler.app.admission import Ground, Steering
-from rescheduler.app.controller import Ourselves
-from rescheduler.app.planning_loop import Cycling
+from rescheduler.app.admission import AdmissionContext, AdmissionServices
+from rescheduler.app.controller import OwnObject
+from rescheduler.app.planning_loop import PlanningLoop
 from rescheduler.config.live import LiveConfig
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ClusterError
@@ -24,9 +24,9 @@ from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Plan
 from rescheduler.planning.thresholds import HotStreaks
-from rescheduler.runtime.migration_cache import Logbook
-from rescheduler.runtime.pause_watcher import Pauses
-from rescheduler.runtime.starting.windows import Timetable
+from rescheduler.runtime.migration_cache import MigrationStore
+from rescheduler.runtime.pause_watcher import PauseWatcher
+from rescheduler.runtime.starting.windows import TimeWindows
 from rescheduler.web.metrics import Metrics
 from tests.support.showing import NOW, Read, Stage, _Client
 
@@ -55,14 +55,14 @@ class Cycles:
         for number in range(2):
             stage.pod(f"web-{number}", "a", cpu="1800m")
         self.live_config = live_config()
-        board, policy = stage.watching.board, self.live_config.policy
-        hours = Timetable(board, lambda: policy().timing, lambda: NOW)
+        board, policy = stage.watching.migrations, self.live_config.policy
+        hours = TimeWindows(board, lambda: policy().timing, lambda: NOW)
         stage.watching.stale = lambda: ""  # type: ignore[method-assign] # nothing is watched that could be
-        self.cycling = Cycling(
+        self.cycling = PlanningLoop(
             self.live_config,
             stage.watching,
-            cast("Logbook", self),
-            cast("Pauses", self),
+            cast("MigrationStore", self),
+            cast("PauseWatcher", self),
             Metrics(),
             self._planned,
             lambda: NOW,
@@ -81,7 +81,7 @@ class Cycles:
     async def refresh(self) -> bool:
         return True
 
-    def paused(self) -> PauseDetails | None:
+    def current(self) -> PauseDetails | None:
         return None
 
     def once(self) -> None:
@@ -89,7 +89,7 @@ class Cycles:
 
         async def cycle() -> None:
             planning, _ = self.cycling.duties(None, asyncio.Event())
-            assert await planning.once()
+            assert await planning.run_once()
 
         asyncio.run(cycle())
 
@@ -113,7 +113,7 @@ def test_a_plan_goes_by_the_hour_of_each_namespace_as_it_is_in_force() -> None:
     cycles = Cycles()
     wanted = MigrationSpec("web-9", strategy="LoadBalancing", windowed=True)
     before = PodMigration("shop", "before", wanted, MigrationStatus(Phase.COMPLETED, started=NOW - 60, attempts=1))
-    cycles.cycling.watching.board.put(before)
+    cycles.cycling.watching.migrations.put(before)
     for most in (1, 2):
         cycles.live_config.swap(configured(**{"when.movesPerHourPerNamespace": most}), (), NOW)
         cycles.once()
@@ -146,9 +146,9 @@ def test_a_change_calls_for_a_plan_at_once_and_its_interval_is_the_new_one() -> 
     asyncio.run(story())
 
 
-def steering(held: LiveConfig) -> Steering:
+def steering(held: LiveConfig) -> AdmissionServices:
     client = cast("ApiClient", _Client(lambda: NOW))
-    return Steering(Ground(held, "ours", client, client, Read(lambda: NOW), Metrics(), "replica-1"))
+    return AdmissionServices(AdmissionContext(held, "ours", client, client, Read(lambda: NOW), Metrics(), "replica-1"))
 
 
 async def test_the_webhook_leaves_namespaces_alone_that_were_excluded_meanwhile() -> None:
@@ -194,7 +194,7 @@ class Reads:
 
 def known_as(stage: Stage, reads: Reads) -> Subject:
     lease = ("leases", "kube-rescheduler")
-    return asyncio.run(Ourselves(stage.watching.cache, cast("MigrationObserver", reads), "ours", lease).known_as())
+    return asyncio.run(OwnObject(stage.watching.cache, cast("MigrationObserver", reads), "ours", lease).known_as())
 
 
 def test_events_are_about_our_pod_where_we_run_in_the_cluster() -> None:

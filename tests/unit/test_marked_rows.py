@@ -8,7 +8,7 @@ from typing import Any
 from rescheduler.decode.cache import ClusterCache
 from rescheduler.model import labels
 from rescheduler.model.objects import NOTHING
-from rescheduler.runtime.orphans import Marked, found
+from rescheduler.runtime.orphans import MarkedObject, find_marked
 
 OURS = {labels.MANAGED_BY: labels.MANAGER, labels.MIGRATION_ID: "m"}
 RUNNING = {labels.MIGRATION_ID: "m", labels.MIGRATION_STATUS: "in-progress"}
@@ -60,11 +60,11 @@ def test_everything_that_is_marked_is_found_and_nothing_else() -> None:
         ("PodDisruptionBudget", {"name": "temporary", "labels": OURS}),
         ("PodDisruptionBudget", {"name": "theirs"}),
     )
-    assert list(found(cache)) == [
-        Marked("Pod", "shop", "running"),
-        Marked("Pod", "shop", "cheap"),
-        Marked("Deployment", "shop", "paused"),
-        Marked("ReplicaSet", "shop", "steered"),
-        Marked("StatefulSet", "shop", "noted"),
-        Marked("PodDisruptionBudget", "shop", "temporary"),
+    assert list(find_marked(cache)) == [
+        MarkedObject("Pod", "shop", "running"),
+        MarkedObject("Pod", "shop", "cheap"),
+        MarkedObject("Deployment", "shop", "paused"),
+        MarkedObject("ReplicaSet", "shop", "steered"),
+        MarkedObject("StatefulSet", "shop", "noted"),
+        MarkedObject("PodDisruptionBudget", "shop", "temporary"),
     ]

@@ -17,7 +17,7 @@ from rescheduler.kube.client import ApiClient, ApiRequest
 from rescheduler.kube.errors import ApiError, Backoff
 from rescheduler.kube.reflector import Reflector
 from rescheduler.model.migration import MigrationSpec, Phase, PodMigration
-from rescheduler.runtime.informers import MIGRATIONS, Following, Watching
+from rescheduler.runtime.informers import MIGRATIONS, Informers, InformerStatus
 from tests.support.kubeconfigs import connection
 from tests.unit.test_reflector import LIST_ENDS, NODES, ScriptedClient, bookmark, event, gone, node
 
@@ -101,9 +101,9 @@ async def test_an_error_and_a_list_that_is_not_whole_are_none(clock: Clock) -> N
 
 def test_each_kind_is_told_with_its_size(tmp_path: Path) -> None:
     client = ApiClient(connection(tmp_path, {"server": "http://127.0.0.1:1"}))
-    watching = Watching(client, "test", [NODES, MIGRATIONS])
+    watching = Informers(client, "test", [NODES, MIGRATIONS])
     watching.cache.put("Node", json.dumps(node("a", 1)).encode())
     for name in ("one", "two"):
-        watching.board.put(PodMigration("shop", name, MigrationSpec("web")))
-    assert watching.kinds() == [Following("nodes", 1, None, ""), Following("podmigrations", 2, None, "")]
-    assert [watching.board.count(phase) for phase in Phase] == [2, 0, 0, 0]
+        watching.migrations.put(PodMigration("shop", name, MigrationSpec("web")))
+    assert watching.statuses() == [InformerStatus("nodes", 1, None, ""), InformerStatus("podmigrations", 2, None, "")]
+    assert [watching.migrations.count(phase) for phase in Phase] == [2, 0, 0, 0]

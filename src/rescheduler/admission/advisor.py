@@ -35,8 +35,8 @@ from rescheduler.model.time import InstantError, format_instant
 from rescheduler.recovery import record
 from rescheduler.recovery.record import NodeFailure, Record, RecordEntry, RecordError
 from rescheduler.recovery.settings import FAILED_REASONS
-from rescheduler.runtime.migration_cache import Board
-from rescheduler.runtime.places import Places
+from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.runtime.places import NodeFinder
 
 JUST_NOW = 60.0
 """What failed longer ago is recorded by now, or was not worth a record."""
@@ -173,7 +173,7 @@ class NodeMatcher:
 
     def __init__(self, cache: ClusterCache, now: Callable[[], float]) -> None:
         self._cache = cache
-        self._places = Places(cache, now)
+        self._places = NodeFinder(cache, now)
         self._decoder, self._reads = PodDecoder(), 0
 
     def has_any(self, pod: Raw, names: Iterable[str]) -> bool:
@@ -182,7 +182,7 @@ class NodeMatcher:
             row = self._row(pod)
         except (msgspec.MsgspecError, UnicodeDecodeError, SectionError, InstantError):
             return True
-        volumes = self._places.volumes(row)
+        volumes = self._places.volume_terms(row)
         left, cost = _MOST, _cost(row, volumes)
         for name in names:
             node: Node | None = self._cache.row("Node", name)
@@ -256,7 +256,11 @@ class PlacementAdvisor:
     """All that is known, ready to be asked."""
 
     def __init__(
-        self, cache: ClusterCache, board: Board, settings: Callable[[], AdvisorSettings], now: Callable[[], float]
+        self,
+        cache: ClusterCache,
+        board: MigrationCache,
+        settings: Callable[[], AdvisorSettings],
+        now: Callable[[], float],
     ) -> None:
         self._cache = cache
         self._board = board
@@ -289,7 +293,7 @@ class PlacementAdvisor:
         owner = newcomer.owner
         if owner is None or not owner.uid:
             return None
-        known = [each for key in self._board.of_owner(owner.uid) if (each := self._board.get(key)) is not None]
+        known = [each for key in self._board.by_owner(owner.uid) if (each := self._board.get(key)) is not None]
         # An owner's UID may be written on a pod anywhere; only in its own namespace it can be true.
         near = (each for each in known if each.namespace == newcomer.namespace)
         under_way = [each for each in near if _steers(each, owner.uid)]

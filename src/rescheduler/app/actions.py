@@ -25,7 +25,7 @@ from rescheduler.kube.pause_state import PauseStore
 from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.plan import Method
-from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.web.actions import MoveRequest
 from rescheduler.web.responses import HttpError
 
@@ -43,7 +43,7 @@ class PageActions:
     client: ApiClient
     recorder: EventRecorder
     pausing: PauseStore
-    board: Board
+    board: MigrationCache
     heard: Callable[[], Awaitable[object]]
     """Called when a pause has begun or ended, so that this replica goes by it at once."""
     empties: Callable[[], bool] = lambda: True
@@ -111,7 +111,7 @@ class PageActions:
         """Move one pod."""
         method = None if demand.method in ("", "auto") else Method(demand.method)
         reason = f"asked for by {by} on the page"
-        wish = move.Wish(demand.namespace, demand.pod, demand.target, method, reason)
+        wish = move.ManualMove(demand.namespace, demand.pod, demand.target, method, reason)
         async with _answering("migrate"):
             made = await move.store(self.client, await move.check(self.client, wish))
         where = f"to {demand.target}" if demand.target else "to the node that fits best"
@@ -150,7 +150,7 @@ async def _answering(what: str) -> AsyncGenerator[None]:
         raise HttpError(503, why) from None
     except NotFoundError as error:
         raise HttpError(404, str(error)) from None
-    except (move.RefusedError, StaleError) as error:
+    except (move.MoveRefusedError, StaleError) as error:
         raise HttpError(409, str(error)) from None
     except ClusterError as error:
         _log.warning("a deed for the page failed", action=what, error=str(error))

@@ -32,10 +32,10 @@ from rescheduler.kube.webhook import MUTATE, CertificateFiles, WebhookSettings
 from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.migration.observation import SteeringMethod
 from rescheduler.model.advice import NewPod
-from rescheduler.runtime.controller import Loop
-from rescheduler.runtime.informers import Watching
-from rescheduler.runtime.reconciler import Duty
-from rescheduler.runtime.stale_gates import Ungater
+from rescheduler.runtime.controller import Runnable
+from rescheduler.runtime.informers import Informers
+from rescheduler.runtime.reconciler import PeriodicTask
+from rescheduler.runtime.stale_gates import StaleGateController
 from rescheduler.web.metrics import Metrics
 
 FILTER, PRIORITIZE = "/extender/filter", "/extender/prioritize"
@@ -49,7 +49,7 @@ _log = structlog.stdlib.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class AdmissionContext:
     """What it stands on."""
 
     live_config: LiveConfig
@@ -59,15 +59,15 @@ class Ground:
     """May always write."""
     leading: ApiClient
     """Writes only while we lead."""
-    watching: Watching
+    watching: Informers
     metrics: Metrics
     identity: str
 
 
-class Steering:
+class AdmissionServices:
     """The parts, and the loops that run them."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: AdmissionContext) -> None:
         self._ground = ground
         watching, now = ground.watching, ground.own.clock.now
         self._fields = fields = ground.live_config.config.fields  # of ours, all that needs a restart to change
@@ -76,26 +76,26 @@ class Steering:
         self._bulletins = EventQueue(EventRecorder(ground.own, ground.identity, now))
         self._wants_gate = fields.webhook.enabled and fields.webhook.steering is Wanted.NOMINATE
         self._known_by = self._settings_of_knowledge()
-        self._knowledge = PlacementAdvisor(watching.cache, watching.board, lambda: self._known_by, now)
+        self._knowledge = PlacementAdvisor(watching.cache, watching.migrations, lambda: self._known_by, now)
         self._serving = self._secure()
         self._plain = self._insecure()
         served = self._serving.why_not if self._serving is not None else lambda: "it is not served"
         self._registration = Registration(ground.leading, self._settings, served, ground.leading.clock.now)
         self._last_in_force: float | None = None
         self._failures = 0
-        self._keeping = Duty("webhook", _KEPT_EVERY, self._keep)
+        self._keeping = PeriodicTask("webhook", _KEPT_EVERY, self._keep)
         ground.live_config.listen(self._changed)
 
     @property
-    def everybody(self) -> list[Loop]:
+    def everybody(self) -> list[Runnable]:
         """What every replica does."""
-        ungater = Ungater(
+        ungater = StaleGateController(
             self._ground.watching.cache,
             MigrationObserver(self._ground.own),
             CommandSender(self._ground.own),
             self._ground.own.clock.now,
         )
-        loops: list[Loop] = [ungater, self._bulletins]  # gates may be left of a time when they were wanted
+        loops: list[Runnable] = [ungater, self._bulletins]  # gates may be left of a time when they were wanted
         if self._serving is not None:
             loops.append(_Served(self._serving))
         if self._plain is not None:
@@ -103,10 +103,10 @@ class Steering:
         return loops
 
     @property
-    def duties(self) -> Sequence[Loop]:
+    def duties(self) -> Sequence[Runnable]:
         """What the leader does: see to the webhook, or, if there is none any more, that nobody is asked to ask it."""
         wanted = self._fields.webhook.enabled
-        return [self._keeping if wanted else Duty("no webhook", _UNWANTED_EVERY, self._unregister)]
+        return [self._keeping if wanted else PeriodicTask("no webhook", _UNWANTED_EVERY, self._unregister)]
 
     def keeps_off(self) -> bool:
         """Whether new pods are kept off nodes where they failed, as far as we can see to it.
@@ -149,7 +149,7 @@ class Steering:
         if not routes or not (fields.webhook.enabled or self._settings.files):
             return None
         serving = WebhookServer(self._ground.own, self._settings, routes, _manner())
-        serving.knows = self._ground.watching.lacking
+        serving.knows = self._ground.watching.why_not_ready
         serving.report = self._ground.metrics.answered
         return serving
 

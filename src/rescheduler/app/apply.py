@@ -32,7 +32,7 @@ from rescheduler.planning.revalidate import CheckedMove, revalidate_moves
 _REFUSALS = frozenset({400, 403, 404, 409, 422})
 
 
-class Outcome(StrEnum):
+class ApplyOutcome(StrEnum):
     """What became of a plan's entry."""
 
     CREATED = "created"
@@ -41,17 +41,17 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AppliedMove:
     """One move of a plan, and what became of it; without a migration it was refused, for this reason."""
 
     move: Move
-    outcome: Outcome
+    outcome: ApplyOutcome
     migration: PodMigration | None = None
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ApplyScope:
     """Of a plan, the moves of one namespace, or all; `dry` only says what would be ordered."""
 
     namespace: str | None = None
@@ -78,12 +78,16 @@ def _text(path: str) -> bytes:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def apply_plan(live: LiveCluster, plan: Plan, snapshot: ClusterSnapshot, policy: Policy, part: Part) -> list[Entry]:
+def apply_plan(
+    live: LiveCluster, plan: Plan, snapshot: ClusterSnapshot, policy: Policy, part: ApplyScope
+) -> list[AppliedMove]:
     """Order what of the plan still holds; an entry for each of its moves, in its order."""
     return asyncio.run(_apply(live, plan, snapshot, policy, part))
 
 
-async def _apply(live: LiveCluster, plan: Plan, snapshot: ClusterSnapshot, policy: Policy, part: Part) -> list[Entry]:
+async def _apply(
+    live: LiveCluster, plan: Plan, snapshot: ClusterSnapshot, policy: Policy, part: ApplyScope
+) -> list[AppliedMove]:
     async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
         known = await _known(client)
         orders = _orders(plan, snapshot)
@@ -93,8 +97,14 @@ async def _apply(live: LiveCluster, plan: Plan, snapshot: ClusterSnapshot, polic
         settled = with_inflight_moves(snapshot, known.values(), 0.0)
         checked = _whole(plan, moves, revalidate_moves(settled, policy, left))
         made = await _made(client, [one for one in checked if not one.refusal], orders, dry=part.dry)
-    refused = {_key(one.move): Entry(one.move, Outcome.REFUSED, None, one.refusal) for one in checked if one.refusal}
-    unchanged = {_key(move): Entry(move, Outcome.UNCHANGED, there[_key(move)]) for move in moves if _key(move) in there}
+    refused = {
+        _key(one.move): AppliedMove(one.move, ApplyOutcome.REFUSED, None, one.refusal) for one in checked if one.refusal
+    }
+    unchanged = {
+        _key(move): AppliedMove(move, ApplyOutcome.UNCHANGED, there[_key(move)])
+        for move in moves
+        if _key(move) in there
+    }
     return [(made | refused | unchanged)[_key(move)] for move in moves]
 
 
@@ -143,34 +153,34 @@ def _whole(plan: Plan, taken: Sequence[Move], checked: Iterable[CheckedMove]) ->
 
 async def _made(
     client: ApiClient, checked: Sequence[CheckedMove], orders: Mapping[ObjectKey, PodMigration], *, dry: bool
-) -> dict[ObjectKey, Entry]:
+) -> dict[ObjectKey, AppliedMove]:
     """Store the orders. Where the server refuses one, those that belong to it are taken back or not made."""
     journal = MigrationClient(client)
-    entries: dict[ObjectKey, Entry] = {}
+    entries: dict[ObjectKey, AppliedMove] = {}
     fallen: dict[int, str] = {}
     for one in checked:
         move, order = one.move, orders[_key(one.move)]
         if dry:
-            entries[_key(move)] = Entry(move, Outcome.CREATED, order)
+            entries[_key(move)] = AppliedMove(move, ApplyOutcome.CREATED, order)
         elif move.proposal in fallen:
-            entries[_key(move)] = Entry(move, Outcome.REFUSED, None, fallen[move.proposal])
+            entries[_key(move)] = AppliedMove(move, ApplyOutcome.REFUSED, None, fallen[move.proposal])
         else:
             try:
-                entries[_key(move)] = Entry(move, Outcome.CREATED, await journal.add(order))
+                entries[_key(move)] = AppliedMove(move, ApplyOutcome.CREATED, await journal.add(order))
             except ApiError as error:
                 if error.status not in _REFUSALS:
                     raise
-                entries[_key(move)] = Entry(move, Outcome.REFUSED, None, str(error))
+                entries[_key(move)] = AppliedMove(move, ApplyOutcome.REFUSED, None, str(error))
                 fallen[move.proposal] = f"{move.namespace}/{move.pod}, which belongs to it, is refused"
                 await _take_back(journal, entries, move.proposal, fallen[move.proposal])
     return entries
 
 
-async def _take_back(journal: MigrationClient, entries: dict[ObjectKey, Entry], proposal: int, why: str) -> None:
+async def _take_back(journal: MigrationClient, entries: dict[ObjectKey, AppliedMove], proposal: int, why: str) -> None:
     for key, entry in entries.items():
         if entry.move.proposal == proposal and entry.migration is not None:
             await journal.remove(entry.migration)
-            entries[key] = Entry(entry.move, Outcome.REFUSED, None, why)
+            entries[key] = AppliedMove(entry.move, ApplyOutcome.REFUSED, None, why)
 
 
 def _key(move: Move) -> ObjectKey:

@@ -20,16 +20,16 @@ from rescheduler.kube.objects import ObjectClient
 from rescheduler.kube.reviews import fetch_own_name
 from rescheduler.model.migration import PodMigration
 
-NOBODY = "rescheduler approve"
+DEFAULT_APPROVER = "rescheduler approve"
 """Who approves where nobody can say who it is."""
 
 
-class UnknownError(InputError):
+class UnknownNameError(InputError):
     """Nothing has the name that a user gave."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ApprovalScope:
     """Where migrations are looked for."""
 
     namespace: str | None = None
@@ -42,7 +42,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ApprovalCandidates:
     """The migrations of a cluster, as far as the user may see them."""
 
     migrations: tuple[PodMigration, ...]
@@ -74,7 +74,7 @@ class Known:
         full = name if "/" in name else f"{self.home}/{name}"
         found = [each for each in self.migrations if full == each.full_name or (not self.home and name == each.name)]
         if not found:
-            raise UnknownError(self._unknown(name))
+            raise UnknownNameError(self._unknown(name))
         return found
 
     def _unknown(self, name: str) -> str:
@@ -88,7 +88,7 @@ class Known:
         )
 
 
-def known(live: LiveCluster, scope: Scope) -> Known:
+def known(live: LiveCluster, scope: ApprovalScope) -> ApprovalCandidates:
     """The migrations that the user may see."""
     return asyncio.run(_known(live, scope))
 
@@ -98,14 +98,14 @@ def decide(live: LiveCluster, chosen: Sequence[PodMigration], *, rejects: bool, 
 
     async def write() -> list[ApprovalResult]:
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-            who = await fetch_own_name(client) or live.user or NOBODY
+            who = await fetch_own_name(client) or live.user or DEFAULT_APPROVER
             act = reject if rejects else approve
             return await act(client, [(each.namespace, each.name) for each in chosen], who, dry=dry)
 
     return asyncio.run(write())
 
 
-async def _known(live: LiveCluster, scope: Scope) -> Known:
+async def _known(live: LiveCluster, scope: ApprovalScope) -> ApprovalCandidates:
     home = scope.home(live)
     async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
         lookup = ObjectClient(client)
@@ -121,4 +121,4 @@ async def _known(live: LiveCluster, scope: Scope) -> Known:
             found.append(decode_migration(body))
         except InvalidMigrationError:
             continue  # it moves nothing, and the controller says so
-    return Known(tuple(found), home, scope.namespace is not None)
+    return ApprovalCandidates(tuple(found), home, scope.namespace is not None)

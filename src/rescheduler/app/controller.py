@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from rescheduler.app.admission import Ground, Steering
+from rescheduler.app.admission import AdmissionContext, AdmissionServices
 from rescheduler.app.planning import LiveCluster
-from rescheduler.app.planning_loop import Cycling, cycle_of
+from rescheduler.app.planning_loop import PlanningLoop, cycle_of
 from rescheduler.app.servers import Doorway, Front, Knowing
-from rescheduler.app.usage import Meters
+from rescheduler.app.usage import UsageMonitor
 from rescheduler.config.configuration import Configuration
 from rescheduler.config.live import LiveConfig
 from rescheduler.config.loader import ConfigFile, Origin
@@ -42,23 +42,23 @@ from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Move
 from rescheduler.model.selector import Labels
 from rescheduler.planning.thresholds import HotStreaks
-from rescheduler.runtime.config_watcher import EVERY, Audience, Rereading
-from rescheduler.runtime.controller import Controller, Loop, before, beside
-from rescheduler.runtime.executor import Migrator
-from rescheduler.runtime.informers import MIGRATIONS, WATCHED, Watching
-from rescheduler.runtime.maintenance import Cordons
-from rescheduler.runtime.migration_cache import Logbook
-from rescheduler.runtime.migration_controller import Carrier
+from rescheduler.runtime.config_watcher import EVERY, ConfigWatcher, ReloadAudience
+from rescheduler.runtime.controller import Controller, Runnable, finish_before, run_beside
+from rescheduler.runtime.executor import MigrationExecutor
+from rescheduler.runtime.informers import MIGRATIONS, WATCHED, Informers
+from rescheduler.runtime.maintenance import CordonController
+from rescheduler.runtime.migration_cache import MigrationStore
+from rescheduler.runtime.migration_controller import MigrationController
 from rescheduler.runtime.observer import Circumstances, Sightings
-from rescheduler.runtime.orphans import Janitor, Sweeper
-from rescheduler.runtime.outcomes import ASSESS_EVERY, Assessing, Assessor
-from rescheduler.runtime.pause_watcher import Pauses
-from rescheduler.runtime.reconciler import Duty
-from rescheduler.runtime.recovery_controller import Hands, Known, Recovery
-from rescheduler.runtime.starting.gate import Gatekeeper, Judge
-from rescheduler.runtime.starting.holds import Consent
-from rescheduler.runtime.starting.limits import Slots
-from rescheduler.runtime.starting.windows import Timetable
+from rescheduler.runtime.orphans import GarbageCollector, OrphanCleaner
+from rescheduler.runtime.outcomes import ASSESS_EVERY, AssessmentInputs, OutcomeAssessor
+from rescheduler.runtime.pause_watcher import PauseWatcher
+from rescheduler.runtime.reconciler import PeriodicTask
+from rescheduler.runtime.recovery_controller import Hands, Known, RecoveryController
+from rescheduler.runtime.starting.gate import CachedRevalidator, StartGate
+from rescheduler.runtime.starting.holds import Holds
+from rescheduler.runtime.starting.limits import ConcurrencyLimits
+from rescheduler.runtime.starting.windows import TimeWindows
 from rescheduler.strategies import settings_by_name
 from rescheduler.strategies.node_maintenance import NodeMaintenance
 from rescheduler.web.auth import check_insecure_local
@@ -67,22 +67,24 @@ from rescheduler.web.metrics import Metrics
 _log = structlog.stdlib.get_logger(__name__)
 
 
-def opened(path: str, overrides: Mapping[str, object]) -> tuple[Configuration, Origin | None]:
+def open_config(path: str, overrides: Mapping[str, object]) -> tuple[Configuration, Origin | None]:
     """The file's configuration with flags over it, and where to look for changes: nowhere, if it came by a pipe."""
     file = ConfigFile(path, overrides, settings_by_name())
     text = file.text()
     return file.read(text), Origin(file, text) if file.can_change else None
 
 
-def following(origin: Origin, live_config: LiveConfig, audience: Audience, now: Callable[[], float]) -> Duty:
+def watch_config(
+    origin: Origin, live_config: LiveConfig, audience: ReloadAudience, now: Callable[[], float]
+) -> PeriodicTask:
     """Re-reads the configuration file as it changes; every replica does."""
-    return Duty(
-        "re-read the configuration", EVERY, Rereading(origin.file, origin.text, live_config, audience, now).look
+    return PeriodicTask(
+        "re-read the configuration", EVERY, ConfigWatcher(origin.file, origin.text, live_config, audience, now).check
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Ourselves:
+class OwnObject:
     """By which object people know this controller."""
 
     cache: ClusterCache
@@ -110,7 +112,7 @@ _CORDONS_EVERY = 10.0  # seconds; changes of nodes call for it sooner
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunRequest:
     """How the controller is to run."""
 
     live: LiveCluster
@@ -127,7 +129,7 @@ class Running:
     """Where the configuration comes from, to be read again when it changes."""
 
 
-async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase]:
+async def run_controller(running: RunRequest, stop: asyncio.Event) -> Counter[Phase]:
     """Run until asked to stop, or with `once` until one plan is carried out; how many moves of it ended how."""
     fields = running.config.fields
     port = running.port if running.port is not None else fields.web.port or None
@@ -138,7 +140,7 @@ async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase
     report = metrics.requests_to(connection.server)
     async with ApiClient(connection, request_timeout=timeout) as own:
         own.report = report
-        if not await before(install_crd(own), stop):
+        if not await finish_before(install_crd(own), stop):
             return Counter()
         election = election_of(running.config, connection, own)
         async with ApiClient(
@@ -149,13 +151,15 @@ async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase
         ) as client:
             client.report = report
             identity = election.lease.identity if election is not None else platform.node()
-            watching = Watching(client, connection.source)
-            meters = Meters(live_config, client, lambda: watching.cache.rows("Pod"))
+            watching = Informers(client, connection.source)
+            meters = UsageMonitor(live_config, client, lambda: watching.cache.rows("Pod"))
             namespace = fields.leader_election.resource_namespace or connection.namespace
             pausing = PauseStore(own, namespace, state_name(fields.leader_election.resource_name))
-            pauses = Pauses(pausing, EventRecorder(own, identity, own.clock.now), own.clock.now)
-            steering = Steering(Ground(live_config, namespace, own, client, watching, metrics, identity))
-            checks = {"caches": watching.lacking, "webhook": steering.why_not_served}
+            pauses = PauseWatcher(pausing, EventRecorder(own, identity, own.clock.now), own.clock.now)
+            steering = AdmissionServices(
+                AdmissionContext(live_config, namespace, own, client, watching, metrics, identity)
+            )
+            checks = {"caches": watching.why_not_ready, "webhook": steering.why_not_served}
             doorway = Doorway(fields.web.bind_address, port, fields.web.page, running.insecure_local, running.opened)
             front = Front(
                 Knowing(
@@ -174,14 +178,14 @@ async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase
                 doorway,
             )
             recorder = EventRecorder(client, identity, client.clock.now)
-            ourselves = Ourselves(
+            ourselves = OwnObject(
                 watching.cache,
                 MigrationObserver(own),
                 connection.namespace,
                 (namespace, fields.leader_election.resource_name),
             )
-            audience = Audience(metrics.reread, EventRecorder(own, identity, own.clock.now), ourselves.known_as)
-            reads = [following(running.origin, live_config, audience, own.clock.now)] if running.origin else []
+            audience = ReloadAudience(metrics.reread, EventRecorder(own, identity, own.clock.now), ourselves.known_as)
+            reads = [watch_config(running.origin, live_config, audience, own.clock.now)] if running.origin else []
             parts = _Parts(
                 running,
                 live_config,
@@ -197,7 +201,7 @@ async def run_controller(running: Running, stop: asyncio.Event) -> Counter[Phase
                 reads,
             )
             async with front.served():
-                if await before(pauses.refresh(), stop):
+                if await finish_before(pauses.refresh(), stop):
                     await parts.controller(stop).run(stop)
             return parts.outcome
 
@@ -226,18 +230,18 @@ def _pace(config: Configuration) -> RateLimiter | None:
 class _Parts:
     """What the controller is made of."""
 
-    running: Running
+    running: RunRequest
     live_config: LiveConfig
     client: ApiClient
     election: LeaderElector | None
     recorder: EventRecorder
-    watching: Watching
-    steering: Steering
+    watching: Informers
+    steering: AdmissionServices
     metrics: Metrics
-    pauses: Pauses
+    pauses: PauseWatcher
     front: Front
-    meters: Meters
-    rereading: Sequence[Loop]
+    meters: UsageMonitor
+    rereading: Sequence[Runnable]
     """What follows the configuration's file; nothing where there is none."""
     outcome: Counter[Phase] = field(default_factory=Counter)
 
@@ -245,7 +249,7 @@ class _Parts:
         """All of it, wired."""
         live_config, client = self.live_config, self.client
         watching, steering = self.watching, self.steering
-        board = watching.board
+        board = watching.migrations
         journal, observer, writer = (
             MigrationClient(client, client.clock.now),
             MigrationObserver(client),
@@ -254,25 +258,25 @@ class _Parts:
         writer.refused = self.metrics.refused
         bulletins = EventQueue(self.recorder)
 
-        def tell(before: PodMigration, after: PodMigration) -> None:
-            bulletins.add(events_for(before, after))
-            self.metrics.migrated(before, after)
+        def tell(finish_before: PodMigration, after: PodMigration) -> None:
+            bulletins.add(events_for(finish_before, after))
+            self.metrics.migrated(finish_before, after)
 
-        logbook = Logbook(journal, board, tell)
-        judge = Judge(watching.copied, board, live_config.policy)
-        hours = Timetable(board, lambda: live_config.policy().timing, client.clock.now)
+        logbook = MigrationStore(journal, board, tell)
+        judge = CachedRevalidator(watching.capture, board, live_config.policy)
+        hours = TimeWindows(board, lambda: live_config.policy().timing, client.clock.now)
 
         def patience() -> float:
             return live_config.manner().timeout
 
-        consent = Consent(board, lambda: live_config.config.fields.approval_timeout, self.pauses, hours, patience)
-        slots = Slots(board, live_config.concurrency, watching.replicas)
-        gatekeeper = Gatekeeper(board, judge, slots, patience, consent)
+        consent = Holds(board, lambda: live_config.config.fields.approval_timeout, self.pauses, hours, patience)
+        slots = ConcurrencyLimits(board, live_config.concurrency, watching.replicas)
+        gatekeeper = StartGate(board, judge, slots, patience, consent)
         sightings = Sightings(observer, watching.cache)
         circumstances = Circumstances(sightings, board, steering.steered)
-        migrator = Migrator(logbook, circumstances, writer, live_config.lifecycle, gatekeeper.admit)
-        carrier = Carrier(migrator, gatekeeper, board, sightings, client.clock.now)
-        sweeper = Sweeper(watching.cache, observer, writer)
+        migrator = MigrationExecutor(logbook, circumstances, writer, live_config.lifecycle, gatekeeper.check)
+        carrier = MigrationController(migrator, gatekeeper, board, sightings, client.clock.now)
+        sweeper = OrphanCleaner(watching.cache, observer, writer)
         now = client.clock.now
 
         def after() -> float:
@@ -284,25 +288,29 @@ class _Parts:
         def empties(labels: Labels) -> bool:
             return NodeMaintenance.name in live_config.policy().strategies_for(labels)
 
-        by = Assessing(board, watching.copied, watching.stale, live_config.policy, after, now, self.meters.lacking)
-        assessor = Assessor(by, logbook, self.metrics.assessed)
-        assessing = Duty("assess moves", ASSESS_EVERY, assessor.assess)
+        by = AssessmentInputs(
+            board, watching.capture, watching.stale, live_config.policy, after, now, self.meters.why_missing
+        )
+        assessor = OutcomeAssessor(by, logbook, self.metrics.assessed)
+        assessing = PeriodicTask("assess moves", ASSESS_EVERY, assessor.assess)
 
         def needed(at: float) -> set[ObjectKey]:
             return assessor.needed(at) | hours.needed(at)
 
-        janitor = Janitor(board, journal, sweeper.sweep, keep, carrier.in_hand, now, needed)
-        cordons = Cordons(watching.cache, observer, writer, cordoned=empties)
-        keeping = Duty("cordons", _CORDONS_EVERY, lambda: cordons.keep(client.clock.now()))
+        janitor = GarbageCollector(board, journal, sweeper.clean, keep, carrier.is_busy, now, needed)
+        cordons = CordonController(watching.cache, observer, writer, cordoned=empties)
+        keeping = PeriodicTask("cordons", _CORDONS_EVERY, lambda: cordons.reconcile(client.clock.now()))
         watching.cache.listen(lambda kind, key, version: keeping.called.set() if kind == "Node" else None)
-        watching.lay_over(self.meters.laid_over)
+        watching.add_overlay(self.meters.with_usage)
         streaks = HotStreaks()
         if not self.running.once:  # one plan by itself has no cycles before it
-            watching.lay_over(streaks.with_streaks)
-        told, heard = self.front.planned, self.meters.heard
-        cycling = Cycling(live_config, watching, logbook, self.pauses, self.metrics, told, now, hours, streaks, heard)
+            watching.add_overlay(streaks.with_streaks)
+        told, heard = self.front.planned, self.meters.wait_until_polled
+        cycling = PlanningLoop(
+            live_config, watching, logbook, self.pauses, self.metrics, told, now, hours, streaks, heard
+        )
         recovery = self._recovery(writer)
-        live_config.listen(recovery.renew)
+        live_config.listen(recovery.restart)
         live_config.listen(keeping.called.set)
         once = self.running.once
         return Controller(
@@ -312,9 +320,9 @@ class _Parts:
             carrier=carrier,
             # What moves came to is looked at before the janitor forgets them.
             first=[
-                Duty("hear what is used", 0.0, self.meters.heard),
+                PeriodicTask("hear what is used", 0.0, self.meters.wait_until_polled),
                 assessing,
-                Duty("clean up", 0.0, lambda: janitor.sweep(client.clock.now())),
+                PeriodicTask("clean up", 0.0, lambda: janitor.collect(client.clock.now())),
                 keeping,
             ],
             duties=[
@@ -326,41 +334,44 @@ class _Parts:
                 # What is not done for the sake of one plan.
                 *([] if once else [*steering.duties, recovery]),
             ],
-            last=[Duty("tell the rest", 0.0, bulletins.flush), Duty("tell of failed pods", 0.0, recovery.flush)],
+            last=[
+                PeriodicTask("tell the rest", 0.0, bulletins.flush),
+                PeriodicTask("tell of failed pods", 0.0, recovery.flush),
+            ],
             grace=lambda: live_config.config.fields.migration.shutdown_grace_period,
             everybody=[self.pauses, self.meters, *([] if once else [*self.rereading, *steering.everybody])],
         )
 
-    def _recovery(self, writer: CommandSender) -> Recovery:
+    def _recovery(self, writer: CommandSender) -> RecoveryController:
         watching, now = self.watching, self.client.clock.now
-        known = Known(watching.cache, watching.board, self.live_config.policy, self.live_config.recovery, now)
+        known = Known(watching.cache, watching.migrations, self.live_config.policy, self.live_config.recovery, now)
 
         def may_act() -> bool:
-            return self.steering.keeps_off() and self.pauses.paused() is None
+            return self.steering.keeps_off() and self.pauses.current() is None
 
         hands = Hands(RecordOwners(self.client), writer, self.recorder, self.metrics.recovered, may_act)
-        return Recovery(known, hands)
+        return RecoveryController(known, hands)
 
 
-async def rehearse(running: Running, stop: asyncio.Event) -> None:
+async def rehearse(running: RunRequest, stop: asyncio.Event) -> None:
     """Plan until asked to stop, or with `once` a single time."""
     connection = running.live.connection()
     async with ApiClient(connection, request_timeout=running.live.request_timeout) as client:
         served = asyncio.ensure_future(_is_served(client))
-        if not await before(served, stop):
+        if not await finish_before(served, stop):
             return
         known = (*WATCHED, MIGRATIONS) if served.result() else WATCHED
-        watching = Watching(client, connection.source, known)
+        watching = Informers(client, connection.source, known)
         live_config, metrics, streaks = LiveConfig(running.config, time.time()), Metrics(), HotStreaks()
-        meters = Meters(live_config, client, lambda: watching.cache.rows("Pod"))
-        watching.lay_over(meters.laid_over)
+        meters = UsageMonitor(live_config, client, lambda: watching.cache.rows("Pod"))
+        watching.add_overlay(meters.with_usage)
         if not running.once:  # one plan by itself has no cycles before it
-            watching.lay_over(streaks.with_streaks)
+            watching.add_overlay(streaks.with_streaks)
 
         async def tell() -> None:
             if stop.is_set():
                 return  # with `once`, its time may have come again before the loops have ended
-            await meters.heard()
+            await meters.wait_until_polled()
             if stale := watching.stale():
                 _log.warning("nothing is planned on what may be out of date", why=stale)
                 return
@@ -369,21 +380,21 @@ async def rehearse(running: Running, stop: asyncio.Event) -> None:
             if running.once:
                 stop.set()
 
-        async with beside(watching.run()) as watched:
-            if await before(watching.synced(), stop, watched):
-                duty = Duty("plan", lambda: live_config.config.fields.rescheduling_interval, tell)
+        async with run_beside(watching.run()) as watched:
+            if await finish_before(watching.wait_for_sync(), stop, watched):
+                duty = PeriodicTask("plan", lambda: live_config.config.fields.rescheduling_interval, tell)
                 live_config.listen(duty.called.set)
                 async with (
-                    beside(_followed(running.origin, live_config)) as rereading,
-                    beside(meters.run()) as measuring,
+                    run_beside(_followed(running.origin, live_config)) as rereading,
+                    run_beside(meters.run()) as measuring,
                 ):
-                    await before(duty.run(), stop, watched, rereading, measuring)
+                    await finish_before(duty.run(), stop, watched, rereading, measuring)
 
 
 async def _followed(origin: Origin | None, live_config: LiveConfig) -> None:
     """Go by the file as it changes; nobody is told but by the log."""
     if origin is not None:
-        await following(origin, live_config, Audience(), time.time).run()
+        await watch_config(origin, live_config, ReloadAudience(), time.time).run()
     await asyncio.get_running_loop().create_future()  # nothing to do is no reason to end
 
 

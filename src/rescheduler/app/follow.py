@@ -32,7 +32,7 @@ KIND = "PodMigration"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ObjectChange:
     """An object as it is now, or as it was last when it is gone."""
 
     body: Json
@@ -45,12 +45,12 @@ class Change:
         return metadata.get("namespace", ""), metadata["name"]
 
 
-Tell = Callable[[Change], None]
+Tell = Callable[[ObjectChange], None]
 Settled = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FollowedObjects:
     """What is followed: a kind, in one namespace or all, and of it what a label or field selector chooses."""
 
     kind: str
@@ -63,7 +63,7 @@ class Part:
         return ApiResource(self.kind, "", path_of(self.kind, self.namespace) + query)
 
 
-class Follower:
+class ChangeSink:
     """A sink for a reflector that tells of what is new; the first state is told when it is whole, in order."""
 
     def __init__(self, tell: Tell, settled: Settled = lambda: None) -> None:
@@ -78,7 +78,7 @@ class Follower:
 
     def put(self, raw: Bytes) -> str:
         """An object is there, or has changed."""
-        change = Change(msgspec.json.decode(raw))
+        change = ObjectChange(msgspec.json.decode(raw))
         if self._listed is not None:
             self._listed[change.key] = change.body
         else:
@@ -87,7 +87,7 @@ class Follower:
 
     def drop(self, raw: Bytes) -> str:
         """An object is gone."""
-        change = Change(msgspec.json.decode(raw), gone=True)
+        change = ObjectChange(msgspec.json.decode(raw), gone=True)
         if self._listed is not None:
             self._listed.pop(change.key, None)
         elif self._known.pop(change.key, None) is not None:
@@ -98,19 +98,19 @@ class Follower:
         """The new state is whole: what it does not have is gone."""
         listed, self._listed = self._listed or {}, None
         for key in sorted(self._known.keys() - listed.keys()):
-            self._tell(Change(self._known.pop(key), gone=True))
+            self._tell(ObjectChange(self._known.pop(key), gone=True))
         for _, body in sorted(listed.items()):
-            self._take(Change(body))
+            self._take(ObjectChange(body))
         self._settled()
 
-    def _take(self, change: Change) -> None:
+    def _take(self, change: ObjectChange) -> None:
         known = self._known.get(change.key)
         self._known[change.key] = change.body
         if known is None or _version(known) != _version(change.body):
             self._tell(change)
 
 
-async def follow(client: ApiClient, followed: Mapping[Part, Follower], enough: asyncio.Event) -> None:
+async def follow(client: ApiClient, followed: Mapping[FollowedObjects, ChangeSink], enough: asyncio.Event) -> None:
     """Follow until there is enough; what a follower raises comes out."""
     tasks = [asyncio.create_task(Reflector(client, part.resource(), sink).run()) for part, sink in followed.items()]
     end = asyncio.create_task(enough.wait())
@@ -124,7 +124,7 @@ async def follow(client: ApiClient, followed: Mapping[Part, Follower], enough: a
         await asyncio.gather(*tasks, end, return_exceptions=True)
 
 
-def list_migrations(live: LiveCluster, part: Part, name: str | None = None) -> list[Json]:
+def list_migrations(live: LiveCluster, part: FollowedObjects, name: str | None = None) -> list[Json]:
     """PodMigrations as they are, by namespace and name; one that is named must be there."""
 
     async def listing() -> list[Json]:
@@ -134,7 +134,7 @@ def list_migrations(live: LiveCluster, part: Part, name: str | None = None) -> l
     return asyncio.run(listing())
 
 
-def watch_migrations(live: LiveCluster, part: Part, follower: Follower, name: str | None = None) -> None:
+def watch_migrations(live: LiveCluster, part: FollowedObjects, follower: ChangeSink, name: str | None = None) -> None:
     """Tell of PodMigrations for ever; one that is named must be there to begin with."""
 
     async def watching() -> None:
@@ -145,12 +145,12 @@ def watch_migrations(live: LiveCluster, part: Part, follower: Follower, name: st
     asyncio.run(watching())
 
 
-async def _listed(client: ApiClient, part: Part, name: str | None = None) -> list[Json]:
+async def _listed(client: ApiClient, part: FollowedObjects, name: str | None = None) -> list[Json]:
     found = await ObjectClient(client).list_migrations(part.namespace, dict(part.selection))
     if name is not None and not found:
         others = await ObjectClient(client).list_names(KIND, part.namespace)
         raise NotFoundError(KIND, part.namespace, name, [each for each in others if each != name])
-    return sorted(found, key=lambda body: Change(body).key)
+    return sorted(found, key=lambda body: ObjectChange(body).key)
 
 
 Noticed = Callable[[PodMigration], None]
@@ -160,18 +160,18 @@ def await_migrations(
     live: LiveCluster, keys: Sequence[ObjectKey], noticed: Noticed, timeout: float | None
 ) -> dict[ObjectKey, PodMigration | None]:
     """Wait until these are over, telling of each change; None is one that was deleted. TimeoutError when it is late."""
-    vigil = _Vigil(keys, noticed)
+    vigil = _Waiter(keys, noticed)
 
     async def waiting() -> None:
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
             async with asyncio.timeout(timeout):
-                await follow(client, {_part(keys): Follower(vigil.tell, vigil.listed)}, vigil.enough)
+                await follow(client, {_part(keys): ChangeSink(vigil.tell, vigil.listed)}, vigil.enough)
 
     asyncio.run(waiting())
     return vigil.ended
 
 
-class _Vigil:
+class _Waiter:
     """Waits for the end of some migrations."""
 
     def __init__(self, keys: Sequence[ObjectKey], noticed: Noticed) -> None:
@@ -181,7 +181,7 @@ class _Vigil:
         self.ended: dict[ObjectKey, PodMigration | None] = {}
         self.enough = asyncio.Event()
 
-    def tell(self, change: Change) -> None:
+    def tell(self, change: ObjectChange) -> None:
         """One of them has changed, or another one."""
         if change.key not in self._keys:
             return
@@ -206,12 +206,12 @@ class _Vigil:
             self.enough.set()
 
 
-def _part(keys: Sequence[ObjectKey]) -> Part:
+def _part(keys: Sequence[ObjectKey]) -> FollowedObjects:
     """The least that has them all."""
     namespaces = {namespace for namespace, _ in keys}
     if len(keys) == 1:
-        return Part(KIND, keys[0][0], (("fieldSelector", f"metadata.name={keys[0][1]}"),))
-    return Part(KIND, namespaces.pop() if len(namespaces) == 1 else "")
+        return FollowedObjects(KIND, keys[0][0], (("fieldSelector", f"metadata.name={keys[0][1]}"),))
+    return FollowedObjects(KIND, namespaces.pop() if len(namespaces) == 1 else "")
 
 
 def _migration(body: Json) -> PodMigration:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rescheduler.app.follow import Change, Follower, Part, follow
+from rescheduler.app.follow import ChangeSink, FollowedObjects, ObjectChange, follow
 from rescheduler.app.planning import LiveCluster
 from rescheduler.kube.client import ApiClient
 from rescheduler.kube.errors import ApiError, ClusterError
@@ -31,7 +31,7 @@ PATIENCE = 20.0
 """Seconds within which a controller that empties nodes has surely cordoned one; it looks every 10 s and sooner."""
 
 
-class Cordon(StrEnum):
+class CordonState(StrEnum):
     """Whether new pods are kept off a node, and by whom."""
 
     NONE = "no"
@@ -40,7 +40,7 @@ class Cordon(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class MarkedNode:
     """A node, and whether its mark had to be changed."""
 
     node: str
@@ -48,25 +48,29 @@ class Marked:
     uid: str = ""
 
 
-def mark(live: LiveCluster, names: Sequence[str], *, maintenance: bool, dry: bool) -> list[Marked]:
+def mark(live: LiveCluster, names: Sequence[str], *, maintenance: bool, dry: bool) -> list[MarkedNode]:
     """Label these nodes for maintenance, or take the label off; all of them must be there before any is touched."""
 
-    async def marking() -> list[Marked]:
+    async def marking() -> list[MarkedNode]:
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
             nodes = await _nodes(client, names)
             writer = CommandSender(client, dry=dry)
             return [
-                Marked(_name(node), await _mark(writer, node, maintenance=maintenance), str(node["metadata"]["uid"]))
+                MarkedNode(
+                    _name(node), await _mark(writer, node, maintenance=maintenance), str(node["metadata"]["uid"])
+                )
                 for node in nodes
             ]
 
     return asyncio.run(marking())
 
 
-async def mark_one(client: ApiClient, name: str, *, maintenance: bool) -> Marked:
+async def mark_one(client: ApiClient, name: str, *, maintenance: bool) -> MarkedNode:
     """The same for one node, with a client that is there."""
     node = await ObjectClient(client).get("Node", "", name)
-    return Marked(name, await _mark(CommandSender(client), node, maintenance=maintenance), str(node["metadata"]["uid"]))
+    return MarkedNode(
+        name, await _mark(CommandSender(client), node, maintenance=maintenance), str(node["metadata"]["uid"])
+    )
 
 
 async def _mark(writer: CommandSender, node: Json, *, maintenance: bool) -> bool:
@@ -80,7 +84,7 @@ async def _mark(writer: CommandSender, node: Json, *, maintenance: bool) -> bool
     return True
 
 
-def under_maintenance(live: LiveCluster, names: Sequence[str]) -> tuple[dict[str, Cordon], list[str]]:
+def under_maintenance(live: LiveCluster, names: Sequence[str]) -> tuple[dict[str, CordonState], list[str]]:
     """How the marked nodes are cordoned, all or those of these names; and the named ones that are not marked."""
 
     async def looking() -> list[Json]:
@@ -108,7 +112,7 @@ def outlook(snapshot: ClusterSnapshot, policy: Policy, nodes: Collection[str]) -
 
 
 @dataclass(frozen=True, slots=True)
-class Audience:
+class DrainAudience:
     """Who is told how emptying goes."""
 
     noticed: Callable[[dict[str, int]], None]
@@ -117,11 +121,11 @@ class Audience:
     """After PATIENCE: the nodes that no controller has cordoned."""
 
 
-class Emptying:
+class DrainWaiter:
     """Waits until nodes hold only what belongs there, and pods that cannot go (`barred`)."""
 
     def __init__(
-        self, live: LiveCluster, nodes: Sequence[str], barred: Collection[ObjectKey], audience: Audience
+        self, live: LiveCluster, nodes: Sequence[str], barred: Collection[ObjectKey], audience: DrainAudience
     ) -> None:
         self._live = live
         self._barred = frozenset(barred)
@@ -152,12 +156,14 @@ class Emptying:
         await asyncio.sleep(PATIENCE)
         with suppress(ClusterError):
             nodes = [await ObjectClient(client).find("Node", "", name) for name in self.left]
-            unheeded = [_name(node) for node in nodes if node and _is_marked(node) and _cordon(node) is Cordon.NONE]
+            unheeded = [
+                _name(node) for node in nodes if node and _is_marked(node) and _cordon(node) is CordonState.NONE
+            ]
             if unheeded:
                 self._audience.unheeded(unheeded)
 
-    def _follower(self, node: str) -> Follower:
-        def tell(change: Change) -> None:
+    def _follower(self, node: str) -> ChangeSink:
+        def tell(change: ObjectChange) -> None:
             before = len(self.left[node])
             if change.gone or not _is_in_the_way(change.body):
                 self.left[node].discard(change.key)
@@ -170,7 +176,7 @@ class Emptying:
             self._listed.add(node)
             self._look()
 
-        return Follower(tell, listed)
+        return ChangeSink(tell, listed)
 
     def _look(self) -> None:
         if len(self._listed) < len(self.left):
@@ -180,8 +186,8 @@ class Emptying:
             self._enough.set()
 
 
-def _pods_on(node: str) -> Part:
-    return Part("Pod", "", (("fieldSelector", f"spec.nodeName={node}"),))
+def _pods_on(node: str) -> FollowedObjects:
+    return FollowedObjects("Pod", "", (("fieldSelector", f"spec.nodeName={node}"),))
 
 
 def _is_in_the_way(pod: Json) -> bool:
@@ -191,10 +197,10 @@ def _is_in_the_way(pod: Json) -> bool:
     return not at_home and (is_terminating(pod) or not has_finished(pod))
 
 
-def _cordon(node: Json) -> Cordon:
+def _cordon(node: Json) -> CordonState:
     if not node["spec"].get("unschedulable"):
-        return Cordon.NONE
-    return Cordon.OURS if marks.CORDONED in annotations_of(node) else Cordon.OTHERS
+        return CordonState.NONE
+    return CordonState.OURS if marks.CORDONED in annotations_of(node) else CordonState.OTHERS
 
 
 def _is_marked(node: Json) -> bool:

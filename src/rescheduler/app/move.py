@@ -26,12 +26,12 @@ from rescheduler.model.time import format_instant
 from rescheduler.planning.revalidate import MoveRequest, MoveVerdict, Revalidator
 
 
-class RefusedError(InputError):
+class MoveRefusedError(InputError):
     """The move makes no sense, or is not possible."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ManualMove:
     """What the person wants; an empty target is any node, no method the gentlest one."""
 
     namespace: str
@@ -41,7 +41,7 @@ class Wish:
     reason: str = ""
 
 
-def checked(live: LiveCluster, wish: Wish) -> PodMigration:
+def checked(live: LiveCluster, wish: ManualMove) -> PodMigration:
     """The migration that the wish comes to, not stored yet; RefusedError says why it makes no sense."""
 
     async def look() -> PodMigration:
@@ -99,7 +99,7 @@ def stored(live: LiveCluster, migration: PodMigration) -> Json:
     return asyncio.run(look())
 
 
-async def check(client: ApiClient, wish: Wish) -> PodMigration:
+async def check(client: ApiClient, wish: ManualMove) -> PodMigration:
     """As `checked`, with a client that is there."""
     lookup = ObjectClient(client)
     pod = await lookup.get("Pod", wish.namespace, wish.pod)
@@ -120,41 +120,45 @@ async def check(client: ApiClient, wish: Wish) -> PodMigration:
 def _check_pod(pod: Json) -> None:
     title = f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']}"
     if is_terminating(pod):
-        raise RefusedError(f"{title} is being deleted")
+        raise MoveRefusedError(f"{title} is being deleted")
     if has_finished(pod):
-        raise RefusedError(f"{title} has ended ({pod['status']['phase']}), so there is nothing to move")
+        raise MoveRefusedError(f"{title} has ended ({pod['status']['phase']}), so there is nothing to move")
     if not pod["spec"].get("nodeName"):
-        raise RefusedError(f"{title} is not on a node yet, so there is nothing to move it from")
+        raise MoveRefusedError(f"{title} is not on a node yet, so there is nothing to move it from")
 
 
 def _check_target(node: Json, pod: Json) -> None:
     name = node["metadata"]["name"]
     if name == pod["spec"]["nodeName"]:
-        raise RefusedError(f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']} is on {name} already")
+        raise MoveRefusedError(f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']} is on {name} already")
     if find_condition(node, "Ready").get("status", "True") != "True":
-        raise RefusedError(f"node {name} is not Ready")
+        raise MoveRefusedError(f"node {name} is not Ready")
     if labels_of(node).get(labels.MAINTENANCE) == "true":
-        raise RefusedError(f"node {name} is under maintenance; `rescheduler maintenance stop {name}` ends it")
+        raise MoveRefusedError(f"node {name} is under maintenance; `rescheduler maintenance stop {name}` ends it")
     if node["spec"].get("unschedulable"):
-        raise RefusedError(f"node {name} is cordoned; `kubectl uncordon {name}` opens it")
+        raise MoveRefusedError(f"node {name} is cordoned; `kubectl uncordon {name}` opens it")
 
 
 def _check_method(method: Method | None, pod: Json) -> None:
     owner = controller_of(pod)
     if method is Method.REMOVE:
-        raise RefusedError("remove is the method for pods that have ended; a pod that runs is moved, or deleted by you")
+        raise MoveRefusedError(
+            "remove is the method for pods that have ended; a pod that runs is moved, or deleted by you"
+        )
     if method is Method.COPY and owner is not None:
-        raise RefusedError(f"{owner['kind']} {owner['name']} manages the pod: the method copy would make one too many")
+        raise MoveRefusedError(
+            f"{owner['kind']} {owner['name']} manages the pod: the method copy would make one too many"
+        )
     if method in (Method.HANDOFF, Method.EVICT) and owner is None:
-        raise RefusedError(f"nobody manages the pod, so the method {method} would lose it; copy can move it")
+        raise MoveRefusedError(f"nobody manages the pod, so the method {method} would lose it; copy can move it")
 
 
-def _check_rival(body: Json, wish: Wish) -> None:
+def _check_rival(body: Json, wish: ManualMove) -> None:
     phase = (body.get("status") or {}).get("phase", "Pending")
     about = ((body.get("spec") or {}).get("pod") or {}).get("name")
     if about == wish.pod and phase in ("Pending", "InProgress"):
         name, namespace = body["metadata"]["name"], wish.namespace
-        raise RefusedError(
+        raise MoveRefusedError(
             f"migration {name} of the pod is {phase} already; watch it with\n"
             f"  rescheduler migrations {name} -n {namespace} -w\nor cancel it with\n"
             f"  kubectl delete pmig {name} -n {namespace}"

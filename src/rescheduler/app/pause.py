@@ -21,12 +21,12 @@ from rescheduler.kube.reviews import fetch_own_name
 Result = TypeVar("Result")
 
 
-class WhichError(InputError):
+class SeveralControllersError(InputError):
     """There are several controllers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ControllerRef:
     """Which controller is meant; without a namespace, the one that there is."""
 
     live: LiveCluster
@@ -35,7 +35,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Paused:
+class PauseResult:
     """What holds after somebody paused or resumed."""
 
     where: str
@@ -47,39 +47,39 @@ class Paused:
     changed: bool
 
 
-def pause(place: Place, reason: str, *, dry: bool) -> Paused:
+def pause(place: ControllerRef, reason: str, *, dry: bool) -> PauseResult:
     """Pause; where it is paused already, that stands."""
 
-    async def act(client: ApiClient, state: PauseStore) -> Paused:
+    async def act(client: ApiClient, state: PauseStore) -> PauseResult:
         before, who = await state.look(), await fetch_own_name(client) or place.live.user or "rescheduler pause"
         if before.pause is not None and not before.nonsense:
-            return Paused(str(state), who, before.pause, changed=False)
+            return PauseResult(str(state), who, before.pause, changed=False)
         if dry:
-            return Paused(str(state), who, PauseDetails(who, client.clock.now(), reason), changed=True)
+            return PauseResult(str(state), who, PauseDetails(who, client.clock.now(), reason), changed=True)
         held = await state.pause(who, reason)
-        return Paused(str(state), who, held, changed=held.by == who and held.reason == shorten_reason(reason))
+        return PauseResult(str(state), who, held, changed=held.by == who and held.reason == shorten_reason(reason))
 
     return _with_state(place, act)
 
 
-def resume(place: Place, *, dry: bool) -> Paused:
+def resume(place: ControllerRef, *, dry: bool) -> PauseResult:
     """Go on."""
 
-    async def act(client: ApiClient, state: PauseStore) -> Paused:
+    async def act(client: ApiClient, state: PauseStore) -> PauseResult:
         who = await fetch_own_name(client) or place.live.user or "rescheduler resume"
         ended = await (state.read() if dry else state.resume(who))
-        return Paused(str(state), who, ended, changed=ended is not None)
+        return PauseResult(str(state), who, ended, changed=ended is not None)
 
     return _with_state(place, act)
 
 
-def held(live: LiveCluster, config: Configuration) -> list[PauseDetails]:
+def list_pauses(live: LiveCluster, config: Configuration) -> list[PauseDetails]:
     """The pauses that hold, as far as they may be looked at: for commands that order something."""
 
     async def look() -> list[PauseDetails]:
         async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
             found = []
-            for home in await _homes(client, Place(live, config)):
+            for home in await _homes(client, ControllerRef(live, config)):
                 try:
                     found.append(await _state(client, config, home).read())
                 except ApiError as error:
@@ -90,12 +90,12 @@ def held(live: LiveCluster, config: Configuration) -> list[PauseDetails]:
     return asyncio.run(look())
 
 
-def _with_state(place: Place, act: Callable[[ApiClient, PauseStore], Awaitable[Result]]) -> Result:
+def _with_state(place: ControllerRef, act: Callable[[ApiClient, PauseStore], Awaitable[Result]]) -> Result:
     async def run() -> Result:
         async with ApiClient(place.live.connection(), request_timeout=place.live.request_timeout) as client:
             homes = await _homes(client, place)
             if len(homes) > 1:
-                raise WhichError(
+                raise SeveralControllersError(
                     f"controllers run in the namespaces {', '.join(homes)}: say with -n which one is meant"
                 )
             return await act(client, _state(client, place.config, homes[0]))
@@ -103,7 +103,7 @@ def _with_state(place: Place, act: Callable[[ApiClient, PauseStore], Awaitable[R
     return asyncio.run(run())
 
 
-async def _homes(client: ApiClient, place: Place) -> list[str]:
+async def _homes(client: ApiClient, place: ControllerRef) -> list[str]:
     """The namespaces of the controllers; the configured or the context's own where none can be seen."""
     wanted = place.config.fields.leader_election
     if named := place.namespace or wanted.resource_namespace:

@@ -22,13 +22,13 @@ from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.thresholds import HotStreaks
-from rescheduler.runtime.approval_revalidator import Reviewing
-from rescheduler.runtime.informers import Watching
-from rescheduler.runtime.migration_cache import Board, Logbook
-from rescheduler.runtime.pause_watcher import Pauses
-from rescheduler.runtime.planning_loop import Cycle, Terms, order, settled
-from rescheduler.runtime.reconciler import Duty
-from rescheduler.runtime.starting.windows import Timetable
+from rescheduler.runtime.approval_revalidator import ApprovalRevalidator
+from rescheduler.runtime.informers import Informers
+from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
+from rescheduler.runtime.pause_watcher import PauseWatcher
+from rescheduler.runtime.planning_loop import Cycle, OrderTerms, capture_settled, order
+from rescheduler.runtime.reconciler import PeriodicTask
+from rescheduler.runtime.starting.windows import TimeWindows
 from rescheduler.strategies.node_maintenance import NodeMaintenance
 from rescheduler.web.metrics import Metrics
 
@@ -42,23 +42,23 @@ async def _at_once() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Cycling:
+class PlanningLoop:
     """What planning needs, and whom it tells."""
 
     live_config: LiveConfig
-    watching: Watching
-    logbook: Logbook
-    pauses: Pauses
+    watching: Informers
+    logbook: MigrationStore
+    pauses: PauseWatcher
     metrics: Metrics
     planned: Callable[[Plan, float, float], None]
     """Told each plan, when it was made, and how many seconds that took."""
     now: Callable[[], float]
-    hours: Timetable
+    hours: TimeWindows
     streaks: HotStreaks
     heard: Callable[[], Awaitable[object]] = _at_once
     """Waits until what is used is known, where plans go by it: after a change somebody else may have begun to ask."""
 
-    def duties(self, outcome: Counter[Phase] | None, stop: asyncio.Event) -> list[Duty]:
+    def duties(self, outcome: Counter[Phase] | None, stop: asyncio.Event) -> list[PeriodicTask]:
         """Planning, and second thoughts about what waits for approval.
 
         With an `outcome` one plan is carried out, how its moves ended is counted there, and then `stop` is set.
@@ -70,15 +70,15 @@ class Cycling:
             await self.heard()
             ordered = await self._once(self.live_config.config, self.live_config.policy())
             if outcome is not None and ordered is not None:
-                outcome.update(await _until_over(self.watching.board, ordered))
+                outcome.update(await _until_over(self.watching.migrations, ordered))
                 stop.set()
 
         def every() -> float:
             return self.live_config.config.fields.rescheduling_interval
 
-        planning = Duty("plan", every, plan_and_order)
+        planning = PeriodicTask("plan", every, plan_and_order)
         self.live_config.listen(planning.called.set)
-        return [planning, Duty("review what awaits approval", every, self._review())]
+        return [planning, PeriodicTask("review what awaits approval", every, self._review())]
 
     async def _once(self, config: Configuration, policy: Policy) -> list[PodMigration] | None:
         """Plan and order, all of it by this one configuration; None where nothing may be ordered now."""
@@ -90,15 +90,15 @@ class Cycling:
         self.metrics.planned(made)
         self.planned(made, at, time.monotonic() - started)
         await self.pauses.refresh()
-        if (pause := self.pauses.paused()) is not None:
+        if (pause := self.pauses.current()) is not None:
             _log.info("nothing is ordered", why=str(pause))
             return None
         if config is not self.live_config.config:
             _log.info("nothing is ordered", why="the configuration has changed while it was planned")
             return None
-        waiting = sum(each.awaits_approval for each in self.watching.board.active())
+        waiting = sum(each.awaits_approval for each in self.watching.migrations.active())
         room, why = self._room()
-        terms = Terms(
+        terms = OrderTerms(
             config.fields.approval,
             _BY_PEOPLE,
             most=policy.limits.total,
@@ -113,28 +113,30 @@ class Cycling:
 
     def _room(self) -> tuple[int | None, str]:
         """How many moves by choice may be ordered now, and what hinders more."""
-        if closed := self.hours.closed():
+        if closed := self.hours.why_closed():
             return 0, closed
-        return self.hours.room(), self.hours.shortage()
+        return self.hours.room(), self.hours.why_limited()
 
     def _review(self) -> Callable[[], Awaitable[None]]:
         watching = self.watching
 
         def held(migration: PodMigration) -> bool:
-            return self.hours.held(migration) is not None
+            return self.hours.check(migration) is not None
 
-        reviewing = Reviewing(watching.copied, watching.board, self.logbook, self.live_config.policy, self.now, held)
+        reviewing = ApprovalRevalidator(
+            watching.capture, watching.migrations, self.logbook, self.live_config.policy, self.now, held
+        )
 
         async def review() -> None:
             if not watching.stale():
-                await reviewing.review()
+                await reviewing.revalidate()
 
         return review
 
 
-def cycle_of(watching: Watching, policy: Policy, metrics: Metrics, streaks: HotStreaks) -> Cycle:
+def cycle_of(watching: Informers, policy: Policy, metrics: Metrics, streaks: HotStreaks) -> Cycle:
     """The plan loop's work; it counts how long nodes have been hot."""
-    copied = settled(watching.copied, watching.board, policy.cool_down)
+    copied = capture_settled(watching.capture, watching.migrations, policy.cool_down)
 
     def plan(snapshot: ClusterSnapshot) -> Plan:
         planner, made = planned(snapshot, policy)
@@ -144,7 +146,7 @@ def cycle_of(watching: Watching, policy: Policy, metrics: Metrics, streaks: HotS
     return Cycle(lambda: metrics.timed("snapshot", copied()), metrics.timed("plan", plan))
 
 
-async def _until_over(board: Board, ordered: Iterable[PodMigration]) -> Counter[Phase]:
+async def _until_over(board: MigrationCache, ordered: Iterable[PodMigration]) -> Counter[Phase]:
     """Wait until these migrations are over; how they ended. One that is deleted meanwhile has failed."""
     changed = asyncio.Event()
     board.listen(lambda key, ours: changed.set())

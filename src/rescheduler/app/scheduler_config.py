@@ -38,7 +38,7 @@ class _Secret(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class ServerTrust:
     """What an https address is checked with; nothing means the authorities of the scheduler's system."""
 
     authority: bytes = b""
@@ -77,7 +77,7 @@ def authority_from_file(path: str) -> bytes:
     return found
 
 
-async def own_trust(live: LiveCluster, namespace: str, host: str) -> Trust:
+async def own_trust(live: LiveCluster, namespace: str, host: str) -> ServerTrust:
     """Our own authority, as the webhook keeps it; ClusterError says why it can't be had.
 
     The certificate need not name the host by which the scheduler reaches us: then it is known by the Service's name.
@@ -95,12 +95,12 @@ async def own_trust(live: LiveCluster, namespace: str, host: str) -> Trust:
         raise ClusterError(f"{secret}: {error}") from None
 
 
-def _trust_in(data: Mapping[str, bytes], namespace: str, host: str) -> Trust:
+def _trust_in(data: Mapping[str, bytes], namespace: str, host: str) -> ServerTrust:
     authority = joined(data.get("ca.crt", b""), data.get("previous-ca.crt", b""))
     if not authority:
         raise CertificateError("its key ca.crt holds no PEM certificate")
     names = names_of(data["tls.crt"]) if data.get("tls.crt") else frozenset({host})
-    return Trust(authority, server_name="" if host in names else f"{SERVICE}.{namespace}.svc")
+    return ServerTrust(authority, server_name="" if host in names else f"{SERVICE}.{namespace}.svc")
 
 
 def is_over(authority: bytes) -> bool:
@@ -115,12 +115,12 @@ _VERBS = {"filterVerb": "filter", "prioritizeVerb": "prioritize"}
 
 
 @dataclass(frozen=True, slots=True)
-class Extender:
+class ExtenderEntry:
     """How the scheduler asks us."""
 
     url: str
     """With the path of our extender."""
-    trust: Trust
+    trust: ServerTrust
     weight: int
     timeout: float
 
@@ -152,7 +152,7 @@ class Extender:
 
 
 @dataclass(frozen=True, slots=True)
-class Scheduler:
+class SchedulerFields:
     """What else is said about the scheduler; what is empty or None is not said."""
 
     names: tuple[str, ...] = ()
@@ -160,7 +160,7 @@ class Scheduler:
     leader_elect: bool | None = None
 
 
-def made(extender: Extender, scheduler: Scheduler) -> Json:
+def made(extender: ExtenderEntry, scheduler: SchedulerFields) -> Json:
     """A whole configuration."""
     names = scheduler.names or (STOCK_PROFILE, SEED_PROFILE)
     connection = {"clientConnection": {"kubeconfig": scheduler.kubeconfig}} if scheduler.kubeconfig else {}
@@ -174,7 +174,7 @@ def made(extender: Extender, scheduler: Scheduler) -> Json:
     }
 
 
-def merged(document: Json, extender: Extender, scheduler: Scheduler) -> Json:
+def merged(document: Json, extender: ExtenderEntry, scheduler: SchedulerFields) -> Json:
     """The same configuration with our extender in it, once, and with whatever else is said."""
     new = dict(document)
     if scheduler.leader_elect is not None:

@@ -26,10 +26,10 @@ from rescheduler.planning.explain import explanation_document
 from rescheduler.planning.guards.base import GuardContext
 from rescheduler.planning.outcomes import find_backoffs
 from rescheduler.planning.workloads import MethodChooser, Workloads
-from rescheduler.runtime.informers import Watching
-from rescheduler.runtime.pause_watcher import Pauses
-from rescheduler.runtime.planning_loop import settled
-from rescheduler.runtime.usage_poller import Metering
+from rescheduler.runtime.informers import Informers
+from rescheduler.runtime.pause_watcher import PauseWatcher
+from rescheduler.runtime.planning_loop import capture_settled
+from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.strategies.node_maintenance import NodeMaintenance
 from rescheduler.web.actions import ActionRoutes
 from rescheduler.web.api import Api
@@ -46,7 +46,7 @@ class PageParts:
     """What the page is made from."""
 
     live_config: LiveConfig
-    watching: Watching
+    watching: Informers
     identity: str
     cluster: str
     """Where we are connected to, in words."""
@@ -58,7 +58,7 @@ class PageParts:
     """Whether the server takes actions from this machine without a token."""
     checks: Mapping[str, Callable[[], str]] = field(default_factory=dict)
     """By name, what else must be fine, each with why it is not."""
-    metering: Callable[[], Metering | None] = lambda: None
+    metering: Callable[[], UsagePoller | None] = lambda: None
     """Who measures what is used; None where nobody does."""
 
 
@@ -90,9 +90,9 @@ def page_of(parts: PageParts) -> Page:
         live_config=live_config,
         replica=replica,
         cache=watching.cache,
-        board=watching.board,
+        board=watching.migrations,
         loads=loads,
-        moves=MigrationTracker(watching.board, parts.now, loads.touch),
+        moves=MigrationTracker(watching.migrations, parts.now, loads.touch),
         plans=plans,
         now=parts.now,
         paused=parts.paused,
@@ -111,13 +111,13 @@ def _replica(parts: PageParts) -> ReplicaInfo:
     return ReplicaInfo(parts.identity, election.leading.is_set, lambda: election.holder)
 
 
-def _mind(watching: Watching, policy: Policy) -> PlanningFunctions:
+def _mind(watching: Informers, policy: Policy) -> PlanningFunctions:
     return PlanningFunctions(
-        copied=settled(watching.copied, watching.board, policy.cool_down),
+        copied=capture_settled(watching.capture, watching.migrations, policy.cool_down),
         plan=lambda snapshot: planned(snapshot, policy),
         explain=lambda planner, plan, key: explanation_document(explained(planner, plan, key), plan),
         context=lambda snapshot: _context(snapshot, policy),
-        lacking=watching.unknown,
+        lacking=watching.unsynced,
     )
 
 
@@ -129,7 +129,7 @@ def _context(snapshot: ClusterSnapshot, policy: Policy) -> GuardContext:
     return GuardContext(policy, snapshot, workloads, methods, empty)
 
 
-def _usage(metering: Metering | None) -> UsageStatus:
+def _usage(metering: UsagePoller | None) -> UsageStatus:
     if metering is None:
         return UsageStatus()
     return UsageStatus(metering.last, metering.failure)
@@ -144,7 +144,7 @@ def _health(parts: PageParts, replica: ReplicaInfo) -> list[ComponentHealth]:
         why = metering.failure or ("" if heard is not None else "asked for the first time")
         lag = max(0.0, parts.now() - heard) if heard is not None else None
         found.append(ComponentHealth("usage", why, metering.known, lag))
-    for kind in parts.watching.kinds():
+    for kind in parts.watching.statuses():
         why = kind.failure or ("" if kind.lag is not None else "being read for the first time")
         found.append(ComponentHealth(kind.kind, why, kind.objects, kind.lag))
     return found
@@ -176,13 +176,13 @@ class Knowing:
     """May always write: a replica that does not lead serves the page, too."""
     source: str
     identity: str
-    watching: Watching
+    watching: Informers
     election: LeaderElector | None
     pausing: PauseStore
-    pauses: Pauses
+    pauses: PauseWatcher
     metrics: Metrics
     checks: Mapping[str, Callable[[], str]]
-    metering: Callable[[], Metering | None] = lambda: None
+    metering: Callable[[], UsagePoller | None] = lambda: None
     """Who measures what is used; None where nobody does."""
 
 
@@ -221,7 +221,7 @@ class Front:
             knowing.own,
             EventRecorder(knowing.own, knowing.identity, knowing.own.clock.now),
             knowing.pausing,
-            knowing.watching.board,
+            knowing.watching.migrations,
             knowing.pauses.refresh,
             empties=lambda: NodeMaintenance.name in knowing.live_config.policy().strategies,
         )
@@ -249,7 +249,7 @@ def _page(knowing: Knowing, doorway: Doorway) -> Page:
             cluster=knowing.source,
             now=knowing.own.clock.now,
             election=knowing.election,
-            paused=knowing.pauses.paused,
+            paused=knowing.pauses.current,
             local=doorway.insecure_local,
             checks=knowing.checks,
             metering=knowing.metering,
@@ -259,7 +259,7 @@ def _page(knowing: Knowing, doorway: Doorway) -> Page:
 
 def _sources(knowing: Knowing, page: Page | None) -> MetricSources:
     watching, election, live_config = knowing.watching, knowing.election, knowing.live_config
-    board, pauses, now = watching.board, knowing.pauses, knowing.own.clock.now
+    board, pauses, now = watching.migrations, knowing.pauses, knowing.own.clock.now
 
     def resting() -> int:
         return sum(rest.until > now() for rest in find_backoffs(board.all(), live_config.policy()).values())
@@ -267,13 +267,13 @@ def _sources(knowing: Knowing, page: Page | None) -> MetricSources:
     return MetricSources(
         lease=live_config.config.fields.leader_election.resource_name,
         leading=election.leading.is_set if election is not None else lambda: True,
-        fresh=lambda: not watching.lacking(),
-        kinds=watching.kinds,
+        fresh=lambda: not watching.why_not_ready(),
+        kinds=watching.statuses,
         standing=page.showing.loads.stats if page is not None else None,
         migrations=board.count,
         awaiting=lambda: sum(each.awaits_approval for each in board.active()),
         resting=_every(_RESTING_EVERY, resting),
-        paused=lambda: pauses.paused() is not None if pauses.known else None,
+        paused=lambda: pauses.current() is not None if pauses.known else None,
         window_open=lambda: live_config.policy().timing.schedule.open_at(now()),
         viewers=(lambda: page.api.readers) if page is not None else None,
         metering=knowing.metering,

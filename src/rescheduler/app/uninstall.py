@@ -28,12 +28,12 @@ from rescheduler.kube.secrets import SecretStore
 from rescheduler.kube.webhook import WebhookConfiguration, WebhookSettings
 from rescheduler.migration.commands import delete
 from rescheduler.migration.crd import POD_MIGRATION
-from rescheduler.runtime.uninstall import Cleanup, Undone
+from rescheduler.runtime.uninstall import Uninstaller, UninstallResult
 
 Result = TypeVar("Result")
 
 
-class HeldError(ClusterError):
+class LeaseHeldError(ClusterError):
     """Somebody else leads."""
 
     def __init__(self, election: LeaderElector) -> None:
@@ -73,7 +73,7 @@ async def _all_lead(elections: Sequence[LeaderElector], patience: float) -> None
                 await election.leading.wait()
     except TimeoutError:
         held = next(each for each in elections if not each.leading.is_set())
-        raise HeldError(held) from None
+        raise LeaseHeldError(held) from None
 
 
 _NAMESPACES = "/api/v1/namespaces"
@@ -100,7 +100,7 @@ class _Namespaces(msgspec.Struct):
 
 
 @dataclass
-class Claim(LeaderElector):
+class LeaseClaim(LeaderElector):
     """Takes part in an election, and leads also where nobody can."""
 
     _lasts: float = 0.0  # seconds for which its holder may act after a renewal
@@ -156,11 +156,11 @@ class Claim(LeaderElector):
         return _Place.ENDING if found[0].metadata.deleted else _Place.OPEN
 
 
-async def while_claiming(claims: Sequence[Claim], patience: float, work: Coroutine[Any, Any, Result]) -> Result:
+async def while_claiming(claims: Sequence[LeaseClaim], patience: float, work: Coroutine[Any, Any, Result]) -> Result:
     """What the work gives; ClusterError says why one of the Leases is not to be had within so many seconds."""
     try:
         return await while_leading(claims, patience, work)
-    except HeldError:
+    except LeaseHeldError:
         for claim in claims:
             if hindrance := claim.hindrance():
                 raise ClusterError(hindrance) from None
@@ -178,7 +178,7 @@ _PATIENCE = 30.0  # seconds: a lease whose holder has died is free when it has r
 async def preview(live: LiveCluster, config: Configuration, *, definition: bool) -> list[str]:
     """What would be undone."""
     async with ApiClient(live.connection(), request_timeout=live.request_timeout) as client:
-        lines = await Cleanup(client, config.manner(), lambda _: None).preview()
+        lines = await Uninstaller(client, config.manner(), lambda _: None).preview()
         claims, lookup = await _claims(config, live.connection(), client), ObjectClient(client)
         for home in await _homes(config, claims, client):
             for thing in _registered(client, webhook_settings(config, home)):
@@ -201,7 +201,7 @@ async def preview(live: LiveCluster, config: Configuration, *, definition: bool)
 
 async def clean_up(
     live: LiveCluster, config: Configuration, tell: Callable[[str], None], *, definition: bool
-) -> Undone:
+) -> UninstallResult:
     """Undo all that is ours; with `definition` the kind PodMigration goes, too, unless something could not be undone.
 
     ClusterError says who holds the lease, or why else it is not ours within a while.
@@ -223,10 +223,10 @@ async def clean_up(
 
 async def _undo(
     client: ApiClient, config: Configuration, tell: Callable[[str], None], homes: list[str], *, definition: bool
-) -> Undone:
+) -> UninstallResult:
     for home in homes:  # first of all: what is still asked about would be marked anew
         await _unregister(client, webhook_settings(config, home), tell)
-    undone = await Cleanup(client, config.manner(), tell).run()
+    undone = await Uninstaller(client, config.manner(), tell).run()
     for home in homes if not undone.left else ():
         await _forget_pause(_state(client, config, home), tell)
     if definition and not undone.left:
@@ -272,7 +272,7 @@ def _registered(client: ApiClient, settings: WebhookSettings) -> tuple[WebhookCo
     return WebhookConfiguration(client, settings), SecretStore(client, settings.namespace, settings.secret)
 
 
-async def _drop_leases(client: ApiClient, claims: list[Claim]) -> None:
+async def _drop_leases(client: ApiClient, claims: list[LeaseClaim]) -> None:
     """Delete the leases that nobody has taken since we gave them up."""
     for lease in (each.lease for each in claims):
         found = await ObjectClient(client).find("Lease", lease.namespace, lease.name)
@@ -280,7 +280,7 @@ async def _drop_leases(client: ApiClient, claims: list[Claim]) -> None:
             await CommandSender(client).carry_out(delete(found, "nobody leads any more", as_seen=True))
 
 
-async def _claims(config: Configuration, connection: Connection, client: ApiClient) -> list[Claim]:
+async def _claims(config: Configuration, connection: Connection, client: ApiClient) -> list[LeaseClaim]:
     """One for each Lease of our controllers: whoever cleans up need not know in which namespace they run."""
     wanted = config.fields.leader_election
     times = LeaseTimes(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period)
@@ -289,10 +289,10 @@ async def _claims(config: Configuration, connection: Connection, client: ApiClie
     if not wanted.resource_namespace:
         namespaces = await _namespaces_with(client, "Lease", wanted.resource_name) or namespaces
     names = (LeaseName(each, wanted.resource_name, identity) for each in sorted(namespaces))
-    return [Claim(client, name, times) for name in names]
+    return [LeaseClaim(client, name, times) for name in names]
 
 
-async def _homes(config: Configuration, claims: list[Claim], client: ApiClient) -> list[str]:
+async def _homes(config: Configuration, claims: list[LeaseClaim], client: ApiClient) -> list[str]:
     """Where our controllers keep their things: not only where there is a Lease, since somebody may have deleted it."""
     election = config.fields.leader_election
     homes = {each.lease.namespace for each in claims}

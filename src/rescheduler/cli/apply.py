@@ -28,7 +28,7 @@ from rescheduler.cli.progress import MigrationProgress, show_progress
 from rescheduler.model.migration import Phase
 
 if TYPE_CHECKING:
-    from rescheduler.app.apply import Entry
+    from rescheduler.app.apply import AppliedMove
     from rescheduler.cli.output.entries import Ended
 
 _GO_ON = "the moves go on. Watch them with `rescheduler migrations -A -w`, cancel one with `kubectl delete pmig NAME`"
@@ -103,14 +103,14 @@ def apply(access: AccessOptions, applying: ApplyOptions, waiting: WaitOptions) -
         live = live_cluster(access, config.fields.client_connection.kubeconfig)
         with show_reading(live) as advance:
             snapshot = app.read(live, None, advance)
-        part = app_apply.Part(applying.namespace, applying.dry_run)
+        part = app_apply.ApplyScope(applying.namespace, applying.dry_run)
         entries = app_apply.apply_plan(live, plan, snapshot, config.policy(), part)
         _print_lines(entries, applying)
         if not entries:
             messages.note(
                 "the plan has no move" + (f" in namespace {applying.namespace}" if applying.namespace else "")
             )
-        ordered = any(entry.outcome is app_apply.Outcome.CREATED for entry in entries) and not applying.dry_run
+        ordered = any(entry.outcome is app_apply.ApplyOutcome.CREATED for entry in entries) and not applying.dry_run
         if ordered and (absent := app_follow.absence(live, config.fields.leader_election.resource_name)):
             messages.warn([f"{absent}; the moves wait until one does (`rescheduler run`)"])
         followed = waiting.wait and not applying.dry_run
@@ -122,7 +122,7 @@ def apply(access: AccessOptions, applying: ApplyOptions, waiting: WaitOptions) -
     _end(entries, ended)
 
 
-def _print_lines(entries: Sequence[Entry], applying: ApplyOptions) -> None:
+def _print_lines(entries: Sequence[AppliedMove], applying: ApplyOptions) -> None:
     """Lines on stdout; where that is for names or a document, refusals are told on stderr."""
     refused = [entry for entry in entries if entry.migration is None]
     if applying.output is None:
@@ -133,7 +133,7 @@ def _print_lines(entries: Sequence[Entry], applying: ApplyOptions) -> None:
     messages.warn(entries_output.entry_line(entry, dry=applying.dry_run) for entry in refused)
 
 
-def _followed(live: app.LiveCluster, entries: Sequence[Entry], timeout: float | None) -> tuple[Ended, bool]:
+def _followed(live: app.LiveCluster, entries: Sequence[AppliedMove], timeout: float | None) -> tuple[Ended, bool]:
     """How the migrations ended, told as they go on; or how they stand when the time is over."""
     keys = [(e.migration.namespace, e.migration.name) for e in entries if e.migration is not None]
     if not keys:
@@ -149,7 +149,7 @@ def _followed(live: app.LiveCluster, entries: Sequence[Entry], timeout: float | 
         raise
 
 
-def _end(entries: Sequence[Entry], ended: Ended) -> None:
+def _end(entries: Sequence[AppliedMove], ended: Ended) -> None:
     """The exit code: a move that failed weighs more than one that was refused."""
     if ended:
         completed = sum(one is not None and one.progress.phase is Phase.COMPLETED for one in ended.values())
@@ -157,7 +157,7 @@ def _end(entries: Sequence[Entry], ended: Ended) -> None:
         if completed < len(ended):
             lost = [f"{key[0]}/{key[1]}: {_fate(ended, key)}" for key in sorted(ended) if _fate(ended, key)]
             raise messages.CommandError(*lost, code=messages.FAILED)
-    if any(entry.outcome is app_apply.Outcome.REFUSED for entry in entries):
+    if any(entry.outcome is app_apply.ApplyOutcome.REFUSED for entry in entries):
         raise click.exceptions.Exit(messages.REFUSED)
 
 

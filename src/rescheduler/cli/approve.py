@@ -108,7 +108,7 @@ def approve(names: tuple[str, ...], access: AccessOptions, deciding: ApproveOpti
     with report_failures():
         config = app.configuration(deciding.config, {})
         live = live_cluster(access, config.fields.client_connection.kubeconfig)
-        known = app_approval.known(live, app_approval.Scope(deciding.namespace, deciding.all_namespaces))
+        known = app_approval.known(live, app_approval.ApprovalScope(deciding.namespace, deciding.all_namespaces))
         if deciding.shows(names):
             _show(known, deciding)
             return
@@ -130,7 +130,7 @@ def approve(names: tuple[str, ...], access: AccessOptions, deciding: ApproveOpti
         raise messages.CommandError(*refused, code=messages.REFUSED)
 
 
-def _show(known: app_approval.Known, deciding: ApproveOptions) -> None:
+def _show(known: app_approval.ApprovalCandidates, deciding: ApproveOptions) -> None:
     waiting, now = known.waiting(), time.time()
     if deciding.output in FORMATS:
         messages.emit(document_text(waiting_document(waiting, now), deciding.output))
@@ -143,7 +143,7 @@ def _show(known: app_approval.Known, deciding: ApproveOptions) -> None:
         messages.note(_nothing(known))
 
 
-def _nothing(known: app_approval.Known) -> str:
+def _nothing(known: app_approval.ApprovalCandidates) -> str:
     if not known.home:
         return "nothing waits for approval"
     elsewhere = sum(each.awaits_approval for each in known.migrations)
@@ -173,7 +173,7 @@ def _warn_if_idle(live: app.LiveCluster, config: Configuration) -> None:
     lease = config.fields.leader_election.resource_name
     if absent := app_follow.absence(live, lease):
         messages.warn([f"{absent}; what is approved waits until one does (`rescheduler run`)"])
-    for pause in app_pause.held(live, config):
+    for pause in app_pause.list_pauses(live, config):
         messages.warn([f"{pause}; what is approved waits until `rescheduler resume`"])
 
 

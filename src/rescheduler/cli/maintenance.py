@@ -136,7 +136,7 @@ def status(nodes: tuple[str, ...], access: AccessOptions, **flags: str | bool | 
         messages.note("no node is under maintenance")
 
 
-def _say(node: app_maintenance.Marked, what: str, *, dry: bool) -> None:
+def _say(node: app_maintenance.MarkedNode, what: str, *, dry: bool) -> None:
     said = what if node.changed else f"{what} already" if what.startswith("under") else "not under maintenance"
     messages.emit(plain(f"node/{node.node} {said}{' (dry run)' if dry and node.changed else ''}") + "\n")
 
@@ -151,8 +151,8 @@ def _warn_if_idle(live: app.LiveCluster, configured: Configuration, *, known: bo
         )
 
 
-def _uncordoned(cordons: Mapping[str, app_maintenance.Cordon]) -> list[str]:
-    return [name for name, cordon in cordons.items() if cordon is app_maintenance.Cordon.NONE]
+def _uncordoned(cordons: Mapping[str, app_maintenance.CordonState]) -> list[str]:
+    return [name for name, cordon in cordons.items() if cordon is app_maintenance.CordonState.NONE]
 
 
 def _told_of(unheeded: Iterable[str]) -> str:
@@ -167,7 +167,7 @@ def _prospect(live: app.LiveCluster, configured: Configuration, nodes: Sequence[
     cordons, _ = app_maintenance.under_maintenance(live, nodes)
     if unheeded := _uncordoned(cordons):
         return _told_of(unheeded)
-    ours = all(cordon is app_maintenance.Cordon.OURS for cordon in cordons.values())
+    ours = all(cordon is app_maintenance.CordonState.OURS for cordon in cordons.values())
     return "the controller goes on" if ours else f"a controller {_EQUIPPED} goes on"
 
 
@@ -192,8 +192,8 @@ def _wait(live: app.LiveCluster, nodes: list[str], configured: Configuration, ti
             def unheeded(names: list[str]) -> None:
                 messages.warn([_told_of(names)])
 
-            audience = app_maintenance.Audience(noticed, unheeded)
-            emptying = app_maintenance.Emptying(live, nodes, [(pod.namespace, pod.pod) for pod in barred], audience)
+            audience = app_maintenance.DrainAudience(noticed, unheeded)
+            emptying = app_maintenance.DrainWaiter(live, nodes, [(pod.namespace, pod.pod) for pod in barred], audience)
             emptying.wait(timeout)
     except TimeoutError:
         stuck = [

@@ -36,7 +36,7 @@ class MigrationsOptions:
     no_headers: bool
     watch: bool
 
-    def part(self, live: app.LiveCluster, name: str | None) -> app_follow.Part:
+    def part(self, live: app.LiveCluster, name: str | None) -> app_follow.FollowedObjects:
         """What is listed and followed; -A wins over -n, as in kubectl."""
         if self.selector:
             try:
@@ -45,7 +45,7 @@ class MigrationsOptions:
                 raise click.UsageError(f"-l: {error}") from None
         namespace = "" if self.all_namespaces else self.namespace or live.connection().namespace
         chosen = {"fieldSelector": f"metadata.name={name}" if name else "", "labelSelector": self.selector or ""}
-        return app_follow.Part(
+        return app_follow.FollowedObjects(
             app_follow.KIND, namespace, tuple((key, value) for key, value in chosen.items() if value)
         )
 
@@ -110,7 +110,7 @@ def migrations(name: str | None, access: AccessOptions, showing: MigrationsOptio
         if showing.watch:
             watcher = _Watcher(showing)
             with warnings_as_messages():
-                app_follow.watch_migrations(live, part, app_follow.Follower(watcher.tell, watcher.settled), name)
+                app_follow.watch_migrations(live, part, app_follow.ChangeSink(watcher.tell, watcher.settled), name)
         found = app_follow.list_migrations(live, part, name)
     shown = [body for body in found if showing.wants(body)]
     if showing.output in FORMATS:
@@ -130,9 +130,9 @@ class _Watcher:
     def __init__(self, showing: MigrationsOptions) -> None:
         self._showing = showing
         self._stream = RowStream(showing.layout())
-        self._first: list[app_follow.Change] | None = []
+        self._first: list[app_follow.ObjectChange] | None = []
 
-    def tell(self, change: app_follow.Change) -> None:
+    def tell(self, change: app_follow.ObjectChange) -> None:
         """One of them has changed."""
         if not self._showing.wants(change.body):
             return
@@ -146,7 +146,7 @@ class _Watcher:
         first, self._first = self._first, None
         self._write(first or [])
 
-    def _write(self, changes: list[app_follow.Change]) -> None:
+    def _write(self, changes: list[app_follow.ObjectChange]) -> None:
         form = self._showing.output
         if form in FORMATS:
             opening = "---\n" if form == "yaml" else ""
@@ -169,6 +169,6 @@ def _name(body: Json) -> str:
     return f"{RESOURCE}/{body['metadata']['name']}"
 
 
-def _none(part: app_follow.Part) -> str:
+def _none(part: app_follow.FollowedObjects) -> str:
     where = f"in namespace {part.namespace}" if part.namespace else "in any namespace"
     return f"no such migrations {where}" if part.selection else f"no migrations {where}"

@@ -42,7 +42,7 @@ class MoveOptions:
     dry_run: bool
     output: str | None
 
-    def wish(self, pod: str, live: app.LiveCluster) -> app_move.Wish:
+    def wish(self, pod: str, live: app.LiveCluster) -> app_move.ManualMove:
         """The move that is meant; POD may be POD, pod/POD or NAMESPACE/POD."""
         before, _, name = pod.rpartition("/")
         named = "" if before in _POD_KINDS else before
@@ -52,7 +52,7 @@ class MoveOptions:
             raise click.UsageError(f"{pod} names namespace {named}, and -n names {self.namespace}: give one of the two")
         namespace = named or self.namespace or live.connection().namespace
         method = None if self.method == "auto" else Method(self.method)
-        return app_move.Wish(namespace, name, self.target or "", method, self.reason)
+        return app_move.ManualMove(namespace, name, self.target or "", method, self.reason)
 
 
 class _Methods(click.Choice[str]):
@@ -114,7 +114,7 @@ def move(pod: str, access: AccessOptions, ordering: MoveOptions, waiting: WaitOp
         live = live_cluster(access, config.fields.client_connection.kubeconfig)
         try:
             wanted = app_move.checked(live, ordering.wish(pod, live))
-        except app_move.RefusedError as refused:
+        except app_move.MoveRefusedError as refused:
             raise messages.CommandError(str(refused), code=messages.REFUSED) from None
         if ordering.dry_run:
             _rehearse(live, wanted, config.policy(), ordering.output)

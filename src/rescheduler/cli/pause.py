@@ -101,12 +101,14 @@ def resume(access: AccessOptions, meant: PauseOptions) -> None:
         messages.emit(plain(f"resumed; it was paused{_told(done.pause)}") + "\n")
 
 
-def _place(access: AccessOptions, meant: PauseOptions) -> app_pause.Place:
+def _place(access: AccessOptions, meant: PauseOptions) -> app_pause.ControllerRef:
     config = app.configuration(meant.config, {})
-    return app_pause.Place(live_cluster(access, config.fields.client_connection.kubeconfig), config, meant.namespace)
+    return app_pause.ControllerRef(
+        live_cluster(access, config.fields.client_connection.kubeconfig), config, meant.namespace
+    )
 
 
-def _warn_if_absent(place: app_pause.Place, until: str) -> None:
+def _warn_if_absent(place: app_pause.ControllerRef, until: str) -> None:
     if absent := app_follow.absence(place.live, place.config.fields.leader_election.resource_name):
         messages.warn([f"{absent}; {until}"])
 

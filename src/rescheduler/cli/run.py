@@ -16,7 +16,7 @@ from rescheduler.model.migration import Phase
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunRequest:
     """How the controller runs."""
 
     once: bool
@@ -28,7 +28,7 @@ class RunOptions:
 
 _manners = group_options(
     "manners",
-    RunOptions,
+    RunRequest,
     [
         click.option("--once", is_flag=True, help="Make one plan, carry it out, and end."),
         click.option("--dry-run", is_flag=True, help="Say what would be moved, and change nothing."),
@@ -59,7 +59,7 @@ _manners = group_options(
 @policy_options
 @_manners
 @messages.verbose_option
-def run(access: AccessOptions, wanted: PolicyFlags, manners: RunOptions) -> None:
+def run(access: AccessOptions, wanted: PolicyFlags, manners: RunRequest) -> None:
     """Run the controller: watch the cluster, plan, and move pods.
 
     Every reschedulingInterval a plan is made; its moves become PodMigrations (kubectl get pmig), and are carried out
@@ -74,12 +74,12 @@ def run(access: AccessOptions, wanted: PolicyFlags, manners: RunOptions) -> None
       rescheduler run --dry-run                  what it would do, for as long as it runs
     """
     from rescheduler.app.controller import (  # noqa: PLC0415 - it takes a while to import
-        Running,
-        opened,
+        RunRequest,
+        open_config,
         rehearse,
         run_controller,
     )
-    from rescheduler.runtime.controller import LeadLostError  # noqa: PLC0415 - the same
+    from rescheduler.runtime.controller import LeadershipLostError  # noqa: PLC0415 - the same
     from rescheduler.runtime.logs import LogFormat, configure  # noqa: PLC0415 - the same
 
     configure(LogFormat(manners.log_format), verbose=messages.verbose())
@@ -87,7 +87,7 @@ def run(access: AccessOptions, wanted: PolicyFlags, manners: RunOptions) -> None
     with report_failures():
         flags = {**wanted.overrides(), **elect}
         given = wanted.config
-        config, origin = (app.configuration(None, flags), None) if given is None else opened(given, flags)
+        config, origin = (app.configuration(None, flags), None) if given is None else open_config(given, flags)
         live = app.LiveCluster(
             kubeconfig=access.kubeconfig or config.fields.client_connection.kubeconfig or None,
             context=access.context,
@@ -95,7 +95,7 @@ def run(access: AccessOptions, wanted: PolicyFlags, manners: RunOptions) -> None
             groups=access.as_groups,
             request_timeout=access.request_timeout or None,
         )
-        running = Running(live, config, once=manners.once, insecure_local=manners.ui_insecure_local, origin=origin)
+        running = RunRequest(live, config, once=manners.once, insecure_local=manners.ui_insecure_local, origin=origin)
 
         async def live_and_end() -> int:
             stop = asyncio.Event()
@@ -110,7 +110,7 @@ def run(access: AccessOptions, wanted: PolicyFlags, manners: RunOptions) -> None
 
         try:
             failed = asyncio.run(live_and_end())
-        except LeadLostError as error:
+        except LeadershipLostError as error:
             raise messages.CommandError(str(error)) from None
     if failed:
         raise messages.CommandError(

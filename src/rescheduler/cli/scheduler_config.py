@@ -182,7 +182,7 @@ rest_options = group_options(
 
 
 if TYPE_CHECKING:
-    from rescheduler.app.scheduler_config import Trust
+    from rescheduler.app.scheduler_config import ServerTrust
 
 
 @click.command("scheduler-config")
@@ -213,8 +213,8 @@ def scheduler_config(asked: ExtenderOptions, rest: SchedulerOptions, access: Acc
     asked.check()
     with report_failures():
         there = documents.read_config(rest.merge) if rest.merge is not None else None
-        extender = documents.Extender(asked.prefix, _trust(asked, access), asked.weight, asked.timeout)
-    scheduler = documents.Scheduler(rest.scheduler_names, rest.scheduler_kubeconfig or "", rest.leader_elect)
+        extender = documents.ExtenderEntry(asked.prefix, _trust(asked, access), asked.weight, asked.timeout)
+    scheduler = documents.SchedulerFields(rest.scheduler_names, rest.scheduler_kubeconfig or "", rest.leader_elect)
     if there is not None:
         messages.emit(document_text(documents.merged(there, extender, scheduler), rest.output))
         source = "<stdin>" if rest.merge == STDIN else rest.merge
@@ -226,11 +226,11 @@ def scheduler_config(asked: ExtenderOptions, rest: SchedulerOptions, access: Acc
     messages.emit(comment + document_text(document, rest.output))
 
 
-def _trust(asked: ExtenderOptions, access: AccessOptions) -> Trust:
+def _trust(asked: ExtenderOptions, access: AccessOptions) -> ServerTrust:
     """What the flags say, or else what the cluster does."""
-    from rescheduler.app.scheduler_config import Trust, authority_from_file, is_over  # noqa: PLC0415 - as above
+    from rescheduler.app.scheduler_config import ServerTrust, authority_from_file, is_over  # noqa: PLC0415 - as above
 
-    trust = Trust(b"", asked.scheduler_ca_file or "", asked.server_name or "", asked.insecure)
+    trust = ServerTrust(b"", asked.scheduler_ca_file or "", asked.server_name or "", asked.insecure)
     if asked.prefix.startswith("http:"):
         messages.warn([f"{asked.prefix} has no TLS: whoever is on the way can answer in our name"])
         return trust
@@ -245,8 +245,8 @@ def _trust(asked: ExtenderOptions, access: AccessOptions) -> Trust:
     return trust if trust.is_given else _own_trust(asked, access)
 
 
-def _own_trust(asked: ExtenderOptions, access: AccessOptions) -> Trust:
-    from rescheduler.app.scheduler_config import Trust, own_trust  # noqa: PLC0415 - as above
+def _own_trust(asked: ExtenderOptions, access: AccessOptions) -> ServerTrust:
+    from rescheduler.app.scheduler_config import ServerTrust, own_trust  # noqa: PLC0415 - as above
     from rescheduler.cli.common import live_cluster  # noqa: PLC0415 - the same
     from rescheduler.kube.errors import ClusterError  # noqa: PLC0415 - the same
 
@@ -258,11 +258,11 @@ def _own_trust(asked: ExtenderOptions, access: AccessOptions) -> Trust:
             raise
         cure = "give --ca-file; without it kube-scheduler trusts only the CAs of its system"
         messages.warn([f"our CA could not be had from a cluster: {str(error).splitlines()[0]}", cure])
-        return Trust(server_name=asked.server_name or "")
+        return ServerTrust(server_name=asked.server_name or "")
     return replace(found, server_name=asked.server_name or found.server_name)
 
 
-def _comment(trust: Trust, names: list[str], kubeconfig: str) -> str:
+def _comment(trust: ServerTrust, names: list[str], kubeconfig: str) -> str:
     """What a reader of the file should know."""
     lines = ["Has a stock kube-scheduler ask kube-rescheduler about every pod: kube-scheduler --config=THIS-FILE"]
     if "rescheduler-scheduler" in names:

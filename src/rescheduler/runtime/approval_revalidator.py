@@ -23,7 +23,7 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import with_inflight_moves
 from rescheduler.planning.gain import RealisedGains
 from rescheduler.planning.revalidate import MoveRequest, MoveVerdict, Revalidator
-from rescheduler.runtime.migration_cache import Board, Logbook
+from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
 from rescheduler.runtime.starting.gate import MANUAL
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -35,12 +35,12 @@ Copied = Callable[[], Callable[[], ClusterSnapshot]]
 
 
 @dataclass
-class Reviewing:
+class ApprovalRevalidator:
     """One leader's second thoughts."""
 
     copied: Copied
-    board: Board
-    logbook: Logbook
+    board: MigrationCache
+    logbook: MigrationStore
     policy: Callable[[], Policy]
     now: Callable[[], float]
     held: Callable[[PodMigration], bool] = lambda migration: False
@@ -48,7 +48,7 @@ class Reviewing:
     _doubts: set[ObjectKey] = field(default_factory=set)
     """Those that were refused the last time."""
 
-    async def review(self) -> int:
+    async def revalidate(self) -> int:
         """Give up what makes no sense any more; how many were."""
         # As the board was told of them: of what this leader has ordered, that is the plan's own order.
         active = [each for each in self.board.all() if not each.progress.over]

@@ -29,7 +29,7 @@ _STAYS = "what was in force stays in force"
 _log = structlog.stdlib.get_logger(__name__)
 
 
-class Reread(StrEnum):
+class ReloadResult(StrEnum):
     """What became of a changed file."""
 
     ACCEPTED = "accepted"
@@ -43,36 +43,36 @@ class Teller(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Audience:
+class ReloadAudience:
     """Who hears of it; nobody, where nothing may be written."""
 
-    count: Callable[[Reread], None] = lambda _: None
+    count: Callable[[ReloadResult], None] = lambda _: None
     teller: Teller | None = None
     about: Callable[[], Awaitable[Subject]] | None = None
     """What Events are about: an object by which people know this controller."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _FileState:
     """What the file says, or why nobody can tell."""
 
     text: str = ""
     unreadable: tuple[ConfigError, ...] = ()
 
 
-class Rereading:
+class ConfigWatcher:
     """Follows one file; `text` is what it said when the active configuration was read from it."""
 
     def __init__(
-        self, file: ConfigFile, text: str, live_config: LiveConfig, audience: Audience, now: Callable[[], float]
+        self, file: ConfigFile, text: str, live_config: LiveConfig, audience: ReloadAudience, now: Callable[[], float]
     ) -> None:
         self._file = file
         self._live = live_config
         self._audience = audience
         self._now = now
-        self._judged = self._last = _Said(text)
+        self._judged = self._last = _FileState(text)
 
-    async def look(self) -> Reread | None:
+    async def check(self) -> ReloadResult | None:
         """Look at the file once; what became of it, if it was judged."""
         said = await asyncio.to_thread(self._said)
         last, self._last = self._last, said
@@ -82,51 +82,51 @@ class Rereading:
         try:
             wanted = await asyncio.to_thread(self._read, said)
         except ConfigErrors as errors:
-            result = Reread.REFUSED
+            result = ReloadResult.REFUSED
             news = self._refused(errors.errors)
         else:
-            result = Reread.ACCEPTED
+            result = ReloadResult.ACCEPTED
             news = self._accepted(wanted)
         self._audience.count(result)
         await self._tell(news)
         return result
 
-    def _said(self) -> _Said:
+    def _said(self) -> _FileState:
         try:
-            return _Said(self._file.reread_text())
+            return _FileState(self._file.reread_text())
         except ConfigErrors as errors:
-            return _Said(unreadable=errors.errors)
+            return _FileState(unreadable=errors.errors)
 
-    def _read(self, said: _Said) -> Configuration:
+    def _read(self, said: _FileState) -> Configuration:
         if said.unreadable:
             raise ConfigErrors(said.unreadable)
         return self._file.read(said.text)
 
-    def _accepted(self, wanted: Configuration) -> list[_Word]:
+    def _accepted(self, wanted: Configuration) -> list[_Notice]:
         live_config, before = self._live, self._live.config
         config, waiting = keep_restart_only(live_config.started_with, wanted)
         already = waiting == live_config.awaiting_restart
-        words: list[_Word] = []
+        words: list[_Notice] = []
         if live_config.swap(config, waiting, self._now()):
             changed = ", ".join(list_changes(before, config))
             _log.info("the configuration has changed, and is in force", file=self._file.path, changed=changed)
-            words.append(_Word("ConfigurationChanged", f"{self._file.path} was re-read, and is in force: {changed}"))
+            words.append(_Notice("ConfigurationChanged", f"{self._file.path} was re-read, and is in force: {changed}"))
         elif not waiting:
             _log.info("the configuration's file has changed, but says what is in force", file=self._file.path)
         if waiting and not already:
             fields = ", ".join(waiting)
             _log.warning("fields that cannot change while the controller runs wait for a restart", fields=fields)
             note = f"cannot change while the controller runs, and waits for a restart: {fields}"
-            words.append(_Word("ConfigurationAwaitsRestart", note, warning=True))
+            words.append(_Notice("ConfigurationAwaitsRestart", note, warning=True))
         return words
 
-    def _refused(self, errors: tuple[ConfigError, ...]) -> list[_Word]:
+    def _refused(self, errors: tuple[ConfigError, ...]) -> list[_Notice]:
         self._live.reject(errors, self._now())
         why = "; ".join(each.in_file for each in errors)
         _log.error(f"the configuration is refused; {_STAYS}", file=self._file.path, errors=len(errors), why=why)
-        return [_Word("ConfigurationRefused", f"{self._file.path} is refused, {_STAYS}: {why}", warning=True)]
+        return [_Notice("ConfigurationRefused", f"{self._file.path} is refused, {_STAYS}: {why}", warning=True)]
 
-    async def _tell(self, words: Iterable[_Word]) -> None:
+    async def _tell(self, words: Iterable[_Notice]) -> None:
         audience = self._audience
         if audience.teller is None or audience.about is None or not words:
             return
@@ -137,7 +137,7 @@ class Rereading:
 
 
 @dataclass(frozen=True, slots=True)
-class _Word:
+class _Notice:
     """What people are told."""
 
     reason: str

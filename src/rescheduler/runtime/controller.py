@@ -16,19 +16,19 @@ from typing import Any, Protocol
 import structlog
 
 from rescheduler.kube.lease import LeaderElector
-from rescheduler.runtime.informers import Watching
-from rescheduler.runtime.migration_controller import Carrier
-from rescheduler.runtime.reconciler import Duty
-from rescheduler.runtime.starting.gate import Gatekeeper
+from rescheduler.runtime.informers import Informers
+from rescheduler.runtime.migration_controller import MigrationController
+from rescheduler.runtime.reconciler import PeriodicTask
+from rescheduler.runtime.starting.gate import StartGate
 
 _log = structlog.stdlib.get_logger(__name__)
 
 
-class LeadLostError(Exception):
+class LeadershipLostError(Exception):
     """Somebody else leads, or may: nothing may be done any more."""
 
 
-class Loop(Protocol):
+class Runnable(Protocol):
     """Something that is done for as long as we live, or lead."""
 
     async def run(self) -> None: ...
@@ -38,27 +38,27 @@ class Loop(Protocol):
 class Controller:
     """The parts of a running controller."""
 
-    watching: Watching
+    watching: Informers
     election: LeaderElector | None
     """None where there is only one replica."""
-    gatekeeper: Gatekeeper
-    carrier: Carrier
-    first: Sequence[Duty]
+    gatekeeper: StartGate
+    carrier: MigrationController
+    first: Sequence[PeriodicTask]
     """Done once, in this order, when the lead is taken: before anything is moved."""
-    duties: Sequence[Loop]
-    last: Sequence[Duty]
+    duties: Sequence[Runnable]
+    last: Sequence[PeriodicTask]
     """Done once, when everything else has come to rest."""
     grace: Callable[[], float]
     """Seconds for which moves in a delicate step are waited for at the end."""
-    everybody: Sequence[Loop] = ()
+    everybody: Sequence[Runnable] = ()
     """What every replica does once it knows the cluster, whether it leads or not."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Live until asked to stop; LeadLostError if the lead is lost."""
-        async with beside(self.watching.run()) as following:
-            if not await before(self.watching.synced(), stop, following):
+        async with run_beside(self.watching.run()) as following:
+            if not await finish_before(self.watching.wait_for_sync(), stop, following):
                 return
-            async with beside(_all(loop.run() for loop in self.everybody)) as serving:
+            async with run_beside(_all(loop.run() for loop in self.everybody)) as serving:
                 # With nothing to do it has ended at once, which is no reason to end.
                 others = (following, serving) if self.everybody else (following,)
                 async with self._leading(stop, *others) as lost:
@@ -67,19 +67,19 @@ class Controller:
 
     async def _lead(self, stop: asyncio.Event, *others: asyncio.Future[Any]) -> None:
         for duty in self.first:
-            if not await before(duty.once(), stop, *others):
+            if not await finish_before(duty.run_once(), stop, *others):
                 return
-        async with beside(self.carrier.run()) as carrying:
-            async with beside(_all(duty.run() for duty in self.duties)) as on_duty:
-                await before(stop.wait(), stop, carrying, on_duty, *others)
+        async with run_beside(self.carrier.run()) as carrying:
+            async with run_beside(_all(duty.run() for duty in self.duties)) as on_duty:
+                await finish_before(stop.wait(), stop, carrying, on_duty, *others)
             grace = self.grace()
             _log.info("ending: nothing new is begun", grace=grace)
             self.gatekeeper.open = False
-            await before(self.carrier.park(grace), None, carrying, *others)
+            await finish_before(self.carrier.drain(grace), None, carrying, *others)
         for duty in self.last:
             with suppress(TimeoutError):
                 async with asyncio.timeout(grace):
-                    await before(duty.once(), None, *others)
+                    await finish_before(duty.run_once(), None, *others)
 
     @asynccontextmanager
     async def _leading(self, stop: asyncio.Event, *others: asyncio.Future[Any]) -> AsyncGenerator[asyncio.Future[Any]]:
@@ -89,9 +89,9 @@ class Controller:
             return
         election = self.election
         try:
-            async with beside(_until_lost(election)) as lost:
+            async with run_beside(_until_lost(election)) as lost:
                 _log.info("waiting to become the leader", lease=election.lease.name, identity=election.lease.identity)
-                if await before(election.leading.wait(), stop, lost, *others):
+                if await finish_before(election.leading.wait(), stop, lost, *others):
                     _log.info("leading", lease=election.lease.name, identity=election.lease.identity)
                 yield lost
         finally:
@@ -100,7 +100,7 @@ class Controller:
 
 async def _until_lost(election: LeaderElector) -> None:
     await election.run()
-    raise LeadLostError(f"lease {election.lease.name} is lost")
+    raise LeadershipLostError(f"lease {election.lease.name} is lost")
 
 
 async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
@@ -113,7 +113,7 @@ async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 
 @asynccontextmanager
-async def beside(work: Coroutine[Any, Any, None]) -> AsyncGenerator[asyncio.Task[None]]:
+async def run_beside(work: Coroutine[Any, Any, None]) -> AsyncGenerator[asyncio.Task[None]]:
     """Something that goes on beside the block, and ends with it."""
     task = asyncio.create_task(work)
     try:
@@ -125,7 +125,7 @@ async def beside(work: Coroutine[Any, Any, None]) -> AsyncGenerator[asyncio.Task
             task.exception()  # whoever waited for it has heard of it already
 
 
-async def before(work: Awaitable[Any], stop: asyncio.Event | None, *others: asyncio.Future[Any]) -> bool:
+async def finish_before(work: Awaitable[Any], stop: asyncio.Event | None, *others: asyncio.Future[Any]) -> bool:
     """Whether work was done before we were asked to stop; if one of the others ends first, its error is raised."""
     doing = asyncio.ensure_future(work)
     stopping = asyncio.ensure_future(stop.wait()) if stop is not None else None

@@ -19,7 +19,7 @@ from rescheduler.migration.lifecycle import Lifecycle, Transition
 from rescheduler.migration.observation import FailedCommand, Observation, ObservedPart, StepContext
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
-from rescheduler.runtime.reconciler import Turns
+from rescheduler.runtime.reconciler import KeyedLock
 
 _log = structlog.stdlib.get_logger(__name__)
 _LOOKS = 50  # decisions for one migration in a row; more would mean that it goes round in a circle
@@ -51,7 +51,7 @@ class Writer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class StartDecision:
     """May a pending migration begin? With this progress; or, for this reason, not yet or never."""
 
     progress: MigrationStatus | None
@@ -62,31 +62,36 @@ class Admitted:
     """What is known of one that may not begin yet, so that it can be told and counted while it waits."""
 
 
-Admit = Callable[[StepContext], Awaitable[Admitted]]
+CheckStart = Callable[[StepContext], Awaitable[StartDecision]]
 
 
-class Migrator:
+class MigrationExecutor:
     """Works on migrations; it holds nothing of them between two calls."""
 
     def __init__(
-        self, journal: Journal, observer: Observer, writer: Writer, lifecycle: Callable[[], Lifecycle], admit: Admit
+        self,
+        journal: Journal,
+        observer: Observer,
+        writer: Writer,
+        lifecycle: Callable[[], Lifecycle],
+        admit: CheckStart,
     ) -> None:
         self._journal = journal
         self._observer = observer
         self._writer = writer
         self._lifecycle = lifecycle
         self._admit = admit
-        self._turns = Turns()
+        self._turns = KeyedLock()
 
-    async def work_on(self, key: ObjectKey, now: Callable[[], float], members: Members) -> float | None:
+    async def execute(self, key: ObjectKey, now: Callable[[], float], members: Members) -> float | None:
         """Take a migration as far as it goes now; the answer is in how many seconds to look again, if at all."""
         try:
-            return await self._work_on(key, now, members)
+            return await self._execute(key, now, members)
         except StaleError as error:
             _log.info("changed by somebody else meanwhile; looked at again", migration="/".join(key), why=str(error))
             return _PAUSE
 
-    async def _work_on(self, key: ObjectKey, now: Callable[[], float], members: Members) -> float | None:
+    async def _execute(self, key: ObjectKey, now: Callable[[], float], members: Members) -> float | None:
         migration, life = await self._journal.read(*key), self._lifecycle()
         refused: FailedCommand | None = None
         done: list[str] = []
@@ -180,4 +185,4 @@ class Migrator:
             return nullcontext()
         own = (scene.seen.temporary_budget,) if scene.seen.temporary_budget is not None else ()
         budgets: list[Hashable] = [budget["metadata"]["uid"] for budget in (*scene.seen.budgets, *own)]
-        return self._turns.take(budgets)
+        return self._turns.acquire(budgets)

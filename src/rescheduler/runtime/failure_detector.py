@@ -26,7 +26,7 @@ _MOST = 10_000  # pods that are remembered; and those that are known to be settl
 _KEPT = 600.0  # seconds; nobody looks at a workload that is gone, so nobody settles its pods
 
 
-class Fall(NamedTuple):
+class VanishedPod(NamedTuple):
     """A pod of a controller that has failed as a whole."""
 
     pod: Pod
@@ -52,12 +52,12 @@ class Fall(NamedTuple):
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
 
 
-class Fallen:
+class VanishedPods:
     """The pods that have failed and are not settled, the oldest first."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._falls: OrderedDict[str, Fall] = OrderedDict()
+        self._falls: OrderedDict[str, VanishedPod] = OrderedDict()
         self._settled: OrderedDict[str, None] = OrderedDict()
         """The watch may still tell of a pod that was read, counted and deleted: it does not count twice."""
 
@@ -65,18 +65,18 @@ class Fallen:
         """How many pods are remembered."""
         return len(self._falls)
 
-    def saw(self, pod: Pod) -> None:
+    def observe(self, pod: Pod) -> None:
         """Take note of a pod, if it has failed as a whole and was not seen so before."""
         if pod.phase != "Failed" or pod.ailment is None or pod.owner is None or not pod.node:
             return
         if pod.uid in self._settled or pod.uid in self._falls:
             return
-        self._falls[pod.uid] = Fall(pod, pod.owner, pod.ailment.reason, self._now())
+        self._falls[pod.uid] = VanishedPod(pod, pod.owner, pod.ailment.reason, self._now())
         oldest = self._now() - _KEPT
         while len(self._falls) > _MOST or next(iter(self._falls.values())).seen < oldest:
             self._falls.popitem(last=False)
 
-    def of(self, owners: Collection[str]) -> list[Fall]:
+    def of(self, owners: Collection[str]) -> list[VanishedPod]:
         """Those of these controllers, by UID."""
         return [fall for fall in self._falls.values() if fall.owner.uid in owners]
 
@@ -115,7 +115,7 @@ class _Notes(NamedTuple):
 _NOTHING = _Notes()
 
 
-class Failing:
+class FailureDetector:
     """Watches for causes to look; `suspect` is called for each holder that has one."""
 
     def __init__(
@@ -129,7 +129,7 @@ class Failing:
         self._settings = settings
         self._now = now
         self._suspect = suspect
-        self.fallen = Fallen(now)
+        self.fallen = VanishedPods(now)
         """Pods that may be gone when they are to be read."""
         self._on = False
         self._notes: dict[RecordOwnerKey, _Notes] = {}
@@ -150,7 +150,7 @@ class Failing:
         """Whether to begin again, because the settings may have changed."""
         cache.listen(self._changed)
 
-    def renew(self) -> None:
+    def restart(self) -> None:
         """Go by other settings from now on, and look at everything again."""
         self._anew = True
         self._called.set()
@@ -240,7 +240,7 @@ class Failing:
             self._pod_changed(key)
             if key in self._suspected:
                 # Only when it is told anew: of pods that had failed before, nobody knows since when.
-                self.fallen.saw(self._cache.row("Pod", key))
+                self.fallen.observe(self._cache.row("Pod", key))
         elif kind == "Node":
             self._node_changed(key)
         elif kind in WORKLOADS:

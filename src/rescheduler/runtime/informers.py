@@ -20,7 +20,7 @@ from rescheduler.kube.reflector import Reflector, Sink, wait_for_first_sync
 from rescheduler.model.migration import ObjectReference
 from rescheduler.model.objects import Workload
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.runtime.migration_cache import Board, BoardSink
+from rescheduler.runtime.migration_cache import MigrationCache, MigrationSink
 
 _log = structlog.stdlib.get_logger(__name__)
 _TOLD_EVERY = 10.0
@@ -35,7 +35,7 @@ Overlay = Callable[[ClusterSnapshot], ClusterSnapshot]
 
 
 @dataclass(frozen=True, slots=True)
-class Following:
+class InformerStatus:
     """How well one kind is known."""
 
     kind: str
@@ -47,7 +47,7 @@ class Following:
     """Why the copy is not up to date; empty when it is."""
 
 
-class Watching:
+class Informers:
     """The copy of the cluster and what keeps it up to date."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Watching:
     ) -> None:
         self._now = client.clock.now
         self.cache = ClusterCache(source)
-        self.board = Board()
+        self.migrations = MigrationCache()
         self._overlays: list[Overlay] = []
         self._resources = {resource.plural: resource for resource in resources}
         self._reflectors = {
@@ -68,7 +68,7 @@ class Watching:
             for reflector in self._reflectors.values():
                 group.create_task(reflector.run())
 
-    async def synced(self) -> None:
+    async def wait_for_sync(self) -> None:
         """Wait until everything has been read once, and say what is being waited for."""
         started = time.monotonic()
         syncing = asyncio.ensure_future(wait_for_first_sync(self._reflectors.values()))
@@ -83,32 +83,32 @@ class Watching:
         nodes, pods = self.cache.count("Node"), self.cache.count("Pod")
         _log.info("the cluster is known", nodes=nodes, pods=pods, seconds=round(time.monotonic() - started, 3))
 
-    def unknown(self) -> str:
+    def unsynced(self) -> str:
         """What has not been read even once; empty when all has."""
         missing = [plural for plural, each in self._reflectors.items() if not each.synced.is_set()]
         return f"being read: {', '.join(missing)}" if missing else ""
 
-    def lacking(self) -> str:
+    def why_not_ready(self) -> str:
         """Why what is known may not be true: it is not read yet, or not up to date."""
-        return self.unknown() or self.stale()
+        return self.unsynced() or self.stale()
 
     def stale(self) -> str:
         """Which kinds are not up to date, and why; empty when all are."""
         failing = [f"{plural}: {each.failure}" for plural, each in self._reflectors.items() if each.failure]
         return "; ".join(failing)
 
-    def kinds(self) -> list[Following]:
+    def statuses(self) -> list[InformerStatus]:
         """How well each kind is known, for metrics and the page."""
         return [
-            Following(plural, self._count(self._resources[plural]), each.lag, each.failure)
+            InformerStatus(plural, self._count(self._resources[plural]), each.lag, each.failure)
             for plural, each in self._reflectors.items()
         ]
 
     def snapshot(self) -> ClusterSnapshot:
         """The cluster as it is known now."""
-        return self.copied()()
+        return self.capture()()
 
-    def copied(self) -> Callable[[], ClusterSnapshot]:
+    def capture(self) -> Callable[[], ClusterSnapshot]:
         """What makes the snapshot of now, in a thread if need be: see `Cache.copied`."""
         copied, overlays = self.cache.copied(self._now()), tuple(self._overlays)
 
@@ -127,12 +127,12 @@ class Watching:
         found: Workload | None = self.cache.row(owner.kind, (owner.kind, namespace, owner.name))
         return found.replicas if found is not None else None
 
-    def lay_over(self, overlay: Overlay) -> None:
+    def add_overlay(self, overlay: Overlay) -> None:
         """Have every snapshot from now on say what else is known of the cluster; it may be asked in a thread."""
         self._overlays.append(overlay)
 
     def _count(self, resource: ApiResource) -> int:
-        return self.board.count() if resource is MIGRATIONS else self.cache.count(resource.kind)
+        return self.migrations.count() if resource is MIGRATIONS else self.cache.count(resource.kind)
 
     def _sink(self, resource: ApiResource) -> Sink:
-        return BoardSink(self.board) if resource is MIGRATIONS else self.cache.sink(resource.kind)
+        return MigrationSink(self.migrations) if resource is MIGRATIONS else self.cache.sink(resource.kind)

@@ -30,17 +30,17 @@ def is_candidate(row: Node, *, cordons: bool) -> bool:
     return row.cordoned
 
 
-def kept(node: Json, now: float, *, cordons: bool) -> Command | None:
+def cordon_command(node: Json, now: float, *, cordons: bool) -> Command | None:
     """What keeps the node as its label wants it; without `cordons` nothing is put up, but ours are still taken down."""
     if labels_of(node).get(labels.MAINTENANCE) != "true":
-        return released(node)
+        return uncordon_command(node)
     if not cordons or _is_closed(node) or is_terminating(node):
         return None
     note = {labels.CORDONED: format_instant(now)}
     return _changed(node, note, {"unschedulable": True}, "cordon it: it is under maintenance")
 
 
-def released(node: Json) -> Command | None:
+def uncordon_command(node: Json) -> Command | None:
     """What takes our cordon down; where somebody has done so already, only the note goes."""
     if labels.CORDONED not in annotations_of(node):
         return None
@@ -76,7 +76,7 @@ class Writer(Protocol):
     async def carry_out(self, command: Command) -> FailedCommand | None: ...
 
 
-class Cordons:
+class CordonController:
     """The cordons of one cluster. Unless `cordoned` says so of a node's labels none is put up: nobody would empty it.
 
     `tell` hears of each that was changed.
@@ -97,16 +97,16 @@ class Cordons:
         self._cordons = cordoned
         self._tell = tell
 
-    async def keep(self, now: float) -> int:
+    async def reconcile(self, now: float) -> int:
         """Put up and take down what is to be; how many were changed."""
         rows = self._cache.rows("Node")
         names = [row.name for row in rows if is_candidate(row, cordons=self._cordons(row.labels))]
-        return await self._each(names, lambda node: kept(node, now, cordons=self._cordons(labels_of(node))))
+        return await self._each(names, lambda node: cordon_command(node, now, cordons=self._cordons(labels_of(node))))
 
-    async def release(self) -> int:
+    async def remove_all(self) -> int:
         """Take all of ours down, also where the label still is; how many there were."""
         names = [row.name for row in self._cache.rows("Node") if row.cordoned]
-        return await self._each(names, released)
+        return await self._each(names, uncordon_command)
 
     async def _each(self, names: list[str], decide: Callable[[Json], Command | None]) -> int:
         """Decide on the live nodes, one by one; a node that cannot be changed now does not hold up the others."""

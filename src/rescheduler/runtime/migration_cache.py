@@ -24,7 +24,7 @@ Changed = Callable[[ObjectKey, bool], None]
 """Told which migration has changed or gone, and whether it was we who wrote it."""
 
 
-class Board:
+class MigrationCache:
     """The migrations by key, by phase, by proposal, and by the pods that they are about."""
 
     def __init__(self) -> None:
@@ -55,15 +55,15 @@ class Board:
         """Those that are not over; what is kept of those that are, however much, costs nothing here."""
         yield from [*self._in(Phase.PENDING), *self._in(Phase.IN_PROGRESS)]
 
-    def under_way(self) -> Iterator[PodMigration]:
+    def in_progress(self) -> Iterator[PodMigration]:
         """Those that have begun and are not over."""
         yield from self._in(Phase.IN_PROGRESS)
 
-    def about(self, pod: ObjectKey) -> frozenset[ObjectKey]:
+    def by_pod(self, pod: ObjectKey) -> frozenset[ObjectKey]:
         """The migrations whose original or replacement has this namespace and name."""
         return frozenset(self._about.get(pod, ()))
 
-    def of_owner(self, uid: str) -> frozenset[ObjectKey]:
+    def by_owner(self, uid: str) -> frozenset[ObjectKey]:
         """The migrations that are not over of pods that this controller or workload owns."""
         return frozenset(self._owners.get(uid, ()))
 
@@ -124,10 +124,10 @@ class Board:
             listener(key, ours)
 
 
-class BoardSink:
+class MigrationSink:
     """The way of watched PodMigrations onto the board, as `reflector.Sink` wants it."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: MigrationCache) -> None:
         self._board = board
         self._listed: set[ObjectKey] | None = None
 
@@ -173,10 +173,10 @@ Tell = Callable[[PodMigration, PodMigration], None]
 """Told a migration as it was and as it is."""
 
 
-class Logbook:
+class MigrationStore:
     """A journal that tells."""
 
-    def __init__(self, journal: MigrationClient, board: Board, tell: Tell) -> None:
+    def __init__(self, journal: MigrationClient, board: MigrationCache, tell: Tell) -> None:
         self._journal = journal
         self._board = board
         self._tell = tell

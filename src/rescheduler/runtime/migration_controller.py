@@ -32,10 +32,10 @@ from rescheduler.migration.steps.rebuild import AwaitRebuilt, Restore
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.objects import Pod, Workload
-from rescheduler.runtime.executor import Migrator
-from rescheduler.runtime.migration_cache import Board
-from rescheduler.runtime.reconciler import Turns, WorkQueue
-from rescheduler.runtime.starting.gate import Gatekeeper
+from rescheduler.runtime.executor import MigrationExecutor
+from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.runtime.reconciler import KeyedLock, WorkQueue
+from rescheduler.runtime.starting.gate import StartGate
 from rescheduler.runtime.starting.limits import is_in_line
 
 _log = structlog.stdlib.get_logger(__name__)
@@ -59,18 +59,23 @@ class Changes(Protocol):
     def is_old(self, pod: ObjectKey, version: str) -> bool: ...
 
 
-class Carrier:
+class MigrationController:
     """The workers and their queue."""
 
     def __init__(
-        self, migrator: Migrator, gatekeeper: Gatekeeper, board: Board, changes: Changes, now: Callable[[], float]
+        self,
+        migrator: MigrationExecutor,
+        gatekeeper: StartGate,
+        board: MigrationCache,
+        changes: Changes,
+        now: Callable[[], float],
     ) -> None:
         self._migrator = migrator
         self._gatekeeper = gatekeeper
         self._now = now
         self._board = board
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
-        self._turns = Turns()
+        self._turns = KeyedLock()
         self._changes = changes
         self._closing = False
         self._stirred = asyncio.Event()
@@ -91,7 +96,7 @@ class Carrier:
         finally:
             self._queue.close()
 
-    async def park(self, grace: float) -> None:
+    async def drain(self, grace: float) -> None:
         """Bring what is in a delicate step to a better one, for at most `grace` seconds; then let the workers end.
 
         Nothing is lost by what is left in the middle: every step is recorded, and the next leader goes on from there.
@@ -108,7 +113,7 @@ class Carrier:
         except TimeoutError:
             _log.warning("the API server does not answer; requests are given up")
 
-    def in_hand(self, key: ObjectKey) -> bool:
+    def is_busy(self, key: ObjectKey) -> bool:
         """Whether a worker works on a migration just now."""
         return self._queue.is_busy(key)
 
@@ -122,7 +127,7 @@ class Carrier:
         while True:
             key = await self._queue.take()
             try:
-                again = None if self._closing else await self._carry(key)
+                again = None if self._closing else await self.reconcile(key)
             except ClusterError as error:
                 self._failed(key, str(error))
             except Exception as error:  # noqa: BLE001 - one bad object never stops the loop
@@ -132,15 +137,15 @@ class Carrier:
                 self._queue.done(key, again)
             self._stirred.set()
 
-    async def _carry(self, key: ObjectKey) -> float | None:
+    async def reconcile(self, key: ObjectKey) -> float | None:
         migration = self._board.get(key)
         if migration is None:  # not seen yet, or gone: the migrator finds out
-            return await self._migrator.work_on(key, self._now, self._board.members)
+            return await self._migrator.execute(key, self._now, self._board.members)
         if self._gatekeeper.still_waits(migration, self._now()) and self._has_pod(migration):
             return _IN_LINE
-        with self._gatekeeper.considering(migration):
-            async with self._turns.take(self._shared(migration)):
-                return await self._migrator.work_on(key, self._now, self._board.members)
+        with self._gatekeeper.reserve(migration):
+            async with self._turns.acquire(self._shared(migration)):
+                return await self._migrator.execute(key, self._now, self._board.members)
 
     def _has_pod(self, migration: PodMigration) -> bool:
         """Whether the pod is there, as far as we know: without it, there is nothing to wait for."""
@@ -176,7 +181,7 @@ class Carrier:
     def _waiting_for(self, migration: PodMigration) -> Iterator[ObjectKey]:
         """The migrations that wait for their turn, because one evicts a pod of the same controller."""
         controller = migration.progress.controller
-        for key in self._board.of_owner(controller.uid) if controller is not None else ():
+        for key in self._board.by_owner(controller.uid) if controller is not None else ():
             other = self._board.get(key)
             if other is not None and other.name != migration.name and other.progress.step == TakeTurn.name:
                 yield key
@@ -191,7 +196,7 @@ class Carrier:
     def _object_changed(self, kind: str, key: Any, version: str) -> None:
         if kind == "Pod":
             pod: Pod | None = self._changes.row(kind, key)
-            about = self._board.about(key)
+            about = self._board.by_pod(key)
             fellows = self._heedful(pod.owner.uid) if pod is not None and pod.owner is not None else set()
             self._concerns(fellows - about if self._changes.is_old(key, version) else fellows | about)
         elif kind in WORKLOADS:
@@ -201,7 +206,7 @@ class Carrier:
 
     def _heedful(self, owner: str) -> set[ObjectKey]:
         """The migrations of an owner's pods that go by what becomes of it and of its other pods."""
-        found = ((key, self._board.get(key)) for key in self._board.of_owner(owner))
+        found = ((key, self._board.get(key)) for key in self._board.by_owner(owner))
         return {key for key, each in found if each is not None and each.progress.step not in _HEEDLESS}
 
     def _concerns(self, keys: Iterable[ObjectKey]) -> None:

@@ -15,7 +15,7 @@ from rescheduler.decode.cache import Changed, ClusterCache
 from rescheduler.migration.observation import Observation, ObservedPart, SteeringMethod
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Phase, PodMigration
-from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.migration_cache import MigrationCache
 
 _MOST = 10_000  # pods; of one that is forgotten too early an event is looked at in vain
 
@@ -67,7 +67,7 @@ class Circumstances:
     """An observer that adds what the runtime knows."""
 
     observer: Observer
-    board: Board
+    board: MigrationCache
     steered: Callable[[str], SteeringMethod]
     """How it is done in a namespace: the API server does not ask about all of them."""
 
@@ -81,7 +81,7 @@ class Circumstances:
         if controller is None:
             return ()
         mine = (migration.namespace, migration.name)
-        found = (self.board.get(key) for key in sorted(self.board.of_owner(controller.uid)) if key != mine)
+        found = (self.board.get(key) for key in sorted(self.board.by_owner(controller.uid)) if key != mine)
         return tuple(
             each
             for each in found

@@ -25,7 +25,7 @@ from rescheduler.migration.steps.common import Do, Done, Wait
 from rescheduler.model import labels
 from rescheduler.model.json import Json, ObjectKey
 from rescheduler.model.migration import Phase, PodMigration
-from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.migration_cache import MigrationCache
 
 _log = structlog.stdlib.get_logger(__name__)
 _LOOKS = 20  # at one object in a row: controllers must see a restored template before its Deployment is resumed
@@ -36,7 +36,7 @@ WATCHED = ("Pod", *WORKLOADS, "PodDisruptionBudget", "Node")
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class MarkedObject:
     """An object that carries marks of running moves."""
 
     kind: str
@@ -44,7 +44,7 @@ class Marked:
     name: str
 
 
-Fate = Callable[[Marked, str], Awaitable[Phase | None]]
+Fate = Callable[[MarkedObject, str], Awaitable[Phase | None]]
 """How the migration of this name ended, as far as this object is concerned; None while it is not dead."""
 
 
@@ -61,7 +61,7 @@ class Writer(Protocol):
     async def carry_out(self, command: Command) -> FailedCommand | None: ...
 
 
-class Sweeper:
+class OrphanCleaner:
     """Puts right what dead migrations left; `tell` hears of each thing that was."""
 
     def __init__(
@@ -72,10 +72,10 @@ class Sweeper:
         self._writer = writer
         self._tell = tell
 
-    async def sweep(self, fate: Fate) -> int:
+    async def clean(self, fate: Fate) -> int:
         """Put right whatever can be now; how many things were."""
         done = 0
-        for marked in list(found(self._cache)):
+        for marked in list(find_marked(self._cache)):
             try:
                 done += await self._settle(marked, fate)
             except ClusterError as error:
@@ -88,7 +88,7 @@ class Sweeper:
         """The first thing that would be done about each object, and why nothing can be about others; nothing is."""
         todo: list[Command] = []
         stuck: list[str] = []
-        for marked in list(found(self._cache)):
+        for marked in list(find_marked(self._cache)):
             try:
                 match await self._decided(marked, fate):
                     case Do(commands):
@@ -99,7 +99,7 @@ class Sweeper:
                 stuck.append(f"{_title(marked)}: a mark on it makes no sense: {error!r}")
         return todo, stuck
 
-    async def _settle(self, marked: Marked, fate: Fate) -> int:
+    async def _settle(self, marked: MarkedObject, fate: Fate) -> int:
         done = 0
         for _ in range(_LOOKS):
             match await self._decided(marked, fate):
@@ -121,7 +121,7 @@ class Sweeper:
         _log.warning("still not put right; tried again by the next sweep", object=_title(marked))
         return done
 
-    async def _decided(self, marked: Marked, fate: Fate) -> Do | Wait | Done:
+    async def _decided(self, marked: MarkedObject, fate: Fate) -> Do | Wait | Done:
         """What the object needs, as it is now."""
         body = await self._observer.find(marked.kind, marked.namespace, marked.name)
         if body is None:
@@ -157,26 +157,26 @@ class Sweeper:
         return tuple(each for each in sets if each is not None)
 
 
-def found(cache: ClusterCache) -> Iterator[Marked]:
+def find_marked(cache: ClusterCache) -> Iterator[MarkedObject]:
     """All that carries marks, as far as it is known: pods first, because a cheap original is in danger."""
     for row in cache.rows("Pod"):
         if not row.annotations and labels.MIGRATION_ID not in row.labels and labels.PLACEHOLDER not in row.labels:
             continue  # nearly all of 150,000
         if rollback.names_on_pod(row.labels, row.annotations):
-            yield Marked("Pod", row.namespace, row.name)
+            yield MarkedObject("Pod", row.namespace, row.name)
     for kind in WORKLOADS:
         for row in cache.rows(kind):
             if row.annotations and any(key in row.annotations for key in _ON_WORKLOADS):
-                yield Marked(kind, row.namespace, row.name)
+                yield MarkedObject(kind, row.namespace, row.name)
     for row in cache.rows("PodDisruptionBudget"):
         if row.migration:
-            yield Marked("PodDisruptionBudget", row.namespace, row.name)
+            yield MarkedObject("PodDisruptionBudget", row.namespace, row.name)
 
 
 _ON_WORKLOADS = (labels.MIGRATION_ID, labels.PAUSED_BY, labels.AFFINITY_BEFORE)
 
 
-def _title(marked: Marked) -> str:
+def _title(marked: MarkedObject) -> str:
     return f"{marked.kind} {marked.namespace}/{marked.name}"
 
 
@@ -201,10 +201,10 @@ class Journal(Protocol):
 
 
 @dataclass
-class Janitor:
+class GarbageCollector:
     """Cleans up."""
 
-    _board: Board
+    _board: MigrationCache
     _journal: Journal
     _sweep: Callable[[Fate], Awaitable[int]]
     _keep: Callable[[], float]
@@ -223,7 +223,7 @@ class Janitor:
         """Clean up until cancelled."""
         while True:
             self._deserted.clear()
-            await self.sweep(self._now())
+            await self.collect(self._now())
             try:
                 async with asyncio.timeout(_EVERY):
                     await self._deserted.wait()
@@ -231,11 +231,11 @@ class Janitor:
                 continue
             await asyncio.sleep(_LATE)
 
-    async def sweep(self, now: float) -> int:
+    async def collect(self, now: float) -> int:
         """Forget what ended long ago and put right what was left; how many things were put right."""
         await self._forget(now)
 
-        async def fate(marked: Marked, name: str) -> Phase | None:
+        async def fate(marked: MarkedObject, name: str) -> Phase | None:
             return await self._fate(marked, name, now)
 
         done = await self._sweep(fate)
@@ -258,10 +258,10 @@ class Janitor:
             except ClusterError as error:
                 _log.warning("a finished migration could not be removed", migration=migration.full_name, why=str(error))
 
-    async def _fate(self, marked: Marked, name: str, now: float) -> Phase | None:
+    async def _fate(self, marked: MarkedObject, name: str, now: float) -> Phase | None:
         """How a migration ended; None if it is not dead, or that is not sure."""
         if not name:  # only a mark is left: it is nobody's unless somebody moves this very pod
-            keys = self._board.about((marked.namespace, marked.name))
+            keys = self._board.by_pod((marked.namespace, marked.name))
             moving = (self._board.get(key) for key in keys)
             return None if any(each and not each.progress.over for each in moving) else Phase.FAILED
         key = (marked.namespace, name)

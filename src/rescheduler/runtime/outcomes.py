@@ -21,7 +21,7 @@ from rescheduler.model.migration import MigrationStatus, MoveOutcome, OutcomeVer
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning import outcomes
-from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.migration_cache import MigrationCache
 
 _log = structlog.stdlib.get_logger(__name__)
 ASSESS_EVERY = 10.0
@@ -31,17 +31,17 @@ Tell = Callable[[str, float | None, float | None, str], None]
 """Told the strategy, the predicted and the realised gain, and the verdict; of a second verdict on a move no gains."""
 
 
-class Logbook(Protocol):
+class OutcomeStore(Protocol):
     """Where progress is stored."""
 
     async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Assessing:
+class AssessmentInputs:
     """What moves are judged by."""
 
-    board: Board
+    board: MigrationCache
     copied: Callable[[], Callable[[], ClusterSnapshot]]
     """Copies what is known of the cluster; the snapshot can then be made of it in a thread."""
     stale: Callable[[], str]
@@ -54,10 +54,10 @@ class Assessing:
     """Why nobody can tell what is used, where that counts; then only what came back is judged."""
 
 
-class Assessor:
+class OutcomeAssessor:
     """Judges completed moves."""
 
-    def __init__(self, by: Assessing, logbook: Logbook, tell: Tell) -> None:
+    def __init__(self, by: AssessmentInputs, logbook: OutcomeStore, tell: Tell) -> None:
         self._by = by
         self._logbook = logbook
         self._tell = tell

@@ -33,7 +33,7 @@ class Teller(Protocol):
     def record(self, news: Iterable[ObjectEvent]) -> Awaitable[None]: ...
 
 
-class Pauses:
+class PauseWatcher:
     """What a replica knows of it."""
 
     def __init__(self, pausing: PauseStore, teller: Teller | None = None, now: Callable[[], float] = time.time) -> None:
@@ -47,7 +47,7 @@ class Pauses:
         self._hooks: list[Hook] = []
         self._reading = asyncio.Lock()
 
-    def paused(self) -> PauseDetails | None:
+    def current(self) -> PauseDetails | None:
         """The pause that holds, as far as is known; one that says so while nothing is known."""
         if self._state is not None:
             return self._state.pause

@@ -37,7 +37,7 @@ class _Picture:
     unready_share: float
 
 
-class Places:
+class NodeFinder:
     """The nodes of one cluster."""
 
     def __init__(self, cache: ClusterCache, now: Callable[[], float]) -> None:
@@ -50,7 +50,7 @@ class Places:
         """How many of all nodes are not ready, from 0 to 1."""
         return self._picture().unready_share
 
-    def free(self, shape: Shape, template: Workload | None, volumes: Volumes) -> frozenset[str]:
+    def find(self, shape: Shape, template: Workload | None, volumes: Volumes) -> frozenset[str]:
         """The nodes whose labels and taints suit a pod; its template, if it has one, says which labels it wants.
 
         What the pod itself wants is more than that, if we told it to avoid nodes.
@@ -66,7 +66,7 @@ class Places:
             mask &= picture.masks.any_of(terms)
         return frozenset(picture.names[index] for index in np.flatnonzero(mask))
 
-    def volumes(self, pod: Pod) -> Volumes:
+    def volume_terms(self, pod: Pod) -> Volumes:
         """Where each of its volumes can be used, if not everywhere."""
         found: list[tuple[NodeTerm, ...]] = []
         for name in pod.shape.claims:

@@ -24,7 +24,7 @@ from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.model.time import format_instant
 from rescheduler.planning.budgets import FIELD
 from rescheduler.planning.cycle import with_inflight_moves
-from rescheduler.runtime.migration_cache import Board, Logbook
+from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
 
 _log = structlog.stdlib.get_logger(__name__)
 
@@ -33,7 +33,7 @@ Copied = Callable[[], Callable[[], ClusterSnapshot]]
 """Copies what is known of the cluster; the snapshot can then be made of it in a thread."""
 
 
-def settled(copied: Copied, board: Board, rest: float) -> Copied:
+def capture_settled(copied: Copied, board: MigrationCache, rest: float) -> Copied:
     """The same, as the cluster will be when what is under way has ended; failed moves rest for so many seconds."""
 
     def both() -> Callable[[], ClusterSnapshot]:
@@ -70,7 +70,7 @@ class Cycle:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class OrderTerms:
     """On what terms a plan's moves are ordered."""
 
     approval: Approval = Approval.AUTOMATIC
@@ -117,10 +117,10 @@ class Terms:
         return ""
 
 
-AUTOMATIC = Terms()
+AUTOMATIC = OrderTerms()
 
 
-async def order(plan: Plan, logbook: Logbook, now: float, terms: Terms = AUTOMATIC) -> list[PodMigration]:
+async def order(plan: Plan, logbook: MigrationStore, now: float, terms: OrderTerms = AUTOMATIC) -> list[PodMigration]:
     """Have a plan's moves carried out: each becomes a migration, stored before anything is done."""
     moves, occasion = _within(plan.moves, terms), format_instant(now)
     name = plan_name(occasion, *(f"{m.namespace}/{m.pod}/{m.uid}/{m.target}" for m in moves if terms.need(m)))
@@ -155,7 +155,7 @@ async def order(plan: Plan, logbook: Logbook, now: float, terms: Terms = AUTOMAT
     return ordered
 
 
-def _within(moves: Sequence[Move], terms: Terms) -> list[Move]:
+def _within(moves: Sequence[Move], terms: OrderTerms) -> list[Move]:
     """The moves that may be ordered: whole proposals, in the plan's order, as long as there is room for them."""
     room, why = terms.room()
     proposals: dict[int, Counter[str]] = {}

@@ -21,7 +21,7 @@ K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
-class Retries:
+class BackoffPolicy:
     """How failures are repeated: exponentially, with jitter, and not for ever."""
 
     first: float = 0.5
@@ -39,8 +39,8 @@ class Retries:
 class WorkQueue(Generic[K]):
     """Keys in the order in which they became due."""
 
-    def __init__(self, retries: Retries | None = None) -> None:
-        self._retries = retries or Retries()
+    def __init__(self, retries: BackoffPolicy | None = None) -> None:
+        self._retries = retries or BackoffPolicy()
         self._due: asyncio.Queue[K] = asyncio.Queue()
         self._waiting: set[K] = set()
         """Keys in the queue."""
@@ -131,7 +131,7 @@ class WorkQueue(Generic[K]):
             timer.cancel()
 
 
-class Turns:
+class KeyedLock:
     """One lock a key, for as long as somebody holds or awaits it."""
 
     def __init__(self) -> None:
@@ -139,7 +139,7 @@ class Turns:
         self._users: dict[Hashable, int] = {}
 
     @asynccontextmanager
-    async def take(self, keys: Iterable[Hashable]) -> AsyncGenerator[None]:
+    async def acquire(self, keys: Iterable[Hashable]) -> AsyncGenerator[None]:
         """Hold all these keys; they are taken in a fixed order, so that nobody waits for each other."""
         async with AsyncExitStack() as held:
             for key in sorted(set(keys), key=repr):
@@ -164,7 +164,7 @@ _TOGETHER = 0.2  # seconds; what calls several times in a row is answered once
 
 
 @dataclass(frozen=True, slots=True)
-class Duty:
+class PeriodicTask:
     """Something to be done every so many seconds."""
 
     name: str
@@ -180,13 +180,13 @@ class Duty:
         while True:
             due = clock() + (self.every() if callable(self.every) else self.every)
             self.called.clear()
-            await self.once()
+            await self.run_once()
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, due - clock())):
                     await self.called.wait()
                     await asyncio.sleep(_TOGETHER)
 
-    async def once(self) -> bool:
+    async def run_once(self) -> bool:
         """Do it; whether it went well."""
         try:
             await self.do()

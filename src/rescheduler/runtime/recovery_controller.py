@@ -40,9 +40,9 @@ from rescheduler.recovery.decide import decide
 from rescheduler.recovery.model import RecoveryDecision, WorkloadState
 from rescheduler.recovery.record import EMPTY, WHOLE, RecordEntry, RecordError, parse_record
 from rescheduler.recovery.settings import RecoverySettings
-from rescheduler.runtime.failure_detector import Failing, Fallen
-from rescheduler.runtime.migration_cache import Board
-from rescheduler.runtime.places import Places
+from rescheduler.runtime.failure_detector import FailureDetector, VanishedPods
+from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.runtime.places import NodeFinder
 from rescheduler.runtime.reconciler import WorkQueue
 
 _SOURCE = "the API server"
@@ -61,22 +61,22 @@ class Known:
     """What is known without asking."""
 
     cache: ClusterCache
-    board: Board
+    board: MigrationCache
     policy: Callable[[], Policy]
     settings: Callable[[], RecoverySettings]
     now: Callable[[], float]
 
 
-class Cases:
+class WorkloadStateReader:
     """Makes cases."""
 
-    def __init__(self, reads: Reads, known: Known, fallen: Fallen) -> None:
+    def __init__(self, reads: Reads, known: Known, fallen: VanishedPods) -> None:
         self._reads = reads
         self._known = known
         self._fallen = fallen
-        self._places = Places(known.cache, known.now)
+        self._places = NodeFinder(known.cache, known.now)
 
-    async def case(self, key: RecordOwnerKey) -> WorkloadState | RecordOwnerKey | None:
+    async def read(self, key: RecordOwnerKey) -> WorkloadState | RecordOwnerKey | None:
         """All there is to say about a holder; or who keeps the record instead; or None where nothing is."""
         found = await self._reads.look(key)
         if not isinstance(found, OwnedObjects):
@@ -111,12 +111,12 @@ class Cases:
             now=self._known.now(),
         )
 
-    async def renewed(self, key: RecordOwnerKey, case: WorkloadState) -> WorkloadState | RecordOwnerKey | None:
+    async def refresh(self, key: RecordOwnerKey, case: WorkloadState) -> WorkloadState | RecordOwnerKey | None:
         """The same with the holder as it is now. A Deployment whose pods fail changes all the time, and between a
         whole look and the writing of its record too much of that goes by."""
         holder = await self._reads.find(*key)
         if key[0] == "Pod" or holder is None or holder["metadata"]["uid"] != case.workload["metadata"]["uid"]:
-            return await self.case(key)
+            return await self.read(key)
         controllers = tuple(holder if each is case.workload else each for each in case.controllers)
         return replace(case, workload=holder, controllers=controllers, now=self._known.now())
 
@@ -128,12 +128,12 @@ class Cases:
         known: dict[object, frozenset[str]] = {}
         free: dict[str, frozenset[str]] = {}
         for uid, row in sorted(rows.items(), key=lambda item: (-ages.get(owners[item[0]], -1), item[0])):
-            shape, volumes, template = row.shape, self._places.volumes(row), by_owner.get(owners[uid])
+            shape, volumes, template = row.shape, self._places.volume_terms(row), by_owner.get(owners[uid])
             # What a pod wants itself is not asked where it has a template: each pod of a DaemonSet wants another node.
             wants = () if template is not None else (shape.node_selector, shape.node_affinity)
             alike = (owners[uid], wants, shape.tolerations, volumes)
             if alike not in known:
-                known[alike] = self._places.free(shape, template, volumes)
+                known[alike] = self._places.find(shape, template, volumes)
             free[uid] = known[alike]
         return free
 
@@ -158,7 +158,7 @@ class Cases:
     def _moving(self, row: Pod) -> str:
         """Which migration moves a pod. One that only waits would find it gone; but a copy of a single pod that begins
         while we make another is one too many."""
-        for key in sorted(self._known.board.about((row.namespace, row.name))):
+        for key in sorted(self._known.board.by_pod((row.namespace, row.name))):
             migration = self._known.board.get(key)
             if migration is None or migration.progress.over:
                 continue
@@ -219,7 +219,7 @@ class Writer(Protocol):
     async def carry_out(self, command: Command) -> FailedCommand | None: ...
 
 
-class RefusedError(ClusterError):
+class RecoveryWriteRefusedError(ClusterError):
     """The API server will not have what recovery needs; tried again later."""
 
 
@@ -237,7 +237,7 @@ class Hands:
 
 
 @dataclass
-class _Peace:
+class _Cooldown:
     """Until when each workload is left in peace."""
 
     until: OrderedDict[RecordOwnerKey, float] = field(default_factory=OrderedDict)
@@ -254,16 +254,16 @@ class _Peace:
             self.until.popitem(last=False)
 
 
-class Recovery:
+class RecoveryController:
     """The loop."""
 
     def __init__(self, known: Known, hands: Hands) -> None:
         self._known = known
         self._hands = hands
         self._queue: WorkQueue[RecordOwnerKey] = WorkQueue()
-        self._failing = Failing(known.cache, known.settings, known.now, self._suspect)
-        self._cases = Cases(hands.reads, known, self._failing.fallen)
-        self._peace = _Peace()
+        self._failing = FailureDetector(known.cache, known.settings, known.now, self._suspect)
+        self._cases = WorkloadStateReader(hands.reads, known, self._failing.fallen)
+        self._peace = _Cooldown()
         self._bulletins = EventQueue(hands.teller)
 
     async def run(self) -> None:
@@ -277,9 +277,9 @@ class Recovery:
         finally:
             self._queue.close()
 
-    def renew(self) -> None:
+    def restart(self) -> None:
         """Look at everything again: the operator wants something else."""
-        self._failing.renew()
+        self._failing.restart()
 
     async def flush(self) -> None:
         """Tell what is still to be told."""
@@ -320,7 +320,7 @@ class Recovery:
 
     async def _recover(self, key: RecordOwnerKey) -> float | None:
         """Look at one workload and do what there is to do; in how many seconds to look again, if at all."""
-        case = await self._cases.case(key)
+        case = await self._cases.read(key)
         for _ in range(_TRIES):
             if case is None:
                 return None
@@ -329,7 +329,7 @@ class Recovery:
                 return None
             decision = await _decided(case)
             if not await self._recorded(case, decision):
-                case = await self._cases.renewed(key, case)
+                case = await self._cases.refresh(key, case)
                 continue
             self._failing.fallen.settle(_settled(case, decision))
             self._announce(key, decision)
@@ -337,8 +337,8 @@ class Recovery:
             untouched = decision.record is None and not decision.adopted_annotation
             if (untouched or key[0] != "Pod") and await self._acted_or_told(key, case, decision):
                 return decision.requeue_after
-            case = await self._cases.case(key)
-        raise RefusedError("it changes all the time, and each time before anything could be written")
+            case = await self._cases.read(key)
+        raise RecoveryWriteRefusedError("it changes all the time, and each time before anything could be written")
 
     async def _recorded(self, case: WorkloadState, decision: RecoveryDecision) -> bool:
         """Write the record, if there is something new in it; False if somebody else changed the holder meanwhile."""
@@ -354,7 +354,7 @@ class Recovery:
         """The same as `_acted`; what a quota or a policy refuses, people are told."""
         try:
             return await self._acted(key, case, decision)
-        except RefusedError as error:
+        except RecoveryWriteRefusedError as error:
             occasion = f"{case.workload['metadata'].get('uid', '')}/{error}"
             self._bulletins.add(events.make_events(case.workload, None, events.REFUSED, str(error), occasion))
             raise
@@ -376,7 +376,7 @@ class Recovery:
         """Whether it was done; not if the object has changed or gone, unless it must be certain to go on."""
         refused = await self._hands.writer.carry_out(command)
         if refused is not None and (certain or refused.code not in _OVERTAKEN):
-            raise RefusedError(f"{command} was refused: {refused.message}")
+            raise RecoveryWriteRefusedError(f"{command} was refused: {refused.message}")
         if refused is None:
             _log.debug("done", command=str(command))
         return refused is None

@@ -23,13 +23,13 @@ from rescheduler.model import labels
 from rescheduler.model.json import Json, ObjectKey
 from rescheduler.model.objects import Pod
 from rescheduler.model.time import parse_instant
-from rescheduler.runtime.reconciler import Retries, WorkQueue
+from rescheduler.runtime.reconciler import BackoffPolicy, WorkQueue
 
 _log = structlog.stdlib.get_logger(__name__)
 PATIENCE = 10.0
 _WORKERS = 4  # a leader that dies in the middle of a large move leaves many at once
 _AGAIN = 1.0  # seconds after a refusal: somebody has changed the pod meanwhile
-_RETRIES = Retries(longest=5.0)
+_RETRIES = BackoffPolicy(longest=5.0)
 _STUBBORN = 5.0  # seconds between tries when all tries with back-off have failed: without us the pod would never run
 
 
@@ -54,7 +54,7 @@ class Writer(Protocol):
 
 
 @dataclass
-class Ungater:
+class StaleGateController:
     """The appointments, and who keeps them."""
 
     _changes: Changes

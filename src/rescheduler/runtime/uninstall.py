@@ -29,21 +29,21 @@ from rescheduler.model import labels
 from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
 from rescheduler.model.migration import Phase, PodMigration
-from rescheduler.runtime.executor import Admitted, Migrator
+from rescheduler.runtime.executor import MigrationExecutor, StartDecision
 from rescheduler.runtime.informers import CRON_JOBS
-from rescheduler.runtime.maintenance import Cordons
-from rescheduler.runtime.orphans import WATCHED, Marked, Sweeper
+from rescheduler.runtime.maintenance import CordonController
+from rescheduler.runtime.orphans import WATCHED, MarkedObject, OrphanCleaner
 
 _LABELS = (marks.MIGRATION_ID, marks.MIGRATION_STATUS, marks.MIGRATED_FROM, marks.MIGRATION_REASON)
 _NOTES = (marks.MIGRATION_TIME, marks.ORIGINAL_POD, marks.ORIGINAL_POD_NAME)
 
 
-def traced(cache: ClusterCache) -> Iterator[Marked]:
+def traced(cache: ClusterCache) -> Iterator[MarkedObject]:
     """Every pod that carries a trace, and no mark of a running move."""
     for row in cache.rows("Pod"):
         has_trace = any(key in row.labels for key in _LABELS) or any(key in row.annotations for key in _NOTES)
         if has_trace and not rollback.names_on_pod(row.labels, row.annotations):
-            yield Marked("Pod", row.namespace, row.name)
+            yield MarkedObject("Pod", row.namespace, row.name)
 
 
 async def wipe(
@@ -69,12 +69,12 @@ def _without_trace(pod: Json) -> Json:
 KINDS = ("Deployment", *sorted(WORKLOADS - {"Deployment"}), "Pod")
 
 
-def recorded(cache: ClusterCache) -> Iterator[Marked]:
+def recorded(cache: ClusterCache) -> Iterator[MarkedObject]:
     """Everything that carries a record."""
     for kind in KINDS:
         for row in cache.rows(kind):
             if row.annotations and labels.FAILURES in row.annotations:
-                yield Marked(kind, row.namespace, row.name)
+                yield MarkedObject(kind, row.namespace, row.name)
 
 
 async def erase(
@@ -97,7 +97,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Undone:
+class UninstallResult:
     """What was undone, and what could not be."""
 
     migrations: int = 0
@@ -105,7 +105,7 @@ class Undone:
     left: tuple[str, ...] = ()
 
 
-class Cleanup:
+class Uninstaller:
     """One cleanup; `tell` hears of each thing that is undone, in the words of a line for people."""
 
     def __init__(self, client: ApiClient, manner: MigrationSettings, tell: Tell) -> None:
@@ -117,11 +117,11 @@ class Cleanup:
             CommandSender(client),
         )
         self._lifecycle = Lifecycle(manner)
-        self._migrator = Migrator(self._journal, self._observer, self._writer, lambda: self._lifecycle, _never)
+        self._migrator = MigrationExecutor(self._journal, self._observer, self._writer, lambda: self._lifecycle, _never)
         self._ended: dict[tuple[str, str], Phase] = {}
         self._things = 0
 
-    async def run(self) -> Undone:
+    async def run(self) -> UninstallResult:
         """Undo everything."""
         migrations, left = await self._migrations()
         for migration in migrations:
@@ -129,7 +129,7 @@ class Cleanup:
                 left.append(f"migration {migration.full_name} is still being rolled back")
         left += await self._sweep()
         removed = 0 if left else await self._forget()
-        return Undone(removed, self._things, tuple(left))
+        return UninstallResult(removed, self._things, tuple(left))
 
     async def preview(self) -> list[str]:
         """What `run` would do, as far as that can be told beforehand."""
@@ -164,7 +164,7 @@ class Cleanup:
             async with asyncio.timeout(_PATIENCE):
                 while found is not None and not found.progress.over:
                     await self._cancel(found)
-                    wait = await self._migrator.work_on(key, time.time, lambda _: ())
+                    wait = await self._migrator.execute(key, time.time, lambda _: ())
                     found = await self._journal.read(*key)
                     if found is not None and not found.progress.over:
                         await asyncio.sleep(wait or 0.0)
@@ -198,10 +198,12 @@ class Cleanup:
             left += [f"{_title(each)} has the trace of a move" for each in traced(cache)]
             if not left:
                 break
-            await sweeper.sweep(self._fate)
+            await sweeper.clean(self._fate)
             await erase(cache, self._observer, self._writer, self._told)
             await wipe(cache, self._observer, self._writer, self._told)
-            await Cordons(cache, self._observer, self._writer, cordoned=lambda labels: False, tell=self._told).release()
+            await CordonController(
+                cache, self._observer, self._writer, cordoned=lambda labels: False, tell=self._told
+            ).remove_all()
         return left
 
     async def _forget(self) -> int:
@@ -237,19 +239,19 @@ class Cleanup:
             sink.complete()
         return cache
 
-    def _sweeper(self, cache: ClusterCache) -> Sweeper:
-        return Sweeper(cache, self._observer, self._writer, self._told)
+    def _sweeper(self, cache: ClusterCache) -> OrphanCleaner:
+        return OrphanCleaner(cache, self._observer, self._writer, self._told)
 
     def _told(self, command: Command) -> None:
         self._things += 1
         self._tell(str(command))
 
-    async def _fate(self, marked: Marked, name: str) -> Phase | None:
+    async def _fate(self, marked: MarkedObject, name: str) -> Phase | None:
         """Every migration is dead."""
         return self._ended.get((marked.namespace, name), Phase.FAILED)
 
 
-def _title(marked: Marked) -> str:
+def _title(marked: MarkedObject) -> str:
     return f"{marked.kind} {marked.namespace}/{marked.name}"
 
 
@@ -257,6 +259,6 @@ def _full_name(body: Json) -> str:
     return f"{body['metadata']['namespace']}/{body['metadata']['name']}"
 
 
-async def _never(_: StepContext) -> Admitted:
+async def _never(_: StepContext) -> StartDecision:
     """Nothing is begun any more."""
-    return Admitted(None, _REASON, never=True)
+    return StartDecision(None, _REASON, never=True)

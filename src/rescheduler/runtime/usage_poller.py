@@ -27,7 +27,7 @@ _AT_ONCE = 5000
 Copied = Callable[[], Callable[[], ClusterSnapshot]]
 
 
-class Metering:
+class UsagePoller:
     """A source, asked again and again, and what it has told."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Metering:
         self._every = every
         self._now = now
         self._pods = pods
-        self.heard = asyncio.Event()
+        self.polled = asyncio.Event()
         """Set when the source has been asked once, whatever came of it: before that a plan would know of no usage."""
         self.failure = ""
         """Why the source did not answer the last time; empty when it did."""
@@ -68,10 +68,10 @@ class Metering:
         async with opened:
             while True:
                 due = clock() + self._every
-                await self.ask()
+                await self.poll()
                 await asyncio.sleep(max(0.0, due - clock()))
 
-    async def ask(self) -> None:
+    async def poll(self) -> None:
         """Ask once, and remember the answer. No error comes out of it, but `failure` says what happened."""
         now = self._now()
         try:
@@ -82,9 +82,9 @@ class Metering:
         except Exception as error:  # noqa: BLE001 - one bad answer never stops the loop
             _log.exception("a bug of ours, or an answer that makes no sense", source=type(self._source).__name__)
             self._failed(f"{type(error).__name__}: {error}")
-        self.heard.set()
+        self.polled.set()
 
-    def measured(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
+    def with_usage(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
         """The snapshot with what is used; for any thread."""
         return replace(snapshot, measured=self._history.measured(snapshot))
 
@@ -93,7 +93,7 @@ class Metering:
 
         def both() -> Callable[[], ClusterSnapshot]:
             copy = copied()
-            return lambda: self.measured(copy())
+            return lambda: self.with_usage(copy())
 
         return both
 

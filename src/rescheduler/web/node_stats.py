@@ -19,7 +19,7 @@ from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
 from rescheduler.model.usage import MeasuredUsage
 from rescheduler.planning.columns import CAP, PODS, Ints
 from rescheduler.planning.load import Amounts, PodMeasure
-from rescheduler.runtime.usage_poller import Metering
+from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.web.node_snapshot import COUNT, NodeInfo, NodeStats, NodeTable, ThresholdRules
 
 
@@ -360,11 +360,11 @@ Copied = Callable[[], Callable[[], ClusterSnapshot]]
 class UsageRefresher:
     """What the loads go by. `copied` copies the cluster; `metering` gives whoever measures, None where nobody does."""
 
-    def __init__(self, loads: NodeStatsTracker, copied: Copied, metering: Callable[[], Metering | None]) -> None:
+    def __init__(self, loads: NodeStatsTracker, copied: Copied, metering: Callable[[], UsagePoller | None]) -> None:
         self._loads = loads
         self._copied = copied
         self._metering = metering
-        self._seen: tuple[Metering | None, float | None] = (None, None)
+        self._seen: tuple[UsagePoller | None, float | None] = (None, None)
         self._at = 0.0
 
     async def run(self) -> None:
@@ -387,7 +387,7 @@ class UsageRefresher:
             await self._loads.use_measured(None)
             return
         copied = self._copied()
-        measured = await asyncio.to_thread(lambda: metering.measured(copied()).measured)
+        measured = await asyncio.to_thread(lambda: metering.with_usage(copied()).measured)
         await self._loads.use_measured(measured)
 
     def invalidate(self) -> None:

@@ -16,7 +16,7 @@ from rescheduler.decode.cache import ClusterCache
 from rescheduler.kube.pause_state import PauseDetails
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import Phase, PodMigration
-from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.web.node_snapshot import NodeFlag, NodeSpread
 from rescheduler.web.node_stats import NodeStatsTracker, UsageRefresher
 from rescheduler.web.plans import PlanCache
@@ -86,7 +86,7 @@ _NOWHERE = _Route("", "")
 class MigrationTracker:
     """What is remembered of every migration on the board."""
 
-    def __init__(self, board: Board, now: Callable[[], float], touch: Callable[[str], None]) -> None:
+    def __init__(self, board: MigrationCache, now: Callable[[], float], touch: Callable[[str], None]) -> None:
         self._board = board
         self._now = now
         self._touch = touch
@@ -212,7 +212,7 @@ class PageState:
     live_config: LiveConfig
     replica: ReplicaInfo
     cache: ClusterCache
-    board: Board
+    board: MigrationCache
     loads: NodeStatsTracker
     moves: MigrationTracker
     plans: PlanCache

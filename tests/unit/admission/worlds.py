@@ -15,7 +15,7 @@ from rescheduler.model.objects import Owner
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
 from rescheduler.recovery.record import WHOLE, NodeFailure, RecordEntry, format_record
-from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.migration_cache import MigrationCache
 
 NOW = 1_800_000_000.0
 FORGET_AFTER = 3600.0
@@ -41,7 +41,7 @@ class World:
     def __init__(self, *nodes: str) -> None:
         self.time = NOW
         self.cache = ClusterCache("test")
-        self.board = Board()
+        self.board = MigrationCache()
         for name in nodes or ("one", "two", "three"):
             self.node(name)
 

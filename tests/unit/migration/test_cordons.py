@@ -8,7 +8,7 @@ from rescheduler.model import labels as marks
 from rescheduler.model.json import Json
 from rescheduler.model.objects import Node
 from rescheduler.model.time import format_instant
-from rescheduler.runtime.maintenance import is_candidate, kept, released
+from rescheduler.runtime.maintenance import cordon_command, is_candidate, uncordon_command
 from tests.unit.migration.scenes import NOW, leaving, node
 
 LABEL = {marks.MAINTENANCE: "true"}
@@ -21,7 +21,7 @@ def closed(**metadata: Any) -> Json:
 
 
 def change(body: Json, *, cordons: bool = True) -> Any:
-    command = kept(body, NOW, cordons=cordons)
+    command = cordon_command(body, NOW, cordons=cordons)
     return command.body if command is not None else None
 
 
@@ -36,7 +36,7 @@ def test_a_labelled_node_is_cordoned_and_noted_in_one_patch() -> None:
 def test_a_cordon_of_somebody_else_stays_theirs() -> None:
     assert change(closed(labels=LABEL)) is None
     assert change(closed()) is None
-    assert released(closed()) is None
+    assert uncordon_command(closed()) is None
 
 
 def test_our_cordon_stays_while_the_label_does_and_is_put_up_again() -> None:
@@ -49,7 +49,7 @@ def test_our_cordon_goes_with_the_label_together_with_its_note() -> None:
     for labels in ({}, {marks.MAINTENANCE: "no"}):
         assert change(closed(labels=labels, annotations=NOTE)) == gone | {"spec": {"unschedulable": None}}
     assert change(node(annotations=NOTE)) == gone
-    command = released(closed(labels=LABEL, annotations=NOTE))
+    command = uncordon_command(closed(labels=LABEL, annotations=NOTE))
     assert command is not None
     assert str(command) == "patch Node two: take our cordon down"
 

@@ -14,7 +14,7 @@ from rescheduler.migration.observation import FailedCommand, Observation, Observ
 from rescheduler.model import labels as marks
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import Method
-from rescheduler.runtime.executor import Admitted, Migrator
+from rescheduler.runtime.executor import MigrationExecutor, StartDecision
 from tests.unit.migration.scenes import NOW, migration, pod, replica_set, scene
 
 KEY = ("shop", "m")
@@ -28,7 +28,7 @@ class Stage:
     kept: PodMigration | None
     seen: Observation
     answers: list[FailedCommand | None] = field(default_factory=list)
-    admitted: Admitted = field(default_factory=lambda: Admitted(None, "the limit is reached", 7.0))
+    admitted: StartDecision = field(default_factory=lambda: StartDecision(None, "the limit is reached", 7.0))
     failure: Exception | None = None
     log: list[str] = field(default_factory=list)
 
@@ -49,12 +49,12 @@ class Stage:
         self.log.append(f"{command.verb} {command.kind}")
         return self.answers.pop(0) if self.answers else None
 
-    async def admit(self, _scene: StepContext) -> Admitted:
+    async def admit(self, _scene: StepContext) -> StartDecision:
         return self.admitted
 
     async def work(self) -> float | None:
-        migrator = Migrator(self, self, self, Lifecycle, self.admit)
-        return await migrator.work_on(KEY, lambda: NOW, lambda _: ())
+        migrator = MigrationExecutor(self, self, self, Lifecycle, self.admit)
+        return await migrator.execute(KEY, lambda: NOW, lambda _: ())
 
 
 def stage(moving: PodMigration | None, **seen: object) -> Stage:
@@ -130,7 +130,7 @@ async def test_a_migration_that_may_not_begin_says_why_once() -> None:
 
 async def test_a_migration_that_can_never_begin_has_failed() -> None:
     found = stage(PENDING)
-    found.admitted = Admitted(None, "the pod is gone", never=True)
+    found.admitted = StartDecision(None, "the pod is gone", never=True)
     await found.work()
     assert found.kept is not None
     assert (found.kept.progress.phase, found.kept.progress.finished) == (Phase.FAILED, NOW)
@@ -138,7 +138,7 @@ async def test_a_migration_that_can_never_begin_has_failed() -> None:
 
 async def test_a_paused_migration_is_not_even_asked_about() -> None:
     found = stage(replace(PENDING, order=MigrationSpec("web-a", paused=True)))
-    found.admitted = Admitted(migration().progress)
+    found.admitted = StartDecision(migration().progress)
     assert await found.work() == 300.0
     assert found.kept is not None
     assert (found.kept.progress.phase, found.kept.progress.message) == (Phase.PENDING, "paused")
@@ -146,14 +146,14 @@ async def test_a_paused_migration_is_not_even_asked_about() -> None:
 
 async def test_the_next_attempt_waits_for_its_time() -> None:
     found = stage(replace(PENDING, progress=MigrationStatus(retry_at=NOW + 20, message="no room")))
-    found.admitted = Admitted(migration().progress)
+    found.admitted = StartDecision(migration().progress)
     assert await found.work() == 20.0
     assert found.log == []
 
 
 async def test_an_admitted_migration_begins_and_goes_on_at_once() -> None:
     found = stage(PENDING)
-    found.admitted = Admitted(replace(migration().progress, attempts=0))
+    found.admitted = StartDecision(replace(migration().progress, attempts=0))
     assert await found.work() == 0.0
     await found.work()
     assert found.log[:3] == ["store InProgress", "store Mark", "patch Pod"]
@@ -171,7 +171,7 @@ async def test_a_migration_that_is_over_is_looked_at_once_more_for_late_notes() 
 
 async def test_nothing_begins_without_approval_whatever_the_gatekeeper_says() -> None:
     wanted = MigrationSpec("web-a", target="two", needs_approval=True, plan="k4m9tz")
-    begun = Admitted(MigrationStatus(method=Method.HANDOFF, uid="web-a-uid", source="one", target="two"))
+    begun = StartDecision(MigrationStatus(method=Method.HANDOFF, uid="web-a-uid", source="one", target="two"))
     found = stage(replace(PENDING, order=wanted))
     found.admitted = begun
     assert (await found.work() or 0.0) > 0

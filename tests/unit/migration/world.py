@@ -28,7 +28,7 @@ from rescheduler.model.json import Json
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, PodMigration
 from rescheduler.model.plan import Method
 from rescheduler.model.time import format_instant
-from rescheduler.runtime.executor import Admitted, Migrator
+from rescheduler.runtime.executor import MigrationExecutor, StartDecision
 from tests.unit.migration.scenes import NOW, deployment, node, pod, replica_set, stateful_set
 
 Key = tuple[str, str]
@@ -68,9 +68,9 @@ class World:
 
     async def work(self, manner: MigrationSettings, looks: int = 60) -> MigrationStatus:
         """Work on the migration until it is over."""
-        migrator = Migrator(self, self, self, lambda: Lifecycle(manner), _admit)
+        migrator = MigrationExecutor(self, self, self, lambda: Lifecycle(manner), _admit)
         for _ in range(looks):
-            wait = await migrator.work_on(("shop", "m"), lambda: self.now, lambda _: ())
+            wait = await migrator.execute(("shop", "m"), lambda: self.now, lambda _: ())
             if self.kept.progress.over and wait is None:
                 return self.kept.progress
             self.now += max(wait or 0.0, 0.1)
@@ -175,10 +175,10 @@ class World:
             body["status"] = {"phase": "Running", "conditions": [ready]}
 
 
-async def _admit(scene: StepContext) -> Admitted:
+async def _admit(scene: StepContext) -> StartDecision:
     original = scene.original
     if original is None or is_terminating(original):
-        return Admitted(None, "the pod is gone", never=True)
+        return StartDecision(None, "the pod is gone", never=True)
     owner = original["metadata"]["ownerReferences"][0]
     begun = replace(
         scene.migration.progress,
@@ -188,7 +188,7 @@ async def _admit(scene: StepContext) -> Admitted:
         target="two",
         controller=ObjectReference(owner["kind"], owner["name"], owner["uid"]),
     )
-    return Admitted(begun)
+    return StartDecision(begun)
 
 
 def _merged(body: Any, changes: Any) -> Any:

@@ -12,9 +12,9 @@ from rescheduler.kube.migrations import StaleError
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import MigrationStatus, MoveOutcome, ObjectReference, OutcomeVerdict, PodMigration
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.runtime.migration_cache import Board
-from rescheduler.runtime.outcomes import Assessing, Assessor
-from rescheduler.runtime.reconciler import Duty
+from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.runtime.outcomes import AssessmentInputs, OutcomeAssessor
+from rescheduler.runtime.reconciler import PeriodicTask
 from tests.support.builders import NOW, cluster, node, pod
 from tests.unit.planning.outcome_world import CAME_BACK, NOT_PAID, PAID, POLICY, UNKNOWN, move
 
@@ -33,7 +33,7 @@ class Stage:
     """A board, a logbook that may refuse, and a cluster."""
 
     snapshot: ClusterSnapshot = field(default_factory=stage_of)
-    board: Board = field(default_factory=Board)
+    board: MigrationCache = field(default_factory=MigrationCache)
     now: float = NOW + AFTER
     stale: str = ""
     lacking: str = ""
@@ -66,13 +66,13 @@ class Stage:
         self.snapshots += 1
         return lambda: self.snapshot
 
-    def assessor(self) -> Assessor:
+    def assessor(self) -> OutcomeAssessor:
         """As a new leader would make it."""
-        by = Assessing(
+        by = AssessmentInputs(
             *(self.board, self.copied, lambda: self.stale, lambda: POLICY, lambda: AFTER, lambda: self.now),
             lacking=lambda: self.lacking,
         )
-        return Assessor(by, self, lambda *told: self.told.append(told))
+        return OutcomeAssessor(by, self, lambda *told: self.told.append(told))
 
     def outcome(self, name: str) -> MoveOutcome | None:
         found = self.board.get(("shop", name))
@@ -139,11 +139,11 @@ async def test_one_that_was_changed_meanwhile_is_looked_at_again_and_holds_up_no
 
 async def test_an_unanswered_request_is_the_dutys_to_tell_and_nothing_is_told_twice() -> None:
     stage = Stage(stage_of(("new-m", "b")), refusal={("shop", "m"): ClusterError("nobody is there")}).knows(done())
-    duty = Duty("assess moves", 10.0, stage.assessor().assess)
-    assert not await duty.once()
+    duty = PeriodicTask("assess moves", 10.0, stage.assessor().assess)
+    assert not await duty.run_once()
     assert stage.told == []
     stage.refusal.clear()
-    assert await duty.once()
+    assert await duty.run_once()
     assert len(stage.told) == 1
 
 

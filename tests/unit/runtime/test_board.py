@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rescheduler.kube.migrations import encode_migration
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
-from rescheduler.runtime.migration_cache import Board, BoardSink
+from rescheduler.runtime.migration_cache import MigrationCache, MigrationSink
 from tests.unit.runtime.migrations import WEB, WEB_SET, over, pending, under_way
 
 NAMES, PODS, OWNERS, PROPOSALS = "abc", ("x", "y", "z"), ("o1", "o2"), ("p", "q")
@@ -56,7 +56,7 @@ def pods_of(migration: PodMigration) -> set[str]:
 
 @given(_events)
 def test_every_index_agrees_with_a_look_through_everything(events: list[PodMigration | ObjectKey]) -> None:
-    board, naive = Board(), dict[ObjectKey, PodMigration]()
+    board, naive = MigrationCache(), dict[ObjectKey, PodMigration]()
     for event in events:
         if isinstance(event, tuple):
             board.drop(event)
@@ -69,13 +69,13 @@ def test_every_index_agrees_with_a_look_through_everything(events: list[PodMigra
     assert {key_of(each): each for each in board.all()} == naive
     assert {key_of(each) for each in board.active()} == {key for key, m in naive.items() if not m.progress.over}
     begun = {key for key, m in naive.items() if m.progress.phase is Phase.IN_PROGRESS}
-    assert {key_of(each) for each in board.under_way()} == begun
+    assert {key_of(each) for each in board.in_progress()} == begun
     for uid in OWNERS:
-        assert board.of_owner(uid) == {key for key, m in naive.items() if uid in owners_of(m)}
+        assert board.by_owner(uid) == {key for key, m in naive.items() if uid in owners_of(m)}
     for namespace in ("shop", "bank"):
         for pod in PODS:
             about = {key for key, m in naive.items() if m.namespace == namespace and pod in pods_of(m)}
-            assert board.about((namespace, pod)) == about
+            assert board.by_pod((namespace, pod)) == about
     for key, migration in naive.items():
         order = migration.order
         others = {
@@ -87,7 +87,7 @@ def test_every_index_agrees_with_a_look_through_everything(events: list[PodMigra
 
 
 def test_an_older_state_does_not_replace_a_newer_one_and_nobody_is_told() -> None:
-    board, told = Board(), list[tuple[ObjectKey, bool]]()
+    board, told = MigrationCache(), list[tuple[ObjectKey, bool]]()
     board.put(under_way("m", version="10"), ours=True)
     board.listen(lambda key, ours: told.append((key, ours)))
     board.put(pending("m", version="9"))
@@ -98,7 +98,7 @@ def test_an_older_state_does_not_replace_a_newer_one_and_nobody_is_told() -> Non
 
 
 def test_the_watch_telling_us_what_we_wrote_is_no_news() -> None:
-    board, told = Board(), list[tuple[ObjectKey, bool]]()
+    board, told = MigrationCache(), list[tuple[ObjectKey, bool]]()
     board.listen(lambda key, ours: told.append((key, ours)))
     board.put(pending("m", version="1"))
     board.put(under_way("m", version="2"), ours=True)
@@ -109,7 +109,7 @@ def test_the_watch_telling_us_what_we_wrote_is_no_news() -> None:
 
 
 def test_another_object_of_the_same_name_replaces_the_one_that_was_deleted() -> None:
-    board = Board()
+    board = MigrationCache()
     board.put(over("m", version="9"))
     board.put(replace(pending("m", version="3"), uid="another"))
     known = board.get(("shop", "m"))
@@ -118,22 +118,22 @@ def test_another_object_of_the_same_name_replaces_the_one_that_was_deleted() -> 
 
 
 def test_a_migration_that_is_over_is_of_no_owner_any_more() -> None:
-    board = Board()
+    board = MigrationCache()
     board.put(under_way("m", workload=WEB, controller=WEB_SET))
-    assert board.of_owner(WEB.uid) == board.of_owner(WEB_SET.uid) == {("shop", "m")}
+    assert board.by_owner(WEB.uid) == board.by_owner(WEB_SET.uid) == {("shop", "m")}
     board.put(over("m", version="2", workload=WEB, controller=WEB_SET))
-    assert board.of_owner(WEB.uid) == board.of_owner(WEB_SET.uid) == set()
+    assert board.by_owner(WEB.uid) == board.by_owner(WEB_SET.uid) == set()
 
 
 def test_the_board_may_change_while_it_is_looked_through() -> None:
-    board = Board()
+    board = MigrationCache()
     for name in NAMES:
         board.put(pending(name))
     for walk in (board.all, board.active):
         for each in walk():
             board.drop(key_of(each))
             board.put(under_way(each.name, version="2"))
-    assert len(list(board.under_way())) == len(NAMES)
+    assert len(list(board.in_progress())) == len(NAMES)
 
 
 def written(migration: PodMigration, version: str) -> Any:
@@ -147,8 +147,8 @@ def raw(body: Any) -> bytes:
 
 
 def test_a_new_list_drops_what_it_does_not_have_and_only_when_it_is_whole() -> None:
-    board = Board()
-    sink = BoardSink(board)
+    board = MigrationCache()
+    sink = MigrationSink(board)
     board.put(pending("gone"))
     board.put(pending("kept"))
     sink.begin()
@@ -160,8 +160,8 @@ def test_a_new_list_drops_what_it_does_not_have_and_only_when_it_is_whole() -> N
 
 
 def test_what_the_watch_says_is_gone_is_gone() -> None:
-    board = Board()
-    sink = BoardSink(board)
+    board = MigrationCache()
+    sink = MigrationSink(board)
     sink.put(raw(written(pending("m"), "5")))
     assert sink.drop(raw(written(pending("m"), "6"))) == "6"
     assert list(board.all()) == []
@@ -176,8 +176,8 @@ _json = st.recursive(
 
 @given(st.sampled_from(["spec", "status", "pod", "name", "phase", "attempts", "replacement"]), _json)
 def test_a_migration_that_makes_no_sense_is_left_out_and_stops_nobody(field: str, nonsense: object) -> None:
-    board = Board()
-    sink = BoardSink(board)
+    board = MigrationCache()
+    sink = MigrationSink(board)
     body = written(pending("m"), "7")
     sink.put(raw(body))
     match field:
@@ -197,7 +197,7 @@ def test_a_migration_that_makes_no_sense_is_left_out_and_stops_nobody(field: str
 
 @pytest.mark.parametrize("version", ["", "opaque"])
 def test_versions_that_are_no_numbers_do_not_keep_news_away(version: str) -> None:
-    board = Board()
+    board = MigrationCache()
     board.put(pending("m", version=version))
     board.put(under_way("m", version=version))
-    assert len(list(board.under_way())) == 1
+    assert len(list(board.in_progress())) == 1

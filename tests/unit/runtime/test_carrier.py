@@ -20,10 +20,10 @@ from rescheduler.kube.errors import ApiError
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import MigrationSpec, PodMigration
 from rescheduler.model.objects import Owner, Workload
-from rescheduler.runtime.executor import Migrator
-from rescheduler.runtime.migration_cache import Board
-from rescheduler.runtime.migration_controller import WORKERS, Carrier
-from rescheduler.runtime.starting.gate import Gatekeeper
+from rescheduler.runtime.executor import MigrationExecutor
+from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.runtime.migration_controller import WORKERS, MigrationController
+from rescheduler.runtime.starting.gate import StartGate
 from tests.support.builders import pod
 from tests.support.virtual_time import clock, in_virtual_time
 from tests.unit.runtime.migrations import NOW, WEB, WEB_SET, over, pending, under_way
@@ -40,15 +40,17 @@ class Stage:
     script: defaultdict[str, list[Look]] = field(default_factory=lambda: defaultdict(list))
     waiting: set[str] = field(default_factory=set)
     rows: dict[tuple[str, Any], Any] = field(default_factory=dict)
-    board: Board = field(default_factory=Board)
+    board: MigrationCache = field(default_factory=MigrationCache)
     looks: list[tuple[float, str]] = field(default_factory=list)
     busy: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.told: list[Changed] = []
-        self.carrier = Carrier(cast("Migrator", self), cast("Gatekeeper", self), self.board, self, lambda: NOW)
+        self.carrier = MigrationController(
+            cast("MigrationExecutor", self), cast("StartGate", self), self.board, self, lambda: NOW
+        )
 
-    async def work_on(self, key: ObjectKey, _now: object, _members: object) -> float | None:
+    async def execute(self, key: ObjectKey, _now: object, _members: object) -> float | None:
         self.looks.append((clock(), key[1]))
         self.busy[key[1]] += 1
         assert self.busy[key[1]] == 1, "two work on one migration"
@@ -64,7 +66,7 @@ class Stage:
         return migration.name in self.waiting
 
     @contextmanager
-    def considering(self, migration: PodMigration) -> Iterator[None]:
+    def reserve(self, migration: PodMigration) -> Iterator[None]:
         assert migration.name not in self.waiting or self.row("Pod", (migration.namespace, migration.order.pod)) is None
         yield
 
@@ -119,7 +121,7 @@ async def a_while() -> float | None:
 
 def test_at_first_everything_that_is_not_over_is_looked_at() -> None:
     recent, old = over("recent", finished=NOW), over("old", finished=NOW - 100)
-    board = Board()
+    board = MigrationCache()
     for each in (pending("a"), under_way("b"), recent, old, over("undated", finished=None)):
         board.put(each)
     stage = Stage(board=board)
@@ -308,10 +310,10 @@ def test_a_worker_in_hand_is_known() -> None:
         stage.script["m"] = [a_while]
         stage.board.put(pending("m"))
         await asyncio.sleep(1)
-        assert stage.carrier.in_hand(("shop", "m"))
-        assert not stage.carrier.in_hand(("shop", "other"))
+        assert stage.carrier.is_busy(("shop", "m"))
+        assert not stage.carrier.is_busy(("shop", "other"))
         await asyncio.sleep(10)
-        assert not stage.carrier.in_hand(("shop", "m"))
+        assert not stage.carrier.is_busy(("shop", "m"))
 
     told(story)
 
@@ -326,7 +328,7 @@ def test_parking_waits_until_no_move_is_in_a_delicate_step() -> None:
         stage.script["m"] = [restored]
         stage.changes("Pod", ("shop", "pod-m"))
         started = clock()
-        await stage.carrier.park(20.0)
+        await stage.carrier.drain(20.0)
         assert clock() - started == 7
         before = len(stage.looks)
         await asyncio.sleep(60)
@@ -338,7 +340,7 @@ def test_parking_waits_until_no_move_is_in_a_delicate_step() -> None:
 def test_parking_waits_no_longer_than_it_may() -> None:
     async def story(stage: Stage) -> None:
         started = clock()
-        await stage.carrier.park(20.0)
+        await stage.carrier.drain(20.0)
         assert clock() - started == 20
 
     told(story, under_way("m", step="Evict"))
@@ -350,7 +352,7 @@ def test_parking_lets_a_request_that_is_on_its_way_end() -> None:
         stage.changes("Pod", ("shop", "pod-m"))
         await asyncio.sleep(8)
         started = clock()
-        await stage.carrier.park(20.0)
+        await stage.carrier.drain(20.0)
         assert clock() - started == 2
 
     told(story, under_way("m", step="Land"))
@@ -366,7 +368,7 @@ def test_parking_does_not_wait_for_a_worker_that_hangs() -> None:
         stage.changes("Pod", ("shop", "pod-m"))
         await asyncio.sleep(1)
         started = clock()
-        await stage.carrier.park(20.0)
+        await stage.carrier.drain(20.0)
         assert clock() - started == 5
 
     told(story, under_way("m", step="Land"))
@@ -375,7 +377,7 @@ def test_parking_does_not_wait_for_a_worker_that_hangs() -> None:
 def test_parking_with_nothing_to_do_takes_no_time() -> None:
     async def story(stage: Stage) -> None:
         started = clock()
-        await stage.carrier.park(20.0)
+        await stage.carrier.drain(20.0)
         assert clock() == started
 
     told(story, under_way("m", step="Land"), over("done"))

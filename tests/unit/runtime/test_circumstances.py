@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rescheduler.migration.observation import EVERYTHING, Observation, ObservedPart, SteeringMethod
 from rescheduler.model.migration import ObjectReference, PodMigration
-from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.runtime.observer import Circumstances
 from tests.unit.runtime.migrations import WEB, WEB_SET, over, pending, under_way
 
@@ -21,7 +21,7 @@ class Blank:
 async def seen(
     migration: PodMigration, *others: PodMigration, steered: SteeringMethod = SteeringMethod.WEBHOOK
 ) -> Observation:
-    board = Board()
+    board = MigrationCache()
     for each in (migration, *others):
         board.put(each)
     return await Circumstances(Blank(), board, lambda namespace: steered).look(migration, EVERYTHING)

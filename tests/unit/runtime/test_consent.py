@@ -13,11 +13,11 @@ from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, P
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Concurrency
 from rescheduler.planning.revalidate import MoveRequest, MoveVerdict
-from rescheduler.runtime.executor import Admitted
-from rescheduler.runtime.migration_cache import Board
-from rescheduler.runtime.starting.gate import Gatekeeper, Judge
-from rescheduler.runtime.starting.holds import Consent
-from rescheduler.runtime.starting.limits import Slots
+from rescheduler.runtime.executor import StartDecision
+from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.runtime.starting.gate import CachedRevalidator, StartGate
+from rescheduler.runtime.starting.holds import Holds
+from rescheduler.runtime.starting.limits import ConcurrencyLimits
 from tests.unit.migration.scenes import NOW, deployment, node, pod, replica_set
 
 TIMEOUT = 600.0
@@ -36,7 +36,7 @@ class Held:
     pause: PauseDetails | None = None
     resumed: float = 0.0
 
-    def paused(self) -> PauseDetails | None:
+    def current(self) -> PauseDetails | None:
         return self.pause
 
 
@@ -58,17 +58,19 @@ class Ruled:
 class Stage:
     def __init__(self, judge: Ruled | None = None, held: Held | None = None) -> None:
         self.judge, self.held = judge or Ruled(), held or Held()
-        self.board = Board()
-        self.slots = Slots(self.board, lambda: ONE_AT_A_TIME)
-        self.consent = Consent(self.board, lambda: HOUR, self.held)
-        self.gatekeeper = Gatekeeper(self.board, cast("Judge", self.judge), self.slots, lambda: TIMEOUT, self.consent)
+        self.board = MigrationCache()
+        self.slots = ConcurrencyLimits(self.board, lambda: ONE_AT_A_TIME)
+        self.consent = Holds(self.board, lambda: HOUR, self.held)
+        self.gatekeeper = StartGate(
+            self.board, cast("CachedRevalidator", self.judge), self.slots, lambda: TIMEOUT, self.consent
+        )
 
-    async def admit(self, migration: PodMigration, now: float = NOW, **seen: Any) -> Admitted:
+    async def admit(self, migration: PodMigration, now: float = NOW, **seen: Any) -> StartDecision:
         self.board.put(migration)
         there = {"pod": pod(), "controller": replica_set(), "deployment": deployment(), "target": node()}
         observed = Observation(**(there | seen), members=self.board.members(migration))
-        with self.gatekeeper.considering(migration):
-            return await self.gatekeeper.admit(StepContext(migration, observed, now))
+        with self.gatekeeper.reserve(migration):
+            return await self.gatekeeper.check(StepContext(migration, observed, now))
 
     async def told(self, migration: PodMigration, now: float = NOW) -> PodMigration:
         """Looked at, and what it was told is stored."""
@@ -90,8 +92,8 @@ async def test_without_approval_it_waits_is_not_judged_and_takes_no_slot() -> No
     assert admitted.known is not None
     assert (admitted.known.source, admitted.known.target) == ("one", "two")
     assert stage.judge.asked == []
-    with stage.gatekeeper.considering(waiting()):
-        assert stage.slots.objection(waiting("other"), MigrationStatus()) == ""
+    with stage.gatekeeper.reserve(waiting()):
+        assert stage.slots.find_exceeded(waiting("other"), MigrationStatus()) == ""
 
 
 async def test_what_is_approved_is_judged_as_any_other() -> None:

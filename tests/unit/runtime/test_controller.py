@@ -13,11 +13,11 @@ from typing import cast
 import pytest
 
 from rescheduler.kube.lease import LeaderElector, LeaseName
-from rescheduler.runtime.controller import Controller, LeadLostError, before, beside
-from rescheduler.runtime.informers import Watching
-from rescheduler.runtime.migration_controller import Carrier
-from rescheduler.runtime.reconciler import Duty
-from rescheduler.runtime.starting.gate import Gatekeeper
+from rescheduler.runtime.controller import Controller, LeadershipLostError, finish_before, run_beside
+from rescheduler.runtime.informers import Informers
+from rescheduler.runtime.migration_controller import MigrationController
+from rescheduler.runtime.reconciler import PeriodicTask
+from rescheduler.runtime.starting.gate import StartGate
 from tests.support.virtual_time import clock, in_virtual_time
 
 GRACE = 20.0
@@ -67,12 +67,12 @@ class Played:
         self.leading = asyncio.Event()
         self.lease = LeaseName("ours", "kube-rescheduler", "me")
 
-    # as Watching
+    # as Informers
     async def synced(self) -> None:
         await asyncio.sleep(self.synced_after)
         self.log.append("synced")
 
-    # as Carrier
+    # as MigrationController
     async def park(self, grace: float) -> None:
         assert (grace, self.open) == (GRACE, False), "nothing new is begun while moves are parked"
         self.log.append("parking")
@@ -98,13 +98,13 @@ class Played:
             self.log.append("last")
 
         return Controller(
-            watching=cast("Watching", _Seat(self.watch.run, synced=self.synced)),
+            watching=cast("Informers", _Seat(self.watch.run, wait_for_sync=self.synced)),
             election=cast("LeaderElector", _Elected(self)) if self.elects else None,
-            gatekeeper=cast("Gatekeeper", self),
-            carrier=cast("Carrier", _Seat(self.carry.run, park=self.park)),
-            first=[Duty(f"first {number}", 0.0, do) for number, do in enumerate(self.first)],
+            gatekeeper=cast("StartGate", self),
+            carrier=cast("MigrationController", _Seat(self.carry.run, drain=self.park)),
+            first=[PeriodicTask(f"first {number}", 0.0, do) for number, do in enumerate(self.first)],
             duties=[self.duty],
-            last=[Duty("last", 0.0, last)],
+            last=[PeriodicTask("last", 0.0, last)],
             grace=lambda: GRACE,
             everybody=[self.serve] if self.serves else [],
         )
@@ -205,13 +205,13 @@ def test_asked_to_stop_during_the_first_duties_it_moves_nothing() -> None:
 
 
 def test_when_the_lead_is_lost_everything_stops_at_once_and_nothing_is_released() -> None:
-    found = lived(lambda: Played(lost_after=30), stop_after=None, error=LeadLostError)
+    found = lived(lambda: Played(lost_after=30), stop_after=None, error=LeadershipLostError)
     assert found.log[-5:] == ["lost", "duty ends", "carrying ends", "watching ends", "over at 32"]
     assert "parking" not in found.log
 
 
 def test_the_lead_may_be_lost_while_moves_are_parked() -> None:
-    found = lived(lambda: Played(lost_after=9, parking=15), stop_after=10, error=LeadLostError)
+    found = lived(lambda: Played(lost_after=9, parking=15), stop_after=10, error=LeadershipLostError)
     assert found.log[-4:] == ["lost", "carrying ends", "watching ends", "over at 11"]
     assert "parked" not in found.log
 
@@ -226,7 +226,7 @@ def test_the_lead_may_be_lost_during_the_first_duties() -> None:
     async def slow() -> None:
         await asyncio.sleep(100)
 
-    found = lived(lambda: Played(first=[slow], lost_after=9), stop_after=None, error=LeadLostError)
+    found = lived(lambda: Played(first=[slow], lost_after=9), stop_after=None, error=LeadershipLostError)
     assert "carrying begins" not in found.log
     assert found.log[-1] == "over at 11"
 
@@ -305,7 +305,7 @@ async def test_before_gives_the_error_of_its_own_work() -> None:
         raise CrashError
 
     with pytest.raises(CrashError):
-        await before(fail(), asyncio.Event())
+        await finish_before(fail(), asyncio.Event())
 
 
 async def test_before_is_not_done_if_we_were_asked_to_stop() -> None:
@@ -313,17 +313,17 @@ async def test_before_is_not_done_if_we_were_asked_to_stop() -> None:
         """Done."""
 
     stop = asyncio.Event()
-    assert await before(work(), stop)
+    assert await finish_before(work(), stop)
     stop.set()
-    assert not await before(work(), stop)
-    assert await before(work(), None)
+    assert not await finish_before(work(), stop)
+    assert await finish_before(work(), None)
 
 
 async def test_beside_ends_with_its_block_also_by_an_error() -> None:
     part = Part([], "part")
 
     async def block() -> None:
-        async with beside(part.run()):
+        async with run_beside(part.run()):
             await asyncio.sleep(0)
             raise LookupError
 

@@ -13,8 +13,8 @@ from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, P
 from rescheduler.model.plan import Method, Move, Plan
 from rescheduler.model.policy import Approval
 from rescheduler.model.snapshot import ClusterSnapshot
-from rescheduler.runtime.migration_cache import Board, Logbook
-from rescheduler.runtime.planning_loop import Cycle, Terms, migration_of, order, settled
+from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
+from rescheduler.runtime.planning_loop import Cycle, OrderTerms, capture_settled, migration_of, order
 from tests.support.builders import NOW, cluster, node, pod
 from tests.support.planning import OPTIMIZATION, planned
 
@@ -45,11 +45,11 @@ def hot() -> ClusterSnapshot:
     return cluster(node("a"), node("b"), node("c"), *(pod(f"web-{number}", "a", cpu=1) for number in range(4)))
 
 
-async def ordered(kept: Kept, *moves: Move, terms: Terms | None = None, now: float = NOW) -> list[PodMigration]:
-    return await order(plan_of(*moves), cast("Logbook", kept), now, terms or Terms())
+async def ordered(kept: Kept, *moves: Move, terms: OrderTerms | None = None, now: float = NOW) -> list[PodMigration]:
+    return await order(plan_of(*moves), cast("MigrationStore", kept), now, terms or OrderTerms())
 
 
-REQUIRED = Terms(Approval.REQUIRED, frozenset({"NodeMaintenance"}))
+REQUIRED = OrderTerms(Approval.REQUIRED, frozenset({"NodeMaintenance"}))
 
 
 def test_a_move_becomes_a_migration_that_says_what_why_and_for_whom() -> None:
@@ -84,7 +84,7 @@ async def test_proposals_of_the_same_number_in_two_plans_are_different() -> None
     kept = Kept()
     moves = [replace(MOVE, pod=pod_name) for pod_name in ("x", "y")]
     await ordered(kept, *moves)
-    await order(plan_of(*moves), cast("Logbook", kept), NOW + 30)
+    await order(plan_of(*moves), cast("MigrationStore", kept), NOW + 30)
     assert len({each.order.proposal for each in kept.added}) == 2
 
 
@@ -112,16 +112,16 @@ async def test_after_a_member_that_could_not_be_ordered_the_rest_of_its_proposal
 
 
 async def test_a_plan_is_made_on_top_of_what_is_moving() -> None:
-    board = Board()
-    cycle = Cycle(settled(lambda: hot, board, 600.0), lambda snapshot: planned(snapshot, OPTIMIZATION))
+    board = MigrationCache()
+    cycle = Cycle(capture_settled(lambda: hot, board, 600.0), lambda snapshot: planned(snapshot, OPTIMIZATION))
     (move,) = (await cycle.plan()).moves
     board.put(replace(migration_of(move, 1, NOON), uid="m-uid", version="1"))
     assert (await cycle.plan()).moves == ()
 
 
 async def test_a_pod_whose_move_has_just_failed_is_left_alone_and_another_one_is_found() -> None:
-    board = Board()
-    cycle = Cycle(settled(lambda: hot, board, 600.0), lambda snapshot: planned(snapshot, OPTIMIZATION))
+    board = MigrationCache()
+    cycle = Cycle(capture_settled(lambda: hot, board, 600.0), lambda snapshot: planned(snapshot, OPTIMIZATION))
     (move,) = (await cycle.plan()).moves
     failed = MigrationStatus(phase=Phase.FAILED, finished=NOW - 10, message="it did not start")
     board.put(replace(migration_of(move, 1, NOON), progress=failed, uid="m-uid", version="1"))

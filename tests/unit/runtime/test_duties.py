@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from rescheduler.kube.errors import ApiError
-from rescheduler.runtime.reconciler import Duty
+from rescheduler.runtime.reconciler import PeriodicTask
 from tests.support.virtual_time import clock, in_virtual_time
 
 Do = Callable[[], Awaitable[object]]
@@ -23,7 +23,7 @@ def done_at(do: Do, seconds: float, *calls: float, every: float | Callable[[], f
             moments.append(clock())
             await do()
 
-        duty = Duty("test", every, noted)
+        duty = PeriodicTask("test", every, noted)
         for moment in calls:
             asyncio.get_running_loop().call_at(moment, duty.called.set)
         running = asyncio.ensure_future(duty.run())
@@ -85,13 +85,13 @@ async def test_done_once_it_says_whether_it_went_well() -> None:
     async def fail() -> None:
         raise LookupError
 
-    assert await Duty("good", 0.0, at_once).once()
-    assert not await Duty("bad", 0.0, fail).once()
+    assert await PeriodicTask("good", 0.0, at_once).run_once()
+    assert not await PeriodicTask("bad", 0.0, fail).run_once()
 
 
 @in_virtual_time
 async def test_a_duty_that_is_cancelled_ends() -> None:
-    running = asyncio.ensure_future(Duty("slow", 1.0, taking(1000)).run())
+    running = asyncio.ensure_future(PeriodicTask("slow", 1.0, taking(1000)).run())
     await asyncio.sleep(5)
     running.cancel()
     await asyncio.wait([running])

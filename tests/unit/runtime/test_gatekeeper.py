@@ -1,4 +1,4 @@
-"""Gatekeeper: what may pass makes a migration wait, what will not pass ends it, and what may begin counts at once."""
+"""StartGate: what may pass makes a migration wait, what will not pass ends it, and what may begin counts at once."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from rescheduler.model.plan import Method
 from rescheduler.model.policy import Concurrency, Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.revalidate import MoveRequest, MoveVerdict
-from rescheduler.runtime.executor import Admitted
-from rescheduler.runtime.migration_cache import Board
-from rescheduler.runtime.starting.gate import Gatekeeper, Judge
-from rescheduler.runtime.starting.limits import Slots, is_in_line
+from rescheduler.runtime.executor import StartDecision
+from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.runtime.starting.gate import CachedRevalidator, StartGate
+from rescheduler.runtime.starting.limits import ConcurrencyLimits, is_in_line
 from tests.support import builders as b
 from tests.unit.migration.scenes import NOW, deployment, leaving, node, pod, replica_set
 
@@ -50,18 +50,18 @@ class Ruled:
 class Stage:
     judge: Ruled = field(default_factory=Ruled)
     limits: Concurrency = FREE
-    board: Board = field(default_factory=Board)
+    board: MigrationCache = field(default_factory=MigrationCache)
     stores: bool = True
 
     def __post_init__(self) -> None:
-        self.slots = Slots(self.board, lambda: self.limits)
-        self.gatekeeper = Gatekeeper(self.board, cast("Judge", self.judge), self.slots, lambda: TIMEOUT)
+        self.slots = ConcurrencyLimits(self.board, lambda: self.limits)
+        self.gatekeeper = StartGate(self.board, cast("CachedRevalidator", self.judge), self.slots, lambda: TIMEOUT)
 
-    async def admit(self, migration: PodMigration, now: float = NOW, **seen: Any) -> Admitted:
+    async def admit(self, migration: PodMigration, now: float = NOW, **seen: Any) -> StartDecision:
         """As the carrier and the migrator do: it is considered, looked at, and stored if it may begin."""
         self.board.put(migration)
-        with self.gatekeeper.considering(migration):
-            admitted = await self.gatekeeper.admit(scene(migration, now, **seen))
+        with self.gatekeeper.reserve(migration):
+            admitted = await self.gatekeeper.check(scene(migration, now, **seen))
             if admitted.progress is not None and self.stores:
                 begun = replace(admitted.progress, phase=Phase.IN_PROGRESS, attempts=admitted.progress.attempts + 1)
                 self.board.put(replace(migration, progress=begun, version="2"), ours=True)
@@ -95,7 +95,7 @@ async def test_what_may_begin_has_its_method_target_source_and_owners_recorded()
         controller=ObjectReference("ReplicaSet", "web-1", "rs-uid"),
         workload=ObjectReference("Deployment", "web", "dep-uid"),
     )
-    assert [each.name for each in stage.board.under_way()] == ["m"]
+    assert [each.name for each in stage.board.in_progress()] == ["m"]
 
 
 async def test_a_bare_pod_has_no_owners() -> None:
@@ -228,7 +228,7 @@ async def test_of_many_that_are_looked_at_at_once_as_many_begin_as_may() -> None
     first = await asyncio.gather(*looks)
     again = [await stage.admit(each) for each in list(stage.board.active()) if each.progress.phase is Phase.PENDING]
     assert sum(each.progress is not None for each in (*first, *again)) == 3
-    assert len(list(stage.board.under_way())) == 3
+    assert len(list(stage.board.in_progress())) == 3
 
 
 async def test_of_two_orders_for_one_pod_one_begins() -> None:
@@ -320,7 +320,7 @@ async def test_whoever_waits_for_the_same_slot_is_not_looked_at_while_another_is
     for each in (one, other):
         stage.board.put(each)
     assert not stage.gatekeeper.still_waits(other, NOW)
-    with stage.gatekeeper.considering(one):
+    with stage.gatekeeper.reserve(one):
         assert stage.gatekeeper.still_waits(other, NOW)
     assert not stage.gatekeeper.still_waits(other, NOW)
 
@@ -338,7 +338,7 @@ class StillLoop(asyncio.SelectorEventLoop):
 class Drawn:
     """A cluster of two nodes and a Deployment, and how often it was looked at."""
 
-    board: Board = field(default_factory=Board)
+    board: MigrationCache = field(default_factory=MigrationCache)
     looks: int = 0
     takes: float = 0.0
     policy: Policy = field(default_factory=Policy)
@@ -356,10 +356,10 @@ class Drawn:
         return b.cluster(b.node("one"), b.node("two", cpu=1), b.deployment("web", on=["one", "one", "one"], cpu="400m"))
 
     @asynccontextmanager
-    async def judge(self) -> AsyncIterator[tuple[Judge, StillLoop]]:
+    async def judge(self) -> AsyncIterator[tuple[CachedRevalidator, StillLoop]]:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, StillLoop)
-        yield Judge(self.copied, self.board, lambda: self.policy), loop
+        yield CachedRevalidator(self.copied, self.board, lambda: self.policy), loop
 
 
 def web(number: int) -> str:
@@ -370,7 +370,7 @@ def order_of(number: int) -> MoveRequest:
     return MoveRequest("default", web(number), target="two")
 
 
-def in_still_time(drawn: Drawn, test: Callable[[Judge, StillLoop], Any]) -> None:
+def in_still_time(drawn: Drawn, test: Callable[[CachedRevalidator, StillLoop], Any]) -> None:
     async def story() -> None:
         async with drawn.judge() as (judge, loop):
             await test(judge, loop)
@@ -382,7 +382,7 @@ def in_still_time(drawn: Drawn, test: Callable[[Judge, StillLoop], Any]) -> None
 def test_the_judge_draws_the_cluster_anew_when_its_picture_is_old() -> None:
     drawn = Drawn()
 
-    async def story(judge: Judge, loop: StillLoop) -> None:
+    async def story(judge: CachedRevalidator, loop: StillLoop) -> None:
         for moment, looks in ((0.0, 1), (1.0, 1), (1.1, 2)):
             loop.now = moment
             await judge.rule(order_of(0))
@@ -394,7 +394,7 @@ def test_the_judge_draws_the_cluster_anew_when_its_picture_is_old() -> None:
 def test_a_picture_that_takes_long_to_draw_is_kept_for_longer() -> None:
     drawn = Drawn(takes=2.0)
 
-    async def story(judge: Judge, loop: StillLoop) -> None:
+    async def story(judge: CachedRevalidator, loop: StillLoop) -> None:
         await judge.rule(order_of(0))
         for later, looks in ((10.0, 1), (0.1, 2)):
             loop.now += later
@@ -407,7 +407,7 @@ def test_a_picture_that_takes_long_to_draw_is_kept_for_longer() -> None:
 def test_another_policy_is_judged_by_at_once() -> None:
     drawn = Drawn()
 
-    async def story(judge: Judge, _: StillLoop) -> None:
+    async def story(judge: CachedRevalidator, _: StillLoop) -> None:
         assert (await judge.rule(order_of(0))).method is Method.HANDOFF
         drawn.policy = Policy(excluded_namespaces=frozenset({"default"}))
         assert (await judge.rule(order_of(1))).method is None
@@ -417,7 +417,7 @@ def test_another_policy_is_judged_by_at_once() -> None:
 
 
 def test_what_is_ruled_counts_for_what_follows_in_the_same_picture() -> None:
-    async def story(judge: Judge, _: StillLoop) -> None:
+    async def story(judge: CachedRevalidator, _: StillLoop) -> None:
         rulings = await asyncio.gather(*(judge.rule(order_of(number)) for number in range(3)))
         assert [ruling.method for ruling in rulings] == [Method.HANDOFF, Method.HANDOFF, None]
         assert rulings[2].temporary
@@ -432,7 +432,7 @@ def test_in_a_new_picture_what_is_under_way_counts_as_there() -> None:
         progress = MigrationStatus(phase=Phase.IN_PROGRESS, method=Method.HANDOFF, source="one", target="two")
         return PodMigration("default", f"m{number}", MigrationSpec(web(number)), progress, f"m{number}-uid", "1")
 
-    async def story(judge: Judge, loop: StillLoop) -> None:
+    async def story(judge: CachedRevalidator, loop: StillLoop) -> None:
         for number in range(2):
             await judge.rule(order_of(number))
             drawn.board.put(begun(number))

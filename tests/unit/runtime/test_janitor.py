@@ -9,19 +9,19 @@ from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.migrations import InvalidMigrationError
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import MigrationSpec, Phase, PodMigration
-from rescheduler.runtime.migration_cache import Board
-from rescheduler.runtime.orphans import Fate, Janitor, Marked
+from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.runtime.orphans import Fate, GarbageCollector, MarkedObject
 from tests.support.virtual_time import clock, in_virtual_time
 from tests.unit.runtime.migrations import NOW, over, pending, under_way
 
-POD = Marked("Pod", "shop", "web-a")
+POD = MarkedObject("Pod", "shop", "web-a")
 
 
 @dataclass
 class Stage:
     """A board, a journal that may know better, and a sweep that only asks about one object."""
 
-    board: Board = field(default_factory=Board)
+    board: MigrationCache = field(default_factory=MigrationCache)
     stored: dict[ObjectKey, PodMigration] = field(default_factory=dict)
     asked: str = "m"
     busy: frozenset[ObjectKey] = frozenset()
@@ -46,11 +46,11 @@ class Stage:
         self.answers.append(await fate(POD, self.asked))
         return 0
 
-    def janitor(self) -> Janitor:
-        return Janitor(self.board, self, self.sweep, lambda: self.keep, lambda key: key in self.busy)
+    def janitor(self) -> GarbageCollector:
+        return GarbageCollector(self.board, self, self.sweep, lambda: self.keep, lambda key: key in self.busy)
 
     async def fate(self, now: float = NOW) -> Phase | None:
-        await self.janitor().sweep(now)
+        await self.janitor().collect(now)
         return self.answers[-1]
 
     def knows(self, *migrations: PodMigration) -> Stage:
@@ -115,12 +115,14 @@ async def test_a_finished_migration_stays_while_a_rest_depends_on_it() -> None:
         asked.append(now)
         return needed
 
-    janitor = Janitor(stage.board, stage, stage.sweep, lambda: stage.keep, lambda key: False, lambda: NOW, tell)
-    await janitor.sweep(NOW + 60)
+    janitor = GarbageCollector(
+        stage.board, stage, stage.sweep, lambda: stage.keep, lambda key: False, lambda: NOW, tell
+    )
+    await janitor.collect(NOW + 60)
     assert (stage.removed, asked) == (["good"], [NOW + 60])
     needed.clear()
     stage.removed.clear()
-    await janitor.sweep(NOW + 120)
+    await janitor.collect(NOW + 120)
     assert "bad" in stage.removed
 
 

@@ -11,7 +11,7 @@ from rescheduler.kube.errors import ApiError
 from rescheduler.kube.migrations import MigrationClient, StaleError
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import MigrationStatus, Phase, PodMigration
-from rescheduler.runtime.migration_cache import Board, Logbook
+from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
 from tests.unit.runtime.migrations import pending, under_way
 
 BEGUN = MigrationStatus(phase=Phase.IN_PROGRESS)
@@ -43,12 +43,12 @@ class Kept:
 @dataclass
 class Stage:
     journal: Kept = field(default_factory=Kept)
-    board: Board = field(default_factory=Board)
+    board: MigrationCache = field(default_factory=MigrationCache)
     log: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.board.listen(self._changed)
-        self.logbook = Logbook(cast("MigrationClient", self.journal), self.board, self._told)
+        self.logbook = MigrationStore(cast("MigrationClient", self.journal), self.board, self._told)
 
     def _changed(self, key: ObjectKey, ours: bool) -> None:
         self.log.append(f"board {key[1]}{' ours' if ours else ''}")
@@ -68,7 +68,7 @@ async def test_progress_is_on_the_board_before_people_are_told() -> None:
     stage = Stage()
     await stage.logbook.store(pending("m"), BEGUN)
     assert stage.log == ["board m ours", "told Pending → InProgress"]
-    assert [each.version for each in stage.board.under_way()] == ["2"]
+    assert [each.version for each in stage.board.in_progress()] == ["2"]
 
 
 @pytest.mark.parametrize("failure", [StaleError("changed"), ApiError(500, "InternalError", "no", "/x")])

@@ -12,7 +12,7 @@ import structlog
 
 from rescheduler.model.objects import Pod, Usage
 from rescheduler.model.usage import UsageSettings
-from rescheduler.runtime.usage_poller import Metering
+from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.usage.history import UsageHistory
 from rescheduler.usage.metrics_api import MetricsMissingError
 from rescheduler.usage.samples import Take, UsageError
@@ -58,11 +58,11 @@ class Opened(Scripted):
         self.state = "closed"
 
 
-def metering(source: Scripted) -> Metering:
-    return Metering(source, UsageHistory(UsageSettings()), 30.0, lambda: NOW)
+def metering(source: Scripted) -> UsagePoller:
+    return UsagePoller(source, UsageHistory(UsageSettings()), 30.0, lambda: NOW)
 
 
-async def for_a_while(loop: Metering, seconds: float) -> None:
+async def for_a_while(loop: UsagePoller, seconds: float) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await loop.run()
@@ -84,7 +84,7 @@ async def test_an_answer_longer_than_the_interval_is_followed_by_the_next_questi
 
 async def test_a_snapshot_carries_what_was_heard() -> None:
     loop = metering(Scripted([of_node("a", 700)]))
-    await loop.ask()
+    await loop.poll()
     taken = loop.measuring(lambda: lambda: cluster(node("a")))()()
     assert taken.measured is not None
     assert taken.measured.nodes == {"a": (("cpu", 700), ("memory", 2**30))}
@@ -95,9 +95,9 @@ async def test_an_error_of_our_own_is_told_like_one_of_the_source() -> None:
     def pods() -> Sequence[Pod]:
         raise ZeroDivisionError("a bug")
 
-    loop = Metering(Scripted([of_node("a")]), UsageHistory(UsageSettings()), 30.0, lambda: NOW, pods)
-    await loop.ask()
-    assert (loop.failure, loop.heard.is_set()) == ("ZeroDivisionError: a bug", True)
+    loop = UsagePoller(Scripted([of_node("a")]), UsageHistory(UsageSettings()), 30.0, lambda: NOW, pods)
+    await loop.poll()
+    assert (loop.failure, loop.polled.is_set()) == ("ZeroDivisionError: a bug", True)
 
 
 @in_virtual_time
@@ -108,13 +108,13 @@ async def test_no_error_ends_it_and_what_is_known_stays() -> None:
     with structlog.testing.capture_logs() as logs:
         await for_a_while(loop, 29)
         for error in errors:
-            await loop.ask()
+            await loop.poll()
             assert str(error) in loop.failure
-            measured = loop.measured(cluster(node("a"))).measured
+            measured = loop.with_usage(cluster(node("a"))).measured
             assert measured is not None
             assert measured.nodes
             assert loop.failure in measured.warnings[0]
-        await loop.ask()
+        await loop.poll()
     assert loop.failure == ""
     assert [log["event"] for log in logs][-1] == "usage is measured again"
 
@@ -123,7 +123,7 @@ async def test_a_failure_that_lasts_is_told_once_and_its_end_once() -> None:
     loop = metering(Scripted(NOTHING, NOTHING, NOTHING, [of_node("a")], [of_node("a")]))
     with structlog.testing.capture_logs() as logs:
         for _ in range(5):
-            await loop.ask()
+            await loop.poll()
     told = [(log["event"], log.get("why")) for log in logs]
     assert told == [
         ("what is used could not be read; asked again", "nobody is there"),
@@ -134,17 +134,17 @@ async def test_a_failure_that_lasts_is_told_once_and_its_end_once() -> None:
 async def test_warnings_are_told_when_they_change() -> None:
     loop = metering(Scripted([of_node("a")], warnings=("usage: something is missing",)))
     with structlog.testing.capture_logs() as logs:
-        await loop.ask()
-        await loop.ask()
+        await loop.poll()
+        await loop.poll()
     assert [log["warning"] for log in logs] == ["usage: something is missing"]
 
 
 async def test_a_first_answer_can_be_waited_for_and_so_can_a_first_failure() -> None:
     for said in ([of_node("a")], NOTHING):
         loop = metering(Scripted(said))
-        assert not loop.heard.is_set()
-        await loop.ask()
-        assert loop.heard.is_set()
+        assert not loop.polled.is_set()
+        await loop.poll()
+        assert loop.polled.is_set()
 
 
 @in_virtual_time

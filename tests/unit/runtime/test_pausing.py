@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from rescheduler.kube.errors import ClusterError
 from rescheduler.kube.pause_state import PauseDetails, PauseState, PauseStore
 from rescheduler.migration.events import ObjectEvent
-from rescheduler.runtime.pause_watcher import Pauses
+from rescheduler.runtime.pause_watcher import PauseWatcher
 from tests.support.virtual_time import clock, in_virtual_time
 from tests.unit.runtime.migrations import NOW
 
@@ -48,8 +48,8 @@ class Told:
         self.news += news
 
 
-def pauses(kept: Kept, told: Told | None = None) -> Pauses:
-    return Pauses(cast("PauseStore", kept), told)
+def pauses(kept: Kept, told: Told | None = None) -> PauseWatcher:
+    return PauseWatcher(cast("PauseStore", kept), told)
 
 
 async def test_until_it_is_known_it_counts_as_paused() -> None:
@@ -58,14 +58,14 @@ async def test_until_it_is_known_it_counts_as_paused() -> None:
     with capture_logs() as logs:
         for _ in range(3):
             assert not await found.refresh()
-    assert "no rights" in str(found.paused()), "whoever asks why nothing is begun is told"
+    assert "no rights" in str(found.current()), "whoever asks why nothing is begun is told"
     assert not found.known
     assert [each["event"] for each in logs] == [
         "ConfigMap ours/state could not be read; nothing is begun until it can be"
     ]
     kept.state = PauseState()
     assert await found.refresh()
-    assert (found.paused(), found.known, found.failure) == (None, True, "")
+    assert (found.current(), found.known, found.failure) == (None, True, "")
 
 
 async def test_when_it_cannot_be_read_any_more_what_was_read_last_holds() -> None:
@@ -74,7 +74,7 @@ async def test_when_it_cannot_be_read_any_more_what_was_read_last_holds() -> Non
     await found.refresh()
     kept.state = ClusterError("away")
     await found.refresh()
-    assert found.paused() == JANE
+    assert found.current() == JANE
     assert found.failure == "away"
 
 
@@ -107,7 +107,7 @@ async def test_who_resumes_with_kubectl_leaves_the_time_of_the_pause_and_it_goes
     by_kubectl, removed = PauseState(None, "jane", NOW, "uid", "3"), PauseState()
     for state in (by_kubectl, removed):
         kept, told = Kept(PAUSED), Told()
-        found = Pauses(cast("PauseStore", kept), told, lambda: NOW + 7200)
+        found = PauseWatcher(cast("PauseStore", kept), told, lambda: NOW + 7200)
         await found.refresh()
         kept.state = state
         await found.refresh()

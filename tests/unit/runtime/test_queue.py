@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from rescheduler.runtime.reconciler import Retries, WorkQueue
+from rescheduler.runtime.reconciler import BackoffPolicy, WorkQueue
 from tests.support.virtual_time import VirtualLoop, clock, in_virtual_time
 
-STEADY = Retries(first=1.0, longest=8.0, limit=5, jitter=lambda: 1.0)
+STEADY = BackoffPolicy(first=1.0, longest=8.0, limit=5, jitter=lambda: 1.0)
 
 
 @in_virtual_time
@@ -89,7 +89,7 @@ async def test_a_change_during_a_failure_waits_for_its_pause() -> None:
 
 @in_virtual_time
 async def test_a_change_during_the_last_of_too_many_failures_is_not_lost() -> None:
-    queue: WorkQueue[str] = WorkQueue(Retries(first=1.0, longest=8.0, limit=0, jitter=lambda: 1.0))
+    queue: WorkQueue[str] = WorkQueue(BackoffPolicy(first=1.0, longest=8.0, limit=0, jitter=lambda: 1.0))
     queue.add("a")
     await queue.take()
     queue.add("a")
@@ -99,7 +99,7 @@ async def test_a_change_during_the_last_of_too_many_failures_is_not_lost() -> No
 
 @in_virtual_time
 async def test_what_failed_too_often_is_tried_again_when_something_changes() -> None:
-    queue: WorkQueue[str] = WorkQueue(Retries(limit=0))
+    queue: WorkQueue[str] = WorkQueue(BackoffPolicy(limit=0))
     queue.add("a")
     await queue.take()
     assert queue.failed("a") is None
@@ -129,8 +129,8 @@ async def test_a_worker_that_is_cancelled_while_it_waits_takes_no_key_with_it() 
 
 @given(st.integers(1, 30), st.floats(0.0, 1.0))
 def test_pauses_stay_between_half_of_the_steady_one_and_all_of_it(failures: int, drawn: float) -> None:
-    steady = Retries(jitter=lambda: 1.0).delay(failures)
-    found = Retries(jitter=lambda: drawn).delay(failures)
+    steady = BackoffPolicy(jitter=lambda: 1.0).delay(failures)
+    found = BackoffPolicy(jitter=lambda: drawn).delay(failures)
     if steady is None or found is None:
         assert steady is found is None
     else:
@@ -145,7 +145,7 @@ class Loops(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.loop = VirtualLoop()
-        self.queue: WorkQueue[str] = WorkQueue(Retries(first=1.0, longest=4.0, limit=2))
+        self.queue: WorkQueue[str] = WorkQueue(BackoffPolicy(first=1.0, longest=4.0, limit=2))
         self.busy: set[str] = set()
         self.owed: set[str] = set()
         """Added or promised, and not taken since."""

@@ -24,8 +24,8 @@ from rescheduler.model.policy import Policy
 from rescheduler.recovery.model import RecoveryDecision, WorkloadState
 from rescheduler.recovery.settings import RecoverySettings
 from rescheduler.runtime import recovery_controller
-from rescheduler.runtime.migration_cache import Board
-from rescheduler.runtime.recovery_controller import Hands, Known, Recovery
+from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.runtime.recovery_controller import Hands, Known, RecoveryController
 from tests.support.virtual_time import clock
 from tests.unit.runtime.failing_world import ASKS, RECORD, SPACE, beside, body, crashing, pod, told
 from tests.unit.runtime.migrations import NOW
@@ -60,10 +60,10 @@ class Stage:
     def __post_init__(self) -> None:
         self.shown[WEB_KEY] = OwnedObjects(WEB, (WEB_SET,), (ILL,))
         policy = Policy(excluded_namespaces=frozenset({"away"}))
-        known = Known(self.cache, Board(), lambda: policy, lambda: self.settings, lambda: NOW + clock())
+        known = Known(self.cache, MigrationCache(), lambda: policy, lambda: self.settings, lambda: NOW + clock())
         self.steered_from = 0.0
         hands = Hands(self, self, self, self.counted.append, lambda: clock() >= self.steered_from)
-        self.recovery = Recovery(known, hands)
+        self.recovery = RecoveryController(known, hands)
 
     async def look(self, key: RecordOwnerKey) -> OwnedObjects | RecordOwnerKey | None:
         self.looks.append((clock(), key[2]))

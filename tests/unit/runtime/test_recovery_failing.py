@@ -10,7 +10,7 @@ from rescheduler.kube.record_owner import RecordOwnerKey
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.recovery.settings import RecoverySettings
-from rescheduler.runtime.failure_detector import Failing
+from rescheduler.runtime.failure_detector import FailureDetector
 from tests.support.virtual_time import clock
 from tests.unit.runtime.failing_world import ASKS, RECORD, SPACE, beside, body, crashing, node, pod, starting, told
 from tests.unit.runtime.migrations import NOW
@@ -28,7 +28,7 @@ class Stage:
         self.cache = ClusterCache("test")
         self.suspected: list[tuple[float, RecordOwnerKey]] = []
         self.settings = RecoverySettings(start_timeout=600, node_not_ready=60)
-        self.failing = Failing(self.cache, lambda: self.settings, lambda: NOW + clock(), self._suspect)
+        self.failing = FailureDetector(self.cache, lambda: self.settings, lambda: NOW + clock(), self._suspect)
 
     def _suspect(self, key: RecordOwnerKey) -> None:
         self.suspected.append((clock(), key))
@@ -270,7 +270,9 @@ def test_a_hundred_nodes_that_are_lost_together_are_gone_through_together() -> N
     stage = Stage()
     cache = Counting("test")
     stage.cache = cache
-    stage.failing = Failing(cache, lambda: RecoverySettings(node_not_ready=60), lambda: NOW + clock(), stage._suspect)
+    stage.failing = FailureDetector(
+        cache, lambda: RecoverySettings(node_not_ready=60), lambda: NOW + clock(), stage._suspect
+    )
     names = [f"n{number}" for number in range(100)]
     told(cache, WEB, WEB_SET, *(pod(f"web-{name}", WEB_SET, node=name) for name in names))
 
@@ -294,7 +296,7 @@ def test_no_timer_is_left_behind() -> None:
 def test_other_settings_are_gone_by_from_then_on() -> None:
     async def story(stage: Stage) -> None:
         stage.settings = RecoverySettings(start_timeout=100, node_not_ready=60)
-        stage.failing.renew()
+        stage.failing.restart()
         await asyncio.sleep(50)
         assert stage.names() == []
         await asyncio.sleep(60)
@@ -306,14 +308,14 @@ def test_other_settings_are_gone_by_from_then_on() -> None:
 def test_while_recovery_is_switched_off_nobody_is_looked_at_and_then_everybody() -> None:
     async def story(stage: Stage) -> None:
         stage.settings = RecoverySettings(enabled=False)
-        stage.failing.renew()
+        stage.failing.restart()
         await asyncio.sleep(5)
         stage.names()
         stage.tell(crashing("web-1-a", WEB_SET))
         await asyncio.sleep(5)
         assert stage.names() == []
         stage.settings = RecoverySettings()
-        stage.failing.renew()
+        stage.failing.restart()
         await asyncio.sleep(5)
         assert stage.names() == ["Deployment web"]
 
@@ -326,7 +328,7 @@ def test_a_node_that_was_lost_by_a_shorter_time_counts_by_the_new_one() -> None:
         await asyncio.sleep(70)
         assert stage.names() == ["Deployment web"]
         stage.settings = RecoverySettings(node_not_ready=3600)
-        stage.failing.renew()
+        stage.failing.restart()
         await asyncio.sleep(5)
         stage.names()
         stage.tell(pod("web-1-b", WEB_SET))

@@ -21,9 +21,9 @@ from rescheduler.model.objects import Pod
 from rescheduler.model.policy import Policy
 from rescheduler.recovery.record import parse_record
 from rescheduler.recovery.settings import RecoverySettings
-from rescheduler.runtime.failure_detector import Fallen
-from rescheduler.runtime.migration_cache import Board
-from rescheduler.runtime.recovery_controller import Hands, Known, Recovery
+from rescheduler.runtime.failure_detector import VanishedPods
+from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.runtime.recovery_controller import Hands, Known, RecoveryController
 from tests.support.examples import examples
 from tests.support.virtual_time import clock
 from tests.unit.runtime.failing_world import ASKS, SPACE, beside, body, crashing, pod, told
@@ -48,7 +48,7 @@ def row(seen: Json) -> Pod:
     return found
 
 
-def uids(fallen: Fallen, owner: str = "db-uid") -> list[str]:
+def uids(fallen: VanishedPods, owner: str = "db-uid") -> list[str]:
     return [fall.pod.uid for fall in fallen.of({owner})]
 
 
@@ -56,43 +56,43 @@ DB = body("StatefulSet", "db", ASKS, spec=SPEC)
 
 
 def test_only_pods_of_controllers_that_failed_as_a_whole_on_a_node_are_remembered() -> None:
-    fallen = Fallen(lambda: NOW)
+    fallen = VanishedPods(lambda: NOW)
     leaving = fallen_pod("db-1", DB)
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     for each in (crashing("db-0", DB), leaving, fallen_pod("single", None), fallen_pod("db-2", DB, node="")):
-        fallen.saw(row(each))
+        fallen.observe(row(each))
     assert len(fallen) == 0
-    fallen.saw(row(fallen_pod("db-3", DB)))
+    fallen.observe(row(fallen_pod("db-3", DB)))
     assert (uids(fallen), uids(fallen, "other")) == (["db-3-1"], [])
 
 
 def test_what_is_said_twice_is_no_younger_and_what_is_settled_is_never_remembered_again() -> None:
     moments = iter((NOW, NOW, NOW + 60))
-    fallen = Fallen(lambda: next(moments))
+    fallen = VanishedPods(lambda: next(moments))
     seen = row(fallen_pod("db-0", DB))
-    fallen.saw(seen)
-    fallen.saw(seen)
+    fallen.observe(seen)
+    fallen.observe(seen)
     assert [each.seen for each in fallen.of({"db-uid"})] == [NOW]
     fallen.settle(["db-0-1", "db-1-1"])
-    fallen.saw(seen)
-    fallen.saw(row(fallen_pod("db-1", DB)))
+    fallen.observe(seen)
+    fallen.observe(row(fallen_pod("db-1", DB)))
     assert len(fallen) == 0
 
 
 def test_what_nobody_looks_at_is_forgotten_in_the_end() -> None:
     moment = [NOW]
-    fallen = Fallen(lambda: moment[0])
-    fallen.saw(row(fallen_pod("db-0", DB)))
+    fallen = VanishedPods(lambda: moment[0])
+    fallen.observe(row(fallen_pod("db-0", DB)))
     moment[0] += 601
-    fallen.saw(row(fallen_pod("db-0", DB, 2)))
+    fallen.observe(row(fallen_pod("db-0", DB, 2)))
     assert uids(fallen) == ["db-0-2"]
 
 
 def test_it_has_an_upper_bound() -> None:
-    fallen = Fallen(lambda: NOW)
+    fallen = VanishedPods(lambda: NOW)
     kept = row(fallen_pod("db-0", DB))
     for number in range(10_500):
-        fallen.saw(msgspec.structs.replace(kept, uid=f"u{number}"))
+        fallen.observe(msgspec.structs.replace(kept, uid=f"u{number}"))
     assert len(fallen) == 10_000
     fallen.settle(f"u{number}" for number in range(30_000))
     assert (len(fallen), len(fallen._settled)) == (0, 10_000)
@@ -109,8 +109,8 @@ class Stage:
         self.counted: list[str] = []
         self.conflicts = 0
         self.looks = 0
-        known = Known(self.cache, Board(), Policy, lambda: settings, lambda: NOW + clock())
-        self.recovery = Recovery(known, Hands(self, self, self, self.counted.append))
+        known = Known(self.cache, MigrationCache(), Policy, lambda: settings, lambda: NOW + clock())
+        self.recovery = RecoveryController(known, Hands(self, self, self, self.counted.append))
         told(self.cache, self.holder, *(body("Node", name, status={"conditions": [READY]}) for name in ("one", "two")))
 
     async def look(self, key: RecordOwnerKey) -> OwnedObjects | RecordOwnerKey | None:

@@ -17,9 +17,9 @@ from rescheduler.model.time import format_instant, parse_instant
 from rescheduler.recovery.failed_pods import detect_failure
 from rescheduler.recovery.model import WorkloadState
 from rescheduler.recovery.settings import RecoverySettings
-from rescheduler.runtime.failure_detector import Fallen
-from rescheduler.runtime.migration_cache import Board
-from rescheduler.runtime.recovery_controller import Cases, Known
+from rescheduler.runtime.failure_detector import VanishedPods
+from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.runtime.recovery_controller import Known, WorkloadStateReader
 from tests.unit.runtime.failing_world import ASKS, SPACE, body, crashing, pod, told
 from tests.unit.runtime.migrations import NOW, over, pending, under_way
 
@@ -54,22 +54,24 @@ def a_node(name: str, *, ready: bool = True, taints: tuple[str, ...] = (), **spe
 def case_of(
     holding: OwnedObjects,
     *known: Json,
-    board: Board | None = None,
+    board: MigrationCache | None = None,
     live: tuple[Json, ...] = (),
     fell: tuple[Json, ...] = (),
 ) -> WorkloadState:
     """The case of a holder, where the cache has been told of these; three nodes that are well, if it is of none."""
-    cache, fallen = ClusterCache("test"), Fallen(clock)
+    cache, fallen = ClusterCache("test"), VanishedPods(clock)
     for each in fell:
         told(cache, each)
-        fallen.saw(cache.row("Pod", (SPACE, each["metadata"]["name"])))
+        fallen.observe(cache.row("Pod", (SPACE, each["metadata"]["name"])))
         cache.drop("Pod", (SPACE, each["metadata"]["name"]))
     told(cache, *(known or map(a_node, NODES)))
-    cases = Cases(
-        Reads(holding, *live), Known(cache, board or Board(), lambda: POLICY, RecoverySettings, lambda: NOW), fallen
+    cases = WorkloadStateReader(
+        Reads(holding, *live),
+        Known(cache, board or MigrationCache(), lambda: POLICY, RecoverySettings, lambda: NOW),
+        fallen,
     )
     metadata = holding.holder["metadata"]
-    found = asyncio.run(cases.case((holding.holder["kind"], SPACE, metadata["name"])))
+    found = asyncio.run(cases.read((holding.holder["kind"], SPACE, metadata["name"])))
     assert isinstance(found, WorkloadState)
     return found
 
@@ -89,8 +91,11 @@ def of_web(name: str = "web-1-a", **more: Any) -> Json:
 
 def test_a_holder_that_is_elsewhere_or_nowhere_makes_no_case() -> None:
     for found in (None, ("CronJob", SPACE, "nightly")):
-        known = Known(ClusterCache("test"), Board(), lambda: POLICY, RecoverySettings, lambda: NOW)
-        assert asyncio.run(Cases(Reads(found), known, Fallen(clock)).case(("Job", SPACE, "nightly-1"))) == found
+        known = Known(ClusterCache("test"), MigrationCache(), lambda: POLICY, RecoverySettings, lambda: NOW)
+        assert (
+            asyncio.run(WorkloadStateReader(Reads(found), known, VanishedPods(clock)).read(("Job", SPACE, "nightly-1")))
+            == found
+        )
 
 
 def test_what_was_read_is_passed_on() -> None:
@@ -125,13 +130,13 @@ def test_system_critical_pods_are_left_alone() -> None:
 
 def test_a_pod_that_is_being_moved_is_left_alone_until_the_move_is_over() -> None:
     for migration, moving in ((under_way("m", "web-1-a"), True), (over("m", "web-1-a"), False)):
-        board = Board()
+        board = MigrationCache()
         board.put(migration)
         assert bool(case_of(web(of_web()), board=board).objections) == moving
 
 
 def test_a_move_that_waits_is_no_hindrance_but_for_a_pod_that_would_be_copied() -> None:
-    board = Board()
+    board = MigrationCache()
     board.put(pending("m", "web-1-a"))
     board.put(pending("n", "single"))
     assert case_of(web(of_web()), board=board).objections == {}
@@ -207,12 +212,12 @@ def test_a_case_is_renewed_with_the_holder_as_it_is_now() -> None:
     old, new = body("StatefulSet", "db", ASKS), body("StatefulSet", "db", ASKS)
     new["metadata"]["resourceVersion"] = "2"
     ill = crashing("db-0", old)
-    known = Known(ClusterCache("test"), Board(), lambda: POLICY, RecoverySettings, clock)
-    cases = Cases(Reads(OwnedObjects(old, (old,), (ill,)), new), known, Fallen(clock))
+    known = Known(ClusterCache("test"), MigrationCache(), lambda: POLICY, RecoverySettings, clock)
+    cases = WorkloadStateReader(Reads(OwnedObjects(old, (old,), (ill,)), new), known, VanishedPods(clock))
     key: RecordOwnerKey = ("StatefulSet", SPACE, "db")
-    first = asyncio.run(cases.case(key))
+    first = asyncio.run(cases.read(key))
     assert isinstance(first, WorkloadState)
-    again = asyncio.run(cases.renewed(key, first))
+    again = asyncio.run(cases.refresh(key, first))
     assert isinstance(again, WorkloadState)
     assert (again.workload, again.controllers, again.pods) == (new, (new,), (ill,))
 
@@ -222,12 +227,12 @@ def test_a_case_is_made_anew_if_the_holder_is_another_or_gone_or_a_pod() -> None
     reads = Reads(
         OwnedObjects(single, (), (single,)), crashing("single", notes=ASKS | {labels.FAILURES: '{"count":1}'})
     )
-    known = Known(ClusterCache("test"), Board(), lambda: POLICY, RecoverySettings, clock)
-    cases, key = Cases(reads, known, Fallen(clock)), ("Pod", SPACE, "single")
-    first = asyncio.run(cases.case(key))
+    known = Known(ClusterCache("test"), MigrationCache(), lambda: POLICY, RecoverySettings, clock)
+    cases, key = WorkloadStateReader(reads, known, VanishedPods(clock)), ("Pod", SPACE, "single")
+    first = asyncio.run(cases.read(key))
     assert isinstance(first, WorkloadState)
     reads.holding = None
-    assert asyncio.run(cases.renewed(key, first)) is None
+    assert asyncio.run(cases.refresh(key, first)) is None
 
 
 def clock() -> float:

@@ -18,7 +18,7 @@ from rescheduler.config.live import LiveConfig
 from rescheduler.config.loader import ConfigFile, load
 from rescheduler.migration.events import ObjectEvent, Subject
 from rescheduler.model.policy import Concurrency
-from rescheduler.runtime.config_watcher import Audience, Reread, Rereading
+from rescheduler.runtime.config_watcher import ConfigWatcher, ReloadAudience, ReloadResult
 from tests.support.config_volumes import ConfigVolume, replaced
 from tests.support.configs import KNOWN, native
 from tests.support.examples import examples
@@ -52,7 +52,7 @@ class Stage:
 
     path: Path
     flags: Mapping[str, object] = field(default_factory=dict)
-    counted: list[Reread] = field(default_factory=list)
+    counted: list[ReloadResult] = field(default_factory=list)
     told: list[ObjectEvent] = field(default_factory=list)
     changes: list[Configuration] = field(default_factory=list)
     now: float = NOW
@@ -62,8 +62,8 @@ class Stage:
         text = file.text()
         self.live_config = LiveConfig(file.read(text), self.now)
         self.live_config.listen(lambda: self.changes.append(self.live_config.config))
-        self.rereading = Rereading(
-            file, text, self.live_config, Audience(self.counted.append, self, self.about), lambda: self.now
+        self.rereading = ConfigWatcher(
+            file, text, self.live_config, ReloadAudience(self.counted.append, self, self.about), lambda: self.now
         )
 
     async def about(self) -> Subject:
@@ -73,7 +73,7 @@ class Stage:
         self.told += news
         return asyncio.sleep(0)
 
-    def look(self, times: int = 2) -> list[Reread]:
+    def look(self, times: int = 2) -> list[ReloadResult]:
         """What was concluded when it was looked at so often."""
         before = len(self.counted)
         for _ in range(times):
@@ -82,7 +82,7 @@ class Stage:
         return self.counted[before:]
 
     async def _look(self) -> None:
-        await self.rereading.look()
+        await self.rereading.check()
 
     @property
     def threshold(self) -> float:
@@ -110,11 +110,11 @@ def test_kubelet_swaps_the_link_of_a_config_map(tmp_path: Path) -> None:
     volume = ConfigVolume(tmp_path, AT_80)
     stage = Stage(volume.path)
     volume.swap(AT_70)
-    assert stage.look() == [Reread.ACCEPTED]
+    assert stage.look() == [ReloadResult.ACCEPTED]
     volume.swap(BAD)
-    assert stage.look() == [Reread.REFUSED]
+    assert stage.look() == [ReloadResult.REFUSED]
     volume.swap(AT_80)
-    assert stage.look() == [Reread.ACCEPTED]
+    assert stage.look() == [ReloadResult.ACCEPTED]
     assert [each.fields.cpu_threshold for each in stage.changes] == [70.0, 80.0]
 
 
@@ -125,7 +125,7 @@ def test_a_file_that_is_written_in_place_is_taken_over_when_it_holds_still(path:
     path.write_text(AT_70)
     assert stage.look(1) == []
     assert stage.threshold == 80.0
-    assert stage.look(1) == [Reread.ACCEPTED]
+    assert stage.look(1) == [ReloadResult.ACCEPTED]
     assert (stage.threshold, stage.live_config.policy().thresholds.cpu, stage.live_config.since) == (
         70.0,
         70.0,
@@ -136,7 +136,7 @@ def test_a_file_that_is_written_in_place_is_taken_over_when_it_holds_still(path:
 def test_a_file_that_an_editor_renames_over_the_old_one_is_taken_over(path: Path) -> None:
     stage = Stage(path)
     replaced(path, AT_70)
-    assert stage.look() == [Reread.ACCEPTED]
+    assert stage.look() == [ReloadResult.ACCEPTED]
     assert stage.threshold == 70.0
 
 
@@ -153,14 +153,14 @@ def test_a_file_that_is_gone_for_a_moment_is_nobodys_concern(path: Path) -> None
 def test_an_empty_file_is_refused(path: Path, text: str) -> None:
     stage = Stage(path)
     path.write_text(text)
-    assert stage.look() == [Reread.REFUSED]
+    assert stage.look() == [ReloadResult.REFUSED]
     assert "is empty" in stage.told[0].note
 
 
 def test_a_file_that_stays_away_is_refused_once_and_what_holds_stays(path: Path) -> None:
     stage = Stage(path)
     path.unlink()
-    assert stage.look(6) == [Reread.REFUSED]
+    assert stage.look(6) == [ReloadResult.REFUSED]
     assert stage.threshold == 80.0
     (news,) = stage.told
     assert (news.reason, news.warning, news.regarding) == ("ConfigurationRefused", True, OURSELVES)
@@ -170,7 +170,7 @@ def test_a_file_that_stays_away_is_refused_once_and_what_holds_stays(path: Path)
 def test_bytes_that_are_no_text_are_refused(path: Path) -> None:
     stage = Stage(path)
     path.write_bytes(b"cpuThreshold: \xff\n")
-    assert stage.look() == [Reread.REFUSED]
+    assert stage.look() == [ReloadResult.REFUSED]
     assert "is not UTF-8" in stage.told[0].note
 
 
@@ -178,14 +178,14 @@ def test_what_is_no_file_any_more_or_has_no_end_is_refused(path: Path) -> None:
     stage = Stage(path)
     path.unlink()
     os.mkfifo(path)
-    assert stage.look() == [Reread.REFUSED]
+    assert stage.look() == [ReloadResult.REFUSED]
     path.unlink()
     path.mkdir()
     assert stage.look() == []
     path.rmdir()
     with path.open("wb") as sparse:
         sparse.truncate(2**40)
-    assert stage.look() == [Reread.REFUSED]
+    assert stage.look() == [ReloadResult.REFUSED]
     assert [each.note.rpartition(": ")[2] for each in stage.told] == ["it is no file any more", "is larger than 4 MiB"]
 
 
@@ -194,7 +194,7 @@ def test_a_bad_file_is_refused_with_all_its_errors_and_not_again_while_it_stays(
 ) -> None:
     stage = Stage(path)
     path.write_text(BAD)
-    assert stage.look(10) == [Reread.REFUSED]
+    assert stage.look(10) == [ReloadResult.REFUSED]
     assert stage.threshold == 80.0
     assert stage.changes == []
     refusal = stage.live_config.rejected
@@ -215,7 +215,7 @@ def test_another_mistake_is_told_anew_and_so_is_the_same_one_when_it_comes_back(
         path.write_text(text)
         stage.look(3)
         occasions = [each.occasion for each in stage.told]
-    assert stage.counted == [Reread.REFUSED, Reread.REFUSED, Reread.ACCEPTED, Reread.REFUSED]
+    assert stage.counted == [ReloadResult.REFUSED, ReloadResult.REFUSED, ReloadResult.ACCEPTED, ReloadResult.REFUSED]
     assert stage.reasons == ["ConfigurationRefused"] * 3  # that it says again what holds is no event
     assert len(set(occasions)) == 3
 
@@ -225,7 +225,7 @@ def test_a_mistake_that_is_put_right_is_over(path: Path) -> None:
     path.write_text(BAD)
     stage.look()
     path.write_text(AT_70)
-    assert stage.look() == [Reread.ACCEPTED]
+    assert stage.look() == [ReloadResult.ACCEPTED]
     assert stage.live_config.rejected is None
     assert stage.threshold == 70.0
     assert "cpuThreshold" in stage.told[-1].note
@@ -237,7 +237,7 @@ def test_a_mistake_that_is_reverted_leaves_everything_as_it_was(path: Path) -> N
     path.write_text(BAD)
     stage.look()
     path.write_text(AT_80)
-    assert stage.look() == [Reread.ACCEPTED]
+    assert stage.look() == [ReloadResult.ACCEPTED]
     assert stage.live_config.config is held
     assert (stage.live_config.rejected, stage.changes) == (None, [])
 
@@ -245,14 +245,14 @@ def test_a_mistake_that_is_reverted_leaves_everything_as_it_was(path: Path) -> N
 def test_a_comment_changes_nothing_that_is_in_force(path: Path) -> None:
     stage = Stage(path)
     path.write_text(f"# why 80\n{AT_80}")
-    assert stage.look() == [Reread.ACCEPTED]
+    assert stage.look() == [ReloadResult.ACCEPTED]
     assert (stage.changes, stage.told) == ([], [])
 
 
 def test_flags_stay_over_the_file(path: Path) -> None:
     stage = Stage(path, {"cpuThreshold": 55.0})
     path.write_text(native("cpuThreshold: 70\nmemoryThreshold: 60\n"))
-    assert stage.look() == [Reread.ACCEPTED]
+    assert stage.look() == [ReloadResult.ACCEPTED]
     fields = stage.live_config.config.fields
     assert (fields.cpu_threshold, fields.memory_threshold) == (55.0, 60.0)
 
@@ -260,14 +260,14 @@ def test_flags_stay_over_the_file(path: Path) -> None:
 def test_what_no_flag_goes_with_is_refused_by_the_flags_name(path: Path) -> None:
     stage = Stage(path, {"leaderElection.renewDeadline": "10s"})
     path.write_text(native("leaderElection: {leaseDuration: 9s, renewDeadline: 5s}\n"))
-    assert stage.look() == [Reread.REFUSED]
+    assert stage.look() == [ReloadResult.REFUSED]
     assert "--renew-deadline" in stage.told[0].note
 
 
 def test_fields_that_need_a_restart_are_named_and_the_others_taken_over(path: Path) -> None:
     stage = Stage(path)
     path.write_text(native("cpuThreshold: 70\nweb: {port: 8080}\nleaderElection: {leaseDuration: 20s}\n"))
-    assert stage.look() == [Reread.ACCEPTED]
+    assert stage.look() == [ReloadResult.ACCEPTED]
     assert stage.live_config.awaiting_restart == ("web.port", "leaderElection.leaseDuration")
     fields = stage.live_config.config.fields
     assert (fields.cpu_threshold, fields.web.port, fields.leader_election.lease_duration) == (70.0, 0, 15.0)

@@ -11,8 +11,8 @@ from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, P
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import with_inflight_moves
-from rescheduler.runtime.approval_revalidator import Reviewing, refusals
-from rescheduler.runtime.migration_cache import Board, Logbook
+from rescheduler.runtime.approval_revalidator import ApprovalRevalidator, refusals
+from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
 from tests.support.builders import NOW, cluster, node, pod
 
 POLICY = Policy(min_pod_age=0.0, cool_down=0.0)
@@ -28,12 +28,14 @@ class Stage:
     """A board, a cluster as it is told, and a logbook that keeps or refuses."""
 
     snapshot: ClusterSnapshot
-    board: Board = field(default_factory=Board)
+    board: MigrationCache = field(default_factory=MigrationCache)
     stale: bool = False
 
     def __post_init__(self) -> None:
-        logbook = cast("Logbook", self)
-        self.reviewing = Reviewing(lambda: lambda: self.snapshot, self.board, logbook, lambda: POLICY, lambda: NOW)
+        logbook = cast("MigrationStore", self)
+        self.reviewing = ApprovalRevalidator(
+            lambda: lambda: self.snapshot, self.board, logbook, lambda: POLICY, lambda: NOW
+        )
 
     async def store(self, migration: PodMigration, progress: MigrationStatus) -> PodMigration:
         if self.stale:
@@ -56,18 +58,18 @@ async def test_what_still_holds_waits_on() -> None:
     stage = Stage(ROOMY)
     for name in ("a", "b"):
         stage.board.put(waiting(name, "two"))
-    assert [await stage.reviewing.review() for _ in range(3)] == [0, 0, 0]
+    assert [await stage.reviewing.revalidate() for _ in range(3)] == [0, 0, 0]
     assert stage.failed() == {}
 
 
 async def test_what_is_refused_twice_in_a_row_is_given_up() -> None:
     stage = Stage(FULL)
     stage.board.put(waiting("a", "two"))
-    assert await stage.reviewing.review() == 0
+    assert await stage.reviewing.revalidate() == 0
     stage.snapshot = ROOMY
-    assert await stage.reviewing.review() == 0
+    assert await stage.reviewing.revalidate() == 0
     stage.snapshot = FULL
-    assert [await stage.reviewing.review() for _ in range(2)] == [0, 1]
+    assert [await stage.reviewing.revalidate() for _ in range(2)] == [0, 1]
     (message,) = stage.failed().values()
     assert message.startswith("given up while it waited for approval: NoTarget: two: ")
 
@@ -91,17 +93,17 @@ def test_a_move_that_promised_something_and_has_nothing_to_give_any_more_is_of_n
 async def test_what_was_approved_meanwhile_or_ordered_by_hand_is_left_to_the_gatekeeper() -> None:
     stage = Stage(FULL)
     stage.board.put(replace(waiting("a", "two"), approved_by="me"))
-    assert [await stage.reviewing.review() for _ in range(3)] == [0, 0, 0]
+    assert [await stage.reviewing.revalidate() for _ in range(3)] == [0, 0, 0]
     stage = Stage(FULL)
     stage.board.put(waiting("a", "two", strategy="Manual"))
-    assert [await stage.reviewing.review() for _ in range(3)] == [0, 0, 0]
+    assert [await stage.reviewing.revalidate() for _ in range(3)] == [0, 0, 0]
 
 
 async def test_what_waits_on_a_node_that_is_to_be_emptied_goes_at_once_and_the_pod_is_free() -> None:
     emptied = cluster(node("one", labels={labels.MAINTENANCE: "true"}), node("two"), pod("a", "one", cpu=1))
     stage = Stage(emptied)
     stage.board.put(replace(waiting("a", "two"), progress=MigrationStatus(source="one", target="two")))
-    assert await stage.reviewing.review() == 1
+    assert await stage.reviewing.revalidate() == 1
     (message,) = stage.failed().values()
     assert message == "given up while it waited for approval: node one is to be emptied, which needs no approval"
     assert with_inflight_moves(emptied, stage.board.all(), 600.0).spoken_for == {}
@@ -121,5 +123,5 @@ def test_only_a_rejection_makes_a_pod_rest_that_was_not_touched() -> None:
 async def test_one_that_somebody_has_just_written_to_is_not_given_up() -> None:
     stage = Stage(FULL, stale=True)
     stage.board.put(waiting("a", "two"))
-    assert [await stage.reviewing.review() for _ in range(3)] == [0, 0, 0]
+    assert [await stage.reviewing.revalidate() for _ in range(3)] == [0, 0, 0]
     assert stage.failed() == {}

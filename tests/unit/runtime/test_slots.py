@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.policy import Concurrency
-from rescheduler.runtime.migration_cache import Board
-from rescheduler.runtime.starting.limits import Slots, is_in_line, slot
+from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.runtime.starting.limits import ConcurrencyLimits, is_in_line, slot
 from tests.support.showing import Read
 from tests.unit.runtime.migrations import WEB, over, pending, under_way
 
@@ -21,8 +21,8 @@ FREE = Concurrency(total=None, per_node=None, per_namespace=None, per_workload=N
 BEGINS = MigrationStatus(source="one", target="two", workload=WEB)
 
 
-def board_of(*migrations: PodMigration) -> Board:
-    board = Board()
+def board_of(*migrations: PodMigration) -> MigrationCache:
+    board = MigrationCache()
     for each in migrations:
         board.put(each)
     return board
@@ -38,8 +38,8 @@ def board_of(*migrations: PodMigration) -> Board:
     ],
 )
 def test_each_limit_keeps_the_next_one_waiting_and_is_named(limits: Concurrency, named: str) -> None:
-    slots = Slots(board_of(under_way("first", workload=WEB)), lambda: limits)
-    assert slots.objection(pending("next"), BEGINS).endswith(f"1 under way (migration.concurrency.{named})")
+    slots = ConcurrencyLimits(board_of(under_way("first", workload=WEB)), lambda: limits)
+    assert slots.find_exceeded(pending("next"), BEGINS).endswith(f"1 under way (migration.concurrency.{named})")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,9 @@ def test_a_share_is_of_the_replicas_that_the_workload_should_have(
 
     for begun in range(limit + 1):
         board = board_of(*(under_way(f"m{number}", f"web-{number}", workload=WEB) for number in range(begun)))
-        found = Slots(board, lambda: replace(FREE, per_workload=share), known).objection(pending("next"), BEGINS)
+        found = ConcurrencyLimits(board, lambda: replace(FREE, per_workload=share), known).find_exceeded(
+            pending("next"), BEGINS
+        )
         assert bool(found) is (begun == limit)
     assert found == f"it waits its turn: {limit} under way (migration.concurrency.perWorkload, {told})"
     assert set(asked) == {("shop", WEB)}
@@ -81,59 +83,61 @@ def test_the_replicas_that_a_workload_should_have_are_known_from_its_watch() -> 
 
 
 def test_a_share_of_a_pod_that_nobody_manages_is_that_one() -> None:
-    slots = Slots(board_of(under_way("first", "a")), lambda: replace(FREE, per_workload="50%"))
+    slots = ConcurrencyLimits(board_of(under_way("first", "a")), lambda: replace(FREE, per_workload="50%"))
     bare = replace(BEGINS, workload=None)
-    assert slots.objection(pending("next", "b"), bare) == ""
-    assert slots.objection(pending("next", "a"), bare).endswith("perWorkload, 50% of 1 replica)")
+    assert slots.find_exceeded(pending("next", "b"), bare) == ""
+    assert slots.find_exceeded(pending("next", "a"), bare).endswith("perWorkload, 50% of 1 replica)")
 
 
 def test_a_workload_that_is_scaled_has_another_share_at_once() -> None:
     replicas = {"web": 10}
-    slots = Slots(
+    slots = ConcurrencyLimits(
         board_of(under_way("first", workload=WEB)),
         lambda: replace(FREE, per_workload="10%"),
         lambda namespace, owner: replicas[owner.name],
     )
-    assert slots.objection(pending("next"), BEGINS)
+    assert slots.find_exceeded(pending("next"), BEGINS)
     replicas["web"] = 20
-    assert slots.objection(pending("next"), BEGINS) == ""
+    assert slots.find_exceeded(pending("next"), BEGINS) == ""
 
 
 def test_without_limits_nobody_waits() -> None:
-    slots = Slots(board_of(*(under_way(f"m{number}", workload=WEB) for number in range(50))), lambda: FREE)
-    assert slots.objection(pending("next"), BEGINS) == ""
+    slots = ConcurrencyLimits(board_of(*(under_way(f"m{number}", workload=WEB) for number in range(50))), lambda: FREE)
+    assert slots.find_exceeded(pending("next"), BEGINS) == ""
 
 
 def test_a_node_counts_as_source_and_as_target() -> None:
-    slots = Slots(board_of(under_way("first", source="three", target="one")), lambda: replace(FREE, per_node=1))
-    assert "perNode, one" in slots.objection(pending("next"), BEGINS)
-    assert slots.objection(pending("next"), replace(BEGINS, source="four")) == ""
+    slots = ConcurrencyLimits(
+        board_of(under_way("first", source="three", target="one")), lambda: replace(FREE, per_node=1)
+    )
+    assert "perNode, one" in slots.find_exceeded(pending("next"), BEGINS)
+    assert slots.find_exceeded(pending("next"), replace(BEGINS, source="four")) == ""
 
 
 def test_the_same_names_in_other_namespaces_are_other_workloads() -> None:
-    slots = Slots(board_of(replace(under_way("first", workload=WEB), namespace="bank")), Concurrency)
-    assert slots.objection(pending("next"), BEGINS) == ""
+    slots = ConcurrencyLimits(board_of(replace(under_way("first", workload=WEB), namespace="bank")), Concurrency)
+    assert slots.find_exceeded(pending("next"), BEGINS) == ""
 
 
 def test_two_bare_pods_are_two_workloads() -> None:
-    slots = Slots(board_of(under_way("first", "a")), Concurrency)
-    assert slots.objection(pending("next", "b"), replace(BEGINS, workload=None)) == ""
+    slots = ConcurrencyLimits(board_of(under_way("first", "a")), Concurrency)
+    assert slots.find_exceeded(pending("next", "b"), replace(BEGINS, workload=None)) == ""
 
 
 def test_what_has_just_been_granted_counts_before_it_is_stored() -> None:
     board = board_of(pending("first"), pending("next"))
-    slots = Slots(board, lambda: replace(FREE, total=1))
+    slots = ConcurrencyLimits(board, lambda: replace(FREE, total=1))
     slots.grant(pending("first"), BEGINS)
-    assert slots.objection(pending("next"), BEGINS)
-    assert slots.objection(pending("first"), BEGINS) == ""
+    assert slots.find_exceeded(pending("next"), BEGINS)
+    assert slots.find_exceeded(pending("first"), BEGINS) == ""
     assert slots.has_granted(("shop", "first"))
     assert not slots.has_granted(("shop", "next"))
 
 
 def test_what_is_only_looked_at_counts_and_is_not_about_to_begin() -> None:
-    slots = Slots(board_of(pending("first"), pending("next")), lambda: replace(FREE, total=1))
-    slots.hold(pending("first"), BEGINS)
-    assert slots.objection(pending("next"), BEGINS)
+    slots = ConcurrencyLimits(board_of(pending("first"), pending("next")), lambda: replace(FREE, total=1))
+    slots.reserve(pending("first"), BEGINS)
+    assert slots.find_exceeded(pending("next"), BEGINS)
     assert not slots.has_granted(("shop", "first"))
     slots.grant(pending("first"), BEGINS)
     assert slots.has_granted(("shop", "first"))
@@ -141,10 +145,10 @@ def test_what_is_only_looked_at_counts_and_is_not_about_to_begin() -> None:
 
 def test_what_is_granted_and_stored_counts_once() -> None:
     board = board_of(pending("first"), pending("next"))
-    slots = Slots(board, lambda: replace(FREE, total=2))
+    slots = ConcurrencyLimits(board, lambda: replace(FREE, total=2))
     slots.grant(pending("first"), BEGINS)
     board.put(under_way("first", version="2", attempts=1))
-    assert slots.objection(pending("next"), BEGINS) == ""
+    assert slots.find_exceeded(pending("next"), BEGINS) == ""
 
 
 @pytest.mark.parametrize(
@@ -157,47 +161,47 @@ def test_what_is_granted_and_stored_counts_once() -> None:
 def test_what_was_granted_and_has_begun_holds_no_slot_after_it(left: PodMigration) -> None:
     """Also if nobody has asked for a slot while it was under way."""
     board = board_of(pending("first"), pending("next"))
-    slots = Slots(board, lambda: replace(FREE, total=1))
+    slots = ConcurrencyLimits(board, lambda: replace(FREE, total=1))
     slots.grant(pending("first"), BEGINS)
     board.put(under_way("first", version="2", attempts=1))
     board.put(left)
-    assert slots.objection(pending("next"), BEGINS) == ""
+    assert slots.find_exceeded(pending("next"), BEGINS) == ""
     assert not slots.has_granted(("shop", "first"))
 
 
 def test_what_was_granted_and_is_deleted_holds_no_slot() -> None:
     board = board_of(pending("first"), pending("next"))
-    slots = Slots(board, lambda: replace(FREE, total=1))
+    slots = ConcurrencyLimits(board, lambda: replace(FREE, total=1))
     slots.grant(pending("first"), BEGINS)
     board.drop(("shop", "first"))
-    assert slots.objection(pending("next"), BEGINS) == ""
+    assert slots.find_exceeded(pending("next"), BEGINS) == ""
 
 
 def test_what_was_granted_and_did_not_begin_can_be_released() -> None:
     board = board_of(pending("first"), pending("next"))
-    slots = Slots(board, lambda: replace(FREE, total=1))
+    slots = ConcurrencyLimits(board, lambda: replace(FREE, total=1))
     slots.grant(pending("first"), BEGINS)
     slots.release(("shop", "first"))
-    assert slots.objection(pending("next"), BEGINS) == ""
+    assert slots.find_exceeded(pending("next"), BEGINS) == ""
 
 
 def test_members_of_a_proposal_that_has_begun_do_not_wait() -> None:
     together = MigrationSpec("a", proposal="p", members=2)
-    slots = Slots(board_of(under_way("first", order=together)), lambda: replace(FREE, total=1))
-    assert slots.objection(pending("second", order=replace(together, pod="b")), BEGINS) == ""
-    assert slots.objection(pending("other", order=replace(together, proposal="q")), BEGINS)
+    slots = ConcurrencyLimits(board_of(under_way("first", order=together)), lambda: replace(FREE, total=1))
+    assert slots.find_exceeded(pending("second", order=replace(together, pod="b")), BEGINS) == ""
+    assert slots.find_exceeded(pending("other", order=replace(together, proposal="q")), BEGINS)
 
 
 def test_a_proposal_of_one_is_no_way_round_the_limits() -> None:
     alone = MigrationSpec("a", proposal="p", members=1)
-    slots = Slots(board_of(under_way("first", order=alone)), lambda: replace(FREE, total=1))
-    assert slots.objection(pending("second", order=alone), BEGINS)
+    slots = ConcurrencyLimits(board_of(under_way("first", order=alone)), lambda: replace(FREE, total=1))
+    assert slots.find_exceeded(pending("second", order=alone), BEGINS)
 
 
 def test_one_in_line_still_waits_until_its_limit_changes() -> None:
     board = board_of(under_way("first"))
-    slots = Slots(board, lambda: replace(FREE, total=1, per_node=1))
-    told = slots.objection(pending("next"), BEGINS)
+    slots = ConcurrencyLimits(board, lambda: replace(FREE, total=1, per_node=1))
+    told = slots.find_exceeded(pending("next"), BEGINS)
     waiting = pending("next", source="one", message=told)
     assert is_in_line(waiting)
     assert slots.still_waits(waiting)
@@ -220,8 +224,8 @@ class Interleaved(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.board = Board()
-        self.slots = Slots(self.board, lambda: self.limits)
+        self.board = MigrationCache()
+        self.slots = ConcurrencyLimits(self.board, lambda: self.limits)
         self.versions = 0
         self.granted: dict[str, MigrationStatus] = {}
 
@@ -252,11 +256,11 @@ class Interleaved(RuleBasedStateMachine):
         migration = self.known(name)
         if migration is None or migration.progress.phase is not Phase.PENDING:
             return
-        self.slots.hold(migration, migration.progress)
+        self.slots.reserve(migration, migration.progress)
         self.granted.pop(name, None)
         owner = ObjectReference("Deployment", workload, workload) if workload else None
         progress = replace(migration.progress, source=source, target=aim, workload=owner)
-        if not self.slots.objection(migration, progress):
+        if not self.slots.find_exceeded(migration, progress):
             self.slots.grant(migration, progress)
             self.granted[name] = progress
         else:
@@ -285,7 +289,7 @@ class Interleaved(RuleBasedStateMachine):
 
     @invariant()
     def no_limit_is_exceeded(self) -> None:
-        moving = [(each, each.progress) for each in self.board.under_way()]
+        moving = [(each, each.progress) for each in self.board.in_progress()]
         moving += [(found, told) for name, told in self.granted.items() if (found := self.known(name)) is not None]
         taken = [slot(*each) for each in moving]
         assert len(taken) <= 4
@@ -295,8 +299,8 @@ class Interleaved(RuleBasedStateMachine):
 
     @invariant()
     def nothing_waits_for_nobody(self) -> None:
-        if not self.granted and not list(self.board.under_way()):
-            assert self.slots.objection(pending("somebody"), BEGINS) == ""
+        if not self.granted and not list(self.board.in_progress()):
+            assert self.slots.find_exceeded(pending("somebody"), BEGINS) == ""
 
 
 TestInterleaved = Interleaved.TestCase

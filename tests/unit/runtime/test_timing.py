@@ -18,13 +18,13 @@ from rescheduler.model.policy import Approval, Concurrency, Timing
 from rescheduler.model.windows import Schedule, parse_window
 from rescheduler.planning.budgets import HOUR
 from rescheduler.planning.revalidate import MoveRequest, MoveVerdict
-from rescheduler.runtime.executor import Admitted
-from rescheduler.runtime.migration_cache import Board, Logbook
-from rescheduler.runtime.planning_loop import Terms, order
-from rescheduler.runtime.starting.gate import Gatekeeper, Judge
-from rescheduler.runtime.starting.holds import Consent
-from rescheduler.runtime.starting.limits import Slots
-from rescheduler.runtime.starting.windows import Held, Timetable
+from rescheduler.runtime.executor import StartDecision
+from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
+from rescheduler.runtime.planning_loop import OrderTerms, order
+from rescheduler.runtime.starting.gate import CachedRevalidator, StartGate
+from rescheduler.runtime.starting.holds import Holds
+from rescheduler.runtime.starting.limits import ConcurrencyLimits
+from rescheduler.runtime.starting.windows import TimeWindows, WindowHold
 from tests.support.builders import cluster, node
 from tests.support.planning import planned
 from tests.unit.migration.scenes import NOW, deployment, pod, replica_set
@@ -68,20 +68,20 @@ class Stage:
 
     timing: Timing
     clock: Clock = field(default_factory=Clock)
-    board: Board = field(default_factory=Board)
+    board: MigrationCache = field(default_factory=MigrationCache)
     judged: int = 0
 
     def __post_init__(self) -> None:
-        self.hours = Timetable(self.board, lambda: self.timing, self.clock)
-        consent = Consent(self.board, lambda: HOUR, hours=self.hours, patience=lambda: PATIENCE)
-        slots = Slots(self.board, lambda: Concurrency(None, None, None, None))
-        self.gatekeeper = Gatekeeper(self.board, cast("Judge", self), slots, lambda: PATIENCE, consent)
+        self.hours = TimeWindows(self.board, lambda: self.timing, self.clock)
+        consent = Holds(self.board, lambda: HOUR, hours=self.hours, patience=lambda: PATIENCE)
+        slots = ConcurrencyLimits(self.board, lambda: Concurrency(None, None, None, None))
+        self.gatekeeper = StartGate(self.board, cast("CachedRevalidator", self), slots, lambda: PATIENCE, consent)
 
     async def rule(self, wanted: MoveRequest) -> MoveVerdict:
         self.judged += 1
         return MoveVerdict(Method.HANDOFF, "two")
 
-    async def admit(self, migration: PodMigration) -> Admitted:
+    async def admit(self, migration: PodMigration) -> StartDecision:
         self.board.put(migration)
         named = pod(name=migration.order.pod, uid=migration.order.uid)
         members = self.board.members(migration)
@@ -92,8 +92,8 @@ class Stage:
             "target": target_node(),
         }
         seen = Observation(**there, members=members)
-        with self.gatekeeper.considering(migration):
-            return await self.gatekeeper.admit(StepContext(migration, seen, self.clock.now))
+        with self.gatekeeper.reserve(migration):
+            return await self.gatekeeper.check(StepContext(migration, seen, self.clock.now))
 
 
 def numbered(number: int, **more: Any) -> PodMigration:
@@ -121,7 +121,7 @@ async def test_shortly_before_a_window_opens_moves_wait_for_it_and_no_time_is_co
     assert not stage.gatekeeper.still_waits(told, stage.clock.now)
     assert (await stage.admit(told)).progress is not None
     stage.clock.now = NOW + 3 * HOUR  # and at noon it closes again
-    assert stage.hours.closed() == "no time window is open before Fri 2027-01-22 10:00 Europe/Berlin (when.windows)"
+    assert stage.hours.why_closed() == "no time window is open before Fri 2027-01-22 10:00 Europe/Berlin (when.windows)"
 
 
 async def test_what_somebody_has_approved_of_waits_for_its_window_however_long_that_takes() -> None:
@@ -184,7 +184,7 @@ async def test_moves_that_belong_together_begin_only_if_all_may() -> None:
     assert (held.progress, held.never) == (None, False)
     stage.clock.now += 61
     assert (await stage.admit(members[0])).progress is not None
-    hopeless = stage.hours.held(numbered(9, proposal="three", members=3))
+    hopeless = stage.hours.check(numbered(9, proposal="three", members=3))
     assert hopeless is not None
     assert hopeless.reason == "its 3 moves, which belong together, are more than when.movesPerHour (2)"
 
@@ -210,7 +210,7 @@ async def test_moves_that_belong_together_and_are_begun_again_are_not_more() -> 
     again = [waiting(name, replace(together, pod=name), started=NOW - 60, attempts=1) for name in ("a", "b")]
     for each in again:
         stage.board.put(each)
-    assert [stage.hours.held(each) for each in again] == [None, None]
+    assert [stage.hours.check(each) for each in again] == [None, None]
 
 
 async def test_who_has_begun_and_failed_at_once_is_not_about_to_begin() -> None:
@@ -248,16 +248,16 @@ def test_one_that_is_begun_again_is_not_one_more() -> None:
     stage = Stage(unwindowed(1))
     again = waiting("m", started=NOW - 60, attempts=1)
     stage.board.put(again)
-    assert stage.hours.held(again) is None
-    assert isinstance(stage.hours.held(numbered(2)), Held)
+    assert stage.hours.check(again) is None
+    assert isinstance(stage.hours.check(numbered(2)), WindowHold)
 
 
 def test_who_was_let_begin_and_did_not_takes_nobodys_place_for_long() -> None:
     stage = Stage(unwindowed(1))
-    stage.hours.let_begin(numbered(1))
-    assert stage.hours.held(numbered(2)) is not None
+    stage.hours.note_start(numbered(1))
+    assert stage.hours.check(numbered(2)) is not None
     stage.clock.now += 60
-    assert stage.hours.held(numbered(2)) is None
+    assert stage.hours.check(numbered(2)) is None
 
 
 def test_what_counts_for_the_hour_is_kept_also_when_somebody_deletes_it() -> None:
@@ -317,11 +317,11 @@ def test_where_both_limits_hold_a_move_the_one_that_does_so_for_longer_is_told()
     stage = Stage(Timing(moves_per_hour=2, moves_per_hour_per_namespace=1))
     stage.board.put(begun("here", NOW - 1800))
     stage.board.put(replace(begun("there", NOW - 3000), namespace="bank"))
-    here, there = stage.hours.held(numbered(1)), stage.hours.held(replace(numbered(2), namespace="bank"))
+    here, there = stage.hours.check(numbered(1)), stage.hours.check(replace(numbered(2), namespace="bank"))
     assert here is not None
     assert there is not None
     told = "1 move has begun in shop within the hour, and 1 may (when.movesPerHourPerNamespace)"
-    assert here == Held(f"{told}: not before 2027-01-15T08:30:01Z", NOW + 1801)
+    assert here == WindowHold(f"{told}: not before 2027-01-15T08:30:01Z", NOW + 1801)
     assert there.until == NOW + 601
 
 
@@ -332,16 +332,16 @@ def test_moves_that_belong_together_begin_only_if_all_may_in_each_of_their_names
     members = [numbered(1, **wanted), *(replace(numbered(number, **wanted), namespace="bank") for number in (2, 3))]
     for each in members:
         stage.board.put(each)
-    held = stage.hours.held(members[0])  # there is room for it, and not for those in the other namespace
+    held = stage.hours.check(members[0])  # there is room for it, and not for those in the other namespace
     assert held is not None
     assert held.reason.startswith("1 move has begun in bank within the hour")
     stage.clock.now += 61
-    assert stage.hours.held(members[0]) is None
+    assert stage.hours.check(members[0]) is None
     stage.timing = in_each(1)
-    hopeless = Held(
+    hopeless = WindowHold(
         "its 2 moves in bank, which belong together, are more than when.movesPerHourPerNamespace (1)", math.inf
     )
-    assert stage.hours.held(members[0]) == hopeless
+    assert stage.hours.check(members[0]) == hopeless
 
 
 def test_before_all_are_stored_that_belong_together_nobody_knows_in_which_namespaces_they_count() -> None:
@@ -349,14 +349,14 @@ def test_before_all_are_stored_that_belong_together_nobody_knows_in_which_namesp
     first, second = (numbered(number, proposal="both", members=2) for number in range(2))
     second = replace(second, namespace="bank")
     stage.board.put(first)
-    held = stage.hours.held(first)
+    held = stage.hours.check(first)
     assert held is not None
     assert held.reason == "not all moves that belong to it are stored yet"
     stage.board.put(second)
-    assert stage.hours.held(first) is None
+    assert stage.hours.check(first) is None
     stage.board.drop(("bank", second.name))
     stage.clock.now += 121  # it was deleted, or never stored: the migration's own steps see to that
-    assert stage.hours.held(first) is None
+    assert stage.hours.check(first) is None
 
 
 def test_what_counts_for_the_hour_of_a_namespace_is_kept_and_leaves_less_room() -> None:
@@ -368,7 +368,7 @@ def test_what_counts_for_the_hour_of_a_namespace_is_kept_and_leaves_less_room() 
     assert [stage.hours.room(name) for name in ("shop", "bank", "zoo", "")] == [1, 2, 3, None]
     stage.board.drop(("shop", "lately"))
     assert stage.hours.room("shop") == 1
-    stage.hours.let_begin(numbered(1))
+    stage.hours.note_start(numbered(1))
     assert stage.hours.room("shop") == 1  # it is one, be it ordered or about to begin
     stage.timing = unwindowed(9)
     assert stage.hours.room("shop") is None
@@ -390,26 +390,26 @@ def test_what_keeps_more_from_being_ordered_is_told(started: tuple[int, ...], or
         stage.board.put(begun(f"begun{minutes}", NOW + minutes * 60))
     for number in range(ordered):
         stage.board.put(numbered(number))
-    assert stage.hours.shortage() == told.format("2027-01-15T08:")
+    assert stage.hours.why_limited() == told.format("2027-01-15T08:")
 
 
 def test_without_a_limit_nothing_keeps_more_from_being_ordered() -> None:
-    assert Stage(in_each(1)).hours.shortage() == ""
+    assert Stage(in_each(1)).hours.why_limited() == ""
 
 
 @given(st.lists(st.tuples(st.integers(0, 1500), st.sampled_from(["shop", "bank"])), min_size=1, max_size=60))
 def test_whoever_leads_no_more_than_that_begin_within_any_hour_in_any_namespace(tries: list[tuple[int, str]]) -> None:
-    clock, board = Clock(), Board()
+    clock, board = Clock(), MigrationCache()
     timing = Timing(moves_per_hour=5, moves_per_hour_per_namespace=3)
-    hours = Timetable(board, lambda: timing, clock)
+    hours = TimeWindows(board, lambda: timing, clock)
     starts: list[tuple[float, str]] = []
     for number, (pause, namespace) in enumerate(tries):
         clock.now += pause
         if number % 4 == 3:
-            hours = Timetable(board, lambda: timing, clock)
+            hours = TimeWindows(board, lambda: timing, clock)
         migration = replace(numbered(number), namespace=namespace)
-        if hours.held(migration) is None:
-            hours.let_begin(migration)
+        if hours.check(migration) is None:
+            hours.note_start(migration)
             board.put(replace(migration, progress=MigrationStatus(Phase.COMPLETED, started=clock.now, attempts=1)))
             starts.append((clock.now, namespace))
     for start, namespace in starts:
@@ -421,16 +421,16 @@ def test_whoever_leads_no_more_than_that_begin_within_any_hour_in_any_namespace(
 @given(st.lists(st.integers(0, 1500), min_size=1, max_size=60), st.integers(1, 6))
 def test_whoever_leads_no_more_than_that_begin_within_any_hour(pauses: list[int], most: int) -> None:
     """Each try comes some seconds after the last, of another move; every few of them another leader takes over."""
-    clock, board = Clock(), Board()
-    hours = Timetable(board, lambda: unwindowed(most), clock)
+    clock, board = Clock(), MigrationCache()
+    hours = TimeWindows(board, lambda: unwindowed(most), clock)
     starts: list[float] = []
     for number, pause in enumerate(pauses):
         clock.now += pause
         if number % 4 == 3:
-            hours = Timetable(board, lambda: unwindowed(most), clock)
+            hours = TimeWindows(board, lambda: unwindowed(most), clock)
         migration = numbered(number)
-        if hours.held(migration) is None:
-            hours.let_begin(migration)
+        if hours.check(migration) is None:
+            hours.note_start(migration)
             board.put(replace(migration, progress=MigrationStatus(Phase.COMPLETED, started=clock.now, attempts=1)))
             starts.append(clock.now)
     assert all(sum(start <= other < start + HOUR for other in starts) <= most for start in starts)
@@ -443,7 +443,7 @@ class TestOrdering:
     move = Move("shop", "web-a", "one", "two", "LoadBalancing", "it is hot", Method.HANDOFF, "u", proposal=1)
     drained = replace(move, strategy="NodeMaintenance", proposal=9)
 
-    async def ordered(self, terms: Terms, *moves: Move) -> list[PodMigration]:
+    async def ordered(self, terms: OrderTerms, *moves: Move) -> list[PodMigration]:
         added: list[PodMigration] = []
 
         class Kept:
@@ -452,19 +452,19 @@ class TestOrdering:
                 return migration
 
         plan: Plan = replace(planned(cluster(node("a"))), moves=moves)
-        await order(plan, cast("Logbook", Kept()), NOW, replace(terms, asked_for=frozenset({"NodeMaintenance"})))
+        await order(plan, cast("MigrationStore", Kept()), NOW, replace(terms, asked_for=frozenset({"NodeMaintenance"})))
         return added
 
     def many(self, *sizes: int) -> list[Move]:
         return [replace(self.move, pod=f"p{n}-{m}", proposal=n) for n, size in enumerate(sizes) for m in range(size)]
 
     async def test_while_no_window_is_open_only_what_people_have_asked_for_is_ordered(self) -> None:
-        found = await self.ordered(Terms(hourly=0, hindrance=CLOSED, timed=True), self.drained, *self.many(1, 1))
+        found = await self.ordered(OrderTerms(hourly=0, hindrance=CLOSED, timed=True), self.drained, *self.many(1, 1))
         assert [(each.order.strategy, each.order.windowed) for each in found] == [("NodeMaintenance", False)]
 
     @pytest.mark.parametrize(("room", "count"), [(None, 6), (6, 6), (5, 3), (3, 3), (2, 1), (0, 0)])
     async def test_whole_proposals_are_ordered_as_far_as_the_hour_goes(self, room: int | None, count: int) -> None:
-        found = await self.ordered(Terms(hourly=room, timed=True), *self.many(1, 2, 3))
+        found = await self.ordered(OrderTerms(hourly=room, timed=True), *self.many(1, 2, 3))
         assert len(found) == count
         assert all(each.order.windowed for each in found)
 
@@ -472,7 +472,7 @@ class TestOrdering:
         moves = [replace(self.move, namespace=name, proposal=n) for n, name in enumerate(("shop", "bank", "shop"))]
         both = [replace(self.move, namespace=name, proposal=9) for name in ("zoo", "shop")]
         rooms = {"shop": 1, "zoo": 5}
-        terms = Terms(hourly_in=rooms.get, timed=True)
+        terms = OrderTerms(hourly_in=rooms.get, timed=True)
         with capture_logs() as told:
             found = await self.ordered(terms, self.drained, *moves, *both)
         assert [each.namespace for each in found] == ["shop", "shop", "bank"]
@@ -485,11 +485,11 @@ class TestOrdering:
         assert hindered == "no more may begin within the hour in shop (when.movesPerHourPerNamespace)"
 
     async def test_what_is_to_be_approved_of_is_ordered_at_any_time_and_waits(self) -> None:
-        terms = Terms(Approval.REQUIRED, hourly=0, hindrance=CLOSED, hourly_in=lambda namespace: 0, timed=True)
+        terms = OrderTerms(Approval.REQUIRED, hourly=0, hindrance=CLOSED, hourly_in=lambda namespace: 0, timed=True)
         found = await self.ordered(terms, *self.many(1, 1))
         assert [(each.order.needs_approval, each.order.windowed) for each in found] == [(True, True)] * 2
 
     async def test_where_there_is_no_such_time_nothing_is_said_of_it(self) -> None:
         """So that a definition of an older version, which we may not update, is good enough."""
-        (found,) = await self.ordered(Terms(), self.move)
+        (found,) = await self.ordered(OrderTerms(), self.move)
         assert not found.order.windowed

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rescheduler.runtime.reconciler import Turns
+from rescheduler.runtime.reconciler import KeyedLock
 from tests.support.virtual_time import clock, in_virtual_time
 
 
 @in_virtual_time
 async def test_two_with_one_key_go_one_after_the_other_and_others_beside_them() -> None:
-    turns = Turns()
+    turns = KeyedLock()
 
     async def work(*keys: Hashable) -> float:
-        async with turns.take(keys):
+        async with turns.acquire(keys):
             await asyncio.sleep(10)
         return clock()
 
@@ -28,16 +28,16 @@ async def test_two_with_one_key_go_one_after_the_other_and_others_beside_them() 
 
 @in_virtual_time
 async def test_the_same_key_twice_does_not_wait_for_itself() -> None:
-    async with Turns().take(["a", "a"]):
+    async with KeyedLock().acquire(["a", "a"]):
         assert clock() == 0
 
 
 @in_virtual_time
 async def test_opposite_orders_do_not_block_each_other() -> None:
-    turns = Turns()
+    turns = KeyedLock()
 
     async def work(*keys: Hashable) -> None:
-        async with turns.take(keys):
+        async with turns.acquire(keys):
             await asyncio.sleep(1)
 
     await asyncio.gather(*(work(*keys) for keys in ("ab", "ba", "bca", "cb")))
@@ -46,10 +46,10 @@ async def test_opposite_orders_do_not_block_each_other() -> None:
 
 @in_virtual_time
 async def test_whoever_gives_up_waiting_leaves_the_turn_to_the_next() -> None:
-    turns = Turns()
+    turns = KeyedLock()
 
     async def work() -> float:
-        async with turns.take("a"):
+        async with turns.acquire("a"):
             await asyncio.sleep(10)
         return clock()
 
@@ -62,10 +62,10 @@ async def test_whoever_gives_up_waiting_leaves_the_turn_to_the_next() -> None:
 
 @in_virtual_time
 async def test_an_error_frees_the_turn() -> None:
-    turns = Turns()
+    turns = KeyedLock()
     for _ in range(2):
         with pytest.raises(LookupError):
-            async with turns.take("a"):
+            async with turns.acquire("a"):
                 raise LookupError
 
 
@@ -76,10 +76,10 @@ async def test_in_any_crowd_a_key_has_one_holder_and_everybody_comes_to_an_end(
 ) -> None:
     """Each wants some keys for a while; some lose patience."""
 
-    turns, held = Turns(), Counter[str]()
+    turns, held = KeyedLock(), Counter[str]()
 
     async def work(keys: set[str], seconds: int) -> None:
-        async with turns.take(keys):
+        async with turns.acquire(keys):
             held.update(keys)
             assert all(held[key] == 1 for key in keys)
             await asyncio.sleep(seconds)
@@ -95,5 +95,5 @@ async def test_in_any_crowd_a_key_has_one_holder_and_everybody_comes_to_an_end(
 
     await asyncio.gather(*(impatient(*one) for one in crowd))
     async with asyncio.timeout(1):
-        async with turns.take("abcd"):
+        async with turns.acquire("abcd"):
             held.clear()

@@ -22,7 +22,7 @@ from rescheduler.migration.observation import FailedCommand
 from rescheduler.model import labels
 from rescheduler.model.json import Json
 from rescheduler.model.time import format_instant, parse_instant
-from rescheduler.runtime.stale_gates import PATIENCE, Ungater
+from rescheduler.runtime.stale_gates import PATIENCE, StaleGateController
 from tests.support.builders import pod
 from tests.support.virtual_time import clock, in_virtual_time
 from tests.unit.runtime.migrations import NOW
@@ -43,7 +43,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.told: list[Changed] = []
-        self.ungater = Ungater(self, self, self, lambda: NOW + clock())
+        self.ungater = StaleGateController(self, self, self, lambda: NOW + clock())
 
     def listen(self, listener: Changed) -> None:
         self.told.append(listener)

@@ -7,7 +7,7 @@ import asyncio
 from rescheduler import app
 from rescheduler.config.errors import ConfigError
 from rescheduler.config.live import LiveConfig
-from rescheduler.runtime.config_watcher import Reread
+from rescheduler.runtime.config_watcher import ReloadResult
 from rescheduler.web.metrics import Metrics, MetricSources
 from tests.support.showing import NOW, Stage, asked, served
 from tests.unit.web.scraped import scraped, value
@@ -116,12 +116,12 @@ def test_metrics_tell_what_is_in_force_and_what_became_of_the_file() -> None:
     assert value(metrics, "rescheduler_config_reloads_total", result="refused") == 0
     before = _hashes(metrics)
     live_config.reject(BAD, NOW + 5)
-    metrics.reread(Reread.REFUSED)
+    metrics.reread(ReloadResult.REFUSED)
     assert value(metrics, "rescheduler_config_last_reload_successful") == 0
     assert value(metrics, "rescheduler_config_reloads_total", result="refused") == 1
     assert _hashes(metrics) == before
     live_config.swap(app.configuration(None, {"cpuThreshold": 50.0}), ("web.port",), NOW + 9)
-    metrics.reread(Reread.ACCEPTED)
+    metrics.reread(ReloadResult.ACCEPTED)
     assert value(metrics, "rescheduler_config_last_reload_successful") == 1
     assert value(metrics, "rescheduler_config_last_reload_success_timestamp_seconds") == NOW + 9
     assert value(metrics, "rescheduler_config_reloads_total", result="accepted") == 1

@@ -14,7 +14,7 @@ from rescheduler.kube.client import ApiClient
 from rescheduler.kube.events import EventRecorder
 from rescheduler.kube.pause_state import PauseStore
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
-from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.web.actions import MoveRequest
 from rescheduler.web.responses import HttpError
 from tests.support.api_server import Answer, ApiServer, api_server, status_answer
@@ -44,7 +44,10 @@ async def deeds(tmp_path: Path, *, empties: bool = True) -> AsyncIterator[tuple[
                 return
 
             recorder = EventRecorder(own, "test", own.clock.now)
-            yield PageActions(own, recorder, PauseStore(own, "ours", "state"), Board(), hear, lambda: empties), server
+            yield (
+                PageActions(own, recorder, PauseStore(own, "ours", "state"), MigrationCache(), hear, lambda: empties),
+                server,
+            )
 
 
 async def refused(deed: Awaitable[str]) -> tuple[int, str]:

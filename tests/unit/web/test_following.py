@@ -73,7 +73,7 @@ def act(stage: Stage, kind: str, *said: Any) -> None:
         case "gone", (what,):
             thing, name = what.split()
             if thing == "Move":
-                stage.watching.board.drop(("shop", name))
+                stage.watching.migrations.drop(("shop", name))
             else:
                 stage.watching.cache.drop(thing, name if thing == "Node" else ("shop", name))
 

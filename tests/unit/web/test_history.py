@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rescheduler.model.migration import MigrationSpec, MigrationStatus, Phase, PodMigration
 from rescheduler.model.plan import LoadDistribution, Method
-from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.web.node_snapshot import NodeFlag, NodeSpread
 from rescheduler.web.state import MigrationTracker, SpreadHistory, SpreadSample, StepStart
 
@@ -44,8 +44,8 @@ def test_however_the_clock_jumps_there_are_never_more_than_720(times: list[float
     assert len(taken(*times)) <= 720
 
 
-def moves() -> tuple[Board, MigrationTracker, list[str]]:
-    board, touched = Board(), list[str]()
+def moves() -> tuple[MigrationCache, MigrationTracker, list[str]]:
+    board, touched = MigrationCache(), list[str]()
     return board, MigrationTracker(board, lambda: 100.0, touched.append), touched
 
 

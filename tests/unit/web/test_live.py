@@ -130,7 +130,7 @@ async def test_steps_of_a_move_are_told_as_they_happen_and_its_end_and_its_going
         row = await page.until("migration")
         assert [each["step"] for each in row["history"]] == ["Mark", "CreateCopy", "Nominate"]
         await page.hears("overview", lambda told: told["counts"]["inProgress"] == 1)
-        made.watching.board.drop(("shop", "m"))
+        made.watching.migrations.drop(("shop", "m"))
         assert await page.until("gone") == {"namespace": "shop", "name": "m"}
 
 

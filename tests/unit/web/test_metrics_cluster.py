@@ -12,7 +12,7 @@ from rescheduler.decode.cache import ClusterCache
 from rescheduler.model.migration import Phase
 from rescheduler.model.plan import ClusterLoad, LoadDistribution, Method, Move, NodeLoad, Plan, Rejection
 from rescheduler.model.policy import Policy, Thresholds
-from rescheduler.runtime.informers import Following
+from rescheduler.runtime.informers import InformerStatus
 from rescheduler.web.metrics import Metrics, MetricSources
 from rescheduler.web.node_stats import NodeStatsTracker
 from tests.unit.web.scraped import names, scraped, total, value
@@ -38,7 +38,7 @@ def plan(*guards: str, moves: int = 0, strategy: str = "LoadBalancing") -> Plan:
 def everything() -> MetricSources:
     return MetricSources(
         lease="kube-rescheduler",
-        kinds=lambda: [Following("pods", 7, 1.5, "")],
+        kinds=lambda: [InformerStatus("pods", 7, 1.5, "")],
         migrations=lambda phase: 2,
         awaiting=lambda: 1,
         resting=lambda: 3,
@@ -208,7 +208,11 @@ class TestWhoSpeaks:
 
 def test_sizes_and_lags_are_told_by_kind() -> None:
     metrics = Metrics()
-    kinds = [Following("pods", 7, 1.5, ""), Following("nodes", 3, 70.0, "BrokenOff"), Following("jobs", 0, None, "")]
+    kinds = [
+        InformerStatus("pods", 7, 1.5, ""),
+        InformerStatus("nodes", 3, 70.0, "BrokenOff"),
+        InformerStatus("jobs", 0, None, ""),
+    ]
     metrics.read(MetricSources(kinds=lambda: kinds))
     lags = {each.kind: value(metrics, "rescheduler_cache_lag_seconds", kind=each.kind) for each in kinds}
     assert lags == {"pods": 1.5, "nodes": 70.0, "jobs": None}

@@ -15,7 +15,7 @@ from rescheduler.model.policy import Policy, Pool, Thresholds
 from rescheduler.model.selector import parse_selector
 from rescheduler.model.usage import UsageSettings
 from rescheduler.planning.planner import Planner
-from rescheduler.runtime.usage_poller import Metering
+from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.strategies import discover
 from rescheduler.usage.history import UsageHistory
 from rescheduler.usage.samples import Take, UsageError
@@ -87,20 +87,20 @@ def test_a_resource_that_no_node_has_is_no_reason_to_show_anything_wrong() -> No
 
 async def test_the_source_of_usage_is_told_of_while_it_answers_and_while_it_does_not() -> None:
     source, metrics = _Source(), Metrics()
-    metering = Metering(source, UsageHistory(UsageSettings()), 30.0, lambda: NOW)
+    metering = UsagePoller(source, UsageHistory(UsageSettings()), 30.0, lambda: NOW)
     live_config = LiveConfig(app.configuration(None, {"utilization": "max"}), NOW)
     metrics.read(MetricSources(metering=lambda: metering, live_config=lambda: live_config))
     assert value(metrics, "rescheduler_usage_up") is None  # nobody has been asked yet
     assert value(metrics, "rescheduler_utilization_info", utilization="max") == 1
     source.rows = [Usage("NodeMetrics", "", name, (("cpu", 5), ("memory", 5)), NOW) for name in ("a", "b")]
-    await metering.ask()
+    await metering.poll()
     assert value(metrics, "rescheduler_usage_up") == 1
     assert value(metrics, "rescheduler_usage_last_success_timestamp_seconds") == NOW
     assert value(metrics, "rescheduler_usage_samples") == 2
     assert value(metrics, "rescheduler_usage_errors_total") == 0
     source.fails = "nobody answers"
-    await metering.ask()
-    await metering.ask()
+    await metering.poll()
+    await metering.poll()
     assert value(metrics, "rescheduler_usage_up") == 0
     assert value(metrics, "rescheduler_usage_last_success_timestamp_seconds") == NOW
     assert value(metrics, "rescheduler_usage_errors_total") == 2

@@ -7,7 +7,7 @@ import pytest
 from rescheduler import app
 from rescheduler.model.objects import Usage
 from rescheduler.model.usage import UsageSettings
-from rescheduler.runtime.usage_poller import Metering
+from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.usage.history import UsageHistory
 from rescheduler.usage.samples import Take, UsageError
 from rescheduler.web import node_stats
@@ -44,7 +44,7 @@ class Source:
 
 
 def metered(source: Source, clock: Clock, **overrides: object) -> Stage:
-    metering = Metering(source, UsageHistory(UsageSettings()), 30.0, clock)
+    metering = UsagePoller(source, UsageHistory(UsageSettings()), 30.0, clock)
     return Stage(overrides={"utilization": "usage", **overrides}, clock=clock, metering=metering)
 
 
@@ -114,13 +114,13 @@ async def test_measured_use_counts_from_when_it_is_measured_and_is_what_the_plan
     made = metered(source, clock)
     fill(made)
     assert made.metering is not None
-    made.watching.lay_over(made.metering.measured)
+    made.watching.add_overlay(made.metering.with_usage)
     async with served(made) as address:
         before = (await asked(address, "/api/overview"))[1]
         assert before["use"] == {"by": "usage", "counts": False, "measured": None, "why": ""}
         assert before["utilisation"]["cpu"]["max"] == 2.5
         source.used = {("PodMetrics", "shop", "train"): 3600, ("NodeMetrics", "", "b"): 400}
-        await made.metering.ask()
+        await made.metering.poll()
         await made.page.showing.measuring.refresh()
         after = (await asked(address, "/api/overview"))[1]
         plan = (await asked(address, "/api/plan"))[1]["plan"]
@@ -140,11 +140,11 @@ async def test_a_source_that_fails_is_told_of_and_what_it_said_counts_until_it_i
     fill(made)
     assert made.metering is not None
     source.used = {("NodeMetrics", "", "b"): 3600}
-    await made.metering.ask()
+    await made.metering.poll()
     await made.page.showing.measuring.refresh()
     source.fails = "nobody answers"
     clock.now += 20
-    await made.metering.ask()
+    await made.metering.poll()
     async with served(made) as address:
         overview = (await asked(address, "/api/overview"))[1]
         assert overview["use"] == {"by": "usage", "counts": True, "measured": NOW, "why": "nobody answers"}
@@ -163,7 +163,7 @@ async def test_a_source_that_has_never_answered_does_not_count_however_often_it_
     fill(made)
     source.fails = "nobody answers"
     assert made.metering is not None
-    await made.metering.ask()
+    await made.metering.poll()
     await made.page.showing.measuring.refresh()
     async with served(made) as address:
         overview = (await asked(address, "/api/overview"))[1]
@@ -183,12 +183,12 @@ async def test_nothing_is_taken_twice_and_nothing_where_nobody_measures(monkeypa
     monkeypatch.setattr(loads, "use_measured", take)
     looking, metering = made.page.showing.measuring, made.metering
     assert metering is not None
-    await metering.ask()
+    await metering.poll()
     await looking.refresh()
     await looking.refresh()
     assert len(taken) == 1
     clock.now += 30
-    await metering.ask()
+    await metering.poll()
     await looking.refresh()
     assert len(taken) == 2
     made.metering = None
@@ -203,7 +203,7 @@ async def test_another_configuration_is_followed() -> None:
     fill(made)
     assert made.metering is not None
     source.used = {("PodMetrics", "shop", "train"): 3600}
-    await made.metering.ask()
+    await made.metering.poll()
     await made.page.showing.measuring.refresh()
     assert use_of_a(made) == 90.0
     made.live_config.swap(app.configuration(None, {"utilization": "requests"}), (), NOW)

@@ -20,7 +20,7 @@ import yaml
 
 from kubemini.cluster import EmbeddedCluster
 from rescheduler import app
-from rescheduler.app.controller import Running, run_controller
+from rescheduler.app.controller import RunRequest, run_controller
 from rescheduler.web import server
 from tests.support.examples import examples
 from tests.support.raw_http import HOST, asked, resident
@@ -158,7 +158,7 @@ async def whole_server(tmp_path: Path, *, local: bool) -> AsyncIterator[World]:
         path.write_text(yaml.safe_dump(cluster.kubeconfig()))
         config = app.configuration(None, {"leaderElection.leaderElect": False, "web.bindAddress": HOST})
         opened: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        running = Running(app.LiveCluster(str(path)), config, insecure_local=local, port=0, opened=opened.set_result)
+        running = RunRequest(app.LiveCluster(str(path)), config, insecure_local=local, port=0, opened=opened.set_result)
         stop = asyncio.Event()
         controller = asyncio.create_task(run_controller(running, stop))
         try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rescheduler.app.apply import Entry, Outcome
+from rescheduler.app.apply import AppliedMove, ApplyOutcome
 from rescheduler.cli.output.migrations import RESOURCE
 from rescheduler.cli.output.terminal import plain
 from rescheduler.model.migration import PodMigration
@@ -17,21 +17,21 @@ Ended = Mapping[tuple[str, str], PodMigration | None]
 """Migrations that were waited for; None is one that was deleted."""
 
 
-def entry_line(entry: Entry, *, dry: bool) -> str:
+def entry_line(entry: AppliedMove, *, dry: bool) -> str:
     """One line for one entry."""
     move = entry.move
     if entry.migration is None:
         return plain(f"pod/{move.pod} -n {move.namespace} refused: {entry.reason}")
-    aside = f" ({entry.migration.progress.phase})" if entry.outcome is Outcome.UNCHANGED else " (dry run)" * dry
+    aside = f" ({entry.migration.progress.phase})" if entry.outcome is ApplyOutcome.UNCHANGED else " (dry run)" * dry
     return plain(f"{RESOURCE}/{entry.migration.name} {entry.outcome}{aside}")
 
 
-def entry_names(entries: Sequence[Entry]) -> list[str]:
+def entry_names(entries: Sequence[AppliedMove]) -> list[str]:
     """The names of the migrations that there are now."""
     return [plain(f"{RESOURCE}/{entry.migration.name}") for entry in entries if entry.migration is not None]
 
 
-def result_document(entries: Sequence[Entry], ended: Ended) -> dict[str, object]:
+def result_document(entries: Sequence[AppliedMove], ended: Ended) -> dict[str, object]:
     """All there is to say, as plain values."""
     return {
         "apiVersion": API_VERSION,
@@ -40,7 +40,7 @@ def result_document(entries: Sequence[Entry], ended: Ended) -> dict[str, object]
     }
 
 
-def _row(entry: Entry, ended: Ended) -> dict[str, object]:
+def _row(entry: AppliedMove, ended: Ended) -> dict[str, object]:
     move, migration = entry.move, entry.migration
     last = ended.get((migration.namespace, migration.name), migration) if migration is not None else None
     return {

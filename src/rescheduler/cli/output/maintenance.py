@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from rescheduler.app.maintenance import Cordon
+from rescheduler.app.maintenance import CordonState
 from rescheduler.cli.output.table import Table
 from rescheduler.cli.output.terminal import Terminal
 from rescheduler.planning.maintenance import DrainStatus, RemainingPod
@@ -12,7 +12,7 @@ from rescheduler.planning.maintenance import DrainStatus, RemainingPod
 _HEADERS = ("NODE", "CORDONED", "TO MOVE", "REFUSED", "STAYING")
 _NAMED = 5
 
-Cordons = Mapping[str, Cordon]
+Cordons = Mapping[str, CordonState]
 
 
 def status_lines(nodes: Sequence[DrainStatus], cordons: Cordons, terminal: Terminal, **how: bool) -> Iterator[str]:
@@ -53,8 +53,8 @@ def status_document(nodes: Sequence[DrainStatus], cordons: Cordons) -> dict[str,
         "nodes": [
             {
                 "name": node.node,
-                "cordoned": cordons[node.node] is not Cordon.NONE,
-                "cordonedByRescheduler": cordons[node.node] is Cordon.OURS,
+                "cordoned": cordons[node.node] is not CordonState.NONE,
+                "cordonedByRescheduler": cordons[node.node] is CordonState.OURS,
                 "remaining": [
                     {"namespace": pod.namespace, "pod": pod.pod, "reason": pod.reason, "refused": pod.lasting}
                     for pod in node.remaining

@@ -22,10 +22,10 @@ from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
 from rescheduler.planning.cycle import with_inflight_moves
 from rescheduler.planning.revalidate import MoveRequest, MoveVerdict, Revalidator
-from rescheduler.runtime.executor import Admitted
-from rescheduler.runtime.migration_cache import Board
-from rescheduler.runtime.starting.holds import Consent, Withheld
-from rescheduler.runtime.starting.limits import Slots
+from rescheduler.runtime.executor import StartDecision
+from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.runtime.starting.holds import Hold, Holds
+from rescheduler.runtime.starting.limits import ConcurrencyLimits
 
 MANUAL = "Manual"
 _SOON = 1.0
@@ -37,10 +37,10 @@ Copied = Callable[[], Callable[[], ClusterSnapshot]]
 """Copies what is known of the cluster; the snapshot can then be made of it in a thread."""
 
 
-class Judge:
+class CachedRevalidator:
     """Keeps a picture of the cluster to rule on, drawn anew when it is too old."""
 
-    def __init__(self, copied: Copied, board: Board, policy: Callable[[], Policy]) -> None:
+    def __init__(self, copied: Copied, board: MigrationCache, policy: Callable[[], Policy]) -> None:
         self._copied = copied
         self._board = board
         self._policy = policy
@@ -68,82 +68,89 @@ class Judge:
 
     def _draw(self, policy: Policy) -> Callable[[], Revalidator]:
         """Draws the picture of now, in a thread."""
-        copy, under_way = self._copied(), list(self._board.under_way())
+        copy, under_way = self._copied(), list(self._board.in_progress())
         return lambda: Revalidator(with_inflight_moves(copy(), under_way, 0.0), policy)
 
 
-class Gatekeeper:
+class StartGate:
     """Admits pending migrations, one decision at a time."""
 
     def __init__(
-        self, board: Board, judge: Judge, slots: Slots, timeout: Callable[[], float], consent: Consent | None = None
+        self,
+        board: MigrationCache,
+        judge: CachedRevalidator,
+        slots: ConcurrencyLimits,
+        timeout: Callable[[], float],
+        consent: Holds | None = None,
     ) -> None:
         self._board = board
         self._judge = judge
         self._slots = slots
         self._timeout = timeout
-        self._consent = consent or Consent(board)
+        self._consent = consent or Holds(board)
         self.open = True
         """Whether new migrations begin at all; not while the process is ending."""
 
-    async def admit(self, scene: StepContext) -> Admitted:
+    async def check(self, scene: StepContext) -> StartDecision:
         """The answer for one pending migration."""
         migration, pod = scene.migration, scene.seen.pod
         if not self.open:
-            return Admitted(None, "the controller is ending; the next one goes on", _LATER)
+            return StartDecision(None, "the controller is ending; the next one goes on", _LATER)
         if pod is None:
-            return Admitted(None, "the pod is gone", never=True)
+            return StartDecision(None, "the pod is gone", never=True)
         if scene.original is None:
-            return Admitted(None, "another pod has its name by now", never=True)
+            return StartDecision(None, "another pod has its name by now", never=True)
         if is_terminating(pod):
-            return Admitted(None, "the pod is being deleted", never=True)
+            return StartDecision(None, "the pod is being deleted", never=True)
         progress = _told(scene, pod)
-        if withheld := self._consent.withheld(migration, scene.now):
+        if withheld := self._consent.check(migration, scene.now):
             return self._withheld(scene, progress, withheld)
         if rival := self._rival(migration):
             return self._later(scene, progress, f"migration {rival} is moving the pod")
-        if objection := self._slots.objection(migration, progress):
+        if objection := self._slots.find_exceeded(migration, progress):
             return self._queued(scene, progress, objection)
         removed = migration.order.method is Method.REMOVE
         if removed and not has_finished(pod):
-            return Admitted(None, "it has not ended: only pods that have are removed", never=True)
+            return StartDecision(None, "it has not ended: only pods that have are removed", never=True)
         if not removed and scene.seen.controller is not None and (changing := rollout_reason(scene)):
             return self._later(scene, progress, changing)
         wanted = _wanted(migration)
         if wanted.target and scene.seen.target is None:
-            return Admitted(None, f"there is no node {wanted.target}", never=True)
+            return StartDecision(None, f"there is no node {wanted.target}", never=True)
         return self._ruled(scene, progress, await self._judge.rule(wanted))
 
-    def _ruled(self, scene: StepContext, progress: MigrationStatus, ruling: MoveVerdict) -> Admitted:
+    def _ruled(self, scene: StepContext, progress: MigrationStatus, ruling: MoveVerdict) -> StartDecision:
         migration = scene.migration
         if ruling.method is None:
             if ruling.temporary:
                 return self._later(scene, progress, ruling.reason)
-            return Admitted(None, ruling.reason, never=True)
+            return StartDecision(None, ruling.reason, never=True)
         if not self.open:
-            return Admitted(None, "the controller is ending; the next one goes on", _LATER)
-        if withheld := self._consent.withheld(migration, scene.now):  # somebody has paused while it was judged
+            return StartDecision(None, "the controller is ending; the next one goes on", _LATER)
+        if withheld := self._consent.check(migration, scene.now):  # somebody has paused while it was judged
             return self._withheld(scene, progress, withheld)
         progress = replace(progress, method=ruling.method, target=ruling.target)
         if rival := self._rival(migration):  # two orders of the same move get the same ruling, and only one begins
             return self._later(scene, progress, f"migration {rival} is moving the pod")
-        if objection := self._slots.objection(migration, progress):  # now that the target is known, and time has passed
+        if objection := self._slots.find_exceeded(
+            migration, progress
+        ):  # now that the target is known, and time has passed
             return self._queued(scene, progress, objection)
         self._slots.grant(migration, progress)
-        self._consent.begins(migration)
-        return Admitted(progress)
+        self._consent.note_start(migration)
+        return StartDecision(progress)
 
-    def _withheld(self, scene: StepContext, progress: MigrationStatus, withheld: Withheld) -> Admitted:
+    def _withheld(self, scene: StepContext, progress: MigrationStatus, withheld: Hold) -> StartDecision:
         """People keep it from beginning; one that has nowhere to go any more does not wait for them."""
         known = _known(scene, progress)
         target = scene.migration.order.target
         if not withheld.never and target and scene.seen.target is None:
-            return Admitted(None, f"there is no node {target} any more", never=True, known=known)
-        return Admitted(None, withheld.reason, _LATER, withheld.never, known)
+            return StartDecision(None, f"there is no node {target} any more", never=True, known=known)
+        return StartDecision(None, withheld.reason, _LATER, withheld.never, known)
 
     def _rival(self, migration: PodMigration) -> str:
         """Another migration that has begun to move the same pod, or is about to."""
-        for key in sorted(self._board.about((migration.namespace, migration.order.pod))):
+        for key in sorted(self._board.by_pod((migration.namespace, migration.order.pod))):
             other = self._board.get(key)
             if other is None or other.name == migration.name:
                 continue
@@ -155,18 +162,18 @@ class Gatekeeper:
         """Whether a pending migration would only be told again what it has been told, or is the next leader's."""
         if not self.open:
             return migration.progress.phase is Phase.PENDING
-        if self._consent.keeps(migration):
-            return self._consent.has_told(migration, now)
+        if self._consent.is_held(migration):
+            return self._consent.has_reported(migration, now)
         grows_stale = migration.order.strategy != MANUAL
         return self._slots.still_waits(migration) and not (grows_stale and self._is_late(migration, now))
 
     @contextmanager
-    def considering(self, migration: PodMigration) -> Iterator[None]:
+    def reserve(self, migration: PodMigration) -> Iterator[None]:
         """Hold a slot while it is looked at, so that of many who wait for the same one only one is looked at."""
-        if migration.progress.phase is not Phase.PENDING or self._consent.keeps(migration):
+        if migration.progress.phase is not Phase.PENDING or self._consent.is_held(migration):
             yield
             return
-        self._slots.hold(migration, replace(migration.progress, target=migration.order.target))
+        self._slots.reserve(migration, replace(migration.progress, target=migration.order.target))
         try:
             yield
         finally:
@@ -174,16 +181,16 @@ class Gatekeeper:
             if known is None or known.progress.phase is Phase.PENDING:
                 self._slots.release((migration.namespace, migration.name))
 
-    def _queued(self, scene: StepContext, progress: MigrationStatus, reason: str) -> Admitted:
+    def _queued(self, scene: StepContext, progress: MigrationStatus, reason: str) -> StartDecision:
         """It waits in line: a plan grows stale meanwhile, an order of a person does not."""
         if scene.migration.order.strategy == MANUAL:
-            return Admitted(None, reason, _SOON, known=_known(scene, progress))
+            return StartDecision(None, reason, _SOON, known=_known(scene, progress))
         return self._later(scene, progress, reason, _SOON)
 
-    def _later(self, scene: StepContext, progress: MigrationStatus, reason: str, wait: float = _LATER) -> Admitted:
+    def _later(self, scene: StepContext, progress: MigrationStatus, reason: str, wait: float = _LATER) -> StartDecision:
         if self._is_late(scene.migration, scene.now):
-            return Admitted(None, f"it could not begin in time: {reason}", never=True)
-        return Admitted(None, reason, wait, known=_known(scene, progress))
+            return StartDecision(None, f"it could not begin in time: {reason}", never=True)
+        return StartDecision(None, reason, wait, known=_known(scene, progress))
 
     def _is_late(self, migration: PodMigration, now: float) -> bool:
         timeout = migration.order.timeout or self._timeout()

@@ -17,8 +17,8 @@ from rescheduler.kube.pause_state import PauseDetails
 from rescheduler.migration.lifecycle import abandon_reason, missing_approval
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import REPLANNED, Phase, PodMigration
-from rescheduler.runtime.migration_cache import Board
-from rescheduler.runtime.starting.windows import Held
+from rescheduler.runtime.migration_cache import MigrationCache
+from rescheduler.runtime.starting.windows import WindowHold
 
 APPROVAL_TIMEOUT = 3600.0
 _PATIENCE = 600.0
@@ -31,33 +31,33 @@ class PauseKnown(Protocol):
 
     @property
     def resumed(self) -> float: ...
-    def paused(self) -> PauseDetails | None: ...
+    def current(self) -> PauseDetails | None: ...
 
 
 class HoursKnown(Protocol):
     """Who knows when moves may begin."""
 
-    def held(self, migration: PodMigration) -> Held | None: ...
-    def let_begin(self, migration: PodMigration) -> None: ...
+    def check(self, migration: PodMigration) -> WindowHold | None: ...
+    def note_start(self, migration: PodMigration) -> None: ...
 
 
 class _AtAnyTime:
-    def held(self, migration: PodMigration) -> Held | None:
+    def check(self, migration: PodMigration) -> WindowHold | None:
         return None
 
-    def let_begin(self, migration: PodMigration) -> None:
+    def note_start(self, migration: PodMigration) -> None:
         return None
 
 
 class _NeverPaused:
     resumed = 0.0
 
-    def paused(self) -> PauseDetails | None:
+    def current(self) -> PauseDetails | None:
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Withheld:
+class Hold:
     """Why a migration may not begin: not yet, or never."""
 
     reason: str
@@ -65,10 +65,10 @@ class Withheld:
 
 
 @dataclass
-class Consent:
+class Holds:
     """What people have said, as far as it concerns the beginning of migrations."""
 
-    board: Board
+    board: MigrationCache
     timeout: Callable[[], float] = lambda: APPROVAL_TIMEOUT
     """Seconds after which a move that nobody approves of is given up."""
     pauses: PauseKnown = field(default_factory=_NeverPaused)
@@ -81,36 +81,36 @@ class Consent:
     _held: dict[ObjectKey, float] = field(default_factory=dict)
     """When each was last told that its hour has not come."""
 
-    def withheld(self, migration: PodMigration, now: float) -> Withheld | None:
+    def check(self, migration: PodMigration, now: float) -> Hold | None:
         """Why people keep it from beginning; None when they do not."""
         key, members = (migration.namespace, migration.name), self.board.members(migration)
         if reason := abandon_reason(migration, members, now, self.timeout()):
-            return Withheld(reason, never=True)
+            return Hold(reason, never=True)
         _remember(self._looked, key, now)
         if reason := missing_approval(migration, members):
             self._given.pop(key, None)
-            return Withheld(reason)
+            return Hold(reason)
         if migration.order.needs_approval and key not in self._given:
             _remember(self._given, key, now)
         if _has_begun(members):
             return None
-        if (pause := self.pauses.paused()) is not None:
-            return Withheld(_told(pause))
-        if (held := self.hours.held(migration)) is None:
+        if (pause := self.pauses.current()) is not None:
+            return Hold(_told(pause))
+        if (held := self.hours.check(migration)) is None:
             return None
         _remember(self._held, key, now)
         if held.until == inf:
-            return Withheld(f"{held.reason}; it is given up", never=True)
+            return Hold(f"{held.reason}; it is given up", never=True)
         patience = migration.order.timeout or self.patience()
         if held.until - now > patience and not migration.order.needs_approval:
-            return Withheld(f"{held.reason}; {REPLANNED}", never=True)
-        return Withheld(held.reason)
+            return Hold(f"{held.reason}; {REPLANNED}", never=True)
+        return Hold(held.reason)
 
-    def begins(self, migration: PodMigration) -> None:
+    def note_start(self, migration: PodMigration) -> None:
         """Take note that it was let begin."""
-        self.hours.let_begin(migration)
+        self.hours.note_start(migration)
 
-    def keeps(self, migration: PodMigration) -> bool:
+    def is_held(self, migration: PodMigration) -> bool:
         """Whether people keep it waiting now, be it told or not."""
         if migration.progress.phase is not Phase.PENDING:
             return False
@@ -119,17 +119,17 @@ class Consent:
             return True
         if _has_begun(members):
             return False
-        return self.pauses.paused() is not None or self.hours.held(migration) is not None
+        return self.pauses.current() is not None or self.hours.check(migration) is not None
 
-    def has_told(self, migration: PodMigration, now: float) -> bool:
+    def has_reported(self, migration: PodMigration, now: float) -> bool:
         """Whether one that is kept waiting would only be told again what it was told a short while ago."""
         members, said = self.board.members(migration), migration.progress.message
         if abandon_reason(migration, members, now, self.timeout()):
             return False
         expected = missing_approval(migration, members)
-        if not expected and (pause := self.pauses.paused()) is not None:
+        if not expected and (pause := self.pauses.current()) is not None:
             expected = _told(pause)
-        elif not expected and (held := self.hours.held(migration)) is not None:
+        elif not expected and (held := self.hours.check(migration)) is not None:
             expected = held.reason
         looked = self._looked.get((migration.namespace, migration.name), 0.0)
         return said == expected and 0.0 <= now - looked < _LOOKED_AT

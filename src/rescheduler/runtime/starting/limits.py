@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from rescheduler.model.json import ObjectKey
 from rescheduler.model.migration import MigrationStatus, ObjectReference, Phase, PodMigration
 from rescheduler.model.policy import Concurrency
-from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.migration_cache import MigrationCache
 
 _IN_LINE = "it waits its turn"
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class MigrationFootprint:
     """What a migration under way takes."""
 
     namespace: str
@@ -35,19 +35,21 @@ def _unknown(_namespace: str, _owner: ObjectReference) -> int | None:
     return None
 
 
-class Slots:
+class ConcurrencyLimits:
     """The slots that are taken, by the board and by what has just been granted."""
 
-    def __init__(self, board: Board, concurrency: Callable[[], Concurrency], replicas: Replicas = _unknown) -> None:
+    def __init__(
+        self, board: MigrationCache, concurrency: Callable[[], Concurrency], replicas: Replicas = _unknown
+    ) -> None:
         self._board = board
         self._concurrency = concurrency
         self._replicas = replicas
-        self._granted: dict[ObjectKey, tuple[int, Slot]] = {}
+        self._granted: dict[ObjectKey, tuple[int, MigrationFootprint]] = {}
         """With the attempts that were made before: one more, and it has begun."""
         self._held: set[ObjectKey] = set()
         """Those of them that are only being looked at."""
 
-    def objection(self, migration: PodMigration, progress: MigrationStatus) -> str:
+    def find_exceeded(self, migration: PodMigration, progress: MigrationStatus) -> str:
         """Which limit keeps a migration from beginning with this progress; empty when none does."""
         wanted = slot(migration, progress)
         taken = list(self._taken((migration.namespace, migration.name)))
@@ -85,9 +87,9 @@ class Slots:
         """Whether one that waits its turn has to wait on, be it for another limit: asked often, it costs no request."""
         if migration.order.paused or not is_in_line(migration):
             return False
-        return bool(self.objection(migration, migration.progress))
+        return bool(self.find_exceeded(migration, migration.progress))
 
-    def hold(self, migration: PodMigration, progress: MigrationStatus) -> None:
+    def reserve(self, migration: PodMigration, progress: MigrationStatus) -> None:
         """Count it while it is looked at, although it may not begin."""
         key = (migration.namespace, migration.name)
         self._granted[key] = (progress.attempts, slot(migration, progress))
@@ -95,7 +97,7 @@ class Slots:
 
     def grant(self, migration: PodMigration, progress: MigrationStatus) -> None:
         """Count it from now on: it begins."""
-        self.hold(migration, progress)
+        self.reserve(migration, progress)
         self._held.discard((migration.namespace, migration.name))
 
     def has_granted(self, key: ObjectKey) -> bool:
@@ -113,13 +115,13 @@ class Slots:
         known = self._board.get(key)
         return known is not None and known.progress.phase is Phase.PENDING and known.progress.attempts <= attempts
 
-    def _taken(self, apart: ObjectKey) -> Iterable[Slot]:
+    def _taken(self, apart: ObjectKey) -> Iterable[MigrationFootprint]:
         for key, (_, granted) in list(self._granted.items()):
             if not self._counts(key):
                 self.release(key)  # it has begun since, or is gone
             elif key != apart:
                 yield granted
-        for each in self._board.under_way():
+        for each in self._board.in_progress():
             if (each.namespace, each.name) != apart:
                 yield slot(each, each.progress)
 
@@ -129,13 +131,13 @@ def is_in_line(migration: PodMigration) -> bool:
     return migration.progress.phase is Phase.PENDING and migration.progress.message.startswith(_IN_LINE)
 
 
-def slot(migration: PodMigration, progress: MigrationStatus) -> Slot:
+def slot(migration: PodMigration, progress: MigrationStatus) -> MigrationFootprint:
     """What a migration takes with this progress."""
     owner = progress.workload or progress.controller
     workload = f"{migration.namespace}/{owner or migration.order.pod}"
     nodes = frozenset(node for node in (progress.source, progress.target) if node)
     proposal = migration.order.proposal if migration.order.members > 1 else ""
-    return Slot(migration.namespace, workload, nodes, proposal)
+    return MigrationFootprint(migration.namespace, workload, nodes, proposal)
 
 
 def _count(matches: Iterable[bool]) -> int:

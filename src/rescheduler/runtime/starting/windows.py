@@ -19,14 +19,14 @@ from rescheduler.model.policy import Timing
 from rescheduler.model.time import format_instant
 from rescheduler.model.windows import Schedule
 from rescheduler.planning.budgets import COUNTS, FIELD, counts_for_hour, is_ordered
-from rescheduler.runtime.migration_cache import Board
+from rescheduler.runtime.migration_cache import MigrationCache
 
 _IN_ALL = "when.movesPerHour"
 _ABOUT_TO = 60.0  # seconds within which one that was let begin has begun, or something has come between
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class WindowHold:
     """Why a move may not begin yet, and when it may at the earliest."""
 
     reason: str
@@ -34,7 +34,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class _Hour:
+class _HourlyLimit:
     """What one limit of the hour is about: how many may begin, how many want to, and when the others have begun."""
 
     field: str
@@ -43,16 +43,16 @@ class _Hour:
     begun: Sequence[float]
     where: str = ""
 
-    def held(self) -> Held | None:
+    def held(self) -> WindowHold | None:
         """Why those that want to may not begin yet; None when they may."""
         over = len(self.begun) + self.wanted - self.most
         if over <= 0:
             return None
         if over > len(self.begun):
             too_many = f"its {self.wanted} moves{self.where}, which belong together"
-            return Held(f"{too_many}, are more than {self.field} ({self.most})", inf)
+            return WindowHold(f"{too_many}, are more than {self.field} ({self.most})", inf)
         until = sorted(self.begun)[over - 1] + COUNTS
-        return Held(f"{self.told()}: not before {format_instant(until)}", until)
+        return WindowHold(f"{self.told()}: not before {format_instant(until)}", until)
 
     def told(self, waiting: int = 0) -> str:
         """How many have begun, with those that are ordered and have not, and how many may."""
@@ -61,10 +61,10 @@ class _Hour:
         return f"{begun}{ordered}, and {self.most} may ({self.field})"
 
 
-class Timetable:
+class TimeWindows:
     """When moves may begin, for one replica."""
 
-    def __init__(self, board: Board, timing: Callable[[], Timing], now: Callable[[], float]) -> None:
+    def __init__(self, board: MigrationCache, timing: Callable[[], Timing], now: Callable[[], float]) -> None:
         self._board = board
         self._timing = timing
         self._now = now
@@ -72,13 +72,13 @@ class Timetable:
         """When each move by choice last began; also of those that somebody has deleted since."""
         self._granted: dict[ObjectKey, float] = {}
         """When each was let begin that the board does not tell of yet."""
-        self._outlook: tuple[Schedule | None, float, float, Held | None] = (None, 0.0, 0.0, None)
+        self._outlook: tuple[Schedule | None, float, float, WindowHold | None] = (None, 0.0, 0.0, None)
         """Of which windows it was last worked out, from when to when that holds, and what it is."""
         for migration in board.all():
             self._note(migration)
         board.listen(self._changed)
 
-    def closed(self) -> str:
+    def why_closed(self) -> str:
         """Why nothing may begin by choice now; empty when a window is open, or there are none."""
         held = self._outside(self._now())
         return held.reason if held is not None else ""
@@ -92,7 +92,7 @@ class Timetable:
         counted = {*self._within_the_hour(self._now()), *self._ordered()}
         return max(0, most - sum(not namespace or key[0] == namespace for key in counted))
 
-    def shortage(self) -> str:
+    def why_limited(self) -> str:
         """Why no more moves by choice are ordered than there is room for in all; empty without a limit."""
         most, room = self._timing().moves_per_hour, self.room()
         if most is None or room is None:
@@ -100,11 +100,11 @@ class Timetable:
         if room:
             return f"only {room} more may begin within the hour ({_IN_ALL})"
         begun = self._within_the_hour(self._now())
-        hour = _Hour(_IN_ALL, most, 1, tuple(begun.values()))
+        hour = _HourlyLimit(_IN_ALL, most, 1, tuple(begun.values()))
         told, full = hour.told(len(set(self._ordered()) - begun.keys())), hour.held()
         return told if full is None else f"{told}: none before {format_instant(full.until)}"
 
-    def held(self, migration: PodMigration) -> Held | None:
+    def check(self, migration: PodMigration) -> WindowHold | None:
         """Why a pending migration may not begin yet; None when it may."""
         if not counts_for_hour(migration) or migration.progress.phase is not Phase.PENDING:
             return None
@@ -113,7 +113,7 @@ class Timetable:
             return None
         return self._outside(now) or self._too_many(migration, members, now)
 
-    def let_begin(self, migration: PodMigration) -> None:
+    def note_start(self, migration: PodMigration) -> None:
         """Count it from now on: it begins."""
         if counts_for_hour(migration):
             self._granted[migration.namespace, migration.name] = self._now()
@@ -127,7 +127,7 @@ class Timetable:
         granted = self._granted.get((member.namespace, member.name))
         return member.progress.phase is Phase.COMPLETED or (granted is not None and now - granted < _ABOUT_TO)
 
-    def _outside(self, now: float) -> Held | None:
+    def _outside(self, now: float) -> WindowHold | None:
         """Why no window is open; asked for each that waits, so it is worked out once until that changes."""
         schedule = self._timing().schedule
         known, since, until, held = self._outlook
@@ -138,13 +138,13 @@ class Timetable:
         return held
 
     @staticmethod
-    def _closed(schedule: Schedule, opens: float | None) -> Held:
+    def _closed(schedule: Schedule, opens: float | None) -> WindowHold:
         if opens is None:
-            return Held("no time window (when.windows) opens any more", inf)
+            return WindowHold("no time window (when.windows) opens any more", inf)
         when = f"{schedule.local(opens)} {schedule.time_zone}"
-        return Held(f"no time window is open before {when} (when.windows)", opens)
+        return WindowHold(f"no time window is open before {when} (when.windows)", opens)
 
-    def _too_many(self, migration: PodMigration, members: Sequence[PodMigration], now: float) -> Held | None:
+    def _too_many(self, migration: PodMigration, members: Sequence[PodMigration], now: float) -> WindowHold | None:
         """Which limit of the hour keeps it waiting for the longest; of moves that belong together, each counts."""
         timing = self._timing()
         if not timing.counts:
@@ -188,22 +188,22 @@ class Timetable:
 
 def _hours(
     timing: Timing, migration: PodMigration, members: Sequence[PodMigration], begun: dict[ObjectKey, float]
-) -> Iterator[_Hour]:
+) -> Iterator[_HourlyLimit]:
     """The limits that a move and those that belong to it have to keep: that of all, and that of each namespace."""
     if timing.moves_per_hour is not None:
-        yield _Hour(_IN_ALL, timing.moves_per_hour, max(1, migration.order.members), tuple(begun.values()))
+        yield _HourlyLimit(_IN_ALL, timing.moves_per_hour, max(1, migration.order.members), tuple(begun.values()))
     if timing.moves_per_hour_per_namespace is not None:
         for name, wanted in Counter(each.namespace for each in (migration, *members)).items():
             there = tuple(at for key, at in begun.items() if key[0] == name)
-            yield _Hour(FIELD, timing.moves_per_hour_per_namespace, wanted, there, f" in {name}")
+            yield _HourlyLimit(FIELD, timing.moves_per_hour_per_namespace, wanted, there, f" in {name}")
 
 
-def _unknown(migration: PodMigration, members: Sequence[PodMigration], now: float) -> Held | None:
+def _unknown(migration: PodMigration, members: Sequence[PodMigration], now: float) -> WindowHold | None:
     """Moves that belong together are stored one after the other: before all are, nobody knows their namespaces."""
     stored = (migration.created or now) + STORE_TIMEOUT
     if len(members) >= migration.order.members - 1 or now > stored:
         return None
-    return Held("not all moves that belong to it are stored yet", stored)
+    return WindowHold("not all moves that belong to it are stored yet", stored)
 
 
 def _counted(moves: int) -> str:

@@ -14,9 +14,9 @@ from rescheduler.migration.observation import FailedCommand
 from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.plan import Plan
 from rescheduler.recovery.model import OUTCOMES
-from rescheduler.runtime.config_watcher import Reread
-from rescheduler.runtime.informers import Following
-from rescheduler.runtime.usage_poller import Metering
+from rescheduler.runtime.config_watcher import ReloadResult
+from rescheduler.runtime.informers import InformerStatus
+from rescheduler.runtime.usage_poller import UsagePoller
 from rescheduler.web.metrics.catalogue import FixedLabel, Labels, MetricCatalogue, MetricDescription
 from rescheduler.web.metrics.moves import MigrationMetrics, OutcomeMetrics
 from rescheduler.web.metrics.plans import CyclePhase, MeasuredUtilisation, P, PlanMetrics, Result, UtilisationMetrics
@@ -32,7 +32,7 @@ class MetricSources:
     leading: Callable[[], bool] = lambda: True
     fresh: Callable[[], bool] = lambda: True
     """Whether what is known of the cluster is up to date."""
-    kinds: Callable[[], Iterable[Following]] = lambda: ()
+    kinds: Callable[[], Iterable[InformerStatus]] = lambda: ()
     standing: Callable[[], NodeStats] | None = None
     """How the nodes stand; without it, how they stood when the newest plan was made."""
     migrations: Callable[[Phase], int] | None = None
@@ -46,7 +46,7 @@ class MetricSources:
     """Whether moves by choice may begin, as far as time windows go."""
     viewers: Callable[[], int] | None = None
     """How many look at the page."""
-    metering: Callable[[], Metering | None] = lambda: None
+    metering: Callable[[], UsagePoller | None] = lambda: None
     """Who measures what is used; None where nobody does."""
     live_config: Callable[[], LiveConfig] | None = None
     """The configuration in force."""
@@ -65,7 +65,7 @@ class ConfigMetrics:
             "Times that the configuration's file had changed and was re-read, by what became of it.",
             ("result",),
         )
-        for result in Reread:
+        for result in ReloadResult:
             self._reloads.labels(result.value)
         successful = "Whether the configuration's file as it is now is in force: 1, or 0 if it was refused."
         catalogue.gauge("rescheduler_config_last_reload_successful", successful, (), self._successful)
@@ -76,7 +76,7 @@ class ConfigMetrics:
         waiting = "Always 1; a field that has another value in the file, which waits for a restart."
         catalogue.gauge("rescheduler_config_awaits_restart", waiting, ("field",), self._waiting)
 
-    def reread(self, result: Reread) -> None:
+    def reread(self, result: ReloadResult) -> None:
         """Count a file that has changed."""
         self._reloads.labels(result.value).inc()
 
@@ -167,7 +167,7 @@ class UsageMetrics:
             yield (live_config().policy().utilization.value,), 1
 
     def _up(self) -> Values:
-        yield from (((), not metering.failure) for metering in self._metering() if metering.heard.is_set())
+        yield from (((), not metering.failure) for metering in self._metering() if metering.polled.is_set())
 
     def _last(self) -> Values:
         yield from (((), metering.last) for metering in self._metering() if metering.last is not None)
@@ -178,7 +178,7 @@ class UsageMetrics:
     def _errors(self) -> Values:
         yield from (((), metering.failures) for metering in self._metering())
 
-    def _metering(self) -> Iterator[Metering]:
+    def _metering(self) -> Iterator[UsagePoller]:
         if (metering := self._sources().metering()) is not None:
             yield metering
 
@@ -274,7 +274,7 @@ class Metrics:
         """Ask these at every scrape from now on."""
         self._sources = sources
 
-    def reread(self, result: Reread) -> None:
+    def reread(self, result: ReloadResult) -> None:
         """Count a configuration's file that has changed."""
         self._configurations.reread(result)
 
