@@ -72,7 +72,7 @@ class Leader:
     async def ordered(self, *moves: Move, most: int | None = None) -> list[PodMigration]:
         """A plan of these moves, which needs approval."""
         waiting = sum(each.awaits_approval for each in self.watching.migrations.active())
-        terms = OrderTerms(Approval.REQUIRED, frozenset({"NodeMaintenance"}), most, waiting)
+        terms = OrderTerms(Approval.REQUIRED, most, waiting)
         return await order(plan_of(*moves), self.logbook, self.client.clock.now(), terms)
 
     async def until(self, what: str, reached: Callable[[], Any]) -> Any:

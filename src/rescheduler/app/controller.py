@@ -41,6 +41,7 @@ from rescheduler.model.migration import Phase, PodMigration
 from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Move
 from rescheduler.model.selector import Labels
+from rescheduler.model.strategy_traits import is_mandatory
 from rescheduler.planning.thresholds import HotStreaks
 from rescheduler.runtime.config_watcher import EVERY, ConfigWatcher, ReloadAudience
 from rescheduler.runtime.controller import Controller, Runnable, finish_before, run_beside
@@ -60,7 +61,6 @@ from rescheduler.runtime.starting.holds import Holds
 from rescheduler.runtime.starting.limits import ConcurrencyLimits
 from rescheduler.runtime.starting.windows import TimeWindows
 from rescheduler.strategies import settings_by_name
-from rescheduler.strategies.node_maintenance import NodeMaintenance
 from rescheduler.web.auth import check_insecure_local
 from rescheduler.web.metrics import Metrics
 
@@ -286,7 +286,7 @@ class _Parts:
             return live_config.config.fields.migration.keep_finished
 
         def empties(labels: Labels) -> bool:
-            return NodeMaintenance.name in live_config.policy().strategies_for(labels)
+            return any(is_mandatory(name) for name in live_config.policy().strategies_for(labels))
 
         by = AssessmentInputs(
             board, watching.capture, watching.stale, live_config.policy, after, now, self.meters.why_missing

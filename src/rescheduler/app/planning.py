@@ -24,6 +24,7 @@ from rescheduler.model.migration import PodMigration
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy, Utilization
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.model.strategy_traits import is_mandatory
 from rescheduler.model.usage import UsageSettings, UsageSource
 from rescheduler.planning.api import Strategy
 from rescheduler.planning.cycle import plan_cycle
@@ -223,7 +224,7 @@ def _waiting(running: Iterable[Strategy[StrategySettings]], planner: Planner) ->
 
 def _with_hours(made: Plan, snapshot: ClusterSnapshot, policy: Policy) -> Plan:
     schedule, now = policy.timing.schedule, snapshot.taken_at
-    waiting = [move for move in made.moves if move.strategy != NodeMaintenance.name]
+    waiting = [move for move in made.moves if not is_mandatory(move.strategy)]
     if not waiting or now is None or schedule.open_at(now):
         return made
     opens = schedule.next_change(now)

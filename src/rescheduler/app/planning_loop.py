@@ -29,11 +29,9 @@ from rescheduler.runtime.pause_watcher import PauseWatcher
 from rescheduler.runtime.planning_loop import Cycle, OrderTerms, capture_settled, order
 from rescheduler.runtime.reconciler import PeriodicTask
 from rescheduler.runtime.starting.windows import TimeWindows
-from rescheduler.strategies.node_maintenance import NodeMaintenance
 from rescheduler.web.metrics import Metrics
 
 _log = structlog.stdlib.get_logger(__name__)
-_BY_PEOPLE = frozenset({NodeMaintenance.name})
 """Strategies whose moves a person has asked for already, by a label."""
 
 
@@ -100,7 +98,6 @@ class PlanningLoop:
         room, why = self._room()
         terms = OrderTerms(
             config.fields.approval,
-            _BY_PEOPLE,
             most=policy.limits.total,
             waiting=waiting,
             hourly=room,

@@ -22,6 +22,7 @@ from rescheduler.kube.reviews import ReviewClient
 from rescheduler.model.plan import Plan
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.model.strategy_traits import is_mandatory
 from rescheduler.planning.explain import explanation_document
 from rescheduler.planning.guards.base import GuardContext
 from rescheduler.planning.outcomes import find_backoffs
@@ -30,7 +31,6 @@ from rescheduler.runtime.informers import Informers
 from rescheduler.runtime.pause_watcher import PauseWatcher
 from rescheduler.runtime.planning_loop import capture_settled
 from rescheduler.runtime.usage_poller import UsagePoller
-from rescheduler.strategies.node_maintenance import NodeMaintenance
 from rescheduler.web.actions import ActionRoutes
 from rescheduler.web.api import Api
 from rescheduler.web.auth import Authenticator, RequestChecks
@@ -223,7 +223,7 @@ class Front:
             knowing.pausing,
             knowing.watching.migrations,
             knowing.pauses.refresh,
-            empties=lambda: NodeMaintenance.name in knowing.live_config.policy().strategies,
+            empties=lambda: any(map(is_mandatory, knowing.live_config.policy().strategies)),
         )
         return ActionRoutes(access, Authenticator(ReviewClient(knowing.own)), deeds)
 

@@ -10,6 +10,7 @@ import msgspec
 
 from rescheduler.model.migration import OutcomeVerdict, Phase
 from rescheduler.model.plan import Method
+from rescheduler.model.strategy_traits import MANUAL
 
 AUTO = "auto"
 """The method of those who leave the choice to us."""
@@ -39,7 +40,7 @@ class Spec(Part):
     pod: Pod
     target: str = ""
     method: str = AUTO
-    strategy: str = "Manual"
+    strategy: str = MANUAL
     reason: str = ""
     proposal: Proposal | None = None
     paused: bool = False

@@ -11,6 +11,7 @@ from typing import Any
 
 from rescheduler import __version__
 from rescheduler.model.json import Json
+from rescheduler.model.strategy_traits import MANUAL
 
 API_VERSION = "rescheduler.io/v1alpha1"
 KIND = "PodMigration"
@@ -80,7 +81,7 @@ _SPEC = _object(
             enum=["auto", *_METHODS],
             default="auto",
         ),
-        "strategy": _described(_TEXT, "Who wants it moved.", default="Manual", **_LABEL),
+        "strategy": _described(_TEXT, "Who wants it moved.", default=MANUAL, **_LABEL),
         "reason": _described(_TEXT, "Why, for people."),
         "paused": _described({"type": "boolean"}, "Do not begin yet; what has begun goes on.", default=False),
         "timeout": _described(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from rescheduler.model.plan import Method
+from rescheduler.model.strategy_traits import MANUAL
 
 REPLANNED = "it is given up, and planned anew then"
 """How the message of one ends that only waited for its hour, which comes too late for it."""
@@ -52,7 +53,7 @@ class MigrationSpec:
     """Which pod of that name; empty means whichever has it when the migration begins."""
     target: str = ""
     method: Method | None = None
-    strategy: str = "Manual"
+    strategy: str = MANUAL
     reason: str = ""
     proposal: str = ""
     """Migrations of one proposal stand or fall together."""
@@ -68,6 +69,11 @@ class MigrationSpec:
     """By how many percentage points the busier of its two nodes becomes less busy."""
     windowed: bool = False
     """Whether it waits for time windows and counts for the hour: nobody but the planner has asked for it."""
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether a person ordered it, and no strategy."""
+        return self.strategy == MANUAL
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,17 +11,15 @@ from dataclasses import dataclass
 
 from rescheduler.model.migration import OutcomeVerdict, PodMigration
 from rescheduler.model.policy import Policy
+from rescheduler.model.strategy_traits import is_mandatory
 from rescheduler.model.time import MAX_INSTANT, format_instant
 
 _DOUBLINGS = 60  # far beyond every rest that a configuration can mean, and a float still holds it
 
-MUST_BE = frozenset({"NodeMaintenance", "Manual"})
-"""Who orders moves that have to be made whatever they gain: an operator who empties a node, or a person by hand."""
-
 
 def is_by_choice(migration: PodMigration) -> bool:
     """Whether it was made for its gain, so that its outcome counts."""
-    return migration.order.strategy not in MUST_BE
+    return not is_mandatory(migration.order.strategy)
 
 
 def is_bad(verdict: OutcomeVerdict | None) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from rescheduler.model.plan import Move, Rejection
+from rescheduler.model.strategy_traits import StrategyTraits, declare
 from rescheduler.planning.columns import Floats, Mask
 from rescheduler.planning.refusals import PlanGuard
 from rescheduler.planning.settings import StrategySettings
@@ -93,8 +94,18 @@ class Strategy(ABC, Generic[Own_co]):
     """Strategies run in this order: what must be done before what would be nice."""
 
     settings_type: ClassVar[type[StrategySettings]] = StrategySettings
+    mandatory: ClassVar[bool] = False
+    """Whether its moves are made because a person wants them, whatever they gain: they need no approval and no open
+    time window, count for no hourly limit, and a bad outcome is not held against them."""
+    can_undo: ClassVar[bool] = True
+    """Whether a move of it that takes a pod back means that the earlier move was wrong."""
     for_gain: ClassVar[bool] = False
     """Whether its moves are made to make a node less busy, so that they are judged afterwards by whether it is."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "name" in vars(cls):
+            declare(cls.name, StrategyTraits(cls.mandatory, cls.can_undo))
 
     def __init__(self, settings: Own_co, pool: str | None = None) -> None:
         self.settings = settings

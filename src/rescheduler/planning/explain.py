@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rescheduler.model.labels import EvictionCost, eviction_cost
-from rescheduler.model.move_history import MUST_BE, MoveBackoff, MoveHistory
+from rescheduler.model.move_history import MoveBackoff, MoveHistory
 from rescheduler.model.objects import Pod
 from rescheduler.model.plan import API_VERSION, Method, Move, NodeLoad, Plan, Rejection, plan_document
 from rescheduler.model.policy import Utilization
 from rescheduler.model.shape import Requests
+from rescheduler.model.strategy_traits import is_mandatory
 from rescheduler.model.time import format_instant
 from rescheduler.planning.budgets import Budgets, DisruptionHeadroom, HourlyLimit
 from rescheduler.planning.columns import Floats, Ints
@@ -192,7 +193,7 @@ def _objections(planner: Planner, plan: Plan, index: int) -> Iterator[tuple[str,
             row = columns.pods[other]
             places = columns.node_index.get(move.source, -1), columns.node_index.get(move.target, -1)
             budgets.spend(*places, workloads.key(row))
-            if move.strategy not in MUST_BE:
+            if not is_mandatory(move.strategy):
                 hours.spend(row)
             if move.method is not Method.REMOVE:
                 disruption.spend(row, move.method)

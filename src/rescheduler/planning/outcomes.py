@@ -18,12 +18,12 @@ from rescheduler.model.objects import Pod, Workload
 from rescheduler.model.plan import Method
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot, WorkloadKey
+from rescheduler.model.strategy_traits import can_undo
 from rescheduler.planning.budgets import count_by_namespace
 from rescheduler.planning.gain import RealisedGains
 
 Workloads = Mapping[WorkloadKey, Workload]
 
-_UNDO_NOTHING = frozenset({"NodeMaintenance", "PodLifeTime"})
 _LISTED = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"})
 _HOW_LATE = 60.0  # seconds that looking at a move may come late, before nobody waits for it
 
@@ -40,7 +40,7 @@ def find_undone(
     for moves in _by_workload(migrations, workloads).values():
         ways: defaultdict[tuple[str, str], list[PodMigration]] = defaultdict(list)
         for later in moves:
-            undoes = later.order.strategy not in _UNDO_NOTHING
+            undoes = can_undo(later.order.strategy)
             gone = ways[later.progress.target, later.progress.source] if undoes else []
             newest_first = reversed(range(len(gone)))
             undone = next((at for at in newest_first if _undoes(later, gone[at], policy.longest_rest)), None)

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rescheduler.model.labels import LEAST, MOST, invalid_costs
-from rescheduler.model.move_history import MUST_BE
 from rescheduler.model.objects import Pod
 from rescheduler.model.plan import Method, Move, Plan, Rejection
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.model.strategy_traits import is_mandatory
 from rescheduler.planning.api import PodMove, Proposal, ProposalResult, Strategy
 from rescheduler.planning.budgets import FIELD, Budgets, DisruptionHeadroom, HourlyLimit
 from rescheduler.planning.columns import Columns, Floats, Mask
@@ -286,9 +286,9 @@ class Planner:
         most, hourly = self.policy.limits.total, self.policy.timing.moves_per_hour
         if most is not None and len(pod_moves) > max(most, 1):
             guard, limit = PlanGuard.MAX_RESCHEDULE_PODS, f"maxReschedulePods is {most}"
-        elif hourly is not None and len(pod_moves) > hourly and strategy not in MUST_BE:
+        elif hourly is not None and len(pod_moves) > hourly and not is_mandatory(strategy):
             guard, limit = PlanGuard.MOVES_PER_HOUR, f"when.movesPerHour is {hourly}"
-        elif strategy not in MUST_BE and (crowd := self._crowd(pod_moves)):
+        elif not is_mandatory(strategy) and (crowd := self._crowd(pod_moves)):
             guard, limit = (
                 PlanGuard.MOVES_PER_HOUR_PER_NAMESPACE,
                 f"{crowd}, and {FIELD} is {self.policy.timing.moves_per_hour_per_namespace}",
@@ -385,12 +385,12 @@ class Planner:
     def _limited(self, source: int, pod: Pod) -> tuple[str, str] | None:
         """Which limit of the plan or of the hour is reached for a pod, as a guard and a reason."""
         objection = self._budgets.objection(source, self.workloads.key(pod))
-        return objection if objection or self._running in MUST_BE else self._hours.objection(pod)
+        return objection if objection or is_mandatory(self._running) else self._hours.objection(pod)
 
     def _spend(self, source: int, target: int, pod: Pod, sign: int = 1) -> None:
         """Take a move into account, or with sign -1 out of it."""
         self._budgets.spend(source, target, self.workloads.key(pod), sign)
-        if self._running not in MUST_BE:
+        if not is_mandatory(self._running):
             self._hours.spend(pod, sign)
 
     def _move(self, strategy: str, pod_move: PodMove, placed: _Placed) -> Move:

@@ -24,7 +24,6 @@ from rescheduler.planning.cycle import with_inflight_moves
 from rescheduler.planning.gain import RealisedGains
 from rescheduler.planning.revalidate import MoveRequest, MoveVerdict, Revalidator
 from rescheduler.runtime.migration_cache import MigrationCache, MigrationStore
-from rescheduler.runtime.starting.gate import MANUAL
 
 _log = structlog.stdlib.get_logger(__name__)
 _NO_USE = "it would not make the busier of its two nodes less busy any more"
@@ -83,7 +82,7 @@ class ApprovalRevalidator:
 
     def _is_waiting(self, migration: PodMigration) -> bool:
         """A planner's move that waits for people; what a person has ordered by hand waits for as long as he likes."""
-        if migration.order.strategy == MANUAL:
+        if migration.order.by_hand:
             return False
         return migration.awaits_approval or (migration.order.needs_approval and self.held(migration))
 

@@ -21,6 +21,7 @@ from rescheduler.model.migration import MigrationSpec, PodMigration
 from rescheduler.model.plan import Method, Move, Plan
 from rescheduler.model.policy import Approval
 from rescheduler.model.snapshot import ClusterSnapshot
+from rescheduler.model.strategy_traits import is_mandatory
 from rescheduler.model.time import format_instant
 from rescheduler.planning.budgets import FIELD
 from rescheduler.planning.cycle import with_inflight_moves
@@ -74,8 +75,6 @@ class OrderTerms:
     """On what terms a plan's moves are ordered."""
 
     approval: Approval = Approval.AUTOMATIC
-    asked_for: frozenset[str] = frozenset()
-    """Strategies whose moves a person has asked for already, such as by a label: they need no approval."""
     most: int | None = None
     """How many moves may wait for approval at a time; None is no limit."""
     waiting: int = 0
@@ -91,7 +90,7 @@ class OrderTerms:
 
     def by_choice(self, move: Move) -> bool:
         """Whether nobody but the planner has asked for it."""
-        return move.strategy not in self.asked_for
+        return not is_mandatory(move.strategy)
 
     def need(self, move: Move) -> bool:
         """Whether somebody has to approve of it."""

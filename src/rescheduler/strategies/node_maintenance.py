@@ -20,6 +20,8 @@ class NodeMaintenance(Strategy[StrategySettings]):
     name: ClassVar[str] = "NodeMaintenance"
     order: ClassVar[int] = 100
     for_gain: ClassVar[bool] = True
+    mandatory: ClassVar[bool] = True
+    can_undo: ClassVar[bool] = False  # an operator who empties a node judges nobody's moves
 
     def propose(self, view: View) -> Proposals:
         """Each pod on a maintenance node: the lower rank first, then the largest, while there is most room."""

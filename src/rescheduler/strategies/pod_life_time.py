@@ -86,6 +86,7 @@ class PodLifeTime(Strategy[PodLifeTimeSettings]):
 
     name: ClassVar[str] = "PodLifeTime"
     order: ClassVar[int] = 160
+    can_undo: ClassVar[bool] = False  # a pod goes for its age, not because it is in the wrong place
     settings_type: ClassVar[type[StrategySettings]] = PodLifeTimeSettings
 
     def propose(self, view: View) -> Proposals:

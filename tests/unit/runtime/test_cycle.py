@@ -49,7 +49,7 @@ async def ordered(kept: Kept, *moves: Move, terms: OrderTerms | None = None, now
     return await order(plan_of(*moves), cast("MigrationStore", kept), now, terms or OrderTerms())
 
 
-REQUIRED = OrderTerms(Approval.REQUIRED, frozenset({"NodeMaintenance"}))
+REQUIRED = OrderTerms(Approval.REQUIRED)
 
 
 def test_a_move_becomes_a_migration_that_says_what_why_and_for_whom() -> None:

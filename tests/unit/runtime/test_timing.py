@@ -452,7 +452,7 @@ class TestOrdering:
                 return migration
 
         plan: Plan = replace(planned(cluster(node("a"))), moves=moves)
-        await order(plan, cast("MigrationStore", Kept()), NOW, replace(terms, asked_for=frozenset({"NodeMaintenance"})))
+        await order(plan, cast("MigrationStore", Kept()), NOW, terms)
         return added
 
     def many(self, *sizes: int) -> list[Move]:

@@ -27,7 +27,6 @@ from rescheduler.runtime.migration_cache import MigrationCache
 from rescheduler.runtime.starting.holds import Hold, Holds
 from rescheduler.runtime.starting.limits import ConcurrencyLimits
 
-MANUAL = "Manual"
 _SOON = 1.0
 _LATER = 5.0
 _FRESH = 1.0  # seconds that a judgement's picture of the cluster may be old
@@ -164,7 +163,7 @@ class StartGate:
             return migration.progress.phase is Phase.PENDING
         if self._consent.is_held(migration):
             return self._consent.has_reported(migration, now)
-        grows_stale = migration.order.strategy != MANUAL
+        grows_stale = not migration.order.by_hand
         return self._slots.still_waits(migration) and not (grows_stale and self._is_late(migration, now))
 
     @contextmanager
@@ -183,7 +182,7 @@ class StartGate:
 
     def _queued(self, scene: StepContext, progress: MigrationStatus, reason: str) -> StartDecision:
         """It waits in line: a plan grows stale meanwhile, an order of a person does not."""
-        if scene.migration.order.strategy == MANUAL:
+        if scene.migration.order.by_hand:
             return StartDecision(None, reason, _SOON, known=_known(scene, progress))
         return self._later(scene, progress, reason, _SOON)
 
@@ -207,7 +206,7 @@ def _wanted(migration: PodMigration) -> MoveRequest:
         order.target,
         order.method,
         progress.tried,
-        by_hand=order.strategy == MANUAL,
+        by_hand=order.by_hand,
     )
 
 

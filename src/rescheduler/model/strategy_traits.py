@@ -1,0 +1,42 @@
+"""What strategies declare about their moves, looked up by name: a PodMigration knows its strategy only by name.
+
+Each subclass of `planning.api.Strategy` is entered when it is defined; `strategies.discover` defines them all.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MANUAL = "Manual"
+"""Stands in the place of a strategy's name where a person ordered the move."""
+
+
+class StrategyTraits(NamedTuple):
+    """What one strategy declares."""
+
+    mandatory: bool
+    can_undo: bool
+
+
+_declared: dict[str, StrategyTraits] = {}
+
+
+def declare(name: str, traits: StrategyTraits) -> None:
+    """Enter a strategy."""
+    _declared[name] = traits
+
+
+def is_mandatory(strategy: str) -> bool:
+    """Whether its moves are made because a person wants them, whatever they gain; also moves ordered by hand."""
+    return strategy == MANUAL or _traits(strategy).mandatory
+
+
+def can_undo(strategy: str) -> bool:
+    """Whether a move of it that goes back means that the earlier move was wrong."""
+    return _traits(strategy).can_undo
+
+
+def _traits(strategy: str) -> StrategyTraits:
+    if not _declared:
+        raise RuntimeError("no strategy is loaded: call strategies.discover() first")
+    return _declared.get(strategy, StrategyTraits(mandatory=False, can_undo=True))  # such as of another version
