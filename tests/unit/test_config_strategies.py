@@ -7,7 +7,8 @@ from pydantic import BaseModel
 
 from rescheduler.config.loader import load, override
 from rescheduler.config.schema import Fields
-from rescheduler.config.validate import FIELDS, OURS, fields_by_name, nested_model
+from rescheduler.config.validate import fields_by_name, nested_model
+from rescheduler.convert.reference import FIELDS, STRATEGIES
 from rescheduler.strategies import settings_by_name
 from tests.support.configs import errors_of, native
 
@@ -153,4 +154,4 @@ def test_what_other_names_are_translated_to_exists() -> None:
         fields |= found.keys()
         models += [section for info in found.values() if (section := nested_model(info)) is not None]
     assert {ours for names in FIELDS.values() for ours in names} <= fields
-    assert {ours for names in OURS.values() for ours in names} <= KNOWN.keys()
+    assert {ours for names in STRATEGIES.values() for ours in names} <= KNOWN.keys()

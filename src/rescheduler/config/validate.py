@@ -20,10 +20,6 @@ from pydantic_core import ErrorDetails
 
 from rescheduler.config.errors import FieldError, Finding, Loc, format_path, hint, not_an_integer, quote, wrong_type
 from rescheduler.config.schema import INHERITED, Fields, in_order
-from rescheduler.convert import descheduler_plugins, koordinator
-from rescheduler.convert.descheduler import TOP
-from rescheduler.convert.evictor import OPTIONS as GUARDING
-from rescheduler.convert.values import Option
 from rescheduler.model.policy import Thresholds
 from rescheduler.planning.settings import Misfit, StrategySettings
 
@@ -74,49 +70,6 @@ def _explain_inheritance(misfit: Misfit, own: Mapping[str, object], source: Loc)
     return "" if misfit.path[0] in own else f" (it comes from {format_path(source)}; give the pool one of its own)"
 
 
-_PLUGINS = (*descheduler_plugins.PLUGINS, *koordinator.PLUGINS)
-_BESIDES = {"LowNodeUtilization": ("LoadBalancing",)}
-
-OURS = {
-    plugin.name: (plugin.strategy, *_BESIDES.get(plugin.name, ()))
-    for plugin in _PLUGINS
-    if plugin.strategy and plugin.strategy != plugin.name
-}
-"""By the plugin's name; those of descheduler first, then koordinator's."""
-
-
-def _options() -> Iterator[Option]:
-    for plugin in _PLUGINS:
-        yield from plugin.options
-    yield from (*GUARDING, *TOP)
-
-
-def _fields() -> dict[str, tuple[str, ...]]:
-    found: dict[str, dict[str, None]] = {}
-    for option in _options():
-        for path in option.here:
-            field = path.rpartition(".")[2]
-            if field != option.name:
-                found.setdefault(option.name, {})[field] = None
-    return {name: tuple(fields) for name, fields in found.items()}
-
-
-FIELDS = {**_fields(), "resourceWeights": ("weights",)}
-"""Fields by the option's name; only those count that the place has where the option was given."""
-
-
-def suggest_field(name: str, fields: Collection[str]) -> str:
-    """`, here it is maxAge;`, or nothing if it is no such option, or the place has none of what it is called here."""
-    ours = [each for each in FIELDS.get(name, ()) if each in fields]
-    return f", here it is {' and '.join(ours)};" if ours else ""
-
-
-def suggest_strategy(name: str, known: Collection[str]) -> str:
-    """`, here it is NodeTaints;`, or nothing if it is no such name, or what it is called here is not known."""
-    ours = [each for each in OURS.get(name, ()) if each in known]
-    return f", here it is {' and '.join(ours)};" if ours else ""
-
-
 Model = TypeVar("Model", bound=BaseModel)
 
 _EXPECTED = {
@@ -164,6 +117,8 @@ def keep_known_fields(
         loc = (*at, name)
         if name not in fields:
             allowed = f"allowed here: {', '.join(fields)}" if fields else "no fields are allowed here"
+            from rescheduler.convert.reference import suggest_field  # noqa: PLC0415 - only an unknown name needs the tables of other tools
+
             meant = suggest_field(name, fields) or hint(name, fields) or ";"
             findings.append(Finding(loc, f"is not a known field{meant} {allowed}"))
             continue
@@ -460,5 +415,7 @@ class _Checking:
 
     def _unknown(self, name: str) -> str:
         listed = f"known: {', '.join(sorted(self.known))}" if self.known else "none are known"
+        from rescheduler.convert.reference import suggest_strategy  # noqa: PLC0415 - only an unknown name needs the tables of other tools
+
         meant = suggest_strategy(name, self.known) or hint(name, self.known) or ";"
         return f"{quote(name)} is not a known strategy{meant} {listed}"

@@ -1,7 +1,7 @@
-"""A configuration in the making: fields with their values, where each came from, and what could not be brought over.
+"""The configuration that a conversion builds: fields with values, the place each came from, and remarks on the rest.
 
-The tables of options write into it. Nothing is dropped silently: what has no counterpart is a remark with its path in
-the input, and so is what needs nothing because it is so here by default.
+The tables of options write to it. Nothing is dropped silently: an option without a counterpart gets a remark with its
+path in the input, and so does one that needs nothing because it is the default here.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from itertools import pairwise
 from rescheduler.config.errors import Loc, format_path, quote
 
 Path = tuple[str | int, ...]
-"""Where a field is in the native form."""
+"""The place of a field in our form."""
 
 
 class RemarkKind(StrEnum):
-    """What a remark is about."""
+    """What a remark says about its place."""
 
     MISSING = "has no counterpart"
     UNKNOWN = "is not known"
@@ -27,7 +27,7 @@ class RemarkKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What people are told about one place of the input."""
+    """A remark on one place of the input."""
 
     kind: RemarkKind
     loc: Loc
@@ -35,18 +35,18 @@ class Remark:
     nearest: str = ""
     """What comes nearest here."""
     harmless: bool = False
-    """Whether it can have limited nothing."""
+    """Whether it cannot have limited anything."""
     limits: bool = False
     """Whether it kept pods where they are, though it has no counterpart."""
 
     @property
     def is_limit(self) -> bool:
-        """Whether more pods might be moved without it than was wanted."""
+        """Whether more pods might move without it than with it."""
         return self.limits or self.kind is RemarkKind.WRONG or (self.kind is RemarkKind.UNKNOWN and not self.harmless)
 
     @property
     def is_loss(self) -> bool:
-        """Whether something that the input says is not in the result."""
+        """Whether the result lacks something that the input says."""
         return self.kind is not RemarkKind.SETTLED
 
     def __str__(self) -> str:
@@ -57,28 +57,28 @@ class Remark:
 
 @dataclass(slots=True)
 class ConfigBuilder:
-    """Written into by the tables, field by field."""
+    """Collects fields, comments and remarks."""
 
     data: dict[str, object] = field(default_factory=dict)
     comments: dict[Path, list[str]] = field(default_factory=dict)
     origins: dict[Path, Loc] = field(default_factory=dict)
     taken: set[Loc] = field(default_factory=set)
-    """All places of the input whose value a field has."""
+    """All places of the input whose values are in fields."""
     remarks: list[Remark] = field(default_factory=list)
     named: set[str] = field(default_factory=set)
-    """Namespaces that the input names as those whose pods it means."""
+    """Namespaces that the input names to have their pods moved."""
     halted: tuple[Loc, str] | None = None
     """Why nothing is moved."""
 
     def put(self, path: Path, value: object, loc: Loc, comment: str = "") -> None:
-        """Give a field its value; one that has another already keeps it, unless a limit gets smaller; that is told."""
+        """Set a field. The first value holds, but of two limits the smaller, and of two selectors both."""
         at: object = self.data
         for part, following in pairwise(path):
-            at = _inside(at, part, following)
+            at = _enter(at, part, following)
         last = path[-1]
         before = at.get(last) if isinstance(at, dict) else None
         if path[0] == "filters" and str(last).endswith("Selector") and before and before != value:
-            value = f"{before},{value}"  # each of them has to let a pod
+            value = f"{before},{value}"
         elif isinstance(at, dict) and last in at and before != value:
             if not _is_smaller_limit(path, value, before):
                 first = format_path(self.origins.get(path) or (self.halted or ((),))[0])
@@ -95,7 +95,7 @@ class ConfigBuilder:
             self.say(path, comment)
 
     def get(self, path: Path) -> object:
-        """A field's value; None if it has none."""
+        """Return a field's value, or None."""
         at: object = self.data
         for part in path:
             if isinstance(at, dict):
@@ -106,17 +106,16 @@ class ConfigBuilder:
                 return None
         return at
 
-    def drop(self, path: Path) -> bool:
-        """Take a field out again; whether it was there."""
-        at = self.get(path[:-1])
-        if isinstance(at, dict) and path[-1] in at:
-            del at[str(path[-1])]
-        elif isinstance(at, list) and isinstance(path[-1], int) and path[-1] < len(at):
-            del at[path[-1]]
+    def drop(self, path: Path) -> None:
+        """Remove a field."""
+        at, last = self.get(path[:-1]), path[-1]
+        if isinstance(at, dict) and last in at:
+            del at[str(last)]
+        elif isinstance(at, list) and isinstance(last, int) and last < len(at):
+            del at[last]
         else:
-            return False
+            return
         self.comments.pop(path, None)
-        return True
 
     def say(self, path: Path, comment: str) -> None:
         """Comment on a field, once."""
@@ -124,13 +123,13 @@ class ConfigBuilder:
             self.comments[path].append(comment)
 
     def enable(self, strategy: str) -> None:
-        """Have a strategy run."""
+        """Enable a strategy."""
         enabled = self.data.setdefault("enabledStrategies", [])
         if isinstance(enabled, list) and strategy not in enabled:
             enabled.append(strategy)
 
     def switch_off(self, strategy: str, loc: Loc, why: str) -> None:
-        """Have a strategy not run after all, because it would do more than was wanted."""
+        """Disable a strategy that would move more than was wanted."""
         enabled, settings = self.data.get("enabledStrategies"), self.data.get("strategies")
         if isinstance(enabled, list) and strategy in enabled:
             enabled.remove(strategy)
@@ -141,25 +140,25 @@ class ConfigBuilder:
     def halt(self, loc: Loc, why: str) -> None:
         """Have nothing moved, because more would be than was wanted."""
         if self.halted is None:
-            self.comments.pop(("maxReschedulePods",), None)  # of a limit that does not count any more
+            self.comments.pop(("maxReschedulePods",), None)  # it was about a limit that counts no more
         self.halted = (loc, why)
         self.data["maxReschedulePods"] = 0
         self.say(("maxReschedulePods",), f"nothing is moved until {format_path(loc)} of the input is seen to: {why}")
 
     def miss(self, loc: Loc, why: str, nearest: str = "", *, limits: bool = False) -> None:
-        """Say that something has no counterpart here; what `limits` has its plugin stay off, or nothing moved."""
+        """Remark that something has no counterpart; with `limits` its plugin stays off, or nothing is moved."""
         self._remark(Remark(RemarkKind.MISSING, loc, why, nearest, limits=limits))
 
     def unknown(self, loc: Loc, why: str, *, harmless: bool = False) -> None:
-        """Say that a field or a plugin is not known."""
+        """Remark that a field or a plugin is not known."""
         self._remark(Remark(RemarkKind.UNKNOWN, loc, why, harmless=harmless))
 
     def wrong(self, loc: Loc, why: str) -> None:
-        """Say that a value makes no sense."""
+        """Remark that a value makes no sense."""
         self._remark(Remark(RemarkKind.WRONG, loc, why))
 
     def settled(self, loc: Loc, why: str) -> None:
-        """Say that something is so here without a word in the configuration."""
+        """Remark that something needs no field here."""
         self._remark(Remark(RemarkKind.SETTLED, loc, why))
 
     def _remark(self, remark: Remark) -> None:
@@ -172,14 +171,14 @@ _LIMITS = ("maxReschedulePods", "limits", "when")
 
 
 def _is_smaller_limit(path: Path, value: object, than: object) -> bool:
-    """Whether it is a limit, and stricter than the other."""
+    """Whether the field is a limit, and the value stricter than the other one."""
     if path[0] not in _LIMITS and path[:2] != ("migration", "concurrency"):
         return False
     return isinstance(value, int) and (than == "unlimited" or (isinstance(than, int) and 0 <= value < than))
 
 
-def _inside(at: object, part: str | int, following: str | int) -> object:
-    """The mapping or list at a part of a path, made if it is not there."""
+def _enter(at: object, part: str | int, following: str | int) -> object:
+    """Return the mapping or list at a part of a path; create it if it is missing."""
     fresh: object = [] if isinstance(following, int) else {}
     if isinstance(at, dict):
         return at.setdefault(str(part), fresh)

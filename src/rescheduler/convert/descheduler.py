@@ -1,27 +1,30 @@
-"""Profiles of descheduler and koordinator, which become one set of strategies here.
+"""DeschedulerPolicy, and profiles of descheduler and koordinator.
 
-`policy` and `koordinator` call `take_profiles`. Plugins that are enabled in several profiles with different options
-keep the first ones, and that is told; profiles of different nodes, which koordinator has, become node pools.
+All strategies share one set of guards here. So a further profile is merged with the first only if it limits pods in the
+same way: the same evictor, the same nodes. Otherwise it is left out, and a remark says so: its plugins move nothing. A
+plugin that several profiles set up in different ways keeps the first one's settings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rescheduler.config.errors import Loc, format_path, quote, wrong_type
-from rescheduler.convert.builder import ConfigBuilder, Path
+from rescheduler.convert.builder import ConfigBuilder
 from rescheduler.convert.descheduler_plugins import PLUGINS
-from rescheduler.convert.evictor import EVICTOR, merged
+from rescheduler.convert.evictor import EVICTOR, merge_evictor
 from rescheduler.convert.values import (
     InputValue,
     Option,
     Plugin,
+    Reader,
     idle,
+    ignore,
     missing,
+    nested,
     seconds,
     selector,
-    selector_text,
     settled,
     take_options,
     whole,
@@ -31,205 +34,147 @@ _DECIDING = ("deschedule", "balance")
 _GUARDING = ("filter", "preEvictionFilter", "preevictionfilter", "evict")
 _SORTING = ("presort", "sort", "preSort")
 _STRAY = "it is beside args, where it counts for nothing, and may have been meant as a filter"
-_POOLED = ("cpuThreshold", "memoryThreshold", "thresholds", "thresholdMode", "hotAfterCycles", "strategies")
-"""Fields that a node pool may have of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginSet:
-    """One tool's plugins."""
+    """The plugins of one tool."""
 
     plugins: Mapping[str, Plugin]
     evictors: Mapping[str, Plugin]
-    """Those that say which pods may go."""
+    """Plugins that say which pods may go."""
     selects_nodes: bool = False
-    """Whether a profile may be of some nodes alone."""
+    """Whether a profile may have a nodeSelector."""
 
     @property
     def needs_config(self) -> bool:
-        """Whether a plugin that is enabled must have a pluginConfig, be it empty."""
+        """Whether a plugin that is enabled must have a pluginConfig, if only an empty one."""
         return not self.selects_nodes
 
 
-def _ignored(builder: ConfigBuilder, item: InputValue) -> None:
-    """Seen to elsewhere."""
-
-
-def take_profiles(builder: ConfigBuilder, item: InputValue, dialect: PluginSet) -> None:
-    """All profiles, as one set of strategies."""
+def convert_profiles(builder: ConfigBuilder, item: InputValue, tool: PluginSet) -> None:
+    """Convert the first profile, and those that can be merged with it."""
     if not isinstance(item.value, list):
         builder.wrong(item.loc, wrong_type(item.value, "a list"))
         return
-    evictors: list[ConfigBuilder] = []
-    profiles: list[tuple[_Profile, ConfigBuilder]] = []
-    seen: dict[str, InputValue] = {}
-    for index, each in enumerate(item.value):
-        evictors.append(ConfigBuilder())
-        one = InputValue(each, (*item.loc, index))
-        if dialect.selects_nodes and len(item.value) > 1 and one.child("nodeSelector").value is not None:
-            _take_as_pool(builder, evictors[-1], one, dialect)
+    evictor, converted = ConfigBuilder(), dict[str, InputValue]()
+    profiles = [_Profile(builder, evictor, each, tool, converted) for each in item.items]
+    for profile in profiles:
+        if why := profile.find_conflict(profiles[0]):
+            builder.miss(
+                profile.item.loc, f"{why}, so it is left out", "a conversion of its own, or node pools (pools)"
+            )
         else:
-            profiles.append((_Profile(builder, evictors[-1], one, dialect, seen), evictors[-1]))
-            profiles[-1][0].take()
-    if len(profiles) == len(evictors):
-        _select_by_strategy(builder, profiles)
-    merged(builder, evictors)
-
-
-def _select_by_strategy(builder: ConfigBuilder, profiles: Sequence[tuple[_Profile, ConfigBuilder]]) -> None:
-    """A selector that not all evictors have becomes one of the strategies of their profiles."""
-    path = ("filters", "podSelector")
-    if len({evictor.get(path) for _, evictor in profiles}) < 2:
-        return
-    first = {strategy: evictor.get(path) for profile, evictor in profiles for strategy in profile.own}
-    for profile, evictor in profiles:
-        for strategy in profile.shared:
-            if _is_on(builder, strategy) and evictor.get(path) != first[strategy]:
-                why = f"{strategy} is for pods that {quote(first[strategy] or '')} selects, by a profile before it"
-                builder.miss(profile.item.loc, why, f"strategies.{strategy}.podSelector")
-    for profile, evictor in profiles:
-        text, own = evictor.get(path), (strategy for strategy in profile.own if _is_on(builder, strategy))
-        if text is None:
-            continue
-        evictor.drop(path)
-        for strategy in own:
-            there = ("strategies", strategy, "podSelector")
-            before = builder.get(there)
-            builder.drop(there)
-            both = f"{before},{text}" if before else text
-            builder.put(there, both, evictor.origins[path], "there of the evictor of its profile")
-
-
-def _is_on(builder: ConfigBuilder, strategy: str) -> bool:
-    enabled = builder.data.get("enabledStrategies")
-    return isinstance(enabled, list) and strategy in enabled
-
-
-def _take_as_pool(builder: ConfigBuilder, guarding: ConfigBuilder, item: InputValue, dialect: PluginSet) -> None:
-    """A profile of some nodes is a node pool; what a pool has no field for holds for all."""
-    chosen = item.child("nodeSelector")
-    text = selector_text(builder, chosen)
-    if not text:
-        builder.miss(item.loc, "its nodes are not told apart, so it cannot be a node pool")
-        return
-    part = ConfigBuilder()
-    _Profile(part, guarding, item, dialect, {}, is_pool=True).take()
-    made = builder.get(("pools",))
-    number = len(made) if isinstance(made, list) else 0
-    base: Path = ("pools", number)
-    name = item.child("name")
-    builder.put((*base, "name"), name.value or f"pool-{number + 1}", name.loc)
-    builder.put((*base, "nodeSelector"), text, chosen.loc)
-    builder.put((*base, "enabledStrategies"), part.data.get("enabledStrategies", []), item.loc)
-    for path, loc in part.origins.items():
-        value, comment = part.get(path), " ".join(part.comments.get(path, ()))
-        if value is None or path[0] == "enabledStrategies":
-            continue
-        if path[0] == "pools":
-            builder.miss(loc, "a pool has no pools within it", "pools, the narrower ones first")
-        else:
-            builder.put((*base, *path) if path[0] in _POOLED else path, value, loc, comment)
-    builder.remarks += [remark for remark in part.remarks if remark not in builder.remarks]
-    builder.named |= part.named
-    if part.halted:
-        builder.halt(*part.halted)
+            profile.convert()
+    merge_evictor(builder, evictor)
 
 
 @dataclass(slots=True)
 class _Profile:
-    """One profile on its way over."""
+    """Converts one profile."""
 
     builder: ConfigBuilder
-    guarding: ConfigBuilder
-    """Where its evictors go, until those of all profiles are known."""
+    evictor: ConfigBuilder
+    """What the evictors say: it is merged after all plugins."""
     item: InputValue
-    dialect: PluginSet
-    seen: dict[str, InputValue]
-    """By strategy, the args that it has already, of this profile or of one before it."""
-    is_pool: bool = False
-    """Whether it is one of some nodes, and so has a name."""
-    own: list[str] = field(default_factory=list)
-    """The strategies that it was the first to set up."""
-    shared: list[str] = field(default_factory=list)
-    """Those that another profile has set up before it, in the same way."""
+    tool: PluginSet
+    converted: dict[str, InputValue]
+    """By strategy, the args by which it is set up, in this profile or one before it."""
+    enabled: dict[str, Loc] = field(default_factory=dict)
+    """The plugins that choose pods, and where each is enabled."""
+    configured: dict[str, InputValue] = field(default_factory=dict)
+    """The args of plugins by name."""
     strays: dict[str, Loc] = field(default_factory=dict)
-    """By plugin, what is beside its args, where it counts for nothing."""
+    """By plugin, what is beside its args."""
 
-    def take(self) -> None:
+    def find_conflict(self, first: _Profile) -> str:
+        """Return why the profile cannot be merged with the first one; empty if it can."""
+        if self._limits() != first._limits():
+            return "its evictor limits pods in another way than that of the first profile"
+        if self.item.child("nodeSelector").value != first.item.child("nodeSelector").value:
+            return "it is of other nodes than the first profile"
+        return ""
+
+    def _limits(self) -> dict[str, dict[str, object]]:
+        found: dict[str, dict[str, object]] = {name: {"args": {}} for name in self.tool.evictors}
+        for each in reversed(self.item.child("pluginConfig").items):  # of two with one name the first counts
+            name = str(each.child("name").value)
+            if name in found:
+                found[name] = {"args": {}} | {key: value for key, value in each.mapping.items() if value is not None}
+                del found[name]["name"]
+        return found
+
+    def convert(self) -> None:
+        """Convert the plugins and evictors."""
         options = [
-            Option("name", (), _ignored if self.is_pool else settled("a profile needs no name")),
-            Option("plugins", (), _ignored),
-            Option("pluginConfig", (), _ignored),
+            Option("name", "", settled("a profile needs no name")),
+            Option("plugins", "", ignore),
+            Option("pluginConfig", "", ignore),
         ]
-        if self.dialect.selects_nodes:
-            options.append(Option("nodeSelector", (), _ignored if self.is_pool else self._select))
+        if self.tool.selects_nodes:
+            options.append(Option("nodeSelector", "", self._select_nodes))
         take_options(self.builder, self.item, options)
         if not isinstance(self.item.value, dict):
             return
-        configured = self._configured()
-        enabled = self._enabled()
-        for name, loc in enabled.items():
-            if name not in configured and self.dialect.needs_config:
+        self._read_configs()
+        self._read_plugins()
+        for name, loc in self.enabled.items():
+            if name not in self.configured and self.tool.needs_config:
                 why = "it has no pluginConfig, without which descheduler does not start; it runs here, by its defaults"
                 self.builder.settled(loc, why)
-            self._decide(self.dialect.plugins[name], configured.pop(name, InputValue({}, loc)))
+            plugin = self.tool.plugins[name]
+            self._convert_plugin(plugin, self.configured.pop(name, InputValue({}, loc)))
             if name in self.strays:
-                self.builder.switch_off(self.dialect.plugins[name].strategy, self.strays[name], _STRAY)
-        for name, plugin in self.dialect.evictors.items():
-            if (args := configured.pop(name, None)) is not None:
-                plugin.convert(self.guarding, args)
+                self.builder.switch_off(plugin.strategy, self.strays[name], _STRAY)
+        for name, plugin in self.tool.evictors.items():
+            if (args := self.configured.pop(name, None)) is not None:
+                plugin.convert(self.evictor, args)
             if name in self.strays:
-                self.guarding.halt(self.strays[name], _STRAY)
-        for name, args in configured.items():
-            if name in self.dialect.plugins:
+                self.evictor.halt(self.strays[name], _STRAY)
+        for name, args in self.configured.items():
+            if name in self.tool.plugins:
                 self.builder.settled(args.loc[:-1], f"{name} is not enabled there, and stays off here")
             else:
                 self.builder.unknown(args.loc[:-1], f"{quote(name)} is no plugin that is known here", harmless=True)
 
-    def _select(self, _: ConfigBuilder, item: InputValue) -> None:
-        comment = "of one profile there, of all strategies here"
-        selector("filters", "nodeSelector", comment=comment)(self.guarding, item)
-
-    def _decide(self, plugin: Plugin, args: InputValue) -> None:
-        before = self.seen.get(plugin.strategy) if plugin.strategy else None
+    def _convert_plugin(self, plugin: Plugin, args: InputValue) -> None:
+        before = self.converted.get(plugin.strategy) if plugin.strategy else None
         if before is None:
-            self.seen[plugin.strategy] = args
-            self.own.append(plugin.strategy)
+            self.converted[plugin.strategy] = args
             plugin.convert(self.builder, args)
         elif before.value == args.value:
             self.builder.settled(args.loc, f"{plugin.strategy} is set up so already")
-            self.shared.append(plugin.strategy)
         else:
             why = f"{plugin.strategy} is set up already, by {format_path(before.loc)}, and there is only one"
             self.builder.miss(args.loc, why, "node pools (pools) may have settings of strategies of their own")
 
-    def _configured(self) -> dict[str, InputValue]:
-        """The args of each plugin, by its name."""
-        found: dict[str, InputValue] = {}
+    def _select_nodes(self, _: ConfigBuilder, item: InputValue) -> None:
+        if text := selector(self.evictor, item):
+            comment = "of one profile there, of all strategies here"
+            self.evictor.put(("filters", "nodeSelector"), text, item.loc, comment)
+
+    def _read_configs(self) -> None:
         configs = self.item.child("pluginConfig")
         if configs.value is not None and not isinstance(configs.value, list):
             self.builder.wrong(configs.loc, wrong_type(configs.value, "a list"))
-        for index, each in enumerate(configs.value if isinstance(configs.value, list) else ()):
-            one = InputValue(each, (*configs.loc, index))
-            if not isinstance(each, dict) or not isinstance(each.get("name"), str):
-                self.builder.wrong(one.loc, "is not a mapping with a name")
+        for each in configs.items:
+            name = each.child("name").value
+            if not isinstance(name, str):
+                self.builder.wrong(each.loc, "is not a mapping with a name")
                 continue
-            for name in (key for key in each if key not in ("name", "args")):
-                self.builder.unknown((*one.loc, name), "a plugin's configuration has name and args")
-                self.strays.setdefault(each["name"], (*one.loc, name))
-            if each["name"] in found:
-                self.builder.wrong(one.loc, f"{each['name']} is configured twice in one profile; the first counts")
+            for key in (key for key in each.mapping if key not in ("name", "args")):
+                self.builder.unknown((*each.loc, key), "a plugin's configuration has name and args")
+                self.strays.setdefault(name, (*each.loc, key))
+            if name in self.configured:
+                self.builder.wrong(each.loc, f"{name} is configured twice in one profile; the first counts")
                 continue
-            found[each["name"]] = one.child("args")
-        return found
+            self.configured[name] = each.child("args")
 
-    def _enabled(self) -> dict[str, Loc]:
-        """The plugins that decide, and where each is enabled."""
-        found: dict[str, Loc] = {}
+    def _read_plugins(self) -> None:
         sets = self.item.child("plugins")
         if sets.value is not None and not isinstance(sets.value, dict):
             self.builder.wrong(sets.loc, wrong_type(sets.value, "a mapping"))
-        for point in sets.value if isinstance(sets.value, dict) else ():
+        for point in sets.mapping:
             one = sets.child(point)
             if point not in (*_DECIDING, *_GUARDING, *_SORTING):
                 known = ", ".join((*_DECIDING, "filter", "preEvictionFilter", "presort", "sort"))
@@ -237,139 +182,127 @@ class _Profile:
                 continue
             if one.value is not None and not isinstance(one.value, dict):
                 self.builder.wrong(one.loc, wrong_type(one.value, "a mapping with enabled and disabled"))
-            for which in one.value if isinstance(one.value, dict) else ():
+            for which in one.mapping:
                 names = one.child(which)
                 if which not in ("enabled", "disabled"):
                     self.builder.unknown(names.loc, "known are enabled and disabled")
                     continue
                 if names.value is not None and not isinstance(names.value, list):
                     self.builder.wrong(names.loc, wrong_type(names.value, "a list"))
-                for index, each in enumerate(names.value if isinstance(names.value, list) else ()):
-                    name = each.get("name") if isinstance(each, dict) else each  # koordinator has mappings
-                    self._plugin(str(name), (*names.loc, index), (point, which), found)
-        return found
+                for each in names.items:
+                    self._read_plugin(str(_name(each.value)), each.loc, point, which)
 
-    def _plugin(self, name: str, loc: Loc, at: tuple[str, str], found: dict[str, Loc]) -> None:
-        point, which = at
-        if which == "disabled":
-            if name in self.dialect.evictors:
-                self.builder.miss(loc, "the guards always hold", "filters and allow")
-            else:
-                self.builder.settled(loc, "what is not enabled is off")
-        elif name in self.dialect.evictors:
+    def _read_plugin(self, name: str, loc: Loc, point: str, which: str) -> None:
+        is_evictor = name in self.tool.evictors
+        if which == "disabled" and is_evictor:
+            self.builder.miss(loc, "the guards always hold", "filters and allow")
+        elif which == "disabled":
+            self.builder.settled(loc, "what is not enabled is off")
+        elif is_evictor:
             self.builder.settled(loc, "the guards always hold")
-        elif point in _DECIDING and name in self.dialect.plugins:
-            if name in found:
+        elif point in _DECIDING and name in self.tool.plugins:
+            if name in self.enabled:
                 self.builder.settled(loc, "it is enabled already")
-            found.setdefault(name, loc)
+            self.enabled.setdefault(name, loc)
         elif point in _SORTING:
             self.builder.miss(loc, "the order of moves is each strategy's own", "eviction costs and priorities of pods")
         else:
-            # One that decides does nothing here; one that guards may have kept pods where they are.
+            # A plugin that chooses pods is only missing here; one that guards may have kept pods where they are.
             why = f"{quote(name)} is no plugin that is known here"
             self.builder.unknown(loc, why, harmless=point in _DECIDING)
+
+
+def _name(entry: object) -> object:
+    """Return a plugin's name; koordinator has mappings."""
+    return entry.get("name") if isinstance(entry, dict) else entry
 
 
 DESCHEDULER = PluginSet({each.name: each for each in PLUGINS}, {EVICTOR.name: EVICTOR})
 
 
-def limit(*path: str) -> Callable[[ConfigBuilder, InputValue], None]:
-    """A limit of at least 1."""
-
-    def convert(builder: ConfigBuilder, item: InputValue) -> None:
-        number = whole(builder, item)
-        if number:
-            builder.put(path, number, item.loc)
-        elif number == 0:
-            builder.halt(item.loc, "a limit of 0 is possible here for all alone")
-            builder.miss(item.loc, "a limit of 0 is possible here for all alone", "maxReschedulePods: 0 moves nothing")
-
-    return convert
+def _limit(builder: ConfigBuilder, item: InputValue) -> int | None:
+    """Read a limit of at least 1."""
+    number = whole(builder, item)
+    if number == 0:
+        builder.halt(item.loc, "a limit of 0 is possible here for all alone")
+        builder.miss(item.loc, "a limit of 0 is possible here for all alone", "maxReschedulePods: 0 moves nothing")
+    return number or None
 
 
-def total(builder: ConfigBuilder, item: InputValue) -> None:
-    """How many pods one plan may move."""
-    if (number := whole(builder, item)) is not None:
-        builder.put(("maxReschedulePods",), number, item.loc)
-
-
-def _providers(builder: ConfigBuilder, item: InputValue) -> None:
+def _read_providers(builder: ConfigBuilder, item: InputValue) -> None:
     if not isinstance(item.value, list):
         builder.wrong(item.loc, wrong_type(item.value, "a list"))
-        return
-    for index, each in enumerate(item.value):
-        take_options(builder, InputValue(each, (*item.loc, index)), _PROVIDER)
+    for each in item.items:
+        take_options(builder, each, _PROVIDER)
 
 
-def _source(builder: ConfigBuilder, item: InputValue) -> None:
+def _read_source(builder: ConfigBuilder, item: InputValue) -> str | None:
+    if item.value == "Prometheus":
+        return "prometheus"
     if item.value == "KubernetesMetrics":
         builder.settled(item.loc, "metrics.k8s.io is asked by default, where utilization goes by use")
-    elif item.value == "Prometheus":
-        builder.put(("usage", "source"), "prometheus", item.loc)
     else:
         builder.unknown(item.loc, "known are KubernetesMetrics and Prometheus")
+    return None
 
 
-def _url(builder: ConfigBuilder, item: InputValue) -> None:
-    comment = "" if "authToken" in item.parent else _WITHOUT
-    builder.put(("usage", "prometheus", "url"), item.value, item.loc, comment)
+def _read_url(builder: ConfigBuilder, item: InputValue) -> None:
+    comment = "there with the service account's token; here with none, unless bearerTokenFile names a file"
+    builder.put(("usage", "prometheus", "url"), item.value, item.loc, "" if "authToken" in item.parent else comment)
 
 
-_WITHOUT = "there with the service account's token; here with none, unless bearerTokenFile names a file"
 _TOKEN = missing("no Secret is read by its name", "usage.prometheus.bearerTokenFile: mount the Secret")
 _PROVIDER = (
-    Option("source", ("usage.source",), _source),
-    Option(
-        "prometheus",
-        ("usage.prometheus.url", "usage.prometheus.bearerTokenFile"),
-        lambda d, g: take_options(d, g, (Option("url", (), _url), Option("authToken", (), _TOKEN))),
-    ),
+    Option("source", "usage.source", _read_source),
+    Option("prometheus", "", nested(Option("url", "", _read_url), Option("authToken", "", _TOKEN))),
 )
 
 
-def _collector(builder: ConfigBuilder, item: InputValue) -> None:
-    take_options(
-        builder, item, (Option("enabled", (), settled("metrics.k8s.io is asked where utilization goes by use")),)
-    )
-
-
-def _old(builder: ConfigBuilder, item: InputValue) -> None:
-    builder.wrong(item.loc, "it is of descheduler/v1alpha1, and v1alpha2 does not know it: it has profiles")
-
-
-def _belongs_below(builder: ConfigBuilder, item: InputValue) -> None:
-    builder.wrong(item.loc, f"in v1alpha2 it is one of the args of {EVICTOR.name}, within pluginConfig of a profile")
+def _wrong(why: str) -> Reader:
+    return lambda builder, item: builder.wrong(item.loc, why)
 
 
 TOP: tuple[Option, ...] = (
     Option(
         "nodeSelector",
-        ("filters.nodeSelector",),
-        selector("filters", "nodeSelector", comment="pods are moved from these nodes alone; they may go to others"),
+        "filters.nodeSelector",
+        selector,
         "pods may be moved to other nodes",
+        "pods are moved from these nodes alone; they may go to others",
     ),
-    Option("maxNoOfPodsToEvictPerNode", ("limits.perNodeOut",), limit("limits", "perNodeOut")),
-    Option("maxNoOfPodsToEvictPerNamespace", ("limits.perNamespace",), limit("limits", "perNamespace")),
-    Option("maxNoOfPodsToEvictTotal", ("maxReschedulePods",), total, "10 by default"),
+    Option("maxNoOfPodsToEvictPerNode", "limits.perNodeOut", _limit),
+    Option("maxNoOfPodsToEvictPerNamespace", "limits.perNamespace", _limit),
+    Option("maxNoOfPodsToEvictTotal", "maxReschedulePods", whole, "10 by default"),
     Option(
         "gracePeriodSeconds",
-        ("migration.evictionGracePeriod",),
-        seconds("migration", "evictionGracePeriod"),
+        "migration.evictionGracePeriod",
+        seconds,
         "30s by default; a longer one of the pod holds",
     ),
-    Option("evictionFailureEventNotification", (), settled("Events are always told"), "Events, always"),
-    Option("metricsCollector", (), _collector, "`usage.source: metrics.k8s.io` is the default"),
-    Option("metricsProviders", ("usage.source", "usage.prometheus.url"), _providers, "a token is a mounted file"),
-    Option("metadata", (), settled("a configuration needs no name"), "needs none"),
-    Option("tracing", (), missing("there are no traces", "logs, Events, metrics, the page")),
-    Option("strategies", (), _old, "of `descheduler/v1alpha1`: not converted"),
+    Option("evictionFailureEventNotification", "", settled("Events are always told"), "Events, always"),
+    Option(
+        "metricsCollector",
+        "",
+        nested(Option("enabled", "", settled("metrics.k8s.io is asked where utilization goes by use"))),
+        "`usage.source: metrics.k8s.io` is the default",
+    ),
+    Option("metricsProviders", "usage.source usage.prometheus.url", _read_providers, "a token is a mounted file"),
+    Option("metadata", "", settled("a configuration needs no name"), "needs none"),
+    Option("tracing", "", missing("there are no traces", "logs, Events, metrics, the page")),
+    Option(
+        "strategies",
+        "",
+        _wrong("it is of descheduler/v1alpha1, and v1alpha2 does not know it: it has profiles"),
+        "of `descheduler/v1alpha1`: not converted",
+    ),
 )
 
 
 def convert_policy(builder: ConfigBuilder, policy: InputValue) -> None:
-    """The whole of a DeschedulerPolicy."""
-    profiles = Option("profiles", ("enabledStrategies",), lambda d, g: take_profiles(d, g, DESCHEDULER))
-    misplaced = [Option(each.name, (), _belongs_below) for each in EVICTOR.options if each.name != "nodeSelector"]
+    """Convert a DeschedulerPolicy."""
+    profiles = Option("profiles", "", lambda b, each: convert_profiles(b, each, DESCHEDULER))
+    why = f"in v1alpha2 it is one of the args of {EVICTOR.name}, within pluginConfig of a profile"
+    misplaced = [Option(each.name, "", _wrong(why)) for each in EVICTOR.options if each.name != "nodeSelector"]
     take_options(builder, policy, (*TOP, profiles), besides=misplaced)
     builder.data.setdefault("enabledStrategies", [])
 

@@ -1,7 +1,7 @@
-"""koordinator's own plugins (v1.6): LowNodeLoad, and those that have little or nothing like them here.
+"""DeschedulerConfiguration of koordinator (v1.6), with its own plugins and its MigrationController.
 
-`koordinator` joins them with descheduler's plugins, which koordinator runs too. What LowNodeLoad calls a node pool is a
-pool here; a pool that selects every node says what holds at the top.
+koordinator runs descheduler's plugins, too. What LowNodeLoad calls a node pool is a pool here; its thresholds outside
+of pools are our fields at the top.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from math import ceil
 
 from rescheduler.config.errors import quote, wrong_type
 from rescheduler.convert.builder import ConfigBuilder, Path
-from rescheduler.convert.descheduler import DRY, TOP, PluginSet, take_profiles
+from rescheduler.convert.descheduler import DRY, TOP, PluginSet, convert_profiles
 from rescheduler.convert.descheduler_plugins import PLUGINS as THEIRS
 from rescheduler.convert.evictor import EVICTOR, OPTIONS
 from rescheduler.convert.values import (
@@ -18,13 +18,18 @@ from rescheduler.convert.values import (
     InputValue,
     Option,
     Plugin,
+    Reader,
+    drop_node_count,
     duration,
     flag,
     idle,
+    ignore,
     length_of,
     missing,
+    more_than,
     namespaces,
-    one_more,
+    namespaces_of,
+    nested,
     only_true,
     put_lower,
     put_upper,
@@ -34,7 +39,7 @@ from rescheduler.convert.values import (
     selector_text,
     settled,
     take_options,
-    texts_of,
+    texts,
     whole,
 )
 
@@ -44,32 +49,28 @@ _WEIGHTS = missing("hot nodes are cooled with as few moves as can be", "strategi
 _PRODUCTION = missing("use is not told apart by priority", "of a hot node the lowest priorities that suffice go first")
 _FIT = only_true("a pod is only moved to a node that can take it", "a move without a target is no move")
 _MOST_CYCLES = 1000
-
-
-def _later(builder: ConfigBuilder, item: InputValue) -> None:
-    """`finish` sees to it, together with other options."""
+_USUAL_CYCLES = 5
 
 
 def _cycles(base: Path) -> Option:
     """After how many cycles a node is hot."""
+    return Option(
+        "anomalyCondition",
+        "hotAfterCycles pools[].hotAfterCycles",
+        nested(
+            Option("consecutiveAbnormalities", "", lambda builder, item: _put_cycles(builder, base, item)),
+            Option("consecutiveNormalities", "", missing("one cycle that is not hot begins anew")),
+            Option("timeout", "", missing("a node is hot for as long as it is above a threshold")),
+        ),
+        "one more, but for 1: there a node is hot after more than so many times",
+    )
 
-    def convert(builder: ConfigBuilder, item: InputValue) -> None:
-        parts = (
-            Option("consecutiveAbnormalities", (), lambda d, g: _hot_after(d, base, g)),
-            Option("consecutiveNormalities", (), missing("one cycle that is not hot begins anew")),
-            Option("timeout", (), missing("a node is hot for as long as it is above a threshold")),
-        )
-        take_options(builder, item, parts)
 
-    words = "one more, but for 1: there a node is hot after more than so many times"
-    return Option("anomalyCondition", ("hotAfterCycles", "pools[].hotAfterCycles"), convert, words)
-
-
-def _hot_after(builder: ConfigBuilder, base: Path, item: InputValue) -> None:
+def _put_cycles(builder: ConfigBuilder, base: Path, item: InputValue) -> None:
     number = whole(builder, item)
     if number is None:
         return
-    path, number = (*base, "hotAfterCycles"), number or _USUAL
+    path, number = (*base, "hotAfterCycles"), number or _USUAL_CYCLES
     if number == 1:
         builder.put(path, 1, item.loc)
     else:
@@ -77,14 +78,11 @@ def _hot_after(builder: ConfigBuilder, base: Path, item: InputValue) -> None:
         builder.put(path, min(number + 1, _MOST_CYCLES), item.loc, comment)
 
 
-_USUAL = 5
-
-
 def _pod_selectors(strategy: str) -> Option:
-    """One of several may select a pod there; one text says it here."""
-    path = ("strategies", strategy, "podSelector")
+    """A list of selectors, of which one may select a pod; here there is one."""
+    path: Path = ("strategies", strategy, "podSelector")
 
-    def convert(builder: ConfigBuilder, item: InputValue) -> None:
+    def read(builder: ConfigBuilder, item: InputValue) -> None:
         if not isinstance(item.value, list):
             builder.wrong(item.loc, wrong_type(item.value, "a list"))
             return
@@ -92,52 +90,47 @@ def _pod_selectors(strategy: str) -> Option:
             builder.miss(item.loc, "only one selector is possible", "a label that all of these pods have")
             builder.wrong(item.loc, f"which of the {len(item.value)} selectors is the one to go by")
             return
-        for index, each in enumerate(item.value):
-            one = InputValue(each, (*item.loc, index))
-            take_options(
-                builder, one, (Option("name", (), settled("it needs no name")), Option("selector", (), _later))
-            )
-            chosen = one.child("selector")
+        for each in item.items:
+            name = Option("name", "", settled("it needs no name"))
+            take_options(builder, each, (name, Option("selector", "", ignore)))
+            chosen = each.child("selector")
             if chosen.value is not None and (text := selector_text(builder, chosen)):
                 builder.put(path, text, chosen.loc)
 
-    return Option("podSelectors", (".".join(path),), convert, "one selector, as text")
+    return Option("podSelectors", ".".join(map(str, path)), read, "one selector, as text")
 
 
-def _nodes(builder: ConfigBuilder, item: InputValue) -> None:
-    if text := selector_text(builder, item):
-        builder.put(("filters", "nodeSelector"), text, item.loc, "there of this plugin, here of all strategies")
+_NODES = Option(
+    "nodeSelector",
+    "filters.nodeSelector",
+    lambda builder, item: selector_text(builder, item) or None,
+    "of all strategies",
+    "there of this plugin, here of all strategies",
+)
 
 
-def _pools(builder: ConfigBuilder, args: InputValue) -> None:
+def _finish_load(builder: ConfigBuilder, args: InputValue) -> None:
     deviating = args.child("useDeviationThresholds").value is True
-    _put_both(builder, (), args, deviating=deviating)
-    builder.put(
-        ("utilization",), "usage", args.loc, "koordlet measures there; here metrics.k8s.io or Prometheus (usage)"
-    )
+    _put_thresholds(builder, (), args, deviating=deviating)
+    comment = "koordlet measures there; here metrics.k8s.io or Prometheus (usage)"
+    builder.put(("utilization",), "usage", args.loc, comment)
     if args.child("anomalyCondition").value is None:
-        _hot_after(builder, (), InputValue(_USUAL, args.loc))
+        _put_cycles(builder, (), InputValue(_USUAL_CYCLES, args.loc))
     pools = args.child("nodePools")
-    if pools.value is None:
-        pass
-    elif not isinstance(pools.value, list):
+    if pools.value is not None and not isinstance(pools.value, list):
         builder.wrong(pools.loc, wrong_type(pools.value, "a list"))
-    else:
-        for index, each in enumerate(pools.value):
-            _pool(builder, InputValue(each, (*pools.loc, index)))
-    path = (*OPTIMIZATION, "minUnderusedNodes")
-    if builder.get(path) is not None and not builder.get((*OPTIMIZATION, "lowThresholds")):
-        builder.drop(path)
-        builder.miss(args.child("numberOfNodes").loc, "without lowThresholds no node is underused")
+    for each in pools.items:
+        _convert_pool(builder, each)
+    drop_node_count(builder, args, "without lowThresholds no node is underused")
 
 
-def _pool(builder: ConfigBuilder, item: InputValue) -> None:
-    made = builder.get(("pools",))
-    number = len(made) if isinstance(made, list) else 0
-    base: Path = ("pools", number)
+def _convert_pool(builder: ConfigBuilder, item: InputValue) -> None:
     if not isinstance(item.value, dict):
         builder.wrong(item.loc, wrong_type(item.value, "a mapping"))
         return
+    made = builder.get(("pools",))
+    number = len(made) if isinstance(made, list) else 0
+    base: Path = ("pools", number)
     chosen = item.child("nodeSelector")
     text = selector_text(builder, chosen) if chosen.value is not None else ""
     if not text:
@@ -147,88 +140,71 @@ def _pool(builder: ConfigBuilder, item: InputValue) -> None:
     builder.put((*base, "name"), name.value or f"pool-{number + 1}", name.loc)
     builder.put((*base, "nodeSelector"), text, chosen.loc)
     parts = (
-        *(Option(each, (), _later) for each in ("name", "nodeSelector", "highThresholds", "lowThresholds")),
-        Option("useDeviationThresholds", (), lambda d, g: _deviates(d, base, g)),
-        Option("resourceWeights", (), _WEIGHTS),
-        Option("prodHighThresholds", (), _PRODUCTION),
-        Option("prodLowThresholds", (), _PRODUCTION),
+        *(Option(each, "", ignore) for each in ("name", "nodeSelector", "highThresholds", "lowThresholds")),
+        Option("useDeviationThresholds", "", _threshold_mode(base)),
+        Option("resourceWeights", "", _WEIGHTS),
+        Option("prodHighThresholds", "", _PRODUCTION),
+        Option("prodLowThresholds", "", _PRODUCTION),
         _cycles(base),
     )
     take_options(builder, item, parts)
-    deviating = builder.get((*base, "thresholdMode")) == "deviation"
-    _put_both(builder, base, item, deviating=deviating)
+    _put_thresholds(builder, base, item, deviating=builder.get((*base, "thresholdMode")) == "deviation")
 
 
-def _put_both(builder: ConfigBuilder, base: Path, item: InputValue, *, deviating: bool) -> None:
-    """Upper and lower thresholds; a pool that says nothing of either has those of the top."""
+def _put_thresholds(builder: ConfigBuilder, base: Path, item: InputValue, *, deviating: bool) -> None:
+    """Write upper and lower thresholds; a pool without any has those of the top."""
     high, low = item.child("highThresholds"), item.child("lowThresholds")
-    names, lows = (each.value if isinstance(each.value, dict) else {} for each in (high, low))
-    left_out = {name for name in (*names, *lows) if not lows.get(name)} if deviating and (lows or not base) else set()
+    left_out: set[str] = set()
+    if deviating and (low.mapping or not base):
+        left_out = {name for name in (*high.mapping, *low.mapping) if not low.mapping.get(name)}
     upper = put_upper(builder, base, high, left_out) if high.value is not None or not base else {}
     put_lower(builder, base, low, {} if deviating else upper, left_out)
 
 
-def _deviates(builder: ConfigBuilder, base: Path, item: InputValue) -> None:
-    if isinstance(item.value, bool):
-        builder.put((*base, "thresholdMode"), "deviation" if item.value else "absolute", item.loc)
-    else:
-        builder.wrong(item.loc, wrong_type(item.value, "true or false"))
+def _threshold_mode(base: Path) -> Reader:
+    def read(builder: ConfigBuilder, item: InputValue) -> None:
+        if isinstance(item.value, bool):
+            builder.put((*base, "thresholdMode"), "deviation" if item.value else "absolute", item.loc)
+        else:
+            builder.wrong(item.loc, wrong_type(item.value, "true or false"))
+
+    return read
 
 
-def _none_of(*names: str) -> tuple[Option, ...]:
-    return tuple(Option(name, (), _later) for name in names)
-
-
-_LOAD = "ResourceOptimization"
-LOW_NODE_LOAD = Plugin(
+_LOAD = str(OPTIMIZATION[-1])
+_LOW_NODE_LOAD = Plugin(
     "LowNodeLoad",
     _LOAD,
     (
-        Option("paused", (), _PAUSED, "the strategy stays off; `rescheduler pause` is of all"),
-        Option("dryRun", (), _DRY, "the strategy stays off; `run --dry-run` is of all"),
-        Option(
-            "numberOfNodes",
-            (f"strategies.{_LOAD}.minUnderusedNodes",),
-            one_more(*map(str, OPTIMIZATION), "minUnderusedNodes"),
-            "one more; in a pool its own nodes count",
-        ),
-        Option("nodeMetricExpirationSeconds", ("usage.maxAge",), seconds("usage", "maxAge"), "3m there, too"),
-        Option(
-            "evictableNamespaces",
-            (f"strategies.{_LOAD}.namespaces", f"strategies.{_LOAD}.excludedNamespaces"),
-            namespaces("strategies", _LOAD),
-            "one of the two",
-        ),
-        Option("nodeSelector", ("filters.nodeSelector",), _nodes, "of all strategies"),
+        Option("paused", "", _PAUSED, "the strategy stays off; `rescheduler pause` is of all"),
+        Option("dryRun", "", _DRY, "the strategy stays off; `run --dry-run` is of all"),
+        more_than(_LOAD, "one more; in a pool its own nodes count"),
+        Option("nodeMetricExpirationSeconds", "usage.maxAge", seconds, "3m there, too"),
+        namespaces_of(_LOAD, "evictableNamespaces"),
+        _NODES,
         _pod_selectors(_LOAD),
-        Option("nodeFit", (), _FIT, "always"),
-        Option("useDeviationThresholds", ("thresholdMode",), lambda d, g: _deviates(d, (), g)),
-        Option("highThresholds", ("cpuThreshold", "memoryThreshold", "thresholds"), _later, "others are at 100"),
-        Option("lowThresholds", (f"strategies.{_LOAD}.lowThresholds",), _later, "0 with deviation is left out"),
-        Option("prodHighThresholds", (), _PRODUCTION),
-        Option("prodLowThresholds", (), _PRODUCTION),
-        Option("resourceWeights", (), _WEIGHTS, "`strategies.LoadBalancing.weights` is for nodes near each other"),
+        Option("nodeFit", "", _FIT, "always"),
+        Option("useDeviationThresholds", "thresholdMode", _threshold_mode(())),
+        Option("highThresholds", "cpuThreshold memoryThreshold thresholds", ignore, "others are at 100"),
+        Option("lowThresholds", f"strategies.{_LOAD}.lowThresholds", ignore, "0 with deviation is left out"),
+        Option("prodHighThresholds", "", _PRODUCTION),
+        Option("prodLowThresholds", "", _PRODUCTION),
+        Option("resourceWeights", "", _WEIGHTS, "`strategies.LoadBalancing.weights` is for nodes near each other"),
         _cycles(()),
-        Option("detectorCacheTimeout", (), missing("a new leader counts from nothing")),
+        Option("detectorCacheTimeout", "", missing("a new leader counts from nothing")),
         Option(
             "nodePools",
-            ("pools",),
-            _later,
+            "pools",
+            ignore,
             "the first that selects a node has it; what it does not say it takes from the top",
         ),
     ),
     "With measured use (`utilization: usage`)",
-    _pools,
+    _finish_load,
 )
 
 
-def _nothing_like(builder: ConfigBuilder, args: InputValue) -> None:
-    builder.miss(
-        args.loc, "there is no such strategy", "Consolidation (whole nodes, by price), LoadBalancing, MakeRoom"
-    )
-
-
-def _packs(builder: ConfigBuilder, args: InputValue) -> None:
+def _finish_packing(builder: ConfigBuilder, args: InputValue) -> None:
     item = args.child("strategy")
     if item.value == "EvictDirectly":
         builder.settled(item.loc, "pods are moved, off whole nodes")
@@ -239,154 +215,118 @@ def _packs(builder: ConfigBuilder, args: InputValue) -> None:
         builder.wrong(item.loc, f"{quote(item.value)} is not one of CalculateOnly, EvictDirectly")
 
 
-SCALE_DOWN = Plugin(
+_SCALE_DOWN = Plugin(
     "ScaleDownBinPack",
     "Consolidation",
     (
-        Option("paused", (), _PAUSED, "the strategy stays off; `rescheduler pause` is of all"),
-        Option("strategy", (), _later, "`EvictDirectly` only"),
-        Option("maxPodsToEvict", ("maxReschedulePods",), lambda d, g: d.put(("maxReschedulePods",), g.value, g.loc)),
-        Option("nodeSelector", ("filters.nodeSelector",), _nodes, "of all strategies"),
+        Option("paused", "", _PAUSED, "the strategy stays off; `rescheduler pause` is of all"),
+        Option("strategy", "", ignore, "`EvictDirectly` only"),
+        Option("maxPodsToEvict", "maxReschedulePods", same),
+        _NODES,
         _pod_selectors("Consolidation"),
-        Option(
-            "evictableNamespaces",
-            ("strategies.Consolidation.namespaces", "strategies.Consolidation.excludedNamespaces"),
-            namespaces("strategies", "Consolidation"),
-            "one of the two",
-        ),
-        Option("resources", (), missing("CPU, memory and what has a threshold count", "thresholds")),
-        Option("resourceWeights", (), missing("nodes are chosen by price", "strategies.Consolidation.prices")),
+        namespaces_of("Consolidation", "evictableNamespaces"),
+        Option("resources", "", missing("CPU, memory and what has a threshold count", "thresholds")),
+        Option("resourceWeights", "", missing("nodes are chosen by price", "strategies.Consolidation.prices")),
     ),
     "Whole nodes, by price",
-    _packs,
+    _finish_packing,
 )
-_PLAIN = ("paused", "dryRun", "nodeSelector", "evictableNamespaces", "podSelectors", "nodeFit")
-FRAGMENTATION = Plugin(
-    "FragmentationAware",
-    "",
-    _none_of(*_PLAIN, "resources", "imbalanceThreshold", "minImprovementThreshold"),
-    "MakeRoom makes room for a pod that waits; LoadBalancing evens nodes out",
-    _nothing_like,
-)
-CUSTOM_PRIORITY = Plugin(
-    "CustomPriority",
-    "",
-    _none_of(*_PLAIN, "evictionOrder", "mode", "autoCordon"),
-    "Consolidation empties what costs most",
-    _nothing_like,
-)
-PLUGINS = (LOW_NODE_LOAD, SCALE_DOWN, FRAGMENTATION, CUSTOM_PRIORITY)
 
 
-_SHARED = ("labelSelector", "priorityThreshold", "nodeFit", "evictLocalStoragePods", "evictFailedBarePods")
+def _unlike(name: str, options: str, words: str) -> Plugin:
+    """A plugin without a counterpart."""
+    common = "paused dryRun nodeSelector evictableNamespaces podSelectors nodeFit"
+    nearest = "Consolidation (whole nodes, by price), LoadBalancing, MakeRoom"
+    return Plugin(
+        name,
+        "",
+        tuple(Option(each, "", ignore) for each in f"{common} {options}".split()),
+        words,
+        lambda builder, args: builder.miss(args.loc, "there is no such strategy", nearest),
+    )
+
+
+PLUGINS = (
+    _LOW_NODE_LOAD,
+    _SCALE_DOWN,
+    _unlike(
+        "FragmentationAware",
+        "resources imbalanceThreshold minImprovementThreshold",
+        "MakeRoom makes room for a pod that waits; LoadBalancing evens nodes out",
+    ),
+    _unlike("CustomPriority", "evictionOrder mode autoCordon", "Consolidation empties what costs most"),
+)
+
+
 _CONCURRENCY: Path = ("migration", "concurrency")
 _PER_NODE = 2  # koordinator's default; ours is 4
 _HOUR = 3600.0
 
 
-def _at_once(field: str) -> Option:
-    path = (*map(str, _CONCURRENCY), field)
-    theirs = {"total": "maxMigratingGlobally"}.get(field, f"maxMigrating{field[0].upper()}{field[1:]}")
+def _at_once(name: str, field: str) -> Option:
+    path: Path = (*_CONCURRENCY, field)
 
-    def convert(builder: ConfigBuilder, item: InputValue) -> None:
+    def read(builder: ConfigBuilder, item: InputValue) -> None:
         if item.value == 0:
             builder.put(path, "unlimited", item.loc, "0 is no limit there")
         else:
             builder.put(path, item.value, item.loc)
 
-    return Option(theirs, (".".join(path),), convert)
+    return Option(name, ".".join(map(str, path)), read)
 
 
-def _unavailable(builder: ConfigBuilder, item: InputValue) -> None:
-    comment = "there of all workloads; here where a workload has no disruption budget of its own"
-    builder.put(("migration", "temporaryBudget", "maxUnavailable"), item.value, item.loc, comment)
-
-
-def _mode(builder: ConfigBuilder, item: InputValue) -> None:
+def _read_mode(builder: ConfigBuilder, item: InputValue) -> str | None:
     if item.value == "ReservationFirst":
         comment = "auto: the replacement is Ready before the pod goes, where that is possible"
         builder.put(("migrationMethod",), "auto", item.loc, comment)
-    elif item.value == "EvictDirectly":
-        builder.put(("migrationMethod",), "evict", item.loc)
-    else:
-        builder.wrong(item.loc, f"{quote(item.value)} is not one of ReservationFirst, EvictDirectly")
+        return None
+    if item.value == "EvictDirectly":
+        return "evict"
+    builder.wrong(item.loc, f"{quote(item.value)} is not one of ReservationFirst, EvictDirectly")
+    return None
 
 
-def _policy(builder: ConfigBuilder, item: InputValue) -> None:
+def _read_policy(builder: ConfigBuilder, item: InputValue) -> None:
     if item.value in ("Eviction", ""):
         builder.settled(item.loc, "the Eviction API is always used")
     elif item.value == "Delete":
-        builder.miss(
-            item.loc, "the Eviction API is always used, by intent", "migrationMethod: handoff needs no eviction"
-        )
+        why = "the Eviction API is always used, by intent"
+        builder.miss(item.loc, why, "migrationMethod: handoff needs no eviction")
     elif item.value == "SoftEviction":
         builder.miss(item.loc, "pods are only marked there, for others to move", "approval: required", limits=True)
     else:
         builder.wrong(item.loc, f"{quote(item.value)} is not one of Eviction, Delete, SoftEviction")
 
 
-def _limiters(builder: ConfigBuilder, item: InputValue) -> None:
-    take_options(builder, item, (Option("workload", (), _of_workload), Option("namespace", (), _of_namespace)))
-
-
-def _of_workload(builder: ConfigBuilder, item: InputValue) -> None:
-    lost = missing("a workload rests as a whole after a move", "coolDown, migration.concurrency.perWorkload")
-    take_options(
-        builder,
-        item,
-        (
-            Option("duration", (), duration("coolDown", comment="longer after moves that do not pay")),
-            Option("maxMigrating", (), lost),
-        ),
-    )
-
-
-def _of_namespace(builder: ConfigBuilder, item: InputValue) -> None:
+def _read_namespace_limit(builder: ConfigBuilder, item: InputValue) -> None:
     most, length = item.child("maxMigrating"), item.child("duration")
-    take_options(
-        builder, item, (Option("duration", (), _handled_by_caller), Option("maxMigrating", (), _handled_by_caller))
-    )
-    lasting = length_of(builder, length) if length.value is not None else None
+    take_options(builder, item, (Option("duration", "", ignore), Option("maxMigrating", "", ignore)))
+    period = length_of(builder, length) if length.value is not None else None
     number = whole(builder, most) if most.value is not None else None
     nearest = "when.movesPerHourPerNamespace"
-    if not number or not lasting:
-        builder.miss(item.loc, "it needs a duration and a number of moves", nearest, limits=bool(lasting))
+    if not number or not period:
+        builder.miss(item.loc, "it needs a duration and a number of moves", nearest, limits=bool(period))
         return
-    # All moves of an hour may begin at once, so a limit within 10 minutes is one within the hour, too.
-    rate = number // ceil(lasting / _HOUR)
+    # All moves of an hour may begin at once, so a limit within 10 minutes is also one within the hour.
+    rate = number // ceil(period / _HOUR)
     if not rate:
         builder.miss(item.loc, "fewer moves than one in an hour are not possible", nearest, limits=True)
         return
-    comment = "" if lasting == _HOUR else f"there {number} within {length.value}; here within any 60 minutes"
+    comment = "" if period == _HOUR else f"there {number} within {length.value}; here within any 60 minutes"
     builder.put(("when", "movesPerHourPerNamespace"), rate, item.loc, comment)
 
 
-def _handled_by_caller(builder: ConfigBuilder, item: InputValue) -> None:
-    """Seen to by whoever asked."""
+_DELETION = missing("the Eviction API is always used, with a grace period", "migration.evictionGracePeriod")
+_DRY_DELETION = missing(
+    "it is a dry run there, and here that is a flag of the command", "rescheduler run --dry-run", limits=True
+)
 
 
-def _grace(builder: ConfigBuilder, item: InputValue) -> None:
-    lost = missing("the Eviction API is always used, with a grace period", "migration.evictionGracePeriod")
-    dry = missing(
-        "it is a dry run there, and here that is a flag of the command", "rescheduler run --dry-run", limits=True
-    )
-    options = (
-        Option("gracePeriodSeconds", (), seconds("migration", "evictionGracePeriod")),
-        *(Option(name, (), lost) for name in ("preconditions", "orphanDependents", "propagationPolicy")),
-        Option("dryRun", (), dry),
-    )
-    take_options(builder, item, options)
-
-
-def _selected(builder: ConfigBuilder, item: InputValue) -> None:
-    selector("filters", "nodeSelector", comment="pods are moved from these nodes alone")(builder, item)
-
-
-def _meant(builder: ConfigBuilder, item: InputValue) -> None:
-    include = item.child("include")
-    if include.value:
+def _read_namespaces(builder: ConfigBuilder, item: InputValue) -> None:
+    exclude = item.child("exclude")
+    if item.child("include").value:
         namespaces("filters")(builder, item)
-    elif (found := texts_of(builder, item.child("exclude")) if item.child("exclude").value else None) is not None:
+    elif (found := texts(builder, exclude) if exclude.value else None) is not None:
         kept = [*dict.fromkeys((*found, "kube-system", "kube-public"))]
         comment = "" if {*kept} == {*found} else "with those that are excluded here by default"
         builder.put(("excludedNamespaces",), kept, item.loc, comment)
@@ -394,53 +334,77 @@ def _meant(builder: ConfigBuilder, item: InputValue) -> None:
         builder.settled(item.loc, "it names no namespaces")
 
 
-def _bare(builder: ConfigBuilder, item: InputValue) -> None:
-    if item.value is True:
-        builder.put(("filters", "withoutController"), value=True, loc=item.loc, comment="by a copy")
-    else:
-        flag()(builder, item)
-
-
 _NOT_NEEDED = settled("not needed: the planner decides before anything is ordered")
 _RATE = missing("moves are limited by the hour", "when.movesPerHour; clientConnection.qps and burst")
+_SHARED = (
+    *("labelSelector", "priorityThreshold", "nodeFit", "evictLocalStoragePods", "evictFailedBarePods"),
+    *("evictSystemCriticalPods", "ignorePvcPods"),
+)
 _EVICTOR = {option.name: option for option in OPTIONS}
+_FROM_NODES = Option("nodeSelector", "filters.nodeSelector", selector, comment="pods are moved from these nodes alone")
 MIGRATION = Plugin(
     "MigrationController",
     "",
     (
-        Option("dryRun", (), DRY, "nothing is moved; `run --dry-run`"),
-        Option("maxConcurrentReconciles", (), _NOT_NEEDED, "not needed"),
-        *(_EVICTOR[name] for name in (*_SHARED, "evictSystemCriticalPods", "ignorePvcPods")),
-        Option("evictAllBarePods", ("filters.withoutController",), _bare, "true by default, by a copy"),
-        Option("namespaces", ("filters.namespaces", "excludedNamespaces"), _meant),
-        Option("nodeSelector", ("filters.nodeSelector",), _selected),
-        _at_once("total"),
-        _at_once("perNode"),
-        _at_once("perNamespace"),
-        _at_once("perWorkload"),
+        Option("dryRun", "", DRY, "nothing is moved; `run --dry-run`"),
+        Option("maxConcurrentReconciles", "", _NOT_NEEDED, "not needed"),
+        *(_EVICTOR[name] for name in _SHARED),
+        Option("evictAllBarePods", "filters.withoutController", flag, "true by default, by a copy", "by a copy"),
+        Option("namespaces", "filters.namespaces excludedNamespaces", _read_namespaces),
+        _FROM_NODES,
+        _at_once("maxMigratingGlobally", "total"),
+        _at_once("maxMigratingPerNode", "perNode"),
+        _at_once("maxMigratingPerNamespace", "perNamespace"),
+        _at_once("maxMigratingPerWorkload", "perWorkload"),
         Option(
             "maxUnavailablePerWorkload",
-            ("migration.temporaryBudget.maxUnavailable",),
-            _unavailable,
+            "migration.temporaryBudget.maxUnavailable",
+            same,
             "where a workload has no budget of its own; never more than half of the replicas in one plan",
+            "there of all workloads; here where a workload has no disruption budget of its own",
         ),
-        Option("skipCheckExpectedReplicas", ("allow.singleReplica",), flag("allow", "singleReplica")),
+        Option("skipCheckExpectedReplicas", "allow.singleReplica", flag),
         Option(
             "objectLimiters",
-            ("coolDown", "when.movesPerHourPerNamespace"),
-            _limiters,
+            "coolDown when.movesPerHourPerNamespace",
+            nested(
+                Option(
+                    "workload",
+                    "",
+                    nested(
+                        Option("duration", "coolDown", duration, comment="longer after moves that do not pay"),
+                        Option(
+                            "maxMigrating",
+                            "",
+                            missing(
+                                "a workload rests as a whole after a move",
+                                "coolDown, migration.concurrency.perWorkload",
+                            ),
+                        ),
+                    ),
+                ),
+                Option("namespace", "", _read_namespace_limit),
+            ),
             "the workload's duration is `coolDown`; as many moves of a namespace within an hour as there within less",
         ),
-        Option("defaultJobMode", ("migrationMethod",), _mode, "`ReservationFirst`: `auto`; `EvictDirectly`: `evict`"),
-        Option("defaultJobTTL", ("migration.timeout",), duration("migration", "timeout"), "10m by default"),
-        Option("schedulerNames", (), settled("any scheduler"), "any scheduler"),
-        Option("evictQPS", (), _RATE),
-        Option("evictBurst", (), _RATE),
-        Option("evictionPolicy", (), _policy, "the Eviction API, always; with `SoftEviction` nothing is moved"),
-        Option("defaultDeleteOptions", ("migration.evictionGracePeriod",), _grace),
-        Option("arbitrationArgs", (), _NOT_NEEDED, "the planner decides before anything is ordered"),
-        Option("flowControlQPS", (), _RATE, "older spelling"),
-        Option("flowControlBurst", (), _RATE, "older spelling"),
+        Option("defaultJobMode", "migrationMethod", _read_mode, "`ReservationFirst`: `auto`; `EvictDirectly`: `evict`"),
+        Option("defaultJobTTL", "migration.timeout", duration, "10m by default"),
+        Option("schedulerNames", "", settled("any scheduler"), "any scheduler"),
+        Option("evictQPS", "", _RATE),
+        Option("evictBurst", "", _RATE),
+        Option("evictionPolicy", "", _read_policy, "the Eviction API, always; with `SoftEviction` nothing is moved"),
+        Option(
+            "defaultDeleteOptions",
+            "migration.evictionGracePeriod",
+            nested(
+                Option("gracePeriodSeconds", "migration.evictionGracePeriod", seconds),
+                *(Option(name, "", _DELETION) for name in ("preconditions", "orphanDependents", "propagationPolicy")),
+                Option("dryRun", "", _DRY_DELETION),
+            ),
+        ),
+        Option("arbitrationArgs", "", _NOT_NEEDED, "the planner decides before anything is ordered"),
+        Option("flowControlQPS", "", _RATE, "older spelling"),
+        Option("flowControlBurst", "", _RATE, "older spelling"),
     ),
     "PodMigrationJob is PodMigration (`kubectl get pmig`)",
 )
@@ -450,54 +414,60 @@ KOORDINATOR = PluginSet(
     selects_nodes=True,
 )
 
-
-def _election(builder: ConfigBuilder, item: InputValue) -> None:
-    path = "leaderElection"
-    own = settled("our Lease has a name and a namespace of its own: two programs never share one")
-    durations = ("leaseDuration", "renewDeadline", "retryPeriod")
-    options = (
-        Option("leaderElect", (), same(path, "leaderElect")),
-        *(Option(name, (), duration(path, name)) for name in durations),
-        Option("resourceLock", (), settled("it is always a Lease")),
-        Option("resourceName", (), own),
-        Option("resourceNamespace", (), own),
-    )
-    take_options(builder, item, options)
-
-
-def _connection(builder: ConfigBuilder, item: InputValue) -> None:
-    path = "clientConnection"
-    json = settled("JSON is spoken")
-    names = ("kubeconfig", "qps", "burst")
-    options = (
-        *(Option(name, (), same(path, name)) for name in names),
-        Option("contentType", (), json),
-        Option("acceptContentTypes", (), json),
-    )
-    take_options(builder, item, options)
-
-
+_OWN_LEASE = settled("our Lease has a name and a namespace of its own: two programs never share one")
+_JSON = settled("JSON is spoken")
 _SERVED = missing("health, metrics and the page have one address", "web.bindAddress and web.port")
 _PROFILING = missing("there is no profiling endpoint", "web.port: metrics, and health")
-_CONFIGURATION: tuple[Option, ...] = (
-    *(option for option in TOP if option.name.startswith("maxNoOf")),
-    Option("nodeSelector", ("filters.nodeSelector",), _selected, "pods may be moved to other nodes"),
-    Option("deschedulingInterval", ("reschedulingInterval",), duration("reschedulingInterval")),
-    Option("dryRun", (), DRY, "nothing is moved; `run --dry-run`"),
-    Option("leaderElection", ("leaderElection",), _election, "its Lease is our own"),
-    Option("clientConnection", ("clientConnection",), _connection),
-    Option("healthzBindAddress", (), _SERVED, "`web.port`"),
-    Option("metricsBindAddress", (), _SERVED, "`web.port`"),
-    Option("enableProfiling", (), _PROFILING),
-    Option("enableContentionProfiling", (), _PROFILING),
+CONFIGURATION = Plugin(
+    "DeschedulerConfiguration",
+    "",
+    (
+        *(option for option in TOP if option.name.startswith("maxNoOf")),
+        Option(
+            "nodeSelector",
+            "filters.nodeSelector",
+            selector,
+            "pods may be moved to other nodes",
+            "pods are moved from these nodes alone",
+        ),
+        Option("deschedulingInterval", "reschedulingInterval", duration),
+        Option("dryRun", "", DRY, "nothing is moved; `run --dry-run`"),
+        Option(
+            "leaderElection",
+            "leaderElection",
+            nested(
+                Option("leaderElect", "leaderElection.leaderElect", same),
+                *(
+                    Option(name, f"leaderElection.{name}", duration)
+                    for name in ("leaseDuration", "renewDeadline", "retryPeriod")
+                ),
+                Option("resourceLock", "", settled("it is always a Lease")),
+                Option("resourceName", "", _OWN_LEASE),
+                Option("resourceNamespace", "", _OWN_LEASE),
+            ),
+            "its Lease is our own",
+        ),
+        Option(
+            "clientConnection",
+            "clientConnection",
+            nested(
+                *(Option(name, f"clientConnection.{name}", same) for name in ("kubeconfig", "qps", "burst")),
+                Option("contentType", "", _JSON),
+                Option("acceptContentTypes", "", _JSON),
+            ),
+        ),
+        Option("healthzBindAddress", "", _SERVED, "`web.port`"),
+        Option("metricsBindAddress", "", _SERVED, "`web.port`"),
+        Option("enableProfiling", "", _PROFILING),
+        Option("enableContentionProfiling", "", _PROFILING),
+    ),
 )
-CONFIGURATION = Plugin("DeschedulerConfiguration", "", _CONFIGURATION)
 
 
 def convert_koordinator(builder: ConfigBuilder, config: InputValue) -> None:
-    """The whole of a DeschedulerConfiguration."""
-    profiles = Option("profiles", ("enabledStrategies",), lambda d, g: take_profiles(d, g, KOORDINATOR))
-    take_options(builder, config, (*_CONFIGURATION, profiles))
+    """Convert a DeschedulerConfiguration."""
+    profiles = Option("profiles", "", lambda b, each: convert_profiles(b, each, KOORDINATOR))
+    take_options(builder, config, (*CONFIGURATION.options, profiles))
     builder.data.setdefault("enabledStrategies", [])
     if builder.get((*_CONCURRENCY, "perNode")) is None:
         builder.put((*_CONCURRENCY, "perNode"), _PER_NODE, (), "koordinator's default; 4 is ours")

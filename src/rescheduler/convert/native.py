@@ -1,8 +1,8 @@
-"""The seed's form (KubeSchedulerConfiguration with a plugin Rescheduler), written as the native form.
+"""KubeSchedulerConfiguration with the plugin Rescheduler, written as a ReschedulerConfiguration.
 
-`converting` calls `convert_seed`. The fields have the same names there, so only their place changes; what else is in
-the file is kube-scheduler's. A scheduler with kse-rescheduler's plugin Podrescheduling has nothing to take along: its
-counterpart is a configuration that moves nothing, for failed pods are recovered by their annotation.
+The fields have the same names, so only their place changes; everything else in the file is kube-scheduler's. For a
+scheduler with kse-rescheduler's plugin Podrescheduling the result moves nothing: failed pods are recovered by their
+annotation, without a strategy.
 """
 
 from __future__ import annotations
@@ -19,16 +19,13 @@ _KSE = "Podrescheduling"
 _ONLY_FAILED = "kse-rescheduler deletes failed pods of workloads with scheduling-retries, which needs no strategy here"
 
 
-def convert_seed(builder: ConfigBuilder, document: InputValue) -> tuple[str, list[Finding]]:
-    """Whose it is, and what is found fault with; all fields of the plugin's args are in the draft."""
-    whole = document.value if isinstance(document.value, dict) else {}
-    form = recognise(whole)
-    if not form.args_at and (place := _podrescheduling(whole)):
-        builder.put(("enabledStrategies",), [], (*document.loc, *place), _ONLY_FAILED)
-        builder.settled(
-            (*document.loc, *place), "the webhook, or the extender, keeps new pods off nodes where they failed"
-        )
-        _tell_the_rest(builder, document, {})
+def convert_scheduler_config(builder: ConfigBuilder, document: InputValue) -> tuple[str, list[Finding]]:
+    """Convert all fields of the plugin's args; return whose configuration it is, and errors in it."""
+    form = recognise(document.mapping)
+    if not form.args_at and (place := _find_podrescheduling(document)):
+        builder.put(("enabledStrategies",), [], place, _ONLY_FAILED)
+        builder.settled(place, "the webhook, or the extender, keeps new pods off nodes where they failed")
+        _report_rest(builder, document, {})
         return "kse-rescheduler", []
     known = fields_by_name(PlanningFields)
     findings: list[Finding] = []
@@ -43,49 +40,46 @@ def convert_seed(builder: ConfigBuilder, document: InputValue) -> tuple[str, lis
         if name not in OUTSIDE_ARGS:
             builder.put((name,), value, (*document.loc, *form.locate((name,))))
         elif isinstance(value, dict):
-            for inner, said in value.items():
-                builder.put((name, inner), said, (*document.loc, name, inner))
-    _tell_the_rest(builder, document, form.data)
-    if whole.get("apiVersion") not in SCHEDULER_VERSIONS:
-        loc = (*document.loc, "apiVersion")
-        builder.wrong(loc, f"{quote(whole.get('apiVersion'))} is none of {', '.join(SCHEDULER_VERSIONS)}")
+            for key, part in value.items():
+                builder.put((name, key), part, (*document.loc, name, key))
+    _report_rest(builder, document, form.data)
+    version = document.child("apiVersion")
+    if version.value not in SCHEDULER_VERSIONS:
+        builder.wrong(version.loc, f"{quote(version.value)} is none of {', '.join(SCHEDULER_VERSIONS)}")
     return f"the plugin {PLUGIN}", findings
 
 
-def _podrescheduling(whole: dict[str, object]) -> Loc:
-    """Where the scheduler has kse-rescheduler's plugin; nothing if it has none."""
-    profiles = InputValue(whole, ()).child("profiles")
-    for index, profile in enumerate(profiles.value if isinstance(profiles.value, list) else ()):
-        plugins = InputValue(profile, (*profiles.loc, index)).child("plugins")
-        for point in plugins.value if isinstance(plugins.value, dict) else ():
-            enabled = plugins.child(point).child("enabled")
-            for place, each in enumerate(enabled.value if isinstance(enabled.value, list) else ()):
-                if isinstance(each, dict) and each.get("name") == _KSE:
-                    return (*enabled.loc, place)
+def _find_podrescheduling(document: InputValue) -> Loc:
+    """Return where the scheduler has kse-rescheduler's plugin; empty if it has none."""
+    for profile in document.child("profiles").items:
+        plugins = profile.child("plugins")
+        for point in plugins.mapping:
+            for each in plugins.child(point).child("enabled").items:
+                if each.mapping.get("name") == _KSE:
+                    return each.loc
     return ()
 
 
-def _tell_the_rest(builder: ConfigBuilder, document: InputValue, taken: dict[str, object]) -> None:
-    whole = document.value if isinstance(document.value, dict) else {}
-    for name, value in whole.items():
+def _report_rest(builder: ConfigBuilder, document: InputValue, taken: dict[str, object]) -> None:
+    for name, value in document.mapping.items():
         section = taken.get(name)
         if name in OUTSIDE_ARGS and isinstance(value, dict) and isinstance(section, dict):
-            for inner in value:
-                if inner not in section:
-                    why = "that Lease is the scheduler's" if inner == "resourceName" else _THEIRS
-                    builder.settled((*document.loc, name, inner), why)
+            for key in value:
+                if key not in section:
+                    why = "that Lease is the scheduler's" if key == "resourceName" else _THEIRS
+                    builder.settled((*document.loc, name, key), why)
         elif name == "profiles" and isinstance(value, list):
-            for index, profile in enumerate(value):
-                _tell_profile(builder, profile, (*document.loc, name, index))
+            for profile in document.child(name).items:
+                _report_profile(builder, profile)
         elif name not in ("apiVersion", "kind"):
             builder.settled((*document.loc, name), _THEIRS)
 
 
-def _tell_profile(builder: ConfigBuilder, profile: object, at: Loc) -> None:
-    for name, value in profile.items() if isinstance(profile, dict) else ():
+def _report_profile(builder: ConfigBuilder, profile: InputValue) -> None:
+    for name in profile.mapping:
         if name != "pluginConfig":
-            builder.settled((*at, name), _THEIRS)
+            builder.settled((*profile.loc, name), _THEIRS)
             continue
-        for place, config in enumerate(value if isinstance(value, list) else ()):
-            if not isinstance(config, dict) or config.get("name") != PLUGIN:
-                builder.settled((*at, name, place), _THEIRS)
+        for config in profile.child(name).items:
+            if config.mapping.get("name") != PLUGIN:
+                builder.settled(config.loc, _THEIRS)

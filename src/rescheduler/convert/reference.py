@@ -1,12 +1,8 @@
-"""The tables of docs/coming-over.md, made from those by which configurations are converted.
-
-docs/generate.py asks for rows. What an option is called here, and what is different, is said beside the code that
-brings it over, so that the page cannot say anything else.
-"""
+"""What plugins and options of other tools are called here, for docs/coming-over.md and for errors in configurations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from rescheduler.convert import descheduler_plugins, koordinator
 from rescheduler.convert.descheduler import TOP
@@ -19,30 +15,27 @@ Rows = tuple[tuple[str, ...], list[tuple[str, ...]]]
 _OPTIONS = ("option", "here", "what is different")
 
 
-def _plugins() -> Rows:
+def _list_plugins() -> Rows:
     rows: list[tuple[str, ...]] = [
         (f"`{plugin.name}`", tool, f"`{plugin.strategy}`" if plugin.strategy else "no counterpart", plugin.words)
-        for tool, plugins in (
-            ("descheduler", descheduler_plugins.PLUGINS),
-            ("koordinator", koordinator.PLUGINS),
-        )
+        for tool, plugins in (("descheduler", descheduler_plugins.PLUGINS), ("koordinator", koordinator.PLUGINS))
         for plugin in plugins
     ]
     return ("plugin", "of", "strategy here", "what is different"), rows
 
 
-def _of_plugins(plugins: Iterable[Plugin]) -> Rows:
+def _list_plugin_options(plugins: Iterable[Plugin]) -> Rows:
     rows: list[tuple[str, ...]] = [
-        (f"`{plugin.name}`", *_row(option)) for plugin in plugins for option in plugin.options
+        (f"`{plugin.name}`", *_format_row(option)) for plugin in plugins for option in plugin.options
     ]
     return ("plugin", *_OPTIONS), rows
 
 
-def _of_options(options: Iterable[Option]) -> Rows:
-    return _OPTIONS, [_row(option) for option in options]
+def _list_options(options: Iterable[Option]) -> Rows:
+    return _OPTIONS, [_format_row(option) for option in options]
 
 
-def _row(option: Option) -> tuple[str, str, str]:
+def _format_row(option: Option) -> tuple[str, str, str]:
     here = ", ".join(f"`{path}`" for path in option.here)
     if here:
         return f"`{option.name}`", here, option.words
@@ -50,12 +43,49 @@ def _row(option: Option) -> tuple[str, str, str]:
 
 
 TABLES: dict[str, Callable[[], Rows]] = {
-    "plugins": _plugins,
-    "descheduler-plugins": lambda: _of_plugins(descheduler_plugins.PLUGINS),
-    "descheduler-evictor": lambda: _of_options(EVICTOR.options),
-    "descheduler-policy": lambda: _of_options(TOP),
-    "koordinator-plugins": lambda: _of_plugins(each for each in koordinator.PLUGINS if each.strategy),
-    "koordinator-migration": lambda: _of_options(MIGRATION.options),
-    "koordinator-configuration": lambda: _of_options(CONFIGURATION.options),
+    "plugins": _list_plugins,
+    "descheduler-plugins": lambda: _list_plugin_options(descheduler_plugins.PLUGINS),
+    "descheduler-evictor": lambda: _list_options(EVICTOR.options),
+    "descheduler-policy": lambda: _list_options(TOP),
+    "koordinator-plugins": lambda: _list_plugin_options(each for each in koordinator.PLUGINS if each.strategy),
+    "koordinator-migration": lambda: _list_options(MIGRATION.options),
+    "koordinator-configuration": lambda: _list_options(CONFIGURATION.options),
 }
-"""By the name under which the page asks for them."""
+"""By the name that the page asks for."""
+
+
+_PLUGINS = (*descheduler_plugins.PLUGINS, *koordinator.PLUGINS)
+_BESIDES = {"LowNodeUtilization": ("LoadBalancing",)}
+STRATEGIES = {
+    plugin.name: (plugin.strategy, *_BESIDES.get(plugin.name, ()))
+    for plugin in _PLUGINS
+    if plugin.strategy and plugin.strategy != plugin.name
+}
+"""Our strategies by the plugin's name."""
+
+
+def _collect_fields() -> Iterator[tuple[str, str]]:
+    for option in (*(each for plugin in _PLUGINS for each in plugin.options), *EVICTOR.options, *TOP):
+        for path in option.here:
+            field = path.rpartition(".")[2]
+            if field != option.name:
+                yield option.name, field
+
+
+FIELDS: dict[str, list[str]] = {}
+"""Our fields by the option's name."""
+for _name, _field in _collect_fields():
+    FIELDS.setdefault(_name, []).append(_field)
+FIELDS["resourceWeights"] = ["weights"]
+
+
+def suggest_field(name: str, fields: Collection[str]) -> str:
+    """Return `, here it is maxAge;` if an option of another tool has this name, and a counterpart among the fields."""
+    ours = [each for each in dict.fromkeys(FIELDS.get(name, ())) if each in fields]
+    return f", here it is {' and '.join(ours)};" if ours else ""
+
+
+def suggest_strategy(name: str, known: Collection[str]) -> str:
+    """Return `, here it is NodeTaints;` if a plugin of another tool has this name, and a known counterpart."""
+    ours = [each for each in STRATEGIES.get(name, ()) if each in known]
+    return f", here it is {' and '.join(ours)};" if ours else ""

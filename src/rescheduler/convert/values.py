@@ -1,7 +1,8 @@
-"""What a table of options is made of: an option of another tool, what it is called here, and how its value comes over.
+"""Tables of options: what an option of another tool is called here, and how its value is read.
 
-Each plugin of another tool is a Plugin with Options. `InputValue` is one value of the input and its place. Work that
-needs several options at once is done in `finish`, after each option was converted.
+Each plugin of another tool is a `Plugin` with `Option`s. An option's reader gets an `InputValue` and returns the value
+for our field. It returns None if there is nothing to write, and reports why to the builder. Work that needs several
+options at once is done in the plugin's `finish`, after each option was converted.
 """
 
 from __future__ import annotations
@@ -17,20 +18,32 @@ from rescheduler.model.time import DurationError, format_duration, parse_duratio
 
 @dataclass(frozen=True, slots=True)
 class InputValue:
-    """A value of the input."""
+    """A value of the input and its place."""
 
     value: object
     loc: Loc
     parent: Mapping[str, object] = field(default_factory=dict)
-    """The mapping that it is in."""
+    """The mapping that contains it."""
 
     def child(self, name: str) -> InputValue:
-        """What is under a name of it."""
-        within = self.value if isinstance(self.value, dict) else {}
-        return InputValue(within.get(name), (*self.loc, name), within)
+        """The value under a name."""
+        mapping = self.mapping
+        return InputValue(mapping.get(name), (*self.loc, name), mapping)
+
+    @property
+    def mapping(self) -> dict[str, object]:
+        """The value if it is a mapping, else an empty one."""
+        return self.value if isinstance(self.value, dict) else {}
+
+    @property
+    def items(self) -> list[InputValue]:
+        """The items of a list; none if it is no list."""
+        values = self.value if isinstance(self.value, list) else []
+        return [InputValue(each, (*self.loc, index)) for index, each in enumerate(values)]
 
 
-Convert = Callable[[ConfigBuilder, InputValue], None]
+Reader = Callable[[ConfigBuilder, InputValue], object]
+"""Reads a value for the option's first field; None writes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +51,24 @@ class Option:
     """One option of another tool."""
 
     name: str
-    here: tuple[str, ...]
-    """Fields here, with dots; none where it has no counterpart, or needs none."""
-    convert: Convert
+    fields: str
+    """Our fields for it, with spaces between; none where it has no counterpart, or needs none."""
+    read: Reader
     words: str = ""
     """What is different, for the documentation."""
+    comment: str = ""
+    """A comment beside the value in the result."""
+
+    @property
+    def here(self) -> tuple[str, ...]:
+        """Our fields for it."""
+        return tuple(self.fields.split())
+
+    def convert(self, builder: ConfigBuilder, item: InputValue) -> None:
+        """Write the option's value."""
+        value = self.read(builder, item)
+        if value is not None:
+            builder.put(tuple(self.here[0].split(".")), value, item.loc, self.comment)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,36 +77,36 @@ class Plugin:
 
     name: str
     strategy: str
-    """What it is called here; empty where it is no strategy."""
+    """Our strategy for it; empty where it is none."""
     options: tuple[Option, ...]
     words: str = ""
-    finish: Convert | None = None
-    """What is done once for all options, with the whole of the args."""
+    finish: Callable[[ConfigBuilder, InputValue], None] | None = None
+    """Runs after all options, with all args."""
 
     def convert(self, builder: ConfigBuilder, args: InputValue) -> None:
-        """Bring all options over."""
-        told = len(builder.remarks)
+        """Convert all options."""
+        before = len(builder.remarks)
         if self.strategy:
             builder.enable(self.strategy)
         take_options(builder, args, self.options)
         if self.finish is not None:
             self.finish(builder, args)
-        wrong = next((each for each in builder.remarks[told:] if each.is_limit), None)
-        if wrong is None:
+        limit = next((each for each in builder.remarks[before:] if each.is_limit), None)
+        if limit is None:
             return
-        # Without what was not understood, or is not possible here, it might do more than was wanted.
+        # Without an option that is not understood, or not possible here, more pods might move than there.
         if self.strategy:
-            builder.switch_off(self.strategy, args.loc, f"{format_path(wrong.loc)} {wrong.kind}")
+            builder.switch_off(self.strategy, args.loc, f"{format_path(limit.loc)} {limit.kind}")
         else:
-            builder.halt(wrong.loc, wrong.why)
+            builder.halt(limit.loc, limit.why)
 
 
 def take_options(
     builder: ConfigBuilder, args: InputValue, options: Iterable[Option], *, besides: Iterable[Option] = ()
 ) -> None:
-    """Each option of a mapping gets its turn; those that are not in the table are told.
+    """Convert each option of a mapping; report names that are not in the table.
 
-    Those `besides` are no options at this place, but it is known what is meant by them.
+    Options `besides` are misplaced here, but have a reader that says where they belong.
     """
     known = {option.name: option for option in options}
     meant = {option.name: option for option in besides} | known
@@ -100,59 +126,38 @@ def take_options(
         meant[name].convert(builder, item)
 
 
-def same(*path: str) -> Convert:
-    """The value as it is."""
-    return lambda builder, item: builder.put(path, item.value, item.loc)
+def nested(*options: Option) -> Reader:
+    """Read a mapping with options of its own."""
+    return lambda builder, item: take_options(builder, item, options)
 
 
-def flag(*path: str, comment: str = "") -> Convert:
-    """True or false, as it is; false where that is the default is told."""
-
-    def convert(builder: ConfigBuilder, item: InputValue) -> None:
-        if item.value is True:
-            builder.put(path, value=True, loc=item.loc, comment=comment)
-        elif item.value is False:
-            builder.settled(item.loc, "false is the default here, too")
-        else:
-            builder.wrong(item.loc, wrong_type(item.value, "true or false"))
-
-    return convert
+def ignore(builder: ConfigBuilder, item: InputValue) -> None:
+    """Read nothing: `finish` or the caller reads this option."""
 
 
-def seconds(*path: str) -> Convert:
-    """A number of seconds as a duration."""
-
-    def convert(builder: ConfigBuilder, item: InputValue) -> None:
-        if (number := whole(builder, item)) is not None:
-            builder.put(path, format_duration(float(number)), item.loc)
-
-    return convert
+def same(builder: ConfigBuilder, item: InputValue) -> object:
+    """Read any value."""
+    return item.value
 
 
-def duration(*path: str, comment: str = "") -> Convert:
-    """A duration as it is."""
+def flag(builder: ConfigBuilder, item: InputValue) -> bool | None:
+    """Read true; false is the default here."""
+    if item.value is True:
+        return True
+    if item.value is False:
+        builder.settled(item.loc, "false is the default here, too")
+    else:
+        builder.wrong(item.loc, wrong_type(item.value, "true or false"))
+    return None
 
-    def convert(builder: ConfigBuilder, item: InputValue) -> None:
-        if (length := length_of(builder, item)) is not None:
-            builder.put(path, format_duration(length), item.loc, comment)
 
-    return convert
-
-
-def length_of(builder: ConfigBuilder, item: InputValue) -> float | None:
-    """The seconds of a duration's text; None, and told, if it is none."""
-    if not isinstance(item.value, str):
-        builder.wrong(item.loc, wrong_type(item.value, "a duration such as 30s"))
-        return None
-    try:
-        return parse_duration(item.value)
-    except DurationError as error:
-        builder.wrong(item.loc, str(error))
-        return None
+def negated(builder: ConfigBuilder, item: InputValue) -> bool | None:
+    """Read true as false: `ignorePvcPods: true` is `persistentVolumes: false`."""
+    return False if flag(builder, item) else None
 
 
 def whole(builder: ConfigBuilder, item: InputValue) -> int | None:
-    """A whole number of at least 0; None, and told, if it is none."""
+    """Read a whole number of at least 0."""
     value = item.value
     if isinstance(value, bool) or not isinstance(value, int):
         builder.wrong(item.loc, wrong_type(value, "an integer"))
@@ -163,31 +168,32 @@ def whole(builder: ConfigBuilder, item: InputValue) -> int | None:
     return None
 
 
-def one_more(*path: str) -> Convert:
-    """`numberOfNodes`: there more than so many nodes, here at least so many."""
-
-    def convert(builder: ConfigBuilder, item: InputValue) -> None:
-        number = whole(builder, item)
-        if number:
-            builder.put(path, number + 1, item.loc, f"there: more than {number}; here: at least so many")
-        elif number == 0:
-            builder.settled(item.loc, "0 is the default here, too")
-
-    return convert
+def seconds(builder: ConfigBuilder, item: InputValue) -> str | None:
+    """Read a number of seconds as a duration."""
+    number = whole(builder, item)
+    return None if number is None else format_duration(float(number))
 
 
-def texts(*path: str) -> Convert:
-    """A list of texts as it is."""
+def length_of(builder: ConfigBuilder, item: InputValue) -> float | None:
+    """Read a duration's seconds."""
+    if not isinstance(item.value, str):
+        builder.wrong(item.loc, wrong_type(item.value, "a duration such as 30s"))
+        return None
+    try:
+        return parse_duration(item.value)
+    except DurationError as error:
+        builder.wrong(item.loc, str(error))
+        return None
 
-    def convert(builder: ConfigBuilder, item: InputValue) -> None:
-        if (found := texts_of(builder, item)) is not None:
-            builder.put(path, found, item.loc)
 
-    return convert
+def duration(builder: ConfigBuilder, item: InputValue) -> str | None:
+    """Read a duration."""
+    length = length_of(builder, item)
+    return None if length is None else format_duration(length)
 
 
-def texts_of(builder: ConfigBuilder, item: InputValue) -> list[str] | None:
-    """A list of texts; None, and told, if it is none."""
+def texts(builder: ConfigBuilder, item: InputValue) -> list[str] | None:
+    """Read a list of texts."""
     value = item.value
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return [*value]
@@ -195,27 +201,14 @@ def texts_of(builder: ConfigBuilder, item: InputValue) -> list[str] | None:
     return None
 
 
-def selector(*path: str, comment: str = "") -> Convert:
-    """A label selector, as an object or as text, as text."""
-
-    def convert(builder: ConfigBuilder, item: InputValue) -> None:
-        text = selector_text(builder, item)
-        if text:
-            builder.put(path, text, item.loc, comment)
-        elif text is not None:
-            builder.settled(item.loc, "it selects everything, as the default does here")
-
-    return convert
-
-
 def selector_text(builder: ConfigBuilder, item: InputValue) -> str | None:
-    """A label selector's text; None, and told, if it is none."""
+    """Read a label selector, given as an object or as text, as text; empty if it selects everything."""
     value = item.value
     try:
         if isinstance(value, str):
             return str(parse_selector(value))
         if isinstance(value, dict):
-            return _of_object(builder, item)
+            return _format_selector(builder, item)
     except SelectorError as error:
         builder.wrong(item.loc, f"is not a label selector: {error}")
         return None
@@ -223,11 +216,19 @@ def selector_text(builder: ConfigBuilder, item: InputValue) -> str | None:
     return None
 
 
-def _of_object(builder: ConfigBuilder, item: InputValue) -> str:
+def selector(builder: ConfigBuilder, item: InputValue) -> str | None:
+    """Read a label selector; one that selects everything is the default here."""
+    text = selector_text(builder, item)
+    if text == "":
+        builder.settled(item.loc, "it selects everything, as the default does here")
+    return text or None
+
+
+def _format_selector(builder: ConfigBuilder, item: InputValue) -> str:
     labels, expressions = item.child("matchLabels").value or {}, item.child("matchExpressions").value or []
     if not isinstance(labels, dict) or not isinstance(expressions, list):
         raise SelectorError("matchLabels is a mapping and matchExpressions a list")
-    for name in item.value if isinstance(item.value, dict) else ():
+    for name in item.mapping:
         if name not in ("matchLabels", "matchExpressions"):
             builder.unknown((*item.loc, name), "a label selector has matchLabels and matchExpressions")
     found = [requirement(str(key), "In", [str(value)]) for key, value in labels.items()]
@@ -241,83 +242,90 @@ def _of_object(builder: ConfigBuilder, item: InputValue) -> str:
     return str(selector_of(found))
 
 
-def namespaces(*base: str) -> Convert:
-    """`{include, exclude}` as two lists of which one may be given."""
+def namespaces(*base: str) -> Reader:
+    """Read `{include, exclude}` into two fields, of which one may be set."""
 
-    def convert(builder: ConfigBuilder, item: InputValue) -> None:
+    def read(builder: ConfigBuilder, item: InputValue) -> None:
         include, exclude = item.child("include"), item.child("exclude")
-        take_options(builder, item, (Option("include", (), lambda *_: None), Option("exclude", (), lambda *_: None)))
+        take_options(builder, item, (Option("include", "", ignore), Option("exclude", "", ignore)))
         if not isinstance(item.value, dict):
             return
-        if include.value and (found := texts_of(builder, include)) is not None:
+        if include.value and (found := texts(builder, include)) is not None:
             builder.put((*base, "namespaces"), found, include.loc)
             builder.named.update(found)
             if exclude.value:
                 builder.wrong(exclude.loc, "include and exclude are not possible at once, there and here")
-        elif exclude.value and (found := texts_of(builder, exclude)) is not None:
+        elif exclude.value and (found := texts(builder, exclude)) is not None:
             builder.put((*base, "excludedNamespaces"), found, exclude.loc)
         else:
             builder.settled(item.loc, "it names no namespaces")
 
-    return convert
+    return read
 
 
-def missing(why: str, nearest: str = "", *, limits: bool = False) -> Convert:
-    """Nothing here is like it; what is empty is no loss."""
+def missing(why: str, nearest: str = "", *, limits: bool = False) -> Reader:
+    """Report an option without a counterpart; an empty value loses nothing."""
 
-    def convert(builder: ConfigBuilder, item: InputValue) -> None:
+    def read(builder: ConfigBuilder, item: InputValue) -> None:
         if item.value in ("", {}, []):
             builder.settled(item.loc, "it says nothing")
         else:
             builder.miss(item.loc, why, nearest, limits=limits)
 
-    return convert
+    return read
 
 
-def settled(why: str) -> Convert:
-    """It is so here."""
+def settled(why: str) -> Reader:
+    """Report an option that needs nothing here."""
     return lambda builder, item: builder.settled(item.loc, why)
 
 
-def only_true(why: str, lost: str, nearest: str = "") -> Convert:
-    """True is always so here; false is not possible."""
-
-    def convert(builder: ConfigBuilder, item: InputValue) -> None:
-        if item.value is True:
-            builder.settled(item.loc, why)
-        else:
-            builder.miss(item.loc, lost, nearest)
-
-    return convert
+def only_true(why: str, lost: str) -> Reader:
+    """Read an option that is always true here."""
+    return lambda builder, item: builder.settled(item.loc, why) if item.value is True else builder.miss(item.loc, lost)
 
 
-def only_false(lost: str, nearest: str = "") -> Convert:
-    """False is always so here; true is not possible."""
-
-    def convert(builder: ConfigBuilder, item: InputValue) -> None:
-        if item.value is False:
-            builder.settled(item.loc, "so it is here")
-        else:
-            builder.miss(item.loc, lost, nearest)
-
-    return convert
+def only_false(lost: str) -> Reader:
+    """Read an option that is always false here."""
+    return lambda builder, item: (
+        builder.settled(item.loc, "so it is here") if item.value is False else builder.miss(item.loc, lost)
+    )
 
 
-def idle(lost: str, nearest: str) -> Convert:
-    """True has nothing moved there, so its plugin stays off, or nothing is moved; false is always so here."""
+def idle(lost: str, nearest: str) -> Reader:
+    """Read an option that stops a plugin, or all moves, if it is true; it is always false here."""
 
-    def convert(builder: ConfigBuilder, item: InputValue) -> None:
+    def read(builder: ConfigBuilder, item: InputValue) -> None:
         if item.value is True:
             builder.miss(item.loc, lost, nearest, limits=True)
         else:
-            flag()(builder, item)
+            flag(builder, item)
 
-    return convert
+    return read
 
 
-def fields_of(strategy: str, *fields: str) -> tuple[str, ...]:
-    """Settings of a strategy, as the documentation names them."""
-    return tuple(f"strategies.{strategy}.{name}" for name in fields)
+def more_than(strategy: str, words: str) -> Option:
+    """`numberOfNodes`: more than so many nodes there, at least so many here."""
+    path: Path = ("strategies", strategy, "minUnderusedNodes")
+
+    def read(builder: ConfigBuilder, item: InputValue) -> None:
+        number = whole(builder, item)
+        if number:
+            builder.put(path, number + 1, item.loc, f"there: more than {number}; here: at least so many")
+        elif number == 0:
+            builder.settled(item.loc, "0 is the default here, too")
+
+    return Option("numberOfNodes", fields_of(strategy, path[-1]), read, words)
+
+
+def fields_of(strategy: str, *names: str | int) -> str:
+    """Fields of a strategy's settings."""
+    return " ".join(f"strategies.{strategy}.{name}" for name in names)
+
+
+def setting(name: str, strategy: str, field: str, read: Reader, words: str = "") -> Option:
+    """An option that is one field of a strategy's settings."""
+    return Option(name, fields_of(strategy, field), read, words)
 
 
 def namespaces_of(strategy: str, name: str = "namespaces") -> Option:
@@ -328,31 +336,18 @@ def namespaces_of(strategy: str, name: str = "namespaces") -> Option:
 
 def labels_of(strategy: str) -> Option:
     """`labelSelector`."""
-    return Option(
-        "labelSelector", fields_of(strategy, "podSelector"), selector("strategies", strategy, "podSelector"), "as text"
-    )
+    return setting("labelSelector", strategy, "podSelector", selector, "as text")
 
 
 def excluded_kinds_of(strategy: str) -> Option:
     """`excludeOwnerKinds`."""
-    path = ("strategies", strategy, "excludedOwnerKinds")
     words = "a kind may be the controller's or the workload's above it"
-    return Option("excludeOwnerKinds", fields_of(strategy, path[-1]), texts(*path), words)
+    return setting("excludeOwnerKinds", strategy, "excludedOwnerKinds", texts, words)
 
 
 def init_containers_of(strategy: str) -> Option:
     """`includingInitContainers`."""
-    field = "includeInitContainers"
-    return Option("includingInitContainers", fields_of(strategy, field), flag("strategies", strategy, field))
-
-
-def setting(name: str, strategy: str, field: str, convert: Convert, words: str = "") -> Option:
-    """An option that is one setting here."""
-    return Option(name, fields_of(strategy, field), convert, words)
-
-
-def later(builder: ConfigBuilder, item: InputValue) -> None:
-    """`finish` sees to it, together with other options."""
+    return setting("includingInitContainers", strategy, "includeInitContainers", flag)
 
 
 OPTIMIZATION: Path = ("strategies", "ResourceOptimization")
@@ -365,7 +360,7 @@ _LEFT_OUT = "a low threshold of 0 points, or none, leaves the resource out there
 
 
 def levels(builder: ConfigBuilder, item: InputValue) -> dict[str, float]:
-    """Per cent by resource, as far as they make sense."""
+    """Read a percentage for each resource; those that make no sense are reported and left out."""
     if item.value is None:
         return {}
     if not isinstance(item.value, dict):
@@ -377,9 +372,8 @@ def levels(builder: ConfigBuilder, item: InputValue) -> dict[str, float]:
         number = _percent(value)
         if name == _INDEX:
             why = "what a query of one's own gives is no use of a resource"
-            builder.miss(
-                loc, why, "usage.prometheus.queries, in cores and bytes, with cpuThreshold and memoryThreshold"
-            )
+            nearest = "usage.prometheus.queries, in cores and bytes, with cpuThreshold and memoryThreshold"
+            builder.miss(loc, why, nearest)
         elif number is None or number < 0:
             builder.wrong(loc, "is not a percentage")
         else:
@@ -389,16 +383,15 @@ def levels(builder: ConfigBuilder, item: InputValue) -> dict[str, float]:
 
 def _percent(value: object) -> float | None:
     if isinstance(value, str):
-        text = value.strip().removesuffix("%")
         try:
-            return float(text)
+            return float(value.strip().removesuffix("%"))
         except ValueError:
             return None
     return None if isinstance(value, bool) or not isinstance(value, (int, float)) else value
 
 
 def put_upper(builder: ConfigBuilder, base: Path, item: InputValue, left_out: Collection[str] = ()) -> dict[str, float]:
-    """The thresholds above which a node is hot; gives those that are in force."""
+    """Write the thresholds above which a node is hot, and return them."""
     wanted = levels(builder, item)
     for name in sorted(wanted.keys() & {*left_out}):
         builder.settled((*item.loc, name), _LEFT_OUT)
@@ -421,31 +414,36 @@ def put_upper(builder: ConfigBuilder, base: Path, item: InputValue, left_out: Co
 def put_lower(
     builder: ConfigBuilder, base: Path, item: InputValue, upper: Mapping[str, float], left_out: Collection[str] = ()
 ) -> None:
-    """The thresholds under which a node is underused, so that it takes pods; none is above its `upper` one."""
-    path = (*base, *OPTIMIZATION, "lowThresholds")
+    """Write the thresholds under which a node takes pods; none is above its `upper` one."""
     for name, number in levels(builder, item).items():
-        loc, comment = (*item.loc, name), ""
+        loc, most = (*item.loc, name), upper.get(name, _ALL)
         if name in left_out:
             builder.settled(loc, _LEFT_OUT)
             continue
-        most = upper.get(name, _ALL)
-        if number > most:
-            number, comment = most, f"there {number:g}, which is above the upper threshold"
-        builder.put((*path, name), _plain(number), loc, comment)
-        count(builder, base, name, loc)
+        comment = f"there {number:g}, which is above the upper threshold" if number > most else ""
+        builder.put((*base, *OPTIMIZATION, "lowThresholds", name), _plain(min(number, most)), loc, comment)
+        _count(builder, base, name, loc)
+
+
+def drop_node_count(builder: ConfigBuilder, args: InputValue, why: str, nearest: str = "") -> None:
+    """Take out `minUnderusedNodes` if there are no low thresholds: then no node is underused."""
+    path = (*OPTIMIZATION, "minUnderusedNodes")
+    if builder.get(path) is not None and not builder.get((*OPTIMIZATION, "lowThresholds")):
+        builder.drop(path)
+        builder.miss(args.child("numberOfNodes").loc, why, nearest)
 
 
 def put_packing(builder: ConfigBuilder, item: InputValue) -> None:
-    """The thresholds under which a node is worth emptying."""
+    """Write the thresholds under which a node is worth emptying."""
     builder.put((*PACKING, "maxUtilization"), _ALL, item.loc, "resources that are not named below count for nothing")
     for name, number in levels(builder, item).items():
         comment = f"there {number:g}" if number > _ALL else ""
         builder.put((*PACKING, "maxUtilizationOf", name), _plain(min(number, _ALL)), (*item.loc, name), comment)
-        count(builder, (), name, (*item.loc, name))
+        _count(builder, (), name, (*item.loc, name))
 
 
-def count(builder: ConfigBuilder, base: Path, name: str, loc: Path) -> None:
-    """Have a resource count, for only those do that have a threshold."""
+def _count(builder: ConfigBuilder, base: Path, name: str, loc: Loc) -> None:
+    """Have a resource count: only those with a threshold do."""
     if name in _OWN or builder.get((*base, "thresholds", name)) is not None:
         return
     builder.put((*base, "thresholds", name), _ALL, loc, "so that it counts; it makes no node hot")

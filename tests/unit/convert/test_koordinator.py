@@ -101,7 +101,7 @@ def test_koordinators_own_fields_come_over() -> None:
     assert data["clientConnection"] == {"qps": 20}
 
 
-def test_profiles_of_koordinator_for_different_nodes_become_pools() -> None:
+def test_of_profiles_of_koordinator_for_different_nodes_the_first_is_converted() -> None:
     profiles = [
         {
             "name": name,
@@ -113,11 +113,6 @@ def test_profiles_of_koordinator_for_different_nodes_become_pools() -> None:
     ]
     text = yaml.safe_dump({**KOORDINATORS, "profiles": profiles})
     data = result(text)
-    assert data["enabledStrategies"] == []
-    found = [
-        (each["name"], each["nodeSelector"], each["cpuThreshold"], each["hotAfterCycles"]) for each in data["pools"]
-    ]
-    assert found == [("a", "pool=a", 50, 6), ("b", "pool=b", 90, 6)]
-    assert [each["enabledStrategies"] for each in data["pools"]] == [["ResourceOptimization"]] * 2
-    assert data["utilization"] == "usage"
-    assert remarks(text, RemarkKind.MISSING) == []
+    assert (data["cpuThreshold"], data["filters"]["nodeSelector"]) == (50, "pool=a")
+    (told,) = remarks(text, RemarkKind.MISSING)
+    assert told.startswith("profiles[1]: has no counterpart: it is of other nodes than the first profile")

@@ -9,7 +9,7 @@ import yaml
 
 from rescheduler.convert.builder import RemarkKind
 from tests.support.cli import succeeded
-from tests.support.conversions import HEADER, HIGH, KOORDINATORS, LOAD, field, koordinator, policy, remarks, result
+from tests.support.conversions import HEADER, HIGH, LOAD, field, koordinator, policy, remarks, result
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -93,64 +93,22 @@ def test_a_plugin_that_is_not_paused_and_no_dry_run_runs(option: str) -> None:
     )
 
 
-def test_a_pool_whose_plugin_is_paused_has_no_strategy_and_others_have_theirs() -> None:
-    def of(name: str, *, paused: bool) -> dict[str, Any]:
-        args = {"highThresholds": {"cpu": 65}, "paused": paused}
-        return {
-            "name": name,
-            "nodeSelector": {"matchLabels": {"pool": name}},
-            "pluginConfig": [{"name": LOAD, "args": args}],
-            "plugins": {"balance": {"enabled": [{"name": LOAD}]}},
-        }
-
-    text = yaml.safe_dump({**KOORDINATORS, "profiles": [of("a", paused=True), of("b", paused=False)]})
-    assert [each["enabledStrategies"] for each in result(text)["pools"]] == [[], ["ResourceOptimization"]]
-
-
 def test_node_affinity_of_both_types_comes_over() -> None:
     text = policy("RemovePodsViolatingNodeAffinity", f"{{nodeAffinityType: [{REQUIRED}, {PREFERRED}]}}")
     assert field(text, "strategies.NodeAffinity.includePreferred") is True
 
 
-PRIORITIES: list[tuple[dict[str, object], dict[str, object], object]] = [
-    ({"value": 2000}, {"value": 1000}, 1000),
-    ({"value": -5}, {}, -5),
-    ({"name": "system-cluster-critical"}, {"value": 1000}, 1000),
-    ({"value": 1000}, {"name": "system-node-critical"}, 1000),
-    ({"name": "system-node-critical"}, {"name": "system-cluster-critical"}, "system-cluster-critical"),
-    ({"name": "system-cluster-critical"}, {"name": "mine"}, "mine"),
-    ({"value": 2_000_000_000}, {"name": "mine"}, "mine"),
-    ({"name": "mine"}, {"name": "mine"}, "mine"),
-]
-
-
-def of_two(first: dict[str, object], second: dict[str, object]) -> str:
-    evictors = ({"priorityThreshold": each} if each else {} for each in (first, second))
-    plugins: tuple[dict[str, Any], ...] = ({"RemoveDuplicates": {}}, {"RemoveFailedPods": {}})
-    return profiles(*({"DefaultEvictor": args} | own for args, own in zip(evictors, plugins, strict=True)))
-
-
-@pytest.mark.parametrize(("first", "second", "lowest"), PRIORITIES)
-def test_the_lowest_priority_threshold_of_the_profiles_holds(
-    first: dict[str, object], second: dict[str, object], lowest: object
-) -> None:
-    for text in (of_two(first, second), of_two(second, first)):
-        assert field(text, "filters.priorityThreshold") == lowest
-        assert result(text)["maxReschedulePods"] == 10
-
-
-@pytest.mark.parametrize("second", [{"name": "other"}, {"value": 1000}])
-def test_nothing_is_moved_where_nobody_can_tell_which_priority_threshold_is_the_lowest(
-    second: dict[str, object],
-) -> None:
-    text = of_two({"name": "mine"}, second)
-    assert result(text)["maxReschedulePods"] == 0
-    assert "strictest" not in succeeded("convert", "-f", "-", stdin=text).out
+@pytest.mark.parametrize("second", [{"priorityThreshold": {"value": 1000}}, {"minReplicas": 3}, {"minPodAge": "1h"}])
+def test_no_profile_moves_pods_that_its_evictor_leaves_alone(second: dict[str, Any]) -> None:
+    first: dict[str, Any] = {"DefaultEvictor": {"priorityThreshold": {"value": 2000}}, "RemoveDuplicates": {}}
+    text = profiles(first, {"DefaultEvictor": second, "RemoveFailedPods": {}})
+    assert result(text)["enabledStrategies"] == ["RemoveDuplicates"]
+    assert field(text, "filters.priorityThreshold") == 2000
 
 
 @pytest.mark.parametrize("threshold", [{"value": "1000"}, {"value": True}, {"name": 5}])
 def test_a_priority_threshold_of_the_wrong_type_has_nothing_moved(threshold: dict[str, object]) -> None:
-    text = of_two(threshold, {})
+    text = profiles({"DefaultEvictor": {"priorityThreshold": threshold}, "RemoveDuplicates": {}})
     assert result(text)["maxReschedulePods"] == 0
     assert remarks(text, RemarkKind.WRONG)
 

@@ -23,40 +23,30 @@ class TestProfiles:
     def test_are_merged_to_one_set_of_strategies(self) -> None:
         assert result(self.two("{}", "{}"))["enabledStrategies"] == ["RemoveDuplicates", "FailedPods"]
 
-    def test_with_different_evictors_have_the_strictest(self) -> None:
+    def test_that_limit_pods_in_another_way_than_the_first_are_left_out_and_told(self) -> None:
         text = self.two("{evictLocalStoragePods: true, minReplicas: 2}", "{ignorePvcPods: true}")
         data = result(text)
-        assert "allow" not in data
-        assert data["filters"] == {"minReplicas": 2, "persistentVolumes": False, "withoutController": False}
-        places = [each.split(": ")[0] for each in remarks(text, RemarkKind.MISSING)]
-        assert places == ["profiles[0].pluginConfig[0].args.evictLocalStoragePods", "profiles[0]", "profiles[1]"]
+        assert data["enabledStrategies"] == ["RemoveDuplicates"]
+        assert data["allow"] == {"localStorage": True}
+        assert data["filters"] == {"minReplicas": 2, "withoutController": False}
+        (told,) = remarks(text, RemarkKind.MISSING)
+        assert told.startswith("profiles[1]: has no counterpart: its evictor limits pods in another way")
+
+    def test_of_which_one_has_no_evictor_are_alike_if_the_other_one_is_empty(self) -> None:
+        policy = yaml.safe_load(self.two("{}", "{}"))
+        del policy["profiles"][1]["pluginConfig"]
+        assert result(yaml.safe_dump(policy))["enabledStrategies"] == ["RemoveDuplicates", "FailedPods"]
 
     def test_with_one_selector_have_it_for_all_strategies(self) -> None:
         text = self.two("{labelSelector: {matchLabels: {a: b}}}", "{labelSelector: {matchLabels: {a: b}}}")
-        assert result(text)["filters"]["podSelector"] == "a=b"
-
-    def test_with_different_selectors_have_each_for_its_own_strategies(self) -> None:
-        text = self.two("{labelSelector: {matchLabels: {a: b}}}", "{labelSelector: {matchLabels: {c: d}}}")
         data = result(text)
-        assert "podSelector" not in data["filters"]
-        assert data["strategies"]["RemoveDuplicates"]["podSelector"] == "a=b"
-        assert data["strategies"]["FailedPods"]["podSelector"] == "c=d"
-        assert remarks(text, RemarkKind.MISSING) == []
+        assert data["enabledStrategies"] == ["RemoveDuplicates", "FailedPods"]
+        assert data["filters"]["podSelector"] == "a=b"
 
-    def test_of_which_one_has_a_selector_have_it_for_that_ones_strategies_beside_their_own(self) -> None:
-        text = self.two("{}", "{labelSelector: {matchLabels: {c: d}}}")
-        own = {"name": "RemoveFailedPods", "args": {"labelSelector": {"matchLabels": {"e": "f"}}}}
-        policy = yaml.safe_load(text)
-        policy["profiles"][1]["pluginConfig"].append(own)
-        data = result(yaml.safe_dump(policy))
-        assert data["strategies"]["FailedPods"]["podSelector"] == "e=f,c=d"
-        assert "RemoveDuplicates" not in data["strategies"]
-
-    def test_that_share_a_plugin_for_different_pods_keep_the_first_and_tell(self) -> None:
-        text = self.two("{labelSelector: {matchLabels: {a: b}}}", "{}", plugins=("RemoveDuplicates",) * 2)
-        assert field(text, "strategies.RemoveDuplicates.podSelector") == "a=b"
-        (told,) = remarks(text, RemarkKind.MISSING)
-        assert told.startswith("profiles[1]: has no counterpart: RemoveDuplicates is for pods that")
+    def test_that_guard_with_something_unknown_have_nothing_moved(self) -> None:
+        policy = yaml.safe_load(self.two("{}", "{}"))
+        policy["profiles"][1]["plugins"]["filter"] = {"enabled": ["Mine"]}
+        assert result(yaml.safe_dump(policy))["maxReschedulePods"] == 0
 
     def test_that_set_up_one_plugin_in_two_ways_keep_the_first(self) -> None:
         profiles = [
