@@ -1,7 +1,7 @@
 """Reads the page's sources: which messages there are, and which are said. `tests/unit/web` compares them.
 
-Modules say messages by `t("key", …)`, and words for values of the API by `word("family", value)` or
-`named("family", value)`, where every message `family.…` may be said.
+Modules say messages by `t("key", …)`, and words for values of the API by `word("family", value)`, where every message
+`family.…` may be said.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ NODE = str(Path(playwright.__file__).parent / "driver" / "node")
 """Runs modules outside of a browser; it comes with Playwright, so that every machine has it."""
 _MESSAGE = re.compile(r"^  \"(?P<key>[^\"]+)\": (?P<said>\"(?:[^\"\\]|\\.)*\"|\{.*\}),$", re.MULTILINE)
 _SAID = re.compile(r"\bt\(\s*\"([^\"]+)\"")
-_FAMILY = re.compile(r"\b(?:word|named)\(\s*\"([^\"]+)\"")
+_FAMILY = re.compile(r"\bword\(\s*\"([^\"]+)\"")
 _CHOICES = re.compile(r"^  (\w+): \[", re.MULTILINE)
-_LANGUAGES = ("en.js", "zh.js")
+_LANGUAGES = ("en.js", "zh.js", "zh-phrases.js")
 
 
 def sources(page: Path) -> dict[str, str]:

@@ -23,7 +23,7 @@ from rescheduler.web.responses import HttpError, JsonBody, accepts_gzip, encode_
 from rescheduler.web.state import PageState
 from rescheduler.web.views.moves import NONE, PlanDocument, document_plan, migrations, plan
 from rescheduler.web.views.nodes import columns, node
-from rescheduler.web.views.overview import configuration, outcomes, overview, sample, search
+from rescheduler.web.views.overview import captions, configuration, outcomes, overview, sample, search
 
 INDEX = "index.html"
 _TYPES = {
@@ -157,6 +157,7 @@ class Api:
             ("/api/pods/{namespace}/{name}", self._pod),
             ("/api/search", self._search),
             ("/api/config", self._config),
+            ("/api/captions", self._captions),
             ("/api/outcomes", self._outcomes),
             ("/api/live", self._live),
         ):
@@ -231,6 +232,9 @@ class Api:
         if self._configuration is None or self._configuration[0] != live_config.revision:
             self._configuration = live_config.revision, JsonBody(encode_json(configuration(live_config)))
         return await json_response(request, self._configuration[1])
+
+    async def _captions(self, request: web.Request) -> web.Response:
+        return await json_response(request, captions())
 
     async def _outcomes(self, request: web.Request) -> web.Response:
         async with self._one_outcome:

@@ -221,6 +221,15 @@ async def test_workloads_that_rest_are_told_with_why() -> None:
     assert found[0]["why"]
 
 
+async def test_everything_that_can_refuse_a_move_has_a_caption(address: str) -> None:
+    found = (await asked(address, "/api/captions"))[1]
+    assert found["guard"]["MinPodAge"] == "Too young"
+    assert found["guard"]["NoTarget"] == "No node can take it"
+    assert found["predicate"]["TaintToleration"] == "Taint not tolerated"
+    assert found["predicate"]["SameNode"] == "It is there already"
+    assert all(caption for named in found.values() for caption in named.values())
+
+
 async def test_what_is_not_there_is_404_with_a_sentence(address: str) -> None:
     for path in ("/api/nodes/nowhere", "/api/pods/shop/nobody", "/api/nothing", "/nothing", "/page/none.js", "/api"):
         status, found = await asked(address, path)

@@ -39,7 +39,7 @@ PATHS = [
     "/", "/metrics", "/livez", "/readyz?verbose", "/readyz?verbose=%ff", "/page/main.js", "/page/",
     "/page/..%2fserver.py", "/page/../server.py", "/page/%00", "/page/" + "x" * 4000, "/api", "/api/",
     "/api/overview", "/api/nodes", "/api/spread", "/api/plan", "/api/migrations", "/api/config", "/api/outcomes",
-    "/api/whoami", "/api/nodes/node-0", "/api/nodes/%ff", "/api/nodes/none", "/api/pods/default/none",
+    "/api/captions", "/api/whoami", "/api/nodes/node-0", "/api/nodes/%ff", "/api/nodes/none", "/api/pods/default/none",
     "/api/pods/%00/%0a", "/api/pods/default", "/api/search", "/api/search?q=", "/api/search?q=no&q=de",
     "/api/search?q=%ff%fe", "/api/search?q=" + "n" * 4000, "/api/actions/", "/api/actions/nothing",
     "/api/actions/pause/", "/api/actions/%2e%2e", "/%00", "*", "/..//api/whoami", "http://evil.example/api/whoami",

@@ -1,12 +1,14 @@
 // Says things in the chosen language: messages by key (en.js, zh.js), numbers, times and sizes by Intl.
-// Sentences of the server (reasons, errors) stay as they are, in English. The time is the server's (`tellTime`), so that
+// Captions of the API are translated by phrase (zh-phrases.js); its sentences (reasons, errors) stay English. The time is the server's (`tellTime`), so that
 // "12 seconds ago" is right where the browser's clock is not.
 
 import { en } from "./en.js";
 import { zh } from "./zh.js";
+import { phrases } from "./zh-phrases.js";
 import { preference } from "./preferences.js";
 
 const MESSAGES = { en, zh };
+const PHRASES = { en: {}, zh: phrases };
 const LOCALES = { en: "en-GB", zh: "zh-CN" };
 const made = new Map();
 let skew = 0;
@@ -21,6 +23,11 @@ export function t(key, values = {}) {
 /** The word for a value of the API, such as a step's name; a value that has no word is shown as it is. */
 export function word(family, value) {
   return MESSAGES[preference("language")][`${family}.${value}`] ?? value;
+}
+
+/** A short English text of the API in the chosen language; without a translation it stays English. */
+export function phrase(text) {
+  return PHRASES[preference("language")][text] ?? text;
 }
 
 export function locale() {

@@ -4,7 +4,7 @@
 
 import { openLive } from "./api.js";
 import { EventReader } from "./sse.js";
-import { loadAll, loadMigrations, loadNodes, loadPlan, loadSpread, loadWho } from "./loading.js";
+import { loadAll, loadCaptions, loadMigrations, loadNodes, loadPlan, loadSpread, loadWho } from "./loading.js";
 import { changed, known, takeMigration, takeRows } from "./store.js";
 import { serverNow, tellTime } from "./i18n.js";
 
@@ -18,6 +18,7 @@ const handlers = {
     tellTime(now);
     known.replica = replica;
     setLive(true);
+    loadCaptions();
     loadAll();
     loadWho();
   },

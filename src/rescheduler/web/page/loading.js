@@ -61,6 +61,16 @@ export const loadPlan = loader("plan", (plan) => {
 
 export const loadMigrations = loader("migrations", takeMigrations);
 
+/** Fetches the captions of guards and predicates. Without them, such as from an older replica, their names are shown. */
+export async function loadCaptions() {
+  try {
+    known.captions = await read("captions");
+    changed("plan");
+  } catch {
+    // the next stream brings another try
+  }
+}
+
 /** Asks again who we are: after signing out, and with each stream. An answer for a token that is none any more is dropped. */
 export async function loadWho() {
   const asked = tokenNow();

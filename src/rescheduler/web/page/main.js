@@ -2,7 +2,7 @@
 
 import { locale, t } from "./i18n.js";
 import { follow } from "./live.js";
-import { loadAll, loadWho } from "./loading.js";
+import { loadAll, loadCaptions, loadWho } from "./loading.js";
 import { empty, view as viewRoot } from "./pieces.js";
 import { onPreference, shownTheme } from "./preferences.js";
 import { route } from "./router.js";
@@ -85,6 +85,9 @@ startShortcuts();
 startTicking();
 follow();
 window.setTimeout(() => {
-  if (!known.overview) loadAll();
+  if (!known.overview) {
+    loadCaptions();
+    loadAll();
+  }
   if (!known.who) loadWho();
 }, SLOW_STREAM);

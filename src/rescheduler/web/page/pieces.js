@@ -1,9 +1,10 @@
 // Small parts that several views share: headings, cards, links to nodes and pods, badges, bars, empty and error states.
 
 import { el, fill } from "./dom.js";
-import { percent, t, word } from "./i18n.js";
+import { percent, phrase, t, word } from "./i18n.js";
 import { icon } from "./icons.js";
 import { links } from "./router.js";
+import { known } from "./store.js";
 
 /** A view's root with its heading; the heading takes focus when the view is come to. */
 export function view(name, title, ...children) {
@@ -73,9 +74,14 @@ export function facts(...pairs) {
     el("div", {}, el("dt", { text: name }), el("dd", {}, value))));
 }
 
-/** Guard and predicate names: a word for people, and the name that configuration and programs use. */
-export function named(family, name) {
-  const said = word(family, name);
+/** The caption of a guard or predicate; its name until the captions are loaded. */
+export function caption(kind, name) {
+  return phrase(known.captions[kind][name] ?? name);
+}
+
+/** A guard or predicate: its caption, and the name that configuration and programs use. */
+export function named(kind, name) {
+  const said = caption(kind, name);
   return el("span", { class: "guard", title: name }, said, said === name ? null : el("code", { class: "dim", text: name }));
 }
 

@@ -1,9 +1,9 @@
 // What the plan does not move, and why: rejections by guard, as chips that filter, with a text filter and pages.
 
 import { el, fill } from "./dom.js";
-import { number, t, word } from "./i18n.js";
+import { number, t } from "./i18n.js";
 import { pagedTable } from "./paging.js";
-import { card, named, nodeLink, podLink } from "./pieces.js";
+import { caption, card, named, nodeLink, podLink } from "./pieces.js";
 
 /** The card: {element, show(rejections, counted, fromStart)}; `counted`: {total, byGuard}, where the list is only the first. */
 export function rejections() {
@@ -53,7 +53,7 @@ export function rejections() {
     if (!counts.has(guard)) guard = "";
     const chip = ([name, found]) =>
       el("button", { type: "button", class: "chip", title: name, data: { guard: name }, aria: { pressed: String(name === guard) }, on: { click: choose(name) } },
-        word("guard", name), el("b", { text: number(found) }));
+        caption("guard", name), el("b", { text: number(found) }));
     fill(chips, [...counts].sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0])).map(chip));
     filter.hidden = list.length < 6;
     apply(fromStart);

@@ -21,6 +21,7 @@ export const known = {
   unreachable: "",
   nextTry: 0,
   who: null,
+  captions: { guard: {}, predicate: {} },
 };
 
 /** Calls the listener with what changed: for `nodes` a Set of rows or null for all; for others nothing. */

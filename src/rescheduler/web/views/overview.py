@@ -10,6 +10,7 @@ import heapq
 import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from functools import cache
 
 from rescheduler import __version__
 from rescheduler.config.configuration import Configuration
@@ -20,7 +21,9 @@ from rescheduler.model.migration import Phase
 from rescheduler.model.plan import LoadDistribution
 from rescheduler.model.policy import Policy
 from rescheduler.model.snapshot import WorkloadKey
+from rescheduler.planning import guards, predicates
 from rescheduler.planning.outcomes import find_backoffs
+from rescheduler.planning.refusals import NodeRefusal, PlanGuard
 from rescheduler.planning.settings import StrategySettings
 from rescheduler.strategies import discover
 from rescheduler.web.node_snapshot import NodeSpread
@@ -59,6 +62,17 @@ def configuration(live_config: LiveConfig) -> Json:
             }
             for pool, fields in zip(policy.pools, config.fields.pools, strict=True)
         ],
+    }
+
+
+@cache
+def captions() -> Json:
+    """What `/api/captions` returns: the captions of everything that refuses a move or a node, by its name."""
+    return {
+        "guard": {each.name: each.caption for each in guards.discover().values()}
+        | {str(each): each.caption for each in PlanGuard},
+        "predicate": {each.name: each.caption for each in predicates.discover()}
+        | {str(each): each.caption for each in NodeRefusal},
     }
 
 
