@@ -44,6 +44,7 @@ QUICK_MODULES = (
     "docs/test_blocks.py",
     "docs/test_in_step.py",
     "docs/test_links.py",
+    "docs/test_paths.py",
     "docs/test_texts.py",
     "docs/test_writing_a_strategy.py",
     "packaging/test_lock.py",
